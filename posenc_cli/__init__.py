@@ -1,0 +1,1 @@
+"""posenc: generate, inspect, check and visualize transformer positional encodings."""

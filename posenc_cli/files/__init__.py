@@ -1,0 +1,1 @@
+"""Files: atomic replacement, and one module a format."""

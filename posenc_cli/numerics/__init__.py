@@ -1,0 +1,1 @@
+"""Exact numerics: 60-digit reals, double-double arithmetic, correct rounding, and waves."""

@@ -1,0 +1,1 @@
+"""Schemes of positional encoding: declarations and pure formulas."""
