@@ -8,7 +8,8 @@ from typing import ClassVar
 class PosencError(Exception):
     """An error that reaches the user as one line, with an optional hint on a second.
 
-    ``message`` names the option or file, the value, and the rule it breaks; ``hint`` says what to do instead.
+    ``message`` names the option or file, the value, and the rule it breaks; ``hint`` says what
+    to do instead.
     """
 
     status: ClassVar[int] = 70
@@ -26,6 +27,6 @@ class InvalidInput(PosencError):
 
 
 class Unavailable(PosencError):
-    """The request is right, but this environment cannot serve it: disk, permission, missing extra."""
+    """The request is right, but the environment cannot serve it: disk, permission, extra."""
 
     status = 3
