@@ -1,0 +1,152 @@
+"""Reading arrays from files that nobody vouches for.
+
+Every file ends either in an array of numbers or in one line that says what is wrong with it; none
+is executed, and none makes the memory grow beyond what its own size justifies.
+Imported only where arrays are read, so NumPy is imported here at module level.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.files import reading_csv, reading_npy, reading_npz, reading_safetensors
+from posenc_cli.files.reading_source import Source, Stored, counted, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+_READERS: dict[str, Callable[[Source], Stored]] = {
+    ".npy": reading_npy.read,
+    ".npz": reading_npz.read,
+    ".csv": reading_csv.read,
+    ".txt": reading_csv.read,
+    ".safetensors": reading_safetensors.read,
+}
+_SEVERAL = (".npz", ".safetensors")
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_NUMBERS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:[-+.0-9#]|nan|inf|position,d0|offset,d0)", re.I)
+_HEAD = 512
+_LARGEST_EXACT = 2**53
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An array of numbers read from a file: at least one value, at least one axis.
+
+    ``values`` is in native byte order and C-contiguous, and may be read-only (a file mapped into
+    memory). float16, float32, float64, complex64 and complex128 are as stored; bfloat16 is widened
+    to float32, integers and booleans to float64, all exactly. ``dtype`` names the stored format
+    (``bfloat16``, ``int64``; ``float64`` for text), ``path`` the file as it was asked for.
+    """
+
+    values: NDArray[Any]
+    dtype: str
+    path: str
+
+
+def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Loaded:
+    r"""Return the array in a .npy, .npz, .csv, .txt or .safetensors file.
+
+    The suffix tells the format; without a known one the first bytes do. ``-``, FIFOs and devices
+    are read to their end. From several arrays the one called ``encoding`` is taken, else the only
+    one of numbers; ``path:member`` names another. A matrix of text is always two-dimensional:
+    one column has the shape (n, 1). Large .npy and .safetensors files are mapped, not read;
+    ``max_bytes`` (4 GiB) bounds the values of everything that must be held in memory.
+
+    Raises:
+        InvalidInput: the file is malformed, holds no numbers, or exceeds ``max_bytes``.
+        Unavailable: the file cannot be opened or read.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "table.csv")
+    ...     _ = file.write_text("1,0.5\n-0,nan\n")
+    ...     read_array(file).values
+    array([[ 1. ,  0.5],
+           [-0. ,  nan]])
+    """
+    asked = os.fsdecode(path)
+    source = opened(asked, max_bytes=4 << 30 if max_bytes is None else max_bytes)
+    try:
+        with source.file:
+            stored = _READERS[_format(source)](source)
+            return Loaded(_widened(stored, source), stored.dtype, asked)
+    except OSError as error:
+        raise Unavailable(f"cannot read {source.name}: {error.strerror or error}") from None
+    except MemoryError:
+        raise Unavailable(f"cannot read {source.name}: not enough memory") from None
+
+
+def _format(source: Source) -> str:
+    """Return the suffix whose reader is to be used, having compared it with the first bytes."""
+    suffix = PurePath(source.path).suffix.lower()
+    head = source.peek(_HEAD)
+    inside = _recognised(head)
+    if inside is None and _PICKLE.match(head) and suffix != ".safetensors":
+        raise InvalidInput(
+            f"{source.name} is a pickle, which can run any code when it is read",
+            hint="save the array with numpy.save(file, array, allow_pickle=False)",
+        )
+    if suffix not in _READERS:
+        if not head:
+            raise InvalidInput(f"{source.name} is empty: it holds no bytes")
+        if inside is None:
+            raise InvalidInput(f"{source.name} is in no format that is read: {', '.join(_READERS)}")
+        suffix = inside
+    elif inside not in (None, ".csv", suffix):
+        raise InvalidInput(
+            f"{source.name} is a {inside} file by its content, not {suffix}",
+            hint=f"give it a name that ends in {inside}",
+        )
+    if source.member is not None and suffix not in _SEVERAL:
+        raise InvalidInput(
+            f"{source.name} is a single array; only {' and '.join(_SEVERAL)} files have members"
+        )
+    return suffix
+
+
+def _recognised(head: bytes) -> str | None:
+    if head.startswith(reading_npy.MAGIC):
+        return ".npy"
+    if head.startswith((b"PK\3\4", b"PK\5\6")):
+        return ".npz"
+    if head[8:9] == b"{" and head[5:8] == b"\0\0\0":  # a header of less than a terabyte
+        return ".safetensors"
+    return ".csv" if _NUMBERS.match(head) else None
+
+
+def _widened(stored: Stored, source: Source) -> NDArray[Any]:
+    """Return the values in a format that computes, natively ordered and contiguous."""
+    values = stored.values
+    counted(source.name, values.shape)
+    if stored.dtype == "bfloat16":
+        source.afford(4 * values.size)
+        wide = values.astype(np.uint32)
+        wide <<= 16
+        return wide.view(np.float32)
+    if values.dtype.kind in "iub":
+        source.afford(8 * values.size)
+        if values.dtype.itemsize == 8:
+            for extreme in (int(values.min()), int(values.max())):
+                if abs(extreme) > _LARGEST_EXACT:
+                    raise InvalidInput(
+                        f"{source.name} holds the integer {extreme}: "
+                        "beyond 2**53 not every integer is a float64"
+                    )
+        if values.dtype.kind == "b":
+            values = values.view(np.uint8) != 0  # a byte of 2 is true, and must not become 2.0
+        return values.astype(np.float64, order="C")
+    native = values.dtype.newbyteorder("=")
+    flags = values.flags
+    if not (values.dtype.isnative and flags.c_contiguous and flags.aligned):
+        source.afford(values.nbytes)
+    return np.require(values, native, ["C", "A"])
