@@ -1,0 +1,311 @@
+"""Where bytes go: a file that is replaced only once its successor is whole, or standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import secrets
+import select
+import shutil
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from posenc_cli.errors import Unavailable
+from posenc_cli.files.naming import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+STANDARD_OUTPUT = "-"
+
+_PERMISSIONS = 0o777
+_SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
+_LINKS = 40  # as many symbolic links as Linux follows
+_WRITE = os.O_WRONLY | getattr(os, "O_BINARY", 0)
+# What os.link raises where the file system, or the platform, has no hard links.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def preflight(
+    path: str | os.PathLike[str], *, clobber: bool = True, needed: int | None = None
+) -> None:
+    """Refuse early a ``path`` that could not be written, or that has no room for ``needed`` bytes.
+
+    A FIFO or a device is not checked: what it takes is its own affair.
+
+    Raises:
+        Unavailable: a folder, no such folder, no permission, an existing file without ``clobber``,
+            or too little free space.
+    """
+    target = _Target.find(path, clobber=clobber)
+    if target.special:
+        return
+    folder = target.path.parent
+    with _reported(target.place):
+        if not folder.exists():
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {shown(folder)}")
+        if not _writable(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"the folder {shown(folder)} is write-protected")
+        free = shutil.disk_usage(folder).free
+    if needed is not None and needed > free:
+        raise Unavailable(
+            f"cannot write {target.place}: it takes {needed} bytes, the disk has {free} free"
+        )
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator[BinaryIO]:
+    """A stream whose bytes become the file at ``path`` if the block ends without an exception.
+
+    Until then they are in a dotted temporary file in the same folder, which any exception removes:
+    ``path`` holds the old file or the new, whole, at every moment, even if the process is killed.
+    Symbolic links stay, and the file that they lead to is replaced; the permissions of an existing
+    file stay, and a new one has those that the umask leaves. FIFOs and devices are written
+    directly, ``clobber`` or not: they hold nothing that could be lost.
+
+    The stream has no buffer: write large pieces. Where it is a temporary file, ``stream.name`` is
+    the path of it.
+
+    Raises:
+        Unavailable: on entry if ``path`` cannot be written, or exists and ``clobber`` is false; in
+            the block and at its end if a write fails, or if another process has created ``path``
+            meanwhile and ``clobber`` is false.
+    """
+    target = _Target.find(path, clobber=clobber)
+    place = target.place
+    if target.special:
+        with _reported(place):
+            # No O_CREAT, no O_TRUNC: should a regular file have come in its place, it is not cut.
+            descriptor = os.open(path, _WRITE | getattr(os, "O_NOCTTY", 0))
+        with _Stream.opened(descriptor, place) as stream:
+            yield stream
+        return
+
+    # A short name of its own: the name of the target may be as long as the file system allows.
+    temporary = target.path.with_name(f".posenc-{secrets.token_hex(8)}.tmp")
+    try:
+        # A file that had permissions gets them back at the end, and until then is only ours.
+        mode = 0o666 if target.found is None else 0o600
+        with _Stream.created(temporary, mode, place) as stream:
+            yield stream
+        with _reported(place):
+            _keep_permissions(temporary, target.found)
+            # No fsync: a rename after complete writes already survives the death of the process.
+            # Only a power cut could undo it, and what posenc writes can be computed again, while
+            # waiting for the disk would take longer than computing it.
+            if clobber:
+                temporary.replace(target.path)
+            else:
+                _claim(temporary, target.path, place)
+    except BaseException:
+        # Suppressed: it may never have come to be, and the first error is the one to report.
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+@contextlib.contextmanager
+def standard_output() -> Iterator[BinaryIO]:
+    """Standard output as a stream of bytes.
+
+    Raises:
+        Unavailable: it is closed, or takes no more bytes (a full disk).
+        BrokenPipeError: its reader has gone, which is for the caller to judge.
+    """
+    place = "to standard output"
+    if sys.stdout is None or sys.stdout.closed:
+        raise Unavailable(f"cannot write {place}: it is closed")
+    try:
+        descriptor = sys.stdout.fileno()
+    except io.UnsupportedOperation:
+        yield sys.stdout.buffer  # replaced by a stream in memory, which cannot fail
+        return
+    with _reported(place, BrokenPipeError):
+        sys.stdout.flush()  # text printed before comes before
+    with _Stream.borrowed(descriptor, place, BrokenPipeError) as stream:
+        yield stream
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What a path leads to: the end of its links, the file found there, its name for messages."""
+
+    path: Path
+    found: os.stat_result | None
+    place: str
+
+    @property
+    def special(self) -> bool:
+        """Whether it is there and no regular file."""
+        return self.found is not None and not stat.S_ISREG(self.found.st_mode)
+
+    @classmethod
+    def find(cls, path: str | os.PathLike[str], *, clobber: bool) -> _Target:
+        """Follow ``path`` to its end, which need not exist.
+
+        Raises:
+            Unavailable: a folder, a loop of links, a protected file, or one not to be clobbered.
+        """
+        place = shown(path)
+        with _reported(place):
+            found = _status(path)
+            if found is not None and stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            if not Path(path).name or os.fspath(path).endswith(_SEPARATORS):
+                raise FileNotFoundError(errno.ENOENT, "it names no file")
+            target = cls(_followed(Path(path)), found, place)
+            if found is None or target.special:
+                return target
+            # Replacing asks only the folder, but who write-protects a file means the file.
+            if clobber and not _writable(path, os.W_OK):
+                raise PermissionError(errno.EACCES, "it is write-protected")
+        if not clobber:
+            raise _exists(place)
+        return target
+
+
+class _Stream(io.FileIO):
+    """A file that takes all it is given, and whose failures say which file it was.
+
+    Errors are translated here and not around the caller's block: an OSError in there may be about
+    something else. Those of the classes ``passing`` go through as they are.
+    """
+
+    _place: str
+    _passing: tuple[type[OSError], ...]
+
+    @classmethod
+    def opened(cls, descriptor: int, place: str) -> _Stream:
+        """The stream of an open file, which it closes."""
+        return cls._made(place, descriptor, "wb")
+
+    @classmethod
+    def created(cls, path: Path, mode: int, place: str) -> _Stream:
+        """The stream of a new file, with the permissions of ``mode`` that the umask leaves."""
+        return cls._made(
+            place, os.fspath(path), "xb", opener=lambda name, flags: os.open(name, flags, mode)
+        )
+
+    @classmethod
+    def borrowed(cls, descriptor: int, place: str, *passing: type[OSError]) -> _Stream:
+        """The stream of an open file that stays open."""
+        return cls._made(place, descriptor, "wb", closefd=False, passing=passing)
+
+    @classmethod
+    def _made(
+        cls,
+        place: str,
+        file: str | int,
+        mode: str,
+        *,
+        closefd: bool = True,
+        opener: Callable[[str, int], int] | None = None,
+        passing: tuple[type[OSError], ...] = (),
+    ) -> _Stream:
+        with _reported(place, *passing):
+            stream = cls(file, mode, closefd, opener)
+        stream._place, stream._passing = place, passing
+        return stream
+
+    def write(self, data: bytes | memoryview, /) -> int:  # type: ignore[override]
+        """Write all of ``data``; return its length in bytes."""
+        rest = memoryview(data).cast("B")
+        length = rest.nbytes
+        with _reported(self._place, *self._passing):
+            while rest:
+                written = super().write(rest)
+                if written is None:  # a pipe that someone has set to non-blocking
+                    select.select([], [self], [])
+                else:
+                    rest = rest[written:]
+        return length
+
+    def close(self) -> None:
+        """Close it: some file systems report only here that a write has failed."""
+        if self.closed:
+            return
+        with _reported(self._place, *self._passing):
+            super().close()
+
+
+@contextlib.contextmanager
+def _reported(place: str, *passing: type[OSError]) -> Iterator[None]:
+    """Turn an OSError into Unavailable, those of the classes ``passing`` excepted."""
+    try:
+        yield
+    except passing:
+        raise
+    except OSError as error:
+        raise Unavailable(f"cannot write {place}: {error.strerror or error}") from error
+
+
+def _exists(place: str) -> Unavailable:
+    return Unavailable(
+        f"cannot write {place}: it exists",
+        hint="drop --no-clobber to replace it, or choose another name",
+    )
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """The status of what ``path`` leads to, or None where nothing is there."""
+    try:
+        return Path(path).stat()
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # a NUL, or characters that the file system cannot spell
+        raise OSError(errno.EINVAL, str(error)) from error
+
+
+def _followed(path: Path) -> Path:
+    """The end of the chain of symbolic links at ``path``; folders are left to the kernel."""
+    for _ in range(_LINKS):
+        if not path.is_symlink():
+            return path
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _writable(path: str | os.PathLike[str], access: int) -> bool:
+    return os.access(path, access, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _keep_permissions(temporary: Path, found: os.stat_result | None) -> None:
+    """Give ``temporary`` the owner, where allowed, and the permissions of the file it replaces."""
+    if found is None:
+        return
+    now = temporary.stat()
+    if (now.st_uid, now.st_gid) != (found.st_uid, found.st_gid):
+        with contextlib.suppress(OSError):
+            os.chown(temporary, found.st_uid, found.st_gid)
+    if (now.st_mode ^ found.st_mode) & _PERMISSIONS:
+        temporary.chmod(found.st_mode & _PERMISSIONS)
+
+
+def _claim(temporary: Path, target: Path, place: str) -> None:
+    """Move ``temporary`` to ``target``, unless something is there by now.
+
+    Raises:
+        Unavailable: something is. Of two processes that race, one gets here.
+    """
+    try:
+        try:
+            target.hardlink_to(temporary)
+        except (OSError, NotImplementedError) as error:
+            if isinstance(error, OSError) and error.errno not in _NO_LINKS:
+                raise
+            # Without hard links: an empty file of ours holds the name for a moment.
+            os.close(os.open(target, _WRITE | os.O_CREAT | os.O_EXCL))
+            try:
+                temporary.replace(target)
+            except BaseException:
+                target.unlink()
+                raise
+        else:
+            temporary.unlink()
+    except FileExistsError as error:
+        raise _exists(place) from error

@@ -1,0 +1,117 @@
+"""The table of file formats: the one declaration that options, help and documents derive from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files import csv_text, npy, npz, safetensors_file
+from posenc_cli.files.atomic import STANDARD_OUTPUT
+from posenc_cli.files.naming import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from posenc_cli.files.matrix import ByteSink, Matrix
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    ``check`` refuses a matrix that the format cannot hold; ``write`` streams one; ``size`` is the
+    exact length of the file (None for text), ``minimum_size`` a lower bound. ``verify``, where
+    there is one, reads a finished regular file back before it takes its name.
+    """
+
+    name: str
+    suffix: str
+    summary: str
+    binary: bool
+    check: Callable[[Matrix], None]
+    write: Callable[[ByteSink, Matrix], None]
+    size: Callable[[Matrix], int | None]
+    minimum_size: Callable[[Matrix], int]
+    verify: Callable[[str, Matrix], None] | None = None
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        Format("npy", ".npy", "one NumPy array", True, npy.check, npy.write, npy.size, npy.size),
+        Format(
+            "npz",
+            ".npz",
+            "a NumPy archive of `encoding` and `metadata`",
+            True,
+            npz.check,
+            npz.write,
+            npz.size,
+            npz.size,
+        ),
+        Format(
+            "csv",
+            ".csv",
+            "text, the shortest numbers that read back the same",
+            False,
+            csv_text.check,
+            csv_text.write,
+            csv_text.size,
+            csv_text.minimum_size,
+        ),
+        Format(
+            "safetensors",
+            ".safetensors",
+            "one tensor `encoding` with metadata; holds bfloat16",
+            True,
+            safetensors_file.check,
+            safetensors_file.write,
+            safetensors_file.size,
+            safetensors_file.size,
+            safetensors_file.verify,
+        ),
+    )
+}
+DEFAULT = FORMATS["npy"]
+
+
+def format_of(path: str | None, name: str | None) -> Format:
+    """The format called ``name``, else that of the suffix of ``path``, else npy (no path, ``-``).
+
+    Raises:
+        InvalidInput: no format has that name or suffix.
+
+    >>> format_of("table.NPZ", None).name, format_of("table.npz", "csv").name
+    ('npz', 'csv')
+    """
+    if name is not None:
+        if name in FORMATS:
+            return FORMATS[name]
+        raise InvalidInput(
+            f"--format {shown(name)}: known formats are {', '.join(FORMATS)}",
+            hint=_nearest(name.lower(), list(FORMATS)),
+        )
+    if path is None or path == STANDARD_OUTPUT:
+        return DEFAULT
+    suffixes = {each.suffix: each for each in FORMATS.values()}
+    suffix = PurePath(path).suffix.lower()
+    if suffix in suffixes:
+        return suffixes[suffix]
+    known = ", ".join(suffixes)
+    if not suffix:
+        raise InvalidInput(
+            f"--out {shown(path)}: the name has no suffix to tell the format ({known})",
+            hint=f"add --format {'|'.join(FORMATS)}",
+        )
+    raise InvalidInput(
+        f"--out {shown(path)}: no format has the suffix {shown(suffix)} (known: {known})",
+        hint=_nearest(suffix, list(suffixes)) or f"add --format {'|'.join(FORMATS)}",
+    )
+
+
+def _nearest(word: str, known: list[str]) -> str | None:
+    close = get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]}?" if close else None

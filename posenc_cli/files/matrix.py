@@ -1,0 +1,88 @@
+"""What every format writes: an array given block by block, so that any length fits in memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.numerics.dtypes import DType
+
+
+class ByteSink(Protocol):
+    """The part of a binary stream that formats use; ``write`` takes all it is given."""
+
+    def write(self, data: bytes | memoryview, /) -> object:
+        """Take ``data`` whole, or raise."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An array that exists only block by block, with the request that made it.
+
+    ``blocks()`` starts a fresh pass over consecutive C-contiguous pieces in ``dtype.numpy``; their
+    ravelled concatenation is the array. A piece holds whole rows, that is a multiple of
+    ``shape[-1]`` values (any number of values where the array has one axis).
+
+    ``header`` asks for a first line of names and a first column of labels, which only text has:
+    ``row_labels()`` yields one integer a row (a position, an offset; by default its number), and
+    ``row_label`` names that column.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    blocks: Callable[[], Iterator[NDArray[Any]]]
+    metadata: Mapping[str, str]
+    row_labels: Callable[[], Iterator[int]] | None = None
+    row_label: str = "position"
+    header: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of values.
+
+        >>> from posenc_cli.numerics.dtypes import FLOAT16
+        >>> matrix = Matrix((3, 4), FLOAT16, lambda: iter(()), {})
+        >>> matrix.size, matrix.nbytes
+        (12, 24)
+        """
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the values take, without any header."""
+        return self.size * self.dtype.itemsize
+
+
+def pieces(matrix: Matrix) -> Iterator[NDArray[Any]]:
+    """The blocks of ``matrix``, each flat, holding the producer to what ``Matrix`` says.
+
+    Raises:
+        RuntimeError: a block has another dtype or cuts a row, or the blocks are together shorter
+            or longer than the shape. Such a file would be wrong under a right header.
+    """
+    import numpy as np
+
+    expected, row, done = matrix.dtype.numpy, matrix.shape[-1] if len(matrix.shape) > 1 else 1, 0
+    for block in matrix.blocks():
+        if block.dtype != expected:
+            raise RuntimeError(f"a block of {block.dtype} in a matrix of {expected}")
+        if block.size % row if row else block.size:
+            raise RuntimeError(f"a block of {block.size} values cuts a row of {row}")
+        done += block.size
+        if done > matrix.size:
+            break
+        yield np.ascontiguousarray(block).reshape(-1)
+    if done != matrix.size:
+        raise RuntimeError(f"blocks of {done} values or more for the shape {matrix.shape}")
+
+
+def write_values(stream: ByteSink, matrix: Matrix) -> None:
+    """Write the bits of all values in order, block by block."""
+    for piece in pieces(matrix):
+        stream.write(piece.view("u1").data)

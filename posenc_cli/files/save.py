@@ -1,0 +1,105 @@
+"""Saving a matrix: a format, a place, and what can be checked before and after."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight, replacing, standard_output
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from posenc_cli.files.formats import Format
+    from posenc_cli.files.matrix import Matrix
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was written: ``path`` as given, the number of bytes, and their SHA-256 if asked for."""
+
+    path: str
+    bytes: int
+    sha256: str | None
+
+
+def ready(matrix: Matrix, target: str, *, format: Format, clobber: bool = True) -> None:  # noqa: A002
+    """Refuse, without computing a value, what ``save`` could not write.
+
+    Raises:
+        InvalidInput: ``format`` cannot hold ``matrix``, or is binary and would go to a terminal.
+        Unavailable: ``target`` cannot be written, or has too little room.
+    """
+    format.check(matrix)
+    if target != STANDARD_OUTPUT:
+        preflight(target, clobber=clobber, needed=format.minimum_size(matrix))
+    elif format.binary and _is_terminal():
+        raise InvalidInput(
+            f"--out -: {format.name} is binary and standard output is a terminal",
+            hint="redirect it, name a file, or use --format csv",
+        )
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
+
+
+def save(
+    matrix: Matrix,
+    target: str,
+    *,
+    format: Format,  # noqa: A002
+    clobber: bool = True,
+    digest: bool = False,
+) -> Saved:
+    """Write ``matrix`` to the path ``target``, or to standard output where it is ``-``.
+
+    The file takes its name only when it is whole, has the size that its format foretold, and has
+    passed the format's own ``verify``. ``digest`` asks for the SHA-256 of the bytes, which costs
+    about as much as writing them.
+
+    Raises:
+        InvalidInput, Unavailable: as ``ready``, and Unavailable when a write fails.
+        RuntimeError: the blocks are not what the matrix says (a bug).
+    """
+    ready(matrix, target, format=format, clobber=clobber)
+    to_file = target != STANDARD_OUTPUT
+    with replacing(target, clobber=clobber) if to_file else standard_output() as stream:
+        counter = _Counter(stream, digest=digest)
+        format.write(counter, matrix)
+        _confirm(stream, counter.bytes, matrix, format, reread=to_file)
+    return Saved(target, counter.bytes, counter.sha256)
+
+
+def _confirm(stream: BinaryIO, written: int, matrix: Matrix, form: Format, *, reread: bool) -> None:
+    expected = form.size(matrix)
+    if expected is not None and written != expected:
+        raise RuntimeError(f"{form.name}: wrote {written} bytes where {expected} were due")
+    if reread and form.verify is not None and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        form.verify(stream.name, matrix)
+
+
+class _Counter:
+    """Passes bytes on, counting them and, if asked, taking their digest."""
+
+    def __init__(self, stream: BinaryIO, *, digest: bool) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256() if digest else None
+        self.bytes = 0
+
+    @property
+    def sha256(self) -> str | None:
+        return None if self._digest is None else self._digest.hexdigest()
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        self._stream.write(data)
+        if self._digest is not None:
+            self._digest.update(data)
+        length = memoryview(data).nbytes
+        self.bytes += length
+        return length

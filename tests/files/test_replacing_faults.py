@@ -1,0 +1,305 @@
+"""What other processes and the system do to a file being written: each fault in a subprocess."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from posenc_cli.errors import Unavailable
+from posenc_cli.files.atomic import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPORT = """
+import sys
+from posenc_cli.errors import Unavailable
+from posenc_cli.files.atomic import preflight, replacing, standard_output
+
+def attempt(work):
+    try:
+        work()
+    except Unavailable as error:
+        print(error.message, file=sys.stderr)
+        return 3
+    except BrokenPipeError:
+        return 141
+    return 0
+
+def write(path, data=b"new", **options):
+    with replacing(path, **options) as stream:
+        stream.write(data)
+"""
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+
+
+def script(body: str, *arguments: object, **options) -> subprocess.CompletedProcess[bytes]:
+    options.setdefault("stdout", subprocess.PIPE)
+    environment = {key: os.environ[key] for key in os.environ if key != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
+    return subprocess.run(
+        command, stderr=subprocess.PIPE, timeout=60, check=False, env=environment, **options
+    )
+
+
+def start(body: str, *arguments: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if shutil.which("mount") is None:
+        pytest.skip("there is no mount here")
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tiny_disk: Path) -> None:
+    path = tiny_disk / "a"
+    path.write_bytes(b"old")
+    pattern = r"a': No space left on device$"
+    with pytest.raises(Unavailable, match=pattern), replacing(path) as stream:  # noqa: PT012
+        for _ in range(100):
+            stream.write(b"x" * 4096)
+    assert path.read_bytes() == b"old"
+    assert names(tiny_disk) == ["a"]
+
+
+@pytest.mark.parametrize("handler", ["SIG_DFL", "SIG_IGN"])
+def test_a_file_size_limit_is_unavailable(tmp_path: Path, handler: str) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    # Python ignores SIGXFSZ from its start, whatever it inherits.
+    done = script(
+        """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+sys.exit(attempt(lambda: write(sys.argv[1], bytes(1_000_000))))
+""",
+        tmp_path / "a",
+        preexec_fn=lambda: signal.signal(signal.SIGXFSZ, getattr(signal, handler)),
+        restore_signals=False,
+    )
+    assert (done.returncode, done.stderr.endswith(b"File too large\n")) == (3, True)
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that every user can reach and only we can write to."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+AS_NOBODY = """
+import os
+os.setgid(65534)
+os.setuid(65534)
+"""
+
+
+@as_root
+@pytest.mark.parametrize("action", ["preflight", "write"])
+def test_a_read_only_folder_is_unavailable(public_folder: Path, action: str) -> None:
+    done = script(
+        AS_NOBODY + f"sys.exit(attempt(lambda: {action}(sys.argv[1])))", public_folder / "a"
+    )
+    assert done.returncode == 3
+    assert b"write-protected" in done.stderr or b"Permission denied" in done.stderr
+    assert not names(public_folder)
+
+
+@as_root
+@pytest.mark.parametrize("action", ["preflight", "write"])
+def test_a_write_protected_file_is_unavailable(public_folder: Path, action: str) -> None:
+    public_folder.chmod(0o777)
+    (public_folder / "a").write_bytes(b"old")
+    done = script(
+        AS_NOBODY + f"sys.exit(attempt(lambda: {action}(sys.argv[1])))", public_folder / "a"
+    )
+    assert (done.returncode, b"it is write-protected" in done.stderr) == (3, True)
+    assert (public_folder / "a").read_bytes() == b"old"
+
+
+@as_root
+def test_an_owner_that_cannot_be_kept_is_no_failure(public_folder: Path) -> None:
+    public_folder.chmod(0o777)
+    (public_folder / "a").write_bytes(b"old")
+    (public_folder / "a").chmod(0o666)
+    done = script(AS_NOBODY + "sys.exit(attempt(lambda: write(sys.argv[1])))", public_folder / "a")
+    assert done.returncode == 0, done.stderr
+    assert (public_folder / "a").read_bytes() == b"new"
+    assert (public_folder / "a").stat().st_mode & 0o777 == 0o666
+
+
+def test_readers_never_see_a_torn_file(tmp_path: Path) -> None:
+    path, size = tmp_path / "a", 300_000
+    path.write_bytes(b"0" * size)
+    writers = [
+        start(
+            """
+for _ in range(200):
+    with replacing(sys.argv[1]) as stream:
+        for _ in range(3):
+            stream.write(sys.argv[2].encode() * 100_000)
+""",
+            path,
+            letter,
+        )
+        for letter in "1234"
+    ]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        data = path.read_bytes()
+        assert len(data) == size
+        assert data == data[:1] * size
+        seen.add(data[:1])
+    assert [writer.wait() for writer in writers] == [0] * 4
+    for writer in writers:
+        writer.communicate()
+    assert len(seen) > 1
+    assert names(tmp_path) == ["a"]
+
+
+def test_one_of_two_racing_processes_wins(tmp_path: Path) -> None:
+    body = """
+import os, time
+for turn in range(25):
+    path = f"{sys.argv[1]}/{turn}"
+    open(f"{path}-{sys.argv[2]}", "x").close()
+    while not os.path.exists(f"{path}-{'21'[int(sys.argv[2]) - 1]}"):
+        pass
+    print(attempt(lambda: write(path, sys.argv[2].encode(), clobber=False)))
+"""
+    racers = [start(body, tmp_path, number) for number in (1, 2)]
+    statuses = [racer.communicate(timeout=60)[0].split() for racer in racers]
+    for turn in range(25):
+        winner = (tmp_path / str(turn)).read_bytes()
+        assert sorted(column[turn] for column in statuses) == [b"0", b"3"]
+        assert statuses[int(winner) - 1][turn] == b"0"
+    assert not [name for name in names(tmp_path) if name.startswith(".")]
+
+
+SLOW = """
+import time
+def slow():
+    with replacing(sys.argv[1]) as stream:
+        stream.write(b"half")
+        print("writing", flush=True)
+        time.sleep(60)
+"""
+
+
+def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    process = start(SLOW + "slow()", tmp_path / "a")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"writing\n"
+    process.kill()
+    process.communicate()
+    assert (tmp_path / "a").read_bytes() == b"old"
+    left = [name for name in names(tmp_path) if name != "a"]
+    assert len(left) == 1
+    assert left[0].startswith(".posenc-")
+
+
+def test_an_interrupt_leaves_no_temporary(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    process = start(SLOW + "slow()", tmp_path / "a")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"writing\n"
+    process.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in process.communicate()[1]
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+PRINT = """
+def work():
+    print("text first")
+    with standard_output() as stream:
+        for _ in range(4):
+            stream.write(bytes(range(256)) * 1000)
+sys.exit(attempt(work))
+"""
+PRINTED = b"text first\n" + bytes(range(256)) * 4000
+
+
+def test_standard_output_carries_bytes_after_earlier_text() -> None:
+    done = script(PRINT)
+    assert (done.returncode, done.stdout) == (0, PRINTED)
+
+
+@pytest.mark.parametrize("before", ['print("text first")', "pass"])
+def test_a_full_standard_output_is_unavailable(before: str) -> None:
+    body = PRINT.replace('print("text first")', before)
+    with Path("/dev/full").open("wb") as full:
+        # The text that Python cannot flush either would make its own status at exit.
+        done = script(body.replace("sys.exit", "import os\nos._exit"), stdout=full)
+    assert done.returncode == 3
+    assert b"cannot write to standard output: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["at the start", "meanwhile"])
+def test_a_closed_standard_output_is_unavailable(how: str) -> None:
+    if how == "at the start":
+        shell = 'exec "$0" -c "$1" >&-'
+        done = subprocess.run(
+            ["sh", "-c", shell, sys.executable, REPORT + PRINT], capture_output=True, check=False
+        )
+        assert b"cannot write to standard output: it is closed" in done.stderr
+    else:
+        done = script("import os\nos.close(1)\n" + PRINT.replace('print("text first")', "pass"))
+        assert b"cannot write to standard output: Bad file descriptor" in done.stderr
+    assert done.returncode == 3
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_is_a_broken_pipe() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as pipe:
+        done = script(PRINT.replace('print("text first")', "pass"), stdout=pipe)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_pipe_that_does_not_block_gets_everything() -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    received = []
+
+    def drain() -> None:
+        with os.fdopen(read, "rb") as pipe:
+            while data := pipe.read1(5000):
+                received.append(data)
+                time.sleep(0.0005)
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    with os.fdopen(write, "wb") as pipe:
+        done = script(PRINT, stdout=pipe)
+    reader.join(30)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"".join(received) == PRINTED
