@@ -55,9 +55,10 @@ class _Bounded(io.RawIOBase):
         self._file = file
 
     def read(self, size: int = -1, /) -> bytes:
-        if not 0 <= size <= CHUNK:
+        content = self._file.read(size if 0 <= size <= CHUNK else CHUNK + 1)
+        if len(content) > CHUNK:
             raise zipfile.BadZipFile
-        return self._file.read(size)
+        return content
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         return self._file.seek(offset, whence)
