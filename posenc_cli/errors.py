@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class PosencError(Exception):
@@ -30,3 +33,33 @@ class Unavailable(PosencError):
     """The request is right, but the environment cannot serve it: disk, permission, extra."""
 
     status = 3
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
+    """An error for a name that is not in a list, with the nearest known name as a hint.
+
+    >>> unknown_name("scheme", "rop", ["rope", "alibi"]).hint
+    "did you mean 'rope'?"
+    >>> print(unknown_name("scheme", "xyz", ["rope", "alibi"]).message)
+    unknown scheme 'xyz' (known: alibi, rope)
+    """
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    return InvalidInput(
+        f"unknown {kind} {abbreviated(name)} (known: {', '.join(names)})",
+        hint=f"did you mean {near[0]!r}?" if near else None,
+    )
+
+
+def abbreviated(text: str, *, limit: int = 60) -> str:
+    """A quoted, escaped, one-line form of what a user typed, shortened in the middle.
+
+    >>> abbreviated("1" * 5000)
+    "'1111111111111111111111111111…1111111111111111111111111111' (5000 characters)"
+    """
+    if len(text) <= limit:
+        return repr(text)
+    half = limit // 2 - 2
+    return f"{text[:half] + '…' + text[-half:]!r} ({len(text)} characters)"

@@ -1,0 +1,53 @@
+# The first python3 of the supported versions; PYTHON=... chooses another.
+PYTHON ?= $(firstword $(foreach v,3.11 3.12 3.13 3,$(shell command -v python$(v) 2>/dev/null && echo)))
+RUN := .venv/bin/python
+
+.PHONY: demo check test lint types layers docs format clean
+
+## demo: install posenc into .venv and do the main job (the first command of the README)
+demo: .venv/.installed
+	$(RUN) -m posenc_cli generate --scheme rope --len 4096
+
+## check: everything that must hold before a change lands
+check: lint types layers docs test
+
+## test: the test suite, with branch coverage
+test: .venv/.developed
+	$(RUN) -m coverage erase
+	$(RUN) -m coverage run -m pytest -n auto
+	$(RUN) -m coverage combine -q
+	$(RUN) -m coverage report
+
+## lint: ruff, rules and format
+lint: .venv/.developed
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+## types: mypy --strict
+types: .venv/.developed
+	$(RUN) -m mypy
+
+## layers: imports go downward only
+layers: .venv/.developed
+	.venv/bin/lint-imports
+
+## docs: the generated parts of the README are up to date
+docs: .venv/.developed
+	$(RUN) tools/readme.py --check
+
+## format: rewrite what lint and docs would complain about, where that is mechanical
+format: .venv/.developed
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+	$(RUN) tools/readme.py
+
+clean:
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
+
+.venv/.installed: pyproject.toml tools/environment.py
+	"$(PYTHON)" tools/environment.py .venv -e .
+	@touch $@
+
+.venv/.developed: pyproject.toml tools/environment.py
+	"$(PYTHON)" tools/environment.py .venv -e ".[dev]"
+	@touch $@ .venv/.installed

@@ -1,0 +1,97 @@
+"""The catalogue: every scheme by name, built in, installed as a plugin, or written by the user."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from posenc_cli.errors import InvalidInput, abbreviated, unknown_name
+from posenc_cli.schemes import alibi, counting, learned, rotary, sinusoids
+from posenc_cli.schemes.declare import Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
+
+PLUGIN_GROUP = "posenc.schemes"
+
+BUILT_IN: Mapping[str, Scheme] = {
+    scheme.name: scheme
+    for scheme in (
+        sinusoids.sinusoidal,
+        learned.learned,
+        counting.integer,
+        counting.normalized,
+        counting.binary,
+        counting.nope,
+        rotary.rope,
+        alibi.alibi,
+        learned.t5,
+        learned.t5_clipped,
+    )
+}
+
+_ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class BrokenPlugin:
+    """An installed plugin that cannot be loaded, and why."""
+
+    name: str
+    reason: str
+
+
+def find(name: str) -> Scheme:
+    """The scheme of a name: built in, installed (entry point), or ``package.module:attribute``.
+
+    Raises: InvalidInput when there is none, or when it cannot be loaded.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if _ATTRIBUTE.fullmatch(name):
+        return _loaded(name, name)
+    entries = _entry_points()
+    if name in entries:
+        return _loaded(entries[name].value, name)
+    raise unknown_name("scheme", name, [*BUILT_IN, *entries])
+
+
+def installed() -> list[Scheme | BrokenPlugin]:
+    """The schemes that installed plugins bring, each in working order or with what is wrong."""
+    found: list[Scheme | BrokenPlugin] = []
+    for name, entry in sorted(_entry_points().items()):
+        try:
+            found.append(_loaded(entry.value, name))
+        except InvalidInput as error:
+            found.append(BrokenPlugin(name, error.message))
+    return found
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
+
+
+def _loaded(target: str, name: str) -> Scheme:
+    """The Scheme that ``package.module:attribute`` names.
+
+    Raises: InvalidInput when it cannot be imported or is no scheme; whatever a user's module
+    raises while it is imported is reported, never passed on.
+    """
+    from importlib import import_module
+
+    module_name, _, attribute = target.partition(":")
+    try:
+        found = getattr(import_module(module_name), attribute)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InvalidInput(f"--scheme {abbreviated(name)}: cannot be loaded ({reason})") from error
+    if not isinstance(found, Scheme):
+        raise InvalidInput(
+            f"--scheme {abbreviated(name)}: is a {type(found).__name__}, not a scheme",
+            hint="declare it with posenc_cli.schemes.declare: @absolute, @rotary or @bias",
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Checks of what others computed, against the exact values."""

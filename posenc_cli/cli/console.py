@@ -1,0 +1,109 @@
+"""What every command says and where: results to stdout, all else to stderr."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+WIDEST_PIPED = 80
+
+
+@dataclass(frozen=True)
+class Console:
+    """The options that every command has, and the output that follows them."""
+
+    quiet: bool = False
+    color: str = "auto"
+
+    def summary(self, text: str) -> None:
+        """A line on what was done, to stderr, unless quiet."""
+        if not self.quiet:
+            print(text, file=sys.stderr)
+
+    def warning(self, text: str) -> None:
+        """A line to stderr, even if quiet."""
+        print(f"posenc: warning: {text}", file=sys.stderr)
+
+    def result(self, text: str, *, out: str | None = None, clobber: bool = True) -> None:
+        """A result as text, to stdout or to the file ``out`` (``-`` is stdout too)."""
+        from posenc_cli.files.atomic import STANDARD_OUTPUT, replacing
+
+        if out is None or out == STANDARD_OUTPUT:
+            print(text)
+        else:
+            with replacing(out, clobber=clobber) as stream:
+                stream.write(f"{text}\n".encode())
+
+    def json(self, schema: str, fields: Mapping[str, Any]) -> None:
+        """A result as one JSON object, to stdout."""
+        print(self.json_text(schema, fields))
+
+    def json_text(self, schema: str, fields: Mapping[str, Any]) -> str:
+        """One JSON object: strict, the schema first."""
+        document = {"schema": f"posenc/{schema}/1", **fields}
+        return json.dumps(document, allow_nan=False, indent=2)
+
+    def paragraph_text(self, text: str) -> str:
+        """A paragraph, wrapped to the width of the terminal."""
+        return textwrap.fill(" ".join(text.split()), self.width)
+
+    def table_text(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        """A table, wrapped to the width of the terminal."""
+        from rich.box import Box
+        from rich.console import Console as RichConsole
+        from rich.table import Table
+
+        rule = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+        table = Table(box=rule, show_edge=False, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        colored = self.colored(sys.stdout)
+        text = io.StringIO()
+        RichConsole(
+            file=text,
+            width=self.width,
+            force_terminal=colored,
+            color_system="standard" if colored else None,
+            no_color=not colored,
+            markup=False,
+            highlight=False,
+            emoji=False,
+            legacy_windows=False,
+        ).print(table)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    @property
+    def width(self) -> int:
+        """Columns that text may take: the terminal's, and at most 80 where stdout is none."""
+        columns = shutil.get_terminal_size((WIDEST_PIPED, 24)).columns
+        return columns if sys.stdout.isatty() else min(columns, WIDEST_PIPED)
+
+    @property
+    def height(self) -> int:
+        """Lines of the terminal."""
+        return shutil.get_terminal_size((WIDEST_PIPED, 24)).lines
+
+    def colored(self, stream: Any) -> bool:
+        """Whether escape codes may go to a stream.
+
+        The option comes first, then FORCE_COLOR, NO_COLOR, TERM=dumb, and whether the stream is a
+        terminal.
+        """
+        if self.color != "auto":
+            return self.color == "always"
+        if os.environ.get("FORCE_COLOR"):
+            return os.environ["FORCE_COLOR"] not in ("0", "false")
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            return False
+        return bool(stream.isatty())

@@ -1,0 +1,107 @@
+"""The one place where errors become a line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from typing import TYPE_CHECKING, NoReturn
+
+from posenc_cli.cli import streams
+from posenc_cli.errors import PosencError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+BUG = 70
+INTERRUPTED = 128 + signal.SIGINT
+READER_GONE = 128 + 13
+TERMINATED = 128 + signal.SIGTERM
+
+
+def entry_point() -> NoReturn:
+    """Run the command line of this process, and exit with its status."""
+    streams.guard()
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and give its exit status; every error is reported here."""
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+    except streams.ReaderGone:
+        status = READER_GONE
+    except streams.Terminated:
+        status = TERMINATED
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except Exception as error:
+        status = _reported(error, debug="--debug" in arguments)
+    else:
+        return status
+    streams.discard()
+    return status
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if list(arguments) in (["--version"], ["-V"]):
+        # Answered before Typer is imported: scripts ask for it often.
+        from importlib.metadata import version
+
+        print(f"posenc {version('posenc-cli')}")
+        return 0
+    import typer
+
+    from posenc_cli.cli.app import app
+
+    # The base of all usage errors, which Typer does not export under a name.
+    usage_error: type[Exception] = typer.BadParameter.__bases__[0]
+    try:
+        status = app(list(arguments), prog_name="posenc", standalone_mode=False)
+    except usage_error as error:
+        from posenc_cli.cli.usage import usage_message
+
+        raise usage_message(error) from None
+    return status if isinstance(status, int) else 0
+
+
+def _reported(error: Exception, *, debug: bool) -> int:
+    """Report an error on standard error, and give its status."""
+    known = _as_known(error)
+    try:
+        if debug:
+            traceback.print_exception(error, file=sys.stderr)
+        print(f"posenc: error: {_one_line(known.message)}", file=sys.stderr)
+        if known.hint:
+            print(f"hint: {_one_line(known.hint)}", file=sys.stderr)
+    except OSError:
+        pass  # the status still tells
+    return known.status
+
+
+def _as_known(error: Exception) -> PosencError:
+    """An error as one of posenc's own: what none of them stands for is a bug."""
+    match error:
+        case PosencError():
+            return error
+        case MemoryError():
+            return Unavailable("not enough memory")
+        case OSError():
+            where = "" if error.filename is None else f": {os.fspath(error.filename)!r}"
+            return Unavailable(f"{error.strerror or error}{where}")
+    return PosencError(
+        f"a bug in posenc: {type(error).__name__}: {error}",
+        hint="--debug shows where; please report it",
+    )
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise streams.Terminated

@@ -1,0 +1,126 @@
+"""``posenc generate``: write the matrix of an encoding to a file."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.options import Choice, one_of, whole_number
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.request import ROTARY_TABLES, Request
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.atomic import STANDARD_OUTPUT
+from posenc_cli.files.formats import FORMATS, format_of
+from posenc_cli.files.naming import shown
+from posenc_cli.files.save import save
+from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
+
+
+def generate(
+    choice: Choice,
+    console: Console,
+    *,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="- is stdout [default: <scheme>-<shape>.npy]"
+        ),
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix]"
+        ),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option("--dtype", metavar="NAME", help=f"{'|'.join(REAL_DTYPES)}")
+    ] = "float32",
+    round_to: Annotated[
+        str | None,
+        typer.Option(
+            "--round-to",
+            metavar="NAME",
+            help="round the values to this coarser number format, and store them in --dtype",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="NAME",
+            help=f"of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
+        ),
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="H", help="one head of a bias, from 0")
+    ] = None,
+    header: Annotated[
+        bool, typer.Option("--header", help="name the columns of a CSV, positions first")
+    ] = False,
+    no_clobber: Annotated[
+        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="print what was written as one JSON object")
+    ] = False,
+) -> None:
+    """Write the matrix of an encoding to a file.
+
+    Values are the correctly rounded values of the mathematical formula. Any length runs in
+    constant memory, and the file appears only when it is whole.
+
+    \b
+    Examples:
+      posenc generate --scheme rope --len 4096
+      posenc generate -s sinusoidal -l 128 -d 32 --out table.csv --header
+      posenc generate -s alibi --heads 12 -l 64 --head 0 --out -  --format csv
+      posenc generate -s rope --base 500000 --dim 128 --table inv-freq --json
+    """
+    if json and out == STANDARD_OUTPUT:
+        raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
+    request = Request(
+        encoding=choice.encoding(),
+        positions=choice.positions,
+        precision=Precision.of(
+            _dtype("--dtype", dtype), None if round_to is None else _dtype("--round-to", round_to)
+        ),
+        table=table and one_of("--table", table, ROTARY_TABLES),
+        head=None if head is None else whole_number("--head", head, minimum=0),
+    )
+    form = format_of(out, file_format)
+    if header and form.binary:
+        raise InvalidInput(f"--header: {form.name} has no header line; only csv has")
+    matrix = replace(request.matrix(), header=header)
+    shape = "x".join(map(str, matrix.shape))
+    path = out or f"{request.scheme.name}-{shape}{form.suffix}"
+    began = time.perf_counter()
+    saved = save(matrix, path, format=form, clobber=not no_clobber, digest=json)
+    seconds = time.perf_counter() - began
+    if json:
+        fields = {
+            **request.description(),
+            "shape": matrix.shape,
+            "dtype": matrix.dtype.name,
+            "backend": "numpy",
+            "path": saved.path,
+            "format": form.name,
+            "bytes": saved.bytes,
+            "sha256": saved.sha256,
+            "seconds": round(seconds, 6),
+        }
+        console.json("generate", fields)
+    else:
+        place = "standard output" if out == STANDARD_OUTPUT else shown(saved.path)
+        console.summary(
+            f"wrote {place}: {request.scheme.name}, "
+            f"{' × '.join(map(str, matrix.shape))} {matrix.dtype.name}, "
+            f"{saved.bytes} bytes in {seconds:.2f} s"
+        )
+
+
+def _dtype(flag: str, name: str) -> DType:
+    return REAL_DTYPES[one_of(flag, name, REAL_DTYPES)]

@@ -1,0 +1,230 @@
+"""The options of commands.
+
+Those that choose an encoding derive from the declarations of the schemes; a few every command has.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posenc_cli import catalogue
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.streams import ReaderGone
+from posenc_cli.errors import InvalidInput, abbreviated, unknown_name
+from posenc_cli.positions import Positions
+from posenc_cli.schemes.parameters import OWN_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from posenc_cli.encode.request import Encoding
+    from posenc_cli.schemes.declare import Scheme
+
+COLORS = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The encoding and the positions that a command line chooses."""
+
+    scheme: Scheme
+    given: Mapping[str, object]
+    positions: Positions | None
+
+    def encoding(self) -> Encoding:
+        """The scheme with its parameters settled."""
+        from posenc_cli.encode.request import Encoding
+
+        seq_len = self.positions.last + 1 if self.positions else None
+        return Encoding.of(self.scheme, self.given, seq_len=seq_len)
+
+
+def one_of(flag: str, value: str, known: Iterable[str]) -> str:
+    """``value``, after a check that it is one of the known.
+
+    Raises: InvalidInput with the nearest known value as a hint.
+    """
+    names = list(known)
+    if value not in names:
+        raise InvalidInput(
+            f"{flag} {abbreviated(value)}: must be one of {', '.join(names)}",
+            hint=unknown_name("value", value, names).hint,
+        )
+    return value
+
+
+def whole_number(flag: str, text: str, *, minimum: int) -> int:
+    """The integer that ``text`` writes in plain digits.
+
+    Raises: InvalidInput naming the option.
+    """
+    digits = text.strip().removeprefix("+")
+    if not (digits.removeprefix("-").isascii() and digits.removeprefix("-").isdigit()):
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be an integer in plain digits")
+    if len(digits) > 40:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: is past 2^53, the last exact position")
+    if int(digits) < minimum:
+        raise InvalidInput(f"{flag} {digits}: must be at least {minimum}")
+    return int(digits)
+
+
+def _chosen(
+    *,
+    scheme: str | None,
+    length: str | None,
+    start: str | None,
+    positions: str | None,
+    settings: list[str] | None,
+    **own: str | None,
+) -> Choice:
+    """The choice that the options of a command line make."""
+    if scheme is None:
+        raise InvalidInput("--scheme is missing", hint="posenc schemes lists them")
+    found = catalogue.find(scheme)
+    given: dict[str, object] = {k: v for k, v in own.items() if v is not None}
+    for setting in settings or []:
+        name, equals, value = setting.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name:
+            raise InvalidInput(f"--set {abbreviated(setting)}: must be NAME=VALUE")
+        if name in given:
+            raise InvalidInput(f"--set {abbreviated(setting)}: {name} is given twice")
+        given[name] = value
+    return Choice(found, given, _positions(length, start, positions))
+
+
+def _positions(length: str | None, start: str | None, positions: str | None) -> Positions | None:
+    if positions is not None:
+        for flag, value in (("--len", length), ("--start", start)):
+            if value is not None:
+                raise InvalidInput(f"{flag} {abbreviated(value)}: cannot go with --positions")
+        return Positions.parse(positions).within_exact_range()
+    if length is None:
+        if start is not None:
+            raise InvalidInput(f"--start {abbreviated(start)}: needs --len")
+        return None
+    count = whole_number("--len", length, minimum=1)
+    first = whole_number("--start", start or "0", minimum=0)
+    return Positions.contiguous(first, count).within_exact_range(
+        option=f"--start {first} --len {count}" if first else f"--len {count}"
+    )
+
+
+def _option(name: str, kind: Any, default: object, *flags: str, **settings: Any) -> Parameter:
+    """A parameter that Typer turns into an option."""
+    return Parameter(
+        name,
+        Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, typer.Option(*flags, **settings)],
+    )
+
+
+def _own_option(name: str) -> Parameter:
+    """The option of a scheme's parameter that has one, with what the declarations say of it."""
+    declared = {
+        scheme.name: scheme.parameters[name]
+        for scheme in catalogue.BUILT_IN.values()
+        if name in scheme.parameters
+    }
+    first = next(iter(declared.values()))
+    schemes_of_choices: dict[tuple[str, ...], list[str]] = {}
+    for scheme, each in declared.items():
+        if each.choices:
+            schemes_of_choices.setdefault(each.choices, []).append(scheme)
+    choices = "; ".join(
+        f"{'|'.join(choices)} ({', '.join(schemes)})"
+        for choices, schemes in schemes_of_choices.items()
+    )
+    defaults = {each.default_text for each in declared.values()}
+    default = f" [default: {defaults.pop()}]" if len(defaults) == 1 else ""
+    return _option(
+        name,
+        str | None,
+        None,
+        *OWN_OPTIONS[name],
+        help=f"{choices or first.rules.help}{default}",
+        metavar="NAME" if choices else {int: "N", float: "X"}[first.type],
+    )
+
+
+_CHOOSING = [
+    _option(
+        "scheme",
+        str | None,
+        None,
+        *("--scheme", "-s"),
+        metavar="NAME",
+        help="a name that posenc schemes lists, or package.module:attribute of your own",
+    ),
+    _option("length", str | None, None, "--len", "-l", metavar="N", help="how many positions"),
+    _option(
+        "start", str | None, None, "--start", metavar="N", help="the first position [default: 0]"
+    ),
+    _option(
+        "positions",
+        str | None,
+        None,
+        "--positions",
+        metavar="SPEC",
+        help="0:4096, 0:1000000:1000 or 5,17,4096 (half-open), in place of --len",
+    ),
+    *map(_own_option, OWN_OPTIONS),
+    _option(
+        "settings",
+        list[str] | None,
+        None,
+        "--set",
+        metavar="NAME=VALUE",
+        help="any other parameter, repeatable; posenc schemes NAME documents them",
+    ),
+]
+
+_COMMON = [
+    _option("quiet", bool, False, "--quiet", "-q", help="no summary and no progress"),
+    _option(
+        "color", str, "auto", "--color", metavar="WHEN", help="|".join(COLORS), show_default=True
+    ),
+    _option("debug", bool, False, "--debug", help="show the traceback of an error"),
+]
+
+
+def command(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """A command as Typer sees it: ``function`` with the options it leaves to this module.
+
+    A parameter ``choice: Choice`` stands for all options that choose an encoding, a parameter
+    ``console: Console`` for those that every command has.
+    """
+    own = inspect.signature(function, eval_str=True).parameters
+    choosing = _CHOOSING if "choice" in own else []
+    options = [
+        *choosing,
+        *(
+            each.replace(kind=Parameter.KEYWORD_ONLY)
+            for each in own.values()
+            if each.name not in ("choice", "console")
+        ),
+        *_COMMON,
+    ]
+
+    def run(**values: Any) -> int | None:
+        common = {each.name: values.pop(each.name) for each in _COMMON}
+        color = one_of("--color", common["color"], COLORS)
+        values["console"] = Console(quiet=common["quiet"], color=color)
+        if choosing:
+            values["choice"] = _chosen(**{each.name: values.pop(each.name) for each in choosing})
+        try:
+            return function(**values)
+        except BrokenPipeError:
+            # Typer would give it status 1, as if a check had failed.
+            raise ReaderGone from None
+
+    run.__doc__ = function.__doc__
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in options}
+    return run

@@ -1,0 +1,98 @@
+"""``posenc schemes``: the catalogue, and what is declared of each scheme."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posenc_cli import catalogue
+from posenc_cli.catalogue import BrokenPlugin
+from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+
+if TYPE_CHECKING:
+    from posenc_cli.schemes.declare import Scheme
+    from posenc_cli.schemes.parameters import Parameter
+
+
+def schemes(
+    console: Console,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="describe this scheme alone")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+) -> None:
+    """List the schemes, or document one.
+
+    Of one scheme: its formula, its source, and every parameter with type, range and default.
+
+    \b
+    Examples:
+      posenc schemes
+      posenc schemes sinusoidal
+      posenc schemes alibi --json
+    """
+    listed = [catalogue.find(name)] if name else [*catalogue.BUILT_IN.values()]
+    plugins = [] if name else catalogue.installed()
+    if json:
+        console.json("schemes", {"schemes": [_fields(each) for each in [*listed, *plugins]]})
+    elif name:
+        console.result(_described(console, listed[0]))
+    else:
+        rows = [_row(each) for each in [*listed, *plugins]]
+        console.result(console.table_text(["scheme", "kind", "what it is"], rows))
+
+
+def _row(scheme: Scheme | BrokenPlugin) -> list[str]:
+    if isinstance(scheme, BrokenPlugin):
+        return [scheme.name, "broken", scheme.reason]
+    return [scheme.name, scheme.kind, scheme.summary]
+
+
+def _fields(scheme: Scheme | BrokenPlugin) -> dict[str, Any]:
+    if isinstance(scheme, BrokenPlugin):
+        return {"name": scheme.name, "error": scheme.reason}
+    return {
+        "name": scheme.name,
+        "kind": scheme.kind,
+        "summary": scheme.summary,
+        "formula": scheme.formula,
+        "source": scheme.source,
+        "convention": scheme.convention,
+        "parameters": [_parameter_fields(each) for each in scheme.parameters.values()],
+    }
+
+
+def _parameter_fields(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "flag": parameter.flag,
+        "type": parameter.type_text,
+        "range": parameter.range_text,
+        "default": parameter.default_text,
+        "help": parameter.rules.help,
+        "source": parameter.rules.source,
+    }
+
+
+def _described(console: Console, scheme: Scheme) -> str:
+    """One scheme, for a reader."""
+    paragraphs = [
+        f"{scheme.name} ({scheme.kind}): {scheme.summary}",
+        scheme.description,
+        f"Formula: {scheme.formula}",
+        f"Convention: {scheme.convention}" if scheme.convention else "",
+        f"Source: {scheme.source}",
+        f"Weights: a file of shape {scheme.weights.text} settles both." if scheme.weights else "",
+    ]
+    texts = [console.paragraph_text(paragraph) for paragraph in paragraphs if paragraph]
+    if scheme.parameters:
+        rows = [_parameter_row(each) for each in scheme.parameters.values()]
+        texts.append(console.table_text(["parameter", "default", "values", "meaning"], rows))
+    return "\n\n".join(texts)
+
+
+def _parameter_row(parameter: Parameter) -> list[str]:
+    values = ", ".join(filter(None, (parameter.type_text, parameter.range_text)))
+    source = f" [default: {parameter.rules.source}]" if parameter.rules.source else ""
+    return [parameter.flag, parameter.default_text, values, parameter.rules.help + source]

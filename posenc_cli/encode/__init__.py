@@ -1,0 +1,1 @@
+"""From a request to the matrix it asks for, block by block."""

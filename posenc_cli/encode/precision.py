@@ -1,0 +1,63 @@
+"""The precision of a result: the number format its values are rounded to, and stored in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.numerics.dtypes import DType
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The number format values are stored in, and the one they are rounded to before."""
+
+    stored: DType
+    rounded: DType
+
+    @classmethod
+    def of(cls, stored: DType, rounded: DType | None) -> Precision:
+        """Values rounded once, to ``rounded``, and stored in ``stored``, which must hold them.
+
+        Raises: InvalidInput when ``stored`` cannot hold every value of ``rounded``.
+        """
+        rounded = rounded or stored
+        holds = (
+            stored.precision >= rounded.precision
+            and stored.max_exponent >= rounded.max_exponent
+            and stored.min_exponent <= rounded.min_exponent
+        )
+        if not holds:
+            raise InvalidInput(
+                f"--round-to {rounded.name}: {stored.name} does not hold every value of it",
+                hint="--dtype float32 holds all of float16 and bfloat16",
+            )
+        return cls(stored, rounded)
+
+    def narrow(self, high: NDArray[Any], low: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The sums ``high + low``, rounded once and stored."""
+        from posenc_cli.numerics.rounding import narrow
+
+        return self.stored_as(narrow(high, low, self.rounded))
+
+    def exact(self, values: Sequence[Decimal]) -> NDArray[Any]:
+        """Exact values, rounded once and stored."""
+        from posenc_cli.numerics.rounding import round_exact
+
+        return self.stored_as(round_exact(values, self.rounded))
+
+    def stored_as(self, block: NDArray[Any]) -> NDArray[Any]:
+        """A block in the rounded format, in the stored one (which holds its values exactly)."""
+        from posenc_cli.numerics.rounding import narrow, widen
+
+        if self.stored == self.rounded:
+            return block
+        return narrow(widen(block, self.rounded), None, self.stored)

@@ -1,0 +1,121 @@
+"""Learned tables: read from a file, or drawn from a seed, row by row and in any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.schemes.declare import Scheme, Table, Weights
+
+_ROWS_A_STREAM = 64
+"""Rows that share one random stream: the unit in which a drawn table can be entered."""
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table read from a file."""
+
+    values: NDArray[np.float64]
+    path: str
+
+    @classmethod
+    def read(cls, path: str) -> LoadedTable:
+        """The table in a file of any format posenc reads.
+
+        Raises: InvalidInput unless it is a finite real matrix.
+        """
+        from posenc_cli.files.reading import read_array
+
+        values = read_array(path).values
+        if values.ndim != 2 or np.iscomplexobj(values):
+            shape = "×".join(map(str, values.shape))
+            raise InvalidInput(f"--set weights={path}: holds a {shape} array, not a real matrix")
+        if not np.isfinite(values).all():
+            raise InvalidInput(f"--set weights={path}: holds NaN or infinity")
+        return cls(np.asarray(values, dtype=np.float64), path)
+
+    def parameters(self, scheme: Scheme) -> dict[str, int]:
+        """The parameters of ``scheme`` that the shape of this table settles."""
+        shape = scheme.weights
+        if shape is None:
+            return {}
+        rows, columns = self.values.shape
+        from_rows = shape.rows_to_parameter(rows)
+        if from_rows is None:
+            raise InvalidInput(
+                f"--set weights={self.path}: has {rows} rows; {scheme.name} needs {shape.text}"
+            )
+        return {shape.rows: from_rows, shape.columns: columns}
+
+    def checked(self, weights: Weights, scheme: Scheme) -> LoadedTable:
+        """This table, after a check that it has the shape that ``weights`` asks for."""
+        if self.values.shape != (weights.rows, weights.columns):
+            rows, columns = self.values.shape
+            text = scheme.weights.text if scheme.weights else ""
+            raise InvalidInput(
+                f"--set weights={self.path}: is {rows}×{columns}, but {scheme.name} with these "
+                f"parameters needs {text} = {weights.rows}×{weights.columns}"
+            )
+        return self
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The given rows; those past the end are drawn where a scheme asks for them."""
+        return self.values[rows]
+
+
+@dataclass(frozen=True)
+class DrawnTable:
+    """A table of independent normal(0, std) values, a function of seed, row and column alone."""
+
+    columns: int
+    seed: int
+    std: float
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The given rows, whichever were asked for before."""
+        out = np.empty((rows.shape[0], self.columns))
+        streams = rows // _ROWS_A_STREAM
+        for stream in np.unique(streams):
+            mine = streams == stream
+            generator = np.random.Generator(np.random.Philox(key=[self.seed, int(stream)]))
+            drawn = generator.standard_normal((_ROWS_A_STREAM, self.columns))
+            out[mine] = drawn[rows[mine] % _ROWS_A_STREAM] * self.std
+        return out
+
+
+@dataclass(frozen=True)
+class ExtendedTable:
+    """A loaded table that goes on with drawn rows past its end."""
+
+    loaded: LoadedTable
+    drawn: DrawnTable
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The given rows."""
+        last = self.loaded.values.shape[0] - 1
+        inside = self.loaded(np.minimum(rows, last))
+        past = rows > last
+        if past.any():
+            inside[past] = self.drawn(rows[past])
+        return inside
+
+
+def table_of(weights: Weights, scheme: Scheme, loaded: LoadedTable | None) -> Table:
+    """The table a scheme asks for: ``loaded`` where a file was given, else drawn."""
+    drawn = DrawnTable(weights.columns, weights.seed, weights.std)
+    return ExtendedTable(loaded.checked(weights, scheme), drawn) if loaded else drawn
+
+
+def loaded_table(scheme: Scheme, given: Mapping[str, Any]) -> LoadedTable | None:
+    """The table in the file that ``weights`` names among the given parameters, if one does."""
+    path = given.get("weights") if scheme.weights else None
+    return LoadedTable.read(str(path)) if path else None

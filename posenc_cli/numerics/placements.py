@@ -1,0 +1,21 @@
+"""Which columns of a matrix hold which function of which frequencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Function = Literal["cos", "sin", "zero"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """These ``columns`` of a matrix hold this ``function`` of these of its ``waves``, in order.
+
+    >>> Placement("sin", slice(0, 4, 2), slice(0, 2))
+    Placement(function='sin', columns=slice(0, 4, 2), waves=slice(0, 2, None))
+    """
+
+    function: Function
+    columns: slice
+    waves: slice = field(default_factory=lambda: slice(None))

@@ -1,0 +1,137 @@
+"""Positions: which integer positions a request asks for, as ranges that cost nothing until used."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput, abbreviated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+LARGEST_POSITION = 2**53
+"""The last position whose table cells are proven to be correctly rounded."""
+
+_LARGEST_COUNT = 2**63 - 1
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+_OPTION = "--positions"
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Integer positions in the order asked for, as a tuple of non-empty ascending ranges.
+
+    >>> positions = Positions.parse("0:4,10,20:30:5")
+    >>> positions.count, positions.first, positions.last, str(positions)
+    (7, 0, 25, '0:4,10,20:30:5')
+    """
+
+    ranges: tuple[range, ...]
+
+    @classmethod
+    def contiguous(cls, start: int, count: int) -> Positions:
+        """Positions ``start``, ``start + 1``, … (``count`` of them)."""
+        return cls((range(start, start + count),))
+
+    @classmethod
+    def parse(cls, text: str) -> Positions:
+        """Positions from text: ``start:stop[:step]`` (half-open) and single integers, by commas.
+
+        Raises: InvalidInput when a part is malformed or empty.
+        """
+        return cls(tuple(_range(part.strip(), text) for part in text.split(",")))
+
+    @property
+    def count(self) -> int:
+        """How many positions there are."""
+        return sum(_length(each) for each in self.ranges)
+
+    @property
+    def first(self) -> int:
+        """The smallest position."""
+        return min(each.start for each in self.ranges)
+
+    @property
+    def last(self) -> int:
+        """The largest position."""
+        return max(each[-1] for each in self.ranges)
+
+    def within_exact_range(self, *, option: str = _OPTION) -> Positions:
+        """These positions, after a check that each lies in 0 … 2^53.
+
+        Raises: InvalidInput naming ``option``.
+        """
+        if self.first < 0:
+            raise InvalidInput(f"{option}: position {self.first} is negative; the first is 0")
+        if self.last > LARGEST_POSITION:
+            raise InvalidInput(
+                f"{option}: position {abbreviated(str(self.last))} is past 2^53 "
+                f"({LARGEST_POSITION}), the last that is exact"
+            )
+        if self.count > _LARGEST_COUNT:
+            raise InvalidInput(f"{option}: {self.count} positions are more than 2^63 − 1")
+        return self
+
+    def blocks(self, rows: int) -> Iterator[NDArray[Any]]:
+        """The positions as int64 arrays of at most ``rows`` values, in order.
+
+        Short ranges share a block, so that a long list of single positions is not a block each.
+        """
+        import numpy as np
+
+        pending: list[NDArray[Any]] = []
+        room = rows
+        for each in self.ranges:
+            begin, length = 0, _length(each)
+            while begin < length:
+                piece = each[begin : begin + room]
+                pending.append(np.arange(piece.start, piece.stop, piece.step, dtype=np.int64))
+                begin += len(piece)
+                room -= len(piece)
+                if room == 0:
+                    yield np.concatenate(pending) if len(pending) > 1 else pending[0]
+                    pending, room = [], rows
+        if pending:
+            yield np.concatenate(pending) if len(pending) > 1 else pending[0]
+
+    def __iter__(self) -> Iterator[int]:
+        for each in self.ranges:
+            yield from each
+
+    def __str__(self) -> str:
+        return ",".join(_text(each) for each in self.ranges)
+
+
+def _length(positions: range) -> int:
+    """len() without its limit of 2^63 − 1."""
+    return (positions.stop - positions.start + positions.step - 1) // positions.step
+
+
+def _text(positions: range) -> str:
+    if _length(positions) == 1:
+        return str(positions.start)
+    ends = f"{positions.start}:{positions.stop}"
+    return ends if positions.step == 1 else f"{ends}:{positions.step}"
+
+
+def _range(part: str, text: str) -> range:
+    """The range that one part of a specification names."""
+    fields = [field.strip() for field in part.split(":")]
+    if not 1 <= len(fields) <= 3 or not all(_INTEGER.fullmatch(field) for field in fields):
+        raise InvalidInput(
+            f"{_OPTION} {abbreviated(text)}: {abbreviated(part)} is neither an integer nor "
+            "start:stop[:step]",
+            hint="for example 0:4096, 0:1000000:1000 or 5,17,4096",
+        )
+    start, *rest = map(int, fields)
+    stop = rest[0] if rest else start + 1
+    step = rest[1] if len(rest) == 2 else 1
+    if step < 1:
+        raise InvalidInput(f"{_OPTION} {abbreviated(text)}: the step of {part!r} must be positive")
+    if stop <= start:
+        raise InvalidInput(f"{_OPTION} {abbreviated(text)}: {part!r} holds no position")
+    return range(start, stop, step)

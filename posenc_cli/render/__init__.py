@@ -1,0 +1,1 @@
+"""Rendering: values, axes and titles into pictures and reports."""

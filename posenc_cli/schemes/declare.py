@@ -1,0 +1,248 @@
+"""How a scheme is declared: its parameters, its kind, and what it gives.
+
+A scheme is one decorated function. Its signature *is* the declaration: names, types, defaults and
+bounds of the parameters, from which options, help, ``posenc schemes``, the README's table and the
+contract tests derive. What the function returns says how the encoding is computed:
+
+====================  =============================================================
+:class:`Rotation`     frequencies that turn pairs of columns of q and k
+:class:`Sinusoids`    sines and cosines of the same kind of frequencies, as columns
+:class:`Rows`         a formula for the rows of given positions
+:class:`Bias`         a formula for one head's scores, by offset or by key
+:class:`BucketBias`   a table of scores, and the bucket each offset falls in
+====================  =============================================================
+
+Formulas are written over an array namespace ``xp``: frequencies and biases are evaluated in
+60-digit reals (:mod:`posenc_cli.numerics.exact`), rows in float64 arrays.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+
+from posenc_cli.errors import InvalidInput, unknown_name
+from posenc_cli.schemes.parameters import Parameter, flag, parameter
+
+if TYPE_CHECKING:
+    from posenc_cli.numerics.placements import Placement
+
+Kind = Literal["absolute", "rotary", "bias"]
+Layout = Literal["interleaved", "half"]
+Namespace = Any
+"""An array namespace: NumPy, :mod:`posenc_cli.numerics.exact`, …"""
+Array = Any
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Frequencies in radians per position, slowest rule first written: ``frequencies(xp)``."""
+
+    count: int
+    frequencies: Callable[[Namespace], Array]
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """What a rotary scheme gives: frequencies, and how columns are paired."""
+
+    waves: Waves
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Sinusoids:
+    """What an absolute scheme made of waves gives: frequencies, and what each column holds."""
+
+    waves: Waves
+    width: int
+    placements: tuple[Placement, ...]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A learned table: from a file, or drawn from normal(0, ``std``) with a seed.
+
+    ``rows`` × ``columns`` is its shape; drawn tables go on past their last row where a scheme
+    lets them.
+    """
+
+    rows: int
+    columns: int
+    file: str | None
+    seed: int
+    std: float = 0.02
+
+
+Table = Callable[[Array], Array]
+"""Rows of a learned table: indices (n,) → values (n, columns)."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How many positions a scheme can tell apart or has rows for, and what to do about more."""
+
+    positions: int
+    reason: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What an absolute scheme gives by formula.
+
+    ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair
+    (high, low) whose sum is the value. ``table`` is the :data:`Table` of ``weights``, None without.
+    """
+
+    width: int
+    rows: Callable[[Namespace, Array, Any], Array | tuple[Array, Array]]
+    weights: Weights | None = None
+    capacity: Capacity | None = None
+
+
+@dataclass(frozen=True)
+class Bias:
+    """What a bias scheme gives by formula: ``scores(xp, head, indices)`` → (n,).
+
+    ``by`` says what the indices are: offsets j − i of key and query, or keys j alone.
+    """
+
+    heads: int
+    by: Literal["offset", "key"]
+    scores: Callable[[Namespace, int, Array], Array]
+
+
+@dataclass(frozen=True)
+class BucketBias:
+    """What a learned bias gives: the bucket of each offset j − i, and a (buckets, heads) table."""
+
+    heads: int
+    bucket: Callable[[Namespace, Array], Array]
+    weights: Weights
+
+
+Content = Rotation | Sinusoids | Rows | Bias | BucketBias
+
+
+@dataclass(frozen=True)
+class WeightsShape:
+    """How the shape of a weights file follows from a scheme's parameters, and back.
+
+    ``rows`` and ``columns`` name the parameters; ``rows_to_parameter`` undoes a table of, say,
+    2K + 1 rows, and gives None for a number of rows that no parameter has.
+    """
+
+    rows: str
+    columns: str
+    text: str
+    rows_to_parameter: Callable[[int], int | None] = field(default=lambda rows: rows)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A scheme with all its parameters settled, and what it then gives."""
+
+    scheme: Scheme
+    params: Mapping[str, Any]
+    content: Content
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A positional encoding, as declared."""
+
+    name: str
+    kind: Kind
+    source: str
+    formula: str
+    build: Callable[..., Content]
+    convention: str = ""
+    weights: WeightsShape | None = None
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the scheme's docstring."""
+        return inspect.cleandoc(self.build.__doc__ or "").split("\n", 1)[0]
+
+    @property
+    def description(self) -> str:
+        """The rest of the scheme's docstring, doctests left out."""
+        text = inspect.cleandoc(self.build.__doc__ or "").partition("\n")[2]
+        paragraphs = [p.strip() for p in text.split("\n\n")]
+        return "\n\n".join(p for p in paragraphs if p and not p.startswith(">>>"))
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters by name, read from the signature."""
+        hints = get_type_hints(self.build, include_extras=True)
+        signature = inspect.signature(self.build)
+        return {
+            name: parameter(name, hints[name], default=each.default)
+            for name, each in signature.parameters.items()
+        }
+
+    def bind(self, given: Mapping[str, object], *, seq_len: int | None = None) -> Bound:
+        """This scheme with ``given`` parameters, the others at their defaults.
+
+        Texts are parsed by the parameter's type. ``seq_len`` is what a parameter falls back to
+        that follows the length of the sequence.
+
+        Raises: InvalidInput for an unknown name, a malformed or out-of-range value, or parameters
+        that contradict each other.
+        """
+        for name in given:
+            if name not in self.parameters:
+                raise self._unknown_parameter(name)
+        params = {
+            name: each.value(given[name]) if name in given else each.fallback(seq_len)
+            for name, each in self.parameters.items()
+        }
+        for name, value in params.items():
+            if value is inspect.Parameter.empty:
+                raise InvalidInput(
+                    f"{self.name} needs {self.parameters[name].flag}",
+                    hint=f"posenc schemes {self.name} describes it",
+                )
+        return Bound(self, params, self.build(**params))
+
+    def _unknown_parameter(self, name: str) -> InvalidInput:
+        known = ", ".join(self.parameters) or "none"
+        return InvalidInput(
+            f"{flag(name)}: {self.name} has no parameter {name!r} (it has: {known})",
+            hint=unknown_name("parameter", name, self.parameters).hint,
+        )
+
+
+def _declared(kind: Kind, **declaration: Any) -> Callable[[Callable[..., Content]], Scheme]:
+    def declare(build: Callable[..., Content]) -> Scheme:
+        name = build.__name__.replace("_", "-")
+        return Scheme(name=name, kind=kind, build=build, **declaration)
+
+    return declare
+
+
+def absolute(
+    *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
+) -> Callable[[Callable[..., Content]], Scheme]:
+    """Declare a scheme whose rows are added to the embeddings."""
+    return _declared(
+        "absolute", source=source, formula=formula, convention=convention, weights=weights
+    )
+
+
+def rotary(
+    *, source: str, formula: str, convention: str = ""
+) -> Callable[[Callable[..., Content]], Scheme]:
+    """Declare a scheme that turns queries and keys."""
+    return _declared("rotary", source=source, formula=formula, convention=convention)
+
+
+def bias(
+    *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
+) -> Callable[[Callable[..., Content]], Scheme]:
+    """Declare a scheme whose values are added to the attention scores."""
+    return _declared("bias", source=source, formula=formula, convention=convention, weights=weights)

@@ -1,0 +1,198 @@
+"""Learned encodings: a table of rows by position, or of scores by the bucket of an offset."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.schemes.declare import (
+    BucketBias,
+    Capacity,
+    Rows,
+    Weights,
+    WeightsShape,
+    absolute,
+    bias,
+)
+from posenc_cli.schemes.parameters import (
+    Dim,
+    Heads,
+    Param,
+    Seed,
+    SequenceLength,
+    WeightsFile,
+)
+
+LARGEST_TABLE = 2**31 - 1
+_T5 = "Raffel et al. 2020, arXiv:1910.10683 §2.1"
+
+MaxLen = Annotated[int, Param("rows of the table", minimum=1, maximum=LARGEST_TABLE, source="BERT")]
+MaxDistance = Annotated[
+    int,
+    Param("distance from which all share one row", minimum=1, maximum=2**30, source=_T5),
+]
+
+
+@absolute(
+    source="Gehring et al. 2017, arXiv:1705.03122; GPT-2, BERT",
+    formula="PE[p] = row p of a (max_len, dim) table",
+    convention=(
+        "OPT and BART number their first token 2, RoBERTa padding_idx + 1: use --start. "
+        "extend=interpolate resizes the table linearly to seq_len rows, row centres half a step "
+        "from the ends and the ends held (PyTorch's align_corners=False)."
+    ),
+    weights=WeightsShape("max_len", "dim", "(max_len, dim)"),
+)
+def learned(
+    *,
+    dim: Dim = 64,
+    max_len: MaxLen = 512,
+    std: Annotated[
+        float, Param("standard deviation of a drawn table", minimum=0, source="GPT-2, BERT")
+    ] = 0.02,
+    seed: Seed = 0,
+    weights: WeightsFile = None,
+    extend: Annotated[
+        Literal["error", "clamp", "interpolate", "random"],
+        Param("a position past the table: refuse it, take the last row, stretch, or draw more"),
+    ] = "error",
+    seq_len: SequenceLength = None,
+) -> Rows:
+    """A trained row for each position, up to the length it was trained for.
+
+    Without a weights file the rows are drawn from normal(0, std): what a model starts from.
+    """
+    length = seq_len or 1
+    if extend == "interpolate" and 2 * length * max_len > LARGEST_POSITION:
+        raise InvalidInput(
+            f"--set extend=interpolate: {max_len} rows stretched to {length} are more steps than "
+            "2^53, the last that is exact"
+        )
+
+    def rows(xp: Any, positions: Any, table: Any) -> Any:
+        if extend == "clamp":
+            return table(xp.minimum(positions, xp.asarray(max_len - 1)))
+        if extend == "interpolate" and length > max_len:
+            return _interpolated(xp, positions, table, max_len, length)
+        return table(positions)
+
+    capacity = Capacity(
+        max_len,
+        f"the table has {max_len} rows",
+        "--set extend=clamp, extend=interpolate or extend=random goes on past its end",
+    )
+    return Rows(
+        dim,
+        rows,
+        weights=Weights(max_len, dim, weights, seed, std),
+        capacity=capacity if extend == "error" else None,
+    )
+
+
+def _interpolated(xp: Any, positions: Any, table: Any, rows: int, length: int) -> Any:
+    """The table of ``rows`` rows, resized linearly to ``length`` rows."""
+    # Row p reads the table at (p + 1/2)·rows/length − 1/2: in integers, over 2·length.
+    steps = (2 * positions + 1) * rows - length
+    steps = xp.clip(steps, 0, 2 * length * (rows - 1))
+    below = steps // (2 * length)
+    share = xp.asarray(steps - below * (2 * length), dtype=xp.float64)[:, None] / (2 * length)
+    above = xp.minimum(below + 1, xp.asarray(rows - 1))
+    return table(below) * (1 - share) + table(above) * share
+
+
+@bias(
+    source="Raffel et al. 2020, arXiv:1910.10683 §2.1; Mesh TensorFlow and transformers' code",
+    formula="bias_h(i, j) = table[bucket(j − i), h]; buckets widen logarithmically",
+    convention=(
+        "bidirectional=true is the encoder's, false the decoder's, where all future keys share "
+        "bucket 0. T5 adds the bias without dividing the scores by √d."
+    ),
+    weights=WeightsShape("num_buckets", "heads", "(num_buckets, heads)"),
+)
+def t5(
+    *,
+    heads: Heads = 8,
+    num_buckets: Annotated[
+        int, Param("rows of the table", minimum=2, maximum=4096, source=_T5)
+    ] = 32,
+    max_distance: Annotated[
+        int,
+        Param(
+            "distance from which all share the last bucket", minimum=2, maximum=2**20, source=_T5
+        ),
+    ] = 128,
+    bidirectional: Annotated[
+        bool, Param("whether keys to the right have buckets of their own", source=_T5)
+    ] = True,
+    seed: Seed = 0,
+    weights: WeightsFile = None,
+) -> BucketBias:
+    """A learned score for each bucket of distances, exact near by and logarithmic far away."""
+    # Half of the buckets of a side count single steps, the other half widen.
+    side = num_buckets // 2 if bidirectional else num_buckets
+    single = side // 2
+    if single < 1 or max_distance <= single:
+        raise InvalidInput(
+            f"--set num_buckets {num_buckets}, max_distance {max_distance}: a side has {side} "
+            f"buckets, of which {single} are single steps; it needs at least 1 of them, and "
+            "max_distance above their number"
+        )
+
+    def bucket(xp: Any, offsets: Any) -> Any:
+        if bidirectional:
+            distance, right = xp.abs(offsets), xp.where(offsets > 0, side, 0)
+        else:
+            distance, right = xp.maximum(-offsets, xp.asarray(0)), 0
+        thresholds = _log_thresholds(side - single, single, max_distance)
+        widening = single - 1 + xp.searchsorted(xp.asarray(thresholds), distance, side="right")
+        return right + xp.where(distance < single, distance, widening)
+
+    return BucketBias(heads, bucket, Weights(num_buckets, heads, weights, seed))
+
+
+@cache
+def _log_thresholds(buckets: int, single: int, max_distance: int) -> list[int]:
+    """The smallest distance of each of the widening buckets, in exact integers.
+
+    Bucket k holds the distances n with ⌊ln(n/single) / ln(max_distance/single) · buckets⌋ = k,
+    and n reaches k exactly when n^buckets ≥ max_distance^k · single^(buckets−k).
+
+    >>> _log_thresholds(8, 8, 128)
+    [8, 12, 16, 23, 32, 46, 64, 91]
+    """
+    return [
+        bisect_left(
+            range(max_distance + 1),
+            max_distance**k * single ** (buckets - k),
+            key=lambda n: n**buckets,
+        )
+        for k in range(buckets)
+    ]
+
+
+@bias(
+    source="the clipped offsets of Shaw et al. 2018, arXiv:1803.02155 §3.2, as a score",
+    formula="bias_h(i, j) = table[clip(j − i, −K, K) + K, h], K = max_distance",
+    weights=WeightsShape(
+        "max_distance",
+        "heads",
+        "(2·max_distance + 1, heads)",
+        rows_to_parameter=lambda rows: (rows - 1) // 2 if rows % 2 else None,
+    ),
+)
+def t5_clipped(
+    *,
+    heads: Heads = 8,
+    max_distance: MaxDistance = 128,
+    seed: Seed = 0,
+    weights: WeightsFile = None,
+) -> BucketBias:
+    """A learned score for each offset up to a largest distance, which all beyond it share."""
+
+    def bucket(xp: Any, offsets: Any) -> Any:
+        return xp.clip(offsets, -max_distance, max_distance) + max_distance
+
+    return BucketBias(heads, bucket, Weights(2 * max_distance + 1, heads, weights, seed))

@@ -1,0 +1,213 @@
+"""Parameters of schemes: their types, bounds and text forms, and those that many schemes share."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from posenc_cli.errors import InvalidInput, abbreviated, unknown_name
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
+_BOOLEANS = {"true": True, "false": False}
+
+OWN_OPTIONS: dict[str, tuple[str, ...]] = {
+    "dim": ("--dim", "-d"),
+    "heads": ("--heads",),
+    "base": ("--base",),
+    "layout": ("--layout",),
+}
+"""Parameters with a command-line option of their own; the others are given by ``--set``."""
+
+
+def flag(name: str) -> str:
+    """How a parameter is given on the command line.
+
+    >>> flag("dim"), flag("spacing")
+    ('--dim', '--set spacing')
+    """
+    return OWN_OPTIONS[name][0] if name in OWN_OPTIONS else f"--set {name}"
+
+
+@dataclass(frozen=True)
+class Param:
+    """What an annotation says of a parameter, beside its type.
+
+    ``follows_length`` marks a parameter whose default is the length of the sequence: the last
+    position + 1. ``source`` says where the default comes from.
+    """
+
+    help: str
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    multiple_of: int | None = None
+    follows_length: bool = False
+    is_file: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as declared: name, type, default and rules.
+
+    ``type`` is int, float, bool or str; ``choices`` restricts a str. ``default`` is
+    ``inspect.Parameter.empty`` where the parameter must be given.
+    """
+
+    name: str
+    type: type
+    default: Any
+    choices: tuple[str, ...]
+    rules: Param
+
+    @property
+    def flag(self) -> str:
+        """How the parameter is given on the command line."""
+        return flag(self.name)
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def type_text(self) -> str:
+        """The type, as documentation shows it."""
+        if self.choices:
+            return "|".join(self.choices)
+        if self.rules.is_file:
+            return "file"
+        return {int: "integer", float: "number", bool: "true|false", str: "text"}[self.type]
+
+    @property
+    def range_text(self) -> str:
+        """The rule a value must keep, as documentation and errors show it; may be empty."""
+        rules = self.rules
+        parts = []
+        if rules.above is not None:
+            parts.append(f"above {_number(rules.above)}")
+        if rules.minimum is not None and rules.maximum is not None:
+            parts.append(f"from {_number(rules.minimum)} to {_number(rules.maximum)}")
+        elif rules.minimum is not None:
+            parts.append(f"at least {_number(rules.minimum)}")
+        elif rules.maximum is not None:
+            parts.append(f"at most {_number(rules.maximum)}")
+        if rules.multiple_of is not None:
+            parts.append(f"a multiple of {rules.multiple_of}")
+        return ", ".join(parts)
+
+    @property
+    def default_text(self) -> str:
+        """The default, as documentation shows it and ``--set`` reads it; empty if there is none."""
+        if self.rules.follows_length:
+            return "last position + 1"
+        if self.required or self.default is None:
+            return ""
+        return as_text(self.default)
+
+    def fallback(self, seq_len: int | None) -> Any:
+        """The value where none is given."""
+        return seq_len if self.rules.follows_length else self.default
+
+    def value(self, given: object) -> Any:
+        """``given``, parsed where it is a text, after the checks this parameter asks for.
+
+        Raises: InvalidInput naming the parameter, the value and the rule.
+        """
+        parsed = self._parsed(given)
+        if self.choices and parsed not in self.choices:
+            error = unknown_name("value", str(parsed), self.choices)
+            raise InvalidInput(
+                f"{self.flag} {abbreviated(str(parsed))}: must be one of {', '.join(self.choices)}",
+                hint=error.hint,
+            )
+        if isinstance(parsed, int | float) and not isinstance(parsed, bool):
+            self._check_range(parsed)
+        return parsed
+
+    def _parsed(self, given: object) -> Any:
+        if isinstance(given, str) and self.type is not str:
+            text = given.strip()
+            if self.type is bool and text.lower() in _BOOLEANS:
+                return _BOOLEANS[text.lower()]
+            if self.type is int and _INTEGER.fullmatch(text):
+                return int(text)
+            if self.type is float and _FLOAT.fullmatch(text):
+                return float(text)
+        elif self.type is float and type(given) is int:
+            return float(given)
+        elif type(given) is self.type:
+            return given
+        wanted = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+        raise InvalidInput(f"{self.flag} {abbreviated(str(given))}: must be {wanted[self.type]}")
+
+    def _check_range(self, value: float) -> None:
+        rules = self.rules
+        kept = (
+            math.isfinite(value)
+            and (rules.minimum is None or value >= rules.minimum)
+            and (rules.maximum is None or value <= rules.maximum)
+            and (rules.above is None or value > rules.above)
+            and (rules.multiple_of is None or value % rules.multiple_of == 0)
+        )
+        if not kept:
+            rule = self.range_text or "finite"
+            raise InvalidInput(f"{self.flag} {as_text(value)}: must be {rule}")
+
+
+def parameter(name: str, annotation: Any, *, default: Any) -> Parameter:
+    """The parameter that ``Annotated[type, Param(…)]`` declares."""
+    base, *extras = get_args(annotation)
+    (rules,) = [extra for extra in extras if isinstance(extra, Param)]
+    if get_origin(base) in (Union, UnionType):
+        (base,) = [arg for arg in get_args(base) if arg is not NoneType]
+    choices: tuple[str, ...] = ()
+    if get_origin(base) is Literal:
+        choices, base = get_args(base), str
+    return Parameter(name=name, type=base, default=default, choices=choices, rules=rules)
+
+
+def as_text(value: object) -> str:
+    """A parameter's value in the form ``--set`` reads.
+
+    >>> as_text(10000.0), as_text(True), as_text(0.02)
+    ('10000', 'true', '0.02')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return _number(value)
+    return str(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e16 else repr(value)
+
+
+_PAPER = "Vaswani et al. 2017, arXiv:1706.03762"
+
+Dim = Annotated[
+    int,
+    Param(
+        "columns of the encoding", minimum=1, maximum=65536, source=f"{_PAPER} §3.2.2, d of a head"
+    ),
+]
+Heads = Annotated[
+    int, Param("attention heads", minimum=1, maximum=65536, source=f"{_PAPER} §3.2.2")
+]
+Base = Annotated[
+    float, Param("base of the geometric ladder of wavelengths", above=1, source=f"{_PAPER} §3.5")
+]
+Seed = Annotated[int, Param("seed of the drawn table", minimum=0, maximum=2**64 - 1)]
+WeightsFile = Annotated[
+    str | None, Param("file with the learned table, in place of the seed", is_file=True)
+]
+SequenceLength = Annotated[
+    int | None,
+    Param("length of the sequence", minimum=1, maximum=2**53 + 1, follows_length=True),
+]

@@ -1,0 +1,70 @@
+"""Rotary encodings: each is a rule for the frequencies that turn pairs of columns of q and k."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.schemes.declare import Rotation, Waves, rotary
+from posenc_cli.schemes.parameters import Base, Dim, Param
+
+PairLayout = Annotated[
+    Literal["interleaved", "half"],
+    Param(
+        "columns that turn together: 2i and 2i+1 (interleaved: the paper, GPT-J, Meta's Llama) "
+        "or i and i+d/2 (half: Hugging Face's Llama, GPT-NeoX)",
+        source="Su et al. 2021 §3.4.2",
+    ),
+]
+Partial = Annotated[
+    float,
+    Param(
+        "share of dim that turns, from the first column on",
+        above=0,
+        maximum=1,
+        source="Su et al. 2021 §3.2.2",
+    ),
+]
+
+
+@rotary(
+    source="Su et al. 2021, arXiv:2104.09864 §3.2.2",
+    formula="θ_i = base^(−2i/d), d = ⌊dim · partial⌋; the pair i of position p turns by p · θ_i",
+    convention=(
+        "The frequencies of a partial rotation follow the rotated width d, as in GPT-NeoX, "
+        "Phi and StableLM; the columns past it stay as they are."
+    ),
+)
+def rope(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Partial = 1.0,
+) -> Rotation:
+    """Rotary position embedding: q and k are turned, so that q·k depends only on m − n.
+
+    >>> rope.bind({"dim": "8"}).content.waves.count
+    4
+    """
+    rotated = rotated_dim(dim, partial)
+
+    def frequencies(xp: Any) -> Any:
+        return 1 / base ** (xp.arange(0, rotated, 2) / rotated)
+
+    return Rotation(Waves(rotated // 2, frequencies), layout)
+
+
+def rotated_dim(dim: int, partial: float) -> int:
+    """How many of ``dim`` columns turn.
+
+    Raises: InvalidInput when they are not a positive even number.
+    """
+    rotated = int(dim * partial)
+    if rotated < 2 or rotated % 2:
+        share = "" if partial == 1 else f" × partial {partial!r}"
+        raise InvalidInput(
+            f"--dim {dim}: rotary encodings turn pairs of columns, but {dim}{share} gives "
+            f"{rotated} of them; it must be even and at least 2"
+        )
+    return rotated

@@ -1,0 +1,100 @@
+"""Make a virtual environment, if it is missing, and install into it.
+
+Usage: python tools/environment.py FOLDER REQUIREMENT…
+
+Needs nothing but Python and a package index: where the interpreter came without the pip that
+``venv`` wants (as Debian's does), the environment borrows the interpreter's own pip, uv, or a pip
+fetched from the index that pip is configured for.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+import venv
+from pathlib import Path
+
+
+def main(folder: str, requirements: list[str]) -> int:
+    """Install ``requirements`` into the environment ``folder``; the status is the installer's."""
+    python = Path(folder, "bin", "python")
+    if sys.version_info < (3, 11):  # noqa: UP036 - this runs before posenc is installed
+        sys.exit(f"posenc needs Python 3.11 or later, and this is {sys.version.split()[0]}")
+    if not _runs(python, "import sys"):
+        _create(Path(folder))
+    return subprocess.call([*_installer(python), *requirements])
+
+
+def _runs(python: Path, code: str) -> bool:
+    """Whether an interpreter is there and runs ``code`` (a copied environment may be broken)."""
+    try:
+        return not subprocess.call([python, "-c", code], stderr=subprocess.DEVNULL)
+    except OSError:
+        return False
+
+
+def _create(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        subprocess.run(
+            [sys.executable, "-m", "venv", folder], check=True, capture_output=True, text=True
+        )
+    except subprocess.CalledProcessError:
+        venv.create(folder, with_pip=False, clear=True, symlinks=True)
+
+
+def _installer(python: Path) -> list[str]:
+    """The command that installs into the environment of ``python``."""
+    if _runs(python, "import pip"):
+        return [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if _runs(Path(sys.executable), "import pip"):
+        outer = [sys.executable, "-m", "pip", "--python", str(python)]
+        return [*outer, "install", "--quiet", "--disable-pip-version-check"]
+    uv = shutil.which("uv")
+    if uv:
+        return [uv, "pip", "install", "--quiet", "--python", str(python)]
+    wheel = _fetched_pip()
+    return [str(python), f"{wheel}/pip", "install", "--quiet", "--disable-pip-version-check"]
+
+
+def _fetched_pip() -> Path:
+    """A wheel of pip from the configured package index; a wheel of it runs where it lies."""
+    index = _index()
+    if index is None:
+        sys.exit(
+            "this Python has no pip, and no package index is configured to fetch it from:\n"
+            "install the packages python3-venv and python3-pip, or set PIP_INDEX_URL"
+        )
+    page_url = index.rstrip("/") + "/pip/"
+    with urllib.request.urlopen(page_url) as page:
+        links = re.findall(r'href="([^"]+\.whl)(?:#[^"]*)?"', page.read().decode())
+    newest = max(links, key=_version)
+    wheel = Path(tempfile.mkdtemp(), urllib.parse.unquote(newest.rsplit("/", 1)[-1]))
+    urllib.request.urlretrieve(urllib.parse.urljoin(page_url, newest), wheel)
+    return wheel
+
+
+def _version(link: str) -> tuple[int, ...]:
+    match = re.search(r"pip-([0-9.]+)-", link)
+    return tuple(map(int, match[1].split("."))) if match else ()
+
+
+def _index() -> str | None:
+    """The package index of the environment or of pip's configuration files."""
+    if url := os.environ.get("PIP_INDEX_URL") or os.environ.get("UV_INDEX_URL"):
+        return url
+    files = [os.environ.get("PIP_CONFIG_FILE"), "~/.pip/pip.conf", "~/.config/pip/pip.conf"]
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(["/etc/pip.conf", *(Path(file).expanduser() for file in files if file)])
+    return config.get("global", "index-url", fallback=None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,79 @@
+"""Write the generated parts of README.md, or check that they are up to date (--check).
+
+What is derived from declarations stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.encode.request import ROTARY_TABLES
+from posenc_cli.files.formats import FORMATS
+
+if TYPE_CHECKING:
+    from posenc_cli.schemes.parameters import Parameter
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def _table(header: str, rows: list[list[str]]) -> str:
+    columns = header.count("|") + 1
+    cells = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
+    lines = [header, " | ".join(["---"] * columns), *cells]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def _parameter(parameter: Parameter) -> str:
+    return f"`{parameter.name}={parameter.default_text}`".replace("=`", "`")
+
+
+def schemes() -> str:
+    """The table of schemes."""
+    rows = [
+        [
+            f"`{scheme.name}`",
+            scheme.kind,
+            scheme.summary.rstrip("."),
+            " ".join(map(_parameter, scheme.parameters.values())),
+        ]
+        for scheme in BUILT_IN.values()
+    ]
+    return _table("scheme | kind | what it is | parameters and defaults", rows)
+
+
+def tables() -> str:
+    """The matrices that each kind of scheme gives, and the tables of rotary ones."""
+    rows = [[f"`--table {name}`", shape] for name, shape in ROTARY_TABLES.items()]
+    return _table("rotary | shape and content", rows)
+
+
+def formats() -> str:
+    """The table of file formats."""
+    rows = [[f"`{each.suffix}`", each.summary] for each in FORMATS.values()]
+    return _table("suffix | content", rows)
+
+
+GENERATED = {"schemes": schemes, "tables": tables, "formats": formats}
+
+
+def main(check: bool) -> int:
+    """Rewrite the README, or give status 1 where that would change it."""
+    old = README.read_text()
+    new = old
+    for name, text in GENERATED.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        before, _, rest = new.partition(begin)
+        after = rest.partition(end)[2]
+        new = f"{before}{begin}\n{text()}\n{end}{after}"
+    if check and new != old:
+        print("README.md: the generated parts are out of date; run make format", file=sys.stderr)
+        return 1
+    README.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
