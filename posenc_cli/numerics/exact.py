@@ -1,0 +1,412 @@
+"""An array namespace of decimal numbers: a formula written over ``xp``, to 60 digits and more.
+
+Owns vectors of `decimal.Decimal` with the names the array-API standard uses, so that a rule such
+as ``1 / base ** (xp.arange(0, dim, 2) / dim)`` means the same with ``xp`` this module, NumPy or
+torch, and here is right to at least 60 significant digits. Integers, fractions and decimals are
+themselves; a float is the binary number it holds. Division, square root, exponential, logarithm
+and powers are rounded to 80 digits from 96, so results that are short decimals, such as
+``10_000 ** 0.5``, come out as exactly those. Comparisons give vectors of bool.
+
+Calculations use a context of their own: the caller's precision, rounding and traps neither matter
+nor change, and threads do not disturb one another. As in NumPy, dividing by zero gives an infinity
+or NaN rather than an exception. The module imports neither NumPy nor anything that does.
+"""
+
+from __future__ import annotations
+
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, overload
+
+from posenc_cli.numerics.fixed_point import sine_cosine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+DIGITS = 80
+WORKING_DIGITS = 96
+
+float64 = "float64"
+int64 = "int64"
+
+
+def _context(digits: int) -> Context:
+    # The widest exponents: a frequency of 10^−4000 is a number like any other.
+    return Context(digits, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, traps=[])
+
+
+_working = _context(WORKING_DIGITS)
+_result = _context(DIGITS)
+
+ZERO = Decimal(0)
+
+pi = Decimal(
+    "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253"
+)
+
+_SCALARS = (bool, int, float, Decimal, Fraction)
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, Fraction):
+        return _working.divide(Decimal(value.numerator), Decimal(value.denominator))
+    if isinstance(value, float):
+        return Decimal.from_float(value)
+    return Decimal(int(value))
+
+
+class Vector:
+    """Numbers (or truth values) in a row, with elementwise arithmetic; immutable.
+
+    A number in an operation stands for a vector of it, and so does a vector of one element.
+
+    >>> 1 / Vector([2, 4]) + Vector([0.25, 0.5])
+    Vector([Decimal('0.75'), Decimal('0.75')])
+    """
+
+    __slots__ = ("_values",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._values = tuple(
+            value if isinstance(value, bool) else _decimal(value) for value in values
+        )
+
+    def __repr__(self) -> str:
+        return f"Vector({list(self._values)!r})"
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of elements, as a shape."""
+        return (len(self._values),)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return len(self._values)
+
+    @property
+    def ndim(self) -> int:
+        """1: a vector has one axis."""
+        return 1
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice | Vector | Sequence[int]) -> Vector: ...
+    def __getitem__(self, index: int | slice | Vector | Sequence[int]) -> Any:
+        if isinstance(index, slice):
+            return Vector(self._values[index])
+        if isinstance(index, Vector) and all(isinstance(pick, bool) for pick in index):
+            return Vector(v for v, pick in zip(self._values, index, strict=True) if pick)
+        if isinstance(index, (Vector, list, tuple)):
+            return Vector(self._values[int(position)] for position in index)
+        return self._values[index]  # type: ignore[index]
+
+    def __bool__(self) -> bool:
+        if len(self._values) != 1:
+            raise ValueError("the truth value of a vector of several elements is ambiguous")
+        return bool(self._values[0])
+
+    def __float__(self) -> float:
+        return float(self._only())
+
+    def __int__(self) -> int:
+        return int(self._only())
+
+    def _only(self) -> Any:
+        if len(self._values) != 1:
+            raise TypeError("only a vector of one element is a number")
+        return self._values[0]
+
+    def __neg__(self) -> Vector:
+        return Vector(value.copy_negate() if value else value for value in self._numbers())
+
+    def __pos__(self) -> Vector:
+        return self
+
+    def __abs__(self) -> Vector:
+        return Vector(value.copy_abs() for value in self._numbers())
+
+    def _numbers(self) -> Iterator[Decimal]:
+        return map(_decimal, self._values)
+
+    def __add__(self, other: Any) -> Vector:
+        return _paired(_result.add, self, other)
+
+    def __radd__(self, other: Any) -> Vector:
+        return _paired(_result.add, other, self)
+
+    def __sub__(self, other: Any) -> Vector:
+        return _paired(_result.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Vector:
+        return _paired(_result.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Vector:
+        return _paired(_result.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Vector:
+        return _paired(_result.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Vector:
+        return _paired(_result.divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Vector:
+        return _paired(_result.divide, other, self)
+
+    def __floordiv__(self, other: Any) -> Vector:
+        return floor(_paired(_result.divide, self, other))
+
+    def __rfloordiv__(self, other: Any) -> Vector:
+        return floor(_paired(_result.divide, other, self))
+
+    def __mod__(self, other: Any) -> Vector:
+        multiple: Vector = self.__floordiv__(other) * other
+        return self - multiple
+
+    def __rmod__(self, other: Any) -> Vector:
+        return asarray(other) - self * self.__rfloordiv__(other)
+
+    def __pow__(self, other: Any) -> Vector:
+        return _powers(self, other)
+
+    def __rpow__(self, other: Any) -> Vector:
+        return _powers(other, self)
+
+    def __lt__(self, other: Any) -> Vector:
+        return _compared(self, other, (-1,))
+
+    def __le__(self, other: Any) -> Vector:
+        return _compared(self, other, (-1, 0))
+
+    def __gt__(self, other: Any) -> Vector:
+        return _compared(self, other, (1,))
+
+    def __ge__(self, other: Any) -> Vector:
+        return _compared(self, other, (1, 0))
+
+    def __eq__(self, other: object) -> Vector:  # type: ignore[override]
+        return _compared(self, other, (0,))
+
+    def __ne__(self, other: object) -> Vector:  # type: ignore[override]
+        equal = _compared(self, other, (0,))
+        return equal if equal is NotImplemented else ~equal
+
+    def __and__(self, other: Any) -> Vector:
+        return _paired_truths(lambda left, right: left and right, self, other)
+
+    def __or__(self, other: Any) -> Vector:
+        return _paired_truths(lambda left, right: left or right, self, other)
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def __invert__(self) -> Vector:
+        return Vector(not value for value in self._values)
+
+
+def _aligned(*operands: Any) -> Iterator[tuple[Any, ...]]:
+    """Rows of operands, each number and each single element repeated to the common length."""
+    rows = [tuple(each) if isinstance(each, Vector) else (each,) for each in operands]
+    length = max((len(row) for row in rows if len(row) != 1), default=1)
+    if any(len(row) == 0 for row in rows):
+        length = 0
+    return zip(*(row * length if len(row) == 1 else row for row in rows), strict=True)
+
+
+def _operable(*operands: Any) -> bool:
+    return all(isinstance(each, (Vector, *_SCALARS)) for each in operands)
+
+
+def _paired(operation: Callable[[Decimal, Decimal], Decimal], left: Any, right: Any) -> Vector:
+    if not _operable(left, right):
+        return NotImplemented  # type: ignore[no-any-return]
+    return Vector(operation(_decimal(a), _decimal(b)) for a, b in _aligned(left, right))
+
+
+def _paired_truths(operation: Callable[[Any, Any], bool], left: Any, right: Any) -> Vector:
+    return Vector(bool(operation(a, b)) for a, b in _aligned(left, right))
+
+
+def _compared(left: Any, right: Any, accepted: tuple[int, ...]) -> Vector:
+    if not _operable(left, right):
+        return NotImplemented  # type: ignore[no-any-return]
+    return Vector(
+        any(order == sign for sign in accepted)
+        for order in (
+            # Compared as a Decimal, not with <, which would consult the caller's traps for NaN.
+            _decimal(a).compare(_decimal(b), _result)
+            for a, b in _aligned(left, right)
+        )
+    )
+
+
+def _powers(left: Any, right: Any) -> Vector:
+    if not _operable(left, right):
+        return NotImplemented  # type: ignore[no-any-return]
+    logarithms: dict[Decimal, Decimal] = {}
+
+    def power(base: Decimal, exponent: Decimal) -> Decimal:
+        positive = base.compare(ZERO, _result) == 1
+        if not positive or exponent == exponent.to_integral_value():
+            return _result.plus(_working.power(base, exponent))
+        if base not in logarithms:
+            logarithms[base] = _working.ln(base)
+        return _result.plus(_working.exp(_working.multiply(exponent, logarithms[base])))
+
+    return _paired(power, left, right)
+
+
+def _each(operation: Callable[[Decimal], Decimal], values: Any) -> Vector:
+    return Vector(operation(_decimal(value)) for value in asarray(values))
+
+
+def asarray(values: Any, dtype: object = None) -> Vector:  # noqa: ARG001
+    """Return numbers as a vector; a single number becomes a vector of one.
+
+    ``dtype`` is accepted for the sake of formulas shared with other namespaces: integers and reals
+    are the same decimals here.
+
+    >>> asarray([1, 0.5])
+    Vector([Decimal('1'), Decimal('0.5')])
+    """
+    if isinstance(values, Vector):
+        return values
+    return Vector([values] if isinstance(values, _SCALARS) else values)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1) -> Vector:
+    """Return start, start + step, … below ``stop`` (above it for a negative step).
+
+    >>> arange(0, 6, 2)
+    Vector([Decimal('0'), Decimal('2'), Decimal('4')])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    begin, by = _decimal(first), _decimal(step)
+    steps = _result.divide(_result.subtract(_decimal(last), begin), by)
+    count = max(0, int(steps.to_integral_value("ROUND_CEILING")))
+    return Vector(_result.fma(Decimal(index), by, begin) for index in range(count))
+
+
+def zeros(shape: int | tuple[int], dtype: object = None) -> Vector:  # noqa: ARG001
+    """Return a vector of zeros.
+
+    >>> zeros(2)
+    Vector([Decimal('0'), Decimal('0')])
+    """
+    return full(shape, 0)
+
+
+def ones(shape: int | tuple[int], dtype: object = None) -> Vector:  # noqa: ARG001
+    """Return a vector of ones.
+
+    >>> ones(2)
+    Vector([Decimal('1'), Decimal('1')])
+    """
+    return full(shape, 1)
+
+
+def full(shape: int | tuple[int], value: Any) -> Vector:
+    """Return a vector that repeats ``value``.
+
+    >>> full(2, 0.5)
+    Vector([Decimal('0.5'), Decimal('0.5')])
+    """
+    (length,) = shape if isinstance(shape, tuple) else (shape,)
+    return Vector([value] * length)
+
+
+def concat(vectors: Sequence[Any], axis: int = 0) -> Vector:  # noqa: ARG001
+    """Return vectors joined end to end.
+
+    >>> concat([ones(1), zeros(1)])
+    Vector([Decimal('1'), Decimal('0')])
+    """
+    return Vector(value for vector in vectors for value in asarray(vector))
+
+
+def exp(values: Any) -> Vector:
+    """Return e to the power of each element."""
+    return _each(lambda value: _result.plus(_working.exp(value)), values)
+
+
+def log(values: Any) -> Vector:
+    """Return the natural logarithm of each element: −Infinity at 0, NaN below."""
+    return _each(lambda value: _result.plus(_working.ln(value)), values)
+
+
+def sqrt(values: Any) -> Vector:
+    """Return the square root of each element: NaN below 0."""
+    return _each(lambda value: _result.plus(_working.sqrt(value)), values)
+
+
+def floor(values: Any) -> Vector:
+    """Return the largest integer up to each element."""
+    return _each(lambda value: value.to_integral_value("ROUND_FLOOR", _result), values)
+
+
+def ceil(values: Any) -> Vector:
+    """Return the smallest integer from each element on."""
+    return _each(lambda value: value.to_integral_value("ROUND_CEILING", _result), values)
+
+
+def sin(values: Any) -> Vector:
+    """Return the sine of each angle in radians, to 80 digits after the point."""
+    return _each(lambda value: _circular(value, 0), values)
+
+
+def cos(values: Any) -> Vector:
+    """Return the cosine of each angle in radians, to 80 digits after the point."""
+    return _each(lambda value: _circular(value, 1), values)
+
+
+def _circular(value: Decimal, which: int) -> Decimal:
+    bits = 320
+    fixed = sine_cosine(*value.as_integer_ratio(), bits)[which]
+    return _result.plus(_working.divide(Decimal(fixed), Decimal(1 << bits)))
+
+
+def minimum(left: Any, right: Any) -> Vector:
+    """Return the smaller of each pair."""
+    return where(asarray(left) <= right, left, right)
+
+
+def maximum(left: Any, right: Any) -> Vector:
+    """Return the larger of each pair."""
+    return where(asarray(left) >= right, left, right)
+
+
+def clip(values: Any, low: Any = None, high: Any = None) -> Vector:
+    """Return each element, or the bound it is past.
+
+    >>> clip([-1, 0.5, 2], 0, 1)
+    Vector([Decimal('0'), Decimal('0.5'), Decimal('1')])
+    """
+    bounded = asarray(values)
+    if low is not None:
+        bounded = maximum(bounded, low)
+    return bounded if high is None else minimum(bounded, high)
+
+
+def where(condition: Vector, chosen: Any, otherwise: Any) -> Vector:
+    """Return elements of ``chosen`` where the condition holds, else of ``otherwise``.
+
+    >>> where(arange(3) > 1, 1, 0)
+    Vector([Decimal('0'), Decimal('0'), Decimal('1')])
+    """
+    rows = _aligned(condition, chosen, otherwise)
+    return Vector(yes if holds else no for holds, yes, no in rows)
+
+
+def abs(values: Any) -> Vector:  # noqa: A001 - the standard's name
+    """Return the magnitude of each element."""
+    return asarray(values).__abs__()

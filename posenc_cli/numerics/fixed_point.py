@@ -1,0 +1,209 @@
+"""Sines and cosines in integers: the judge of last resort, at whatever precision a cell needs.
+
+Owns everything that is computed with Python integers alone: π, the sine and cosine of a rational
+angle, the value of one cell correctly rounded to a number format, and the doublings from which
+the double-double tables of :mod:`posenc_cli.numerics.phasors` start. Nothing here needs NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.numerics.dtypes import DType
+
+Function = Literal["cos", "sin"]
+
+GUARD_BITS = 24
+_ERROR = 2  # units in the last place that `sine_cosine` promises
+
+_largest_pi = (0, 3)
+
+
+def _arctangent_of_inverse(divisor: int, bits: int) -> int:
+    power = (1 << bits) // divisor
+    total, square, odd = power, divisor * divisor, 1
+    while power:
+        power //= -square
+        odd += 2
+        total += power // odd
+    return total
+
+
+def pi(bits: int) -> int:
+    """Return π · 2^bits, within one unit.
+
+    The longest value computed so far is kept, and shorter ones are cut from it.
+
+    Source: Machin's formula, π = 16 arctan(1/5) − 4 arctan(1/239).
+
+    >>> pi(16) / 2**16
+    3.1415863037109375
+    """
+    global _largest_pi  # noqa: PLW0603 - one tuple, replaced at once, so threads may race harmlessly
+    known, value = _largest_pi
+    if known < bits:
+        known = bits + 64
+        work = known + 32
+        fifth, other = _arctangent_of_inverse(5, work), _arctangent_of_inverse(239, work)
+        value = (16 * fifth - 4 * other) >> 32
+        _largest_pi = (known, value)
+    return value >> (known - bits)
+
+
+def sine_cosine(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
+    """Return sin and cos of the angle numerator/denominator, times 2^bits, each within 2 units.
+
+    The angle is in radians, any size, either sign; ``denominator`` is positive. It is reduced by
+    multiples of π/2 with as many digits of π as the angle has integer bits more, then summed as a
+    Taylor series with ``GUARD_BITS`` bits in hand: each of its n terms is cut to one unit of the
+    longer format and carries what the terms before it lost, less than 2n units together, and the
+    reduction loses at most 3; 2n + 3 < 2^24 for every precision that fits a machine.
+
+    Units: radians in, fixed point with ``bits`` fractional bits out.
+
+    >>> sine, cosine = sine_cosine(1, 2, 80)
+    >>> sine / 2**80, cosine / 2**80
+    (0.479425538604203, 0.8775825618903728)
+    """
+    work = bits + GUARD_BITS
+    angle = (numerator << work) // denominator
+    quadrant = 0
+    if abs(angle) > 3 << (work - 2):
+        extra = angle.bit_length() - work + 2
+        angle = (numerator << (work + extra)) // denominator
+        half_turn = pi(work + extra)
+        quadrant = (2 * angle + (half_turn >> 1)) // half_turn
+        angle = (2 * angle - quadrant * half_turn) >> (extra + 1)
+    sine, cosine, term, order = 0, 0, 1 << work, 0
+    while term not in (0, -1):
+        if order & 1:
+            sine += -term if order & 2 else term
+        else:
+            cosine += -term if order & 2 else term
+        order += 1
+        term = (term * angle >> work) // order
+    sine, cosine = sine >> GUARD_BITS, cosine >> GUARD_BITS
+    turned = ((sine, cosine), (cosine, -sine), (-sine, -cosine), (-cosine, sine))
+    return turned[quadrant & 3]
+
+
+def nearest(numerator: int, denominator: int, dtype: DType) -> float:
+    """Return the value of ``dtype`` nearest to a fraction, ties to even, as a float.
+
+    ``denominator`` is positive; every value of every real format is a float exactly. What is past
+    the largest number is infinite, and what rounds to zero keeps its sign.
+
+    >>> from posenc_cli.numerics.dtypes import BFLOAT16
+    >>> nearest(1, 3, BFLOAT16)
+    0.333984375
+    """
+    size = abs(numerator)
+    if size == 0:
+        return 0.0
+    sign = math.copysign(1.0, numerator)
+    exponent = size.bit_length() - denominator.bit_length()
+    if (size << max(0, -exponent)) < (denominator << max(0, exponent)):
+        exponent -= 1
+    unit = max(exponent, dtype.min_exponent) - dtype.precision + 1
+    quotient, remainder = divmod(size << max(0, -unit), denominator << max(0, unit))
+    twice = 2 * remainder
+    divisor = denominator << max(0, unit)
+    if twice > divisor or (twice == divisor and quotient & 1):
+        quotient += 1
+    if exponent > dtype.max_exponent or (quotient.bit_length() - 1 + unit) > dtype.max_exponent:
+        return sign * math.inf
+    return sign * math.ldexp(quotient, unit)
+
+
+def exact_cell(
+    function: Function,
+    position: int,
+    frequency: Decimal,
+    *,
+    dtype: DType,
+    scale: Decimal = Decimal(1),
+) -> float:
+    """Return scale · function(position · frequency), correctly rounded to ``dtype``, as a float.
+
+    Both ends of an interval that holds the value are rounded; where they disagree the precision
+    doubles. This ends: the sine and cosine of a rational angle other than 0 are transcendental, so
+    the value is never a number halfway between two of the format, and the angle 0 is answered
+    without a series.
+
+    Units: ``frequency`` in radians per position.
+    Source: Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last
+    bit, ACM TOMS 17 (1991).
+
+    >>> from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+    >>> exact_cell("sin", 1, Decimal("0.5"), dtype=FLOAT64)
+    0.479425538604203
+    >>> exact_cell("cos", 2**53, Decimal(1), dtype=FLOAT32)
+    -0.5285117626190186
+    """
+    numerator, denominator = frequency.as_integer_ratio()
+    numerator *= position
+    factor, divisor = scale.as_integer_ratio()
+    if factor == 0 or (numerator == 0 and function == "sin"):
+        return 0.0
+    if numerator == 0:
+        return nearest(factor, divisor, dtype)
+    bits = 128 + dtype.precision
+    if function == "sin":
+        # A tiny sine starts that many bits further down.
+        bits += max(0, denominator.bit_length() - numerator.bit_length())
+    while True:
+        sine, cosine = sine_cosine(numerator, denominator, bits)
+        value = sine if function == "sin" else cosine
+        low = nearest((value - _ERROR) * factor, divisor << bits, dtype)
+        high = nearest((value + _ERROR) * factor, divisor << bits, dtype)
+        if low == high and math.copysign(1, low) == math.copysign(1, high):
+            return low
+        bits *= 2
+
+
+def doublings(frequency: Decimal) -> Iterator[tuple[int, int, int]]:
+    """Yield (cos, sin, bits) of the angles frequency · 2^k, k = 0, 1, 2, …, in fixed point.
+
+    One series, then squarings. A squaring at most doubles the modulus of the error and adds under
+    two units, so for k ≤ 53 the error stays below 2^(56 − bits) in each part; with 192 bits, and as
+    many more as the frequency has leading zeros, that is below 2^−136, and below 2^−136 of the sine
+    while the angle is still below a quadrant.
+
+    >>> cosine, sine, bits = next(doublings(Decimal(1)))
+    >>> cosine / 2**bits
+    0.5403023058681398
+    """
+    numerator, denominator = frequency.as_integer_ratio()
+    bits = 192
+    if numerator:
+        bits += max(0, denominator.bit_length() - numerator.bit_length())
+    sine, cosine = sine_cosine(numerator, denominator, bits)
+    while True:
+        yield cosine, sine, bits
+        product = cosine * sine
+        cosine = ((cosine + sine) * (cosine - sine)) >> bits
+        sine = product >> (bits - 1)
+
+
+def two_floats(value: int, bits: int) -> tuple[float, float]:
+    """Return value · 2^−bits as the nearest float and the nearest float to what is left.
+
+    A value too small for a float becomes the smallest one, not zero, so that its sign survives.
+
+    >>> two_floats((1 << 100) + 1, 100)
+    (1.0, 7.888609052210118e-31)
+    """
+    surplus = max(0, value.bit_length() - 256)  # int → float overflows past 1024 bits
+    value >>= surplus
+    high = float(value)
+    low = float(value - int(high))
+    exponent = surplus - bits
+    scaled = math.ldexp(high, exponent)
+    if scaled == 0.0 and value:
+        return math.copysign(5e-324, value), 0.0
+    return scaled, math.ldexp(low, exponent)

@@ -1,0 +1,178 @@
+"""Points on the unit circle, exp(i · n · frequency), at every integer n from a few small tables.
+
+Owns the double-double tables behind :mod:`posenc_cli.numerics.waves`. A position is split into
+digits, n = Σ digit_k · 2^shift_k, and exp(i n ω) = Π exp(i digit_k 2^shift_k ω): one table of at
+most 32 rows a digit. The first digits make the low part b of n = a · R + b, 0 ≤ b < R; the others
+make the high part a. Every value is a function of n, the frequencies and the scale alone, whatever
+was asked before or beside it.
+
+Error. A row of a digit table is j ≤ 31 of its anchor's errors and fewer than 31 products, and a
+position up to 2^53 has at most 12 digits: below 12 · 31 + 12 products of unit factors and the
+scale, each off by at most 2^−101 in modulus, and anchors good to 2^−106. That is below 2^−92 in
+all. While n · |ω| ≤ 1/2 no product cancels, and the same bounds hold relative to each part.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.numerics.double_double import complex_product, product
+from posenc_cli.numerics.fixed_point import doublings, two_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    from numpy.typing import NDArray
+
+POSITION_BITS = 54  # 2^53 itself included
+DIGIT_BITS = 5
+LOW_TABLE_BYTES = 1 << 19
+
+Parts = tuple[Any, Any, Any, Any]
+
+
+class Phasors:
+    """exp(i n ω) for a list of frequencies ω, in radians per position, and positions n ≥ 0.
+
+    ``rows`` is R, the number of positions of the low table: a power of two that depends on the
+    number of frequencies alone, so that neither does any value depend on more.
+    """
+
+    def __init__(self, frequencies: Sequence[Decimal], *, scale: Decimal) -> None:
+        self.frequencies = tuple(frequencies)
+        self.scale = scale
+        count = max(1, len(self.frequencies))
+        low_bits = max(DIGIT_BITS, min(10, (LOW_TABLE_BYTES // (16 * count)).bit_length() - 1))
+        self.rows = 1 << low_bits
+        self._low_bits = low_bits
+        first = min(DIGIT_BITS, low_bits)
+        # (shift, bits) of each digit, the lowest first
+        self._digits = [(0, first)]
+        if low_bits > first:
+            self._digits.append((first, low_bits - first))
+        self._low_digits = len(self._digits)
+        self._digits.extend(
+            (shift, min(DIGIT_BITS, POSITION_BITS - shift))
+            for shift in range(low_bits, POSITION_BITS, DIGIT_BITS)
+        )
+        self._scale = two_floats(*_fixed(scale))
+        self._lock = threading.RLock()
+        self._doublings = [doublings(frequency) for frequency in self.frequencies]
+        self._next_doubling = 0
+        self._tables: list[NDArray[Any]] = []
+        self._low: tuple[NDArray[Any], NDArray[Any]] | None = None
+
+    def _table(self, digit: int) -> NDArray[Any]:
+        """Return the table of a digit: 4 parts × rows × frequencies."""
+        if digit >= len(self._tables):
+            with self._lock:
+                while digit >= len(self._tables):
+                    self._tables.append(self._grown(*self._digits[len(self._tables)]))
+        return self._tables[digit]
+
+    def _grown(self, shift: int, bits: int) -> NDArray[Any]:
+        table = np.zeros((4, 1 << bits, len(self.frequencies)))
+        table[0, 0] = 1.0
+        table[:, 1] = self._anchor(shift)
+        filled = 2
+        while filled < 1 << bits:
+            half = table[:, filled // 2]
+            # row (filled / 2)² is row filled; times the rows before it, the next ones
+            top = complex_product(tuple(half), tuple(half))
+            table[:, filled] = top
+            rest = table[:, 1:filled]
+            step = tuple(part[None, :] for part in top)
+            table[:, filled + 1 : 2 * filled] = complex_product(step, tuple(rest))
+            filled *= 2
+        table.flags.writeable = False
+        return table
+
+    def _anchor(self, shift: int) -> NDArray[Any]:
+        anchor = np.empty((4, len(self.frequencies)))
+        skipped = shift - self._next_doubling
+        self._next_doubling = shift + 1
+        for column, states in enumerate(self._doublings):
+            for _ in range(skipped):
+                next(states)
+            cosine, sine, bits = next(states)
+            anchor[:, column] = *two_floats(cosine, bits), *two_floats(sine, bits)
+        return anchor
+
+    def _product(self, digits: range, values: NDArray[Any], wave: Any = slice(None)) -> Parts:
+        """Return the product of the tables' rows that ``values`` select, lowest digit first.
+
+        A digit that is 0 throughout is left out, which changes nothing: its factor is exactly 1.
+        """
+        origin = self._digits[digits.start][0]
+        parts: Parts | None = None
+        for digit in digits:
+            shift, bits = self._digits[digit]
+            rows = (values >> (shift - origin)) & ((1 << bits) - 1)
+            if parts is None or rows.any():
+                table = self._table(digit)
+                selected = table[:, rows] if isinstance(wave, slice) else table[:, rows, wave]
+                factor: Parts = tuple(selected)
+                parts = factor if parts is None else complex_product(parts, factor)
+        assert parts is not None
+        return parts
+
+    def _scaled(self, parts: Parts) -> Parts:
+        if self.scale == 1:
+            return parts
+        return *product(parts[:2], self._scale), *product(parts[2:], self._scale)
+
+    def low(self, offsets: NDArray[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return cos and sin of b · ω as float64, for the given b < ``rows`` or for all of them.
+
+        Shape: (offsets, frequencies) each.
+        """
+        if offsets is not None and self._low is None:
+            parts = self._product(range(self._low_digits), offsets)
+            return parts[0], parts[2]
+        if self._low is None:
+            with self._lock:
+                if self._low is None:
+                    self._low = self._all_low()
+        if offsets is None:
+            return self._low
+        return self._low[0][offsets], self._low[1][offsets]
+
+    def _all_low(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        cosines = np.empty((self.rows, len(self.frequencies)))
+        sines = np.empty_like(cosines)
+        # A few thousand numbers at a time: the temporaries of a product stay in cache.
+        step = 1 << max(0, (8192 // max(1, len(self.frequencies))).bit_length() - 1)
+        for start in range(0, self.rows, step):
+            offsets = np.arange(start, min(start + step, self.rows))
+            parts = self._product(range(self._low_digits), offsets)
+            cosines[start : start + step], sines[start : start + step] = parts[0], parts[2]
+        cosines.flags.writeable = sines.flags.writeable = False
+        return cosines, sines
+
+    def high(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return scale · cos and scale · sin of a · ``rows`` · ω as float64, for the given a ≥ 0.
+
+        Shape: (multiples, frequencies) each.
+        """
+        parts = self._scaled(self._product(range(self._low_digits, len(self._digits)), multiples))
+        return parts[0], parts[2]
+
+    def points(self, positions: NDArray[Any], waves: NDArray[Any]) -> Parts:
+        """Return scale · exp(i n ω) in double-double, for pairs of a position n ≥ 0 and a wave.
+
+        Shape: (pairs,) each: cos high, cos low, sin high, sin low.
+        """
+        return self._scaled(self._product(range(len(self._digits)), positions, waves))
+
+
+def _fixed(number: Decimal) -> tuple[int, int]:
+    """Return an integer and bits: number · 2^bits to 256 bits or more."""
+    numerator, denominator = number.as_integer_ratio()
+    bits = max(0, 256 + denominator.bit_length() - numerator.bit_length())
+    return (numerator << bits) // denominator, bits

@@ -1,0 +1,178 @@
+"""Rounding to the number formats: once, to nearest, ties to even.
+
+Owns the step from a real number (a pair of float64, or an exact fraction) to the bits posenc
+stores. Going to a half precision through float32 would round twice, and be wrong where the first
+rounding lands on a tie; here the float64 is rounded once by integer arithmetic on its bits.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.numerics.double_double import two_sum
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from posenc_cli.numerics.fixed_point import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.numerics.dtypes import DType
+
+
+def narrow(high: NDArray[Any], low: NDArray[Any] | None, dtype: DType) -> NDArray[Any]:
+    """Return high + low, correctly rounded to a real ``dtype``, in its storage.
+
+    ``high`` is float64 and ``low`` at most half a unit in its last place (or None, exactly 0). The
+    sum is rounded to odd first: cut to 53 bits, with the last bit set where anything was cut. No
+    such number is a tie of a format with fewer than 52 bits, and it lies on the same side of every
+    tie as the sum does, so the one rounding that follows is the rounding of the sum.
+
+    Zeros keep their sign, NaN and infinities stay, subnormals are rounded on their own grid and
+    what lies past the largest number becomes infinite.
+
+    Shape: as ``high``.
+
+    >>> import numpy as np
+    >>> tie = np.array([1 + 2.0**-24])
+    >>> narrow(tie, None, FLOAT32) == 1, narrow(tie, np.array([1e-30]), FLOAT32) > 1
+    (array([ True]), array([ True]))
+    >>> narrow(np.array([1.0]), None, BFLOAT16)
+    array([16256], dtype=uint16)
+    """
+    high = np.asarray(high, np.float64)
+    with np.errstate(all="ignore"):
+        if low is not None:
+            high = _odd(high, np.asarray(low, np.float64), dtype)
+        if dtype.name == FLOAT64.name:
+            return high
+        if dtype.name == FLOAT32.name:
+            return high.astype(np.float32)
+        grid = _on_grid(high, dtype)
+        return bits_of_float16(grid) if dtype.name == FLOAT16.name else bits_of_bfloat16(grid)
+
+
+def _odd(high: NDArray[Any], low: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    low = np.where(np.isfinite(high), low, 0.0)
+    total, rest = two_sum(high, low)
+    total = np.where(low == 0, high, total)  # −0.0 + 0.0 loses the sign
+    if dtype.name == FLOAT64.name:
+        return total
+    inexact = (rest != 0) & np.isfinite(total)
+    towards_zero = inexact & (np.signbit(rest) != np.signbit(total))
+    bits: NDArray[Any] = (total.view(np.int64) - towards_zero) | inexact
+    return bits.view(np.float64)
+
+
+def _on_grid(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Round float64 values to the numbers of a half precision, kept as float64."""
+    drop = 53 - dtype.precision
+    bits = values.view(np.uint64)
+    last = (bits >> np.uint64(drop)) & np.uint64(1)
+    rounded = (bits + (np.uint64((1 << (drop - 1)) - 1) + last)) & np.uint64(-(1 << drop) % 2**64)
+    grid = rounded.view(np.float64)
+    size = np.abs(values)
+    # Below the smallest normal number the grid is even: adding this constant rounds to it.
+    even = 1.5 * 2.0 ** (52 + dtype.min_exponent - dtype.precision + 1)
+    grid = np.where(size < 2.0**dtype.min_exponent, np.copysign((size + even) - even, values), grid)
+    grid = np.where(
+        np.abs(grid) >= 2.0 ** (dtype.max_exponent + 1), np.copysign(np.inf, grid), grid
+    )
+    return np.where(np.isnan(values), values, grid)
+
+
+def bits_of_float16(grid: NDArray[Any]) -> NDArray[Any]:
+    """Return float64 values that float16 holds exactly, as float16.
+
+    Scaling by 2^−112 turns the exponent bias of float32 into that of float16, subnormals too, so
+    the bits only need moving; NumPy's own cast takes twice as long.
+
+    >>> import numpy as np
+    >>> bits_of_float16(np.array([1.5, -0.0]))
+    array([ 1.5, -0. ], dtype=float16)
+    """
+    single = grid.astype(np.float32)
+    special = ~np.isfinite(single)
+    bits = (np.where(special, np.float32(0), single) * np.float32(2.0**-112)).view(np.uint32)
+    packed = ((bits & np.uint32(0x7FFFFFFF)) >> np.uint32(13)).astype(np.uint16)
+    packed |= (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16) & np.uint16(0x8000)
+    half = packed.view(np.float16)
+    return np.where(special, single.astype(np.float16), half) if special.any() else half
+
+
+def bits_of_bfloat16(grid: NDArray[Any]) -> NDArray[Any]:
+    """Return float64 values that bfloat16 holds exactly, as its bit patterns.
+
+    >>> import numpy as np
+    >>> [hex(bits) for bits in bits_of_bfloat16(np.array([1.0, -2.0]))]
+    ['0x3f80', '0xc000']
+    """
+    single = grid.astype(np.float32)
+    bits = single.view(np.uint32) >> np.uint32(16)
+    # A NaN whose payload sits in the low half must not turn into an infinity.
+    return (bits | (np.isnan(single) * np.uint32(0x40))).astype(np.uint16)
+
+
+def round_exact(values: Iterable[Decimal | Fraction | int], dtype: DType) -> NDArray[Any]:
+    """Return exact numbers, each correctly rounded to ``dtype``, in its storage.
+
+    Shape: (number of values,).
+    Raises: ValueError, OverflowError: a Decimal that is NaN or infinite.
+
+    >>> from fractions import Fraction
+    >>> round_exact([Fraction(1, 3), 2], FLOAT32)
+    array([0.33333334, 2.        ], dtype=float32)
+    """
+    rounded = []
+    for value in values:
+        if isinstance(value, Decimal) and value.is_zero():
+            rounded.append(-0.0 if value.is_signed() else 0.0)
+        else:
+            rounded.append(nearest(*value.as_integer_ratio(), dtype))
+    return narrow(np.array(rounded, np.float64), None, dtype)
+
+
+def widen(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Return the values that an array in the storage of ``dtype`` holds, as float64, exactly.
+
+    >>> import numpy as np
+    >>> widen(np.array([0x3F80, 0xC000], np.uint16), BFLOAT16)
+    array([ 1., -2.])
+    """
+    array = np.asarray(array)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        if dtype.name == BFLOAT16.name:
+            return (array.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        return array.astype(np.float64)
+
+
+def round_to(array: NDArray[Any], source: DType, target: DType) -> NDArray[Any]:
+    """Return the values of ``source`` storage rounded to the grid of ``target``, stored as before.
+
+    This rounds what the array holds. Where that was itself rounded from a real number, rounding the
+    real number to ``target`` first and storing it with `stored_as` rounds once instead of twice.
+
+    >>> import numpy as np
+    >>> round_to(np.array([1.001], np.float32), FLOAT32, BFLOAT16)
+    array([1.], dtype=float32)
+    """
+    return stored_as(narrow(widen(array, source), None, target), target, source)
+
+
+def stored_as(array: NDArray[Any], source: DType, storage: DType) -> NDArray[Any]:
+    """Return values in the storage of ``source`` in that of another format.
+
+    Exact where ``storage`` holds every value of ``source``, as float32 does for both half
+    precisions; rounded once otherwise.
+
+    >>> import numpy as np
+    >>> stored_as(np.array([0x3F80], np.uint16), BFLOAT16, FLOAT32)
+    array([1.], dtype=float32)
+    """
+    return narrow(widen(array, source), None, storage)
