@@ -156,7 +156,7 @@ class _Target:
             found = _status(path)
             if found is not None and stat.S_ISDIR(found.st_mode):
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
-            if not Path(path).name or os.fspath(path).endswith(_SEPARATORS):
+            if os.fspath(path).endswith(_SEPARATORS):
                 raise FileNotFoundError(errno.ENOENT, "it names no file")
             target = cls(_followed(Path(path)), found, place)
             if found is None or target.special:

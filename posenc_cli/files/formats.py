@@ -113,5 +113,5 @@ def format_of(path: str | None, name: str | None) -> Format:
 
 
 def _nearest(word: str, known: list[str]) -> str | None:
-    close = get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]}?" if close else None
+    close = get_close_matches(word, known, n=2)
+    return f"did you mean {' or '.join(close)}?" if close else None

@@ -75,11 +75,9 @@ def pieces(matrix: Matrix) -> Iterator[NDArray[Any]]:
         if block.size % row if row else block.size:
             raise RuntimeError(f"a block of {block.size} values cuts a row of {row}")
         done += block.size
-        if done > matrix.size:
-            break
         yield np.ascontiguousarray(block).reshape(-1)
     if done != matrix.size:
-        raise RuntimeError(f"blocks of {done} values or more for the shape {matrix.shape}")
+        raise RuntimeError(f"blocks of {done} values for the shape {matrix.shape}")
 
 
 def write_values(stream: ByteSink, matrix: Matrix) -> None:

@@ -1,0 +1,278 @@
+"""npy, npz and safetensors: bit-exact, as their own libraries write and read them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import hypothesis.extra.numpy as arrays
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.files import npz, safetensors_file
+from posenc_cli.files.formats import FORMATS
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.numerics.dtypes import (
+    BFLOAT16,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    DType,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NUMPY_DTYPES = (FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128)
+SAFETENSORS_DTYPES = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64, COMPLEX64)
+METADATA = {"scheme": "rope", "note": 'é "θ"\n\\/\x01\x7f😀'}
+
+
+def matrix_of(array: np.ndarray, dtype: DType, pieces: int = 3, **more: Any) -> Matrix:
+    more.setdefault("metadata", METADATA)
+    return Matrix(
+        shape=array.shape,
+        dtype=dtype,
+        blocks=lambda: iter(np.array_split(array, pieces)),
+        **more,
+    )
+
+
+def written(name: str, matrix: Matrix) -> bytes:
+    stream = io.BytesIO()
+    FORMATS[name].write(stream, matrix)
+    return stream.getvalue()
+
+
+def specials(dtype: DType) -> np.ndarray:
+    """Both zeros, infinities, quiet and signalling NaNs of both signs, subnormals, extremes."""
+    real = dtype.component or dtype
+    width = real.itemsize * 8
+    fraction = real.precision - 1
+    infinity = (2 ** (width - 1 - fraction) - 1) << fraction
+    magnitudes = [0, 1, 2**fraction - 1, 2**fraction, infinity - 1, infinity, infinity + 1]
+    magnitudes += [infinity | 1 << fraction - 1, infinity | 2**fraction - 1, 3 << fraction]
+    bits = [sign << width - 1 | magnitude for magnitude in magnitudes for sign in (0, 1)]
+    return np.array(bits, f"<u{real.itemsize}").view(dtype.numpy).reshape(-1, 2)
+
+
+@st.composite
+def any_bits(draw: st.DrawFn, dtypes: tuple[DType, ...]) -> tuple[np.ndarray, DType]:
+    dtype = draw(st.sampled_from(dtypes))
+    shape = draw(arrays.array_shapes(max_dims=3, max_side=5))
+    size = int(np.prod(shape)) * dtype.itemsize
+    data = draw(st.binary(min_size=size, max_size=size))
+    return np.frombuffer(data, dtype.numpy).reshape(shape), dtype
+
+
+def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
+    return (left.shape, left.dtype, left.tobytes()) == (right.shape, right.dtype, right.tobytes())
+
+
+class TestNpy:
+    @given(any_bits(NUMPY_DTYPES))
+    def test_bytes_are_those_of_numpy(self, case: tuple[np.ndarray, DType]) -> None:
+        array, dtype = case
+        expected = io.BytesIO()
+        np.save(expected, array)
+        assert written("npy", matrix_of(array, dtype)) == expected.getvalue()
+
+    @pytest.mark.parametrize("dtype", NUMPY_DTYPES, ids=lambda dtype: dtype.name)
+    def test_special_values_read_back(self, dtype: DType) -> None:
+        array = specials(dtype)
+        data = io.BytesIO(written("npy", matrix_of(array, dtype)))
+        assert same_bits(np.load(data, allow_pickle=False), array)
+
+
+class TestNpz:
+    @given(any_bits(NUMPY_DTYPES))
+    def test_numpy_reads_the_same_bits_and_the_metadata(
+        self, case: tuple[np.ndarray, DType]
+    ) -> None:
+        array, dtype = case
+        matrix = matrix_of(array, dtype)
+        data = written("npz", matrix)
+        assert npz.size(matrix) == len(data)
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            assert sorted(archive) == ["encoding", "metadata"]
+            assert same_bits(archive["encoding"], array)
+            assert archive["metadata"].shape == ()
+            assert json.loads(str(archive["metadata"])) == METADATA
+
+    def test_the_archive_is_sound_and_tells_no_time(self) -> None:
+        array = np.ones((4, 4), "<f4")
+        data = written("npz", matrix_of(array, FLOAT32))
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            assert archive.testzip() is None
+            assert [info.filename for info in archive.infolist()] == [
+                "encoding.npy",
+                "metadata.npy",
+            ]
+            for info in archive.infolist():
+                assert info.date_time == (1980, 1, 1, 0, 0, 0)
+                assert info.compress_type == zipfile.ZIP_STORED
+        assert written("npz", matrix_of(array, FLOAT32, pieces=1)) == data
+
+    def test_bytes_do_not_depend_on_whether_the_stream_can_seek(self) -> None:
+        class Pipe:
+            def __init__(self) -> None:
+                self.data = b""
+
+            def write(self, data: bytes | memoryview) -> None:
+                self.data += data
+
+        matrix, pipe = matrix_of(np.ones((4, 4), "<f4"), FLOAT32), Pipe()
+        npz.write(pipe, matrix)
+        assert pipe.data == written("npz", matrix)
+
+    @pytest.mark.parametrize("limit", range(0, 1400, 4))
+    def test_the_size_is_exact_past_32_bits_too(
+        self, limit: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
+        matrix = matrix_of(np.ones((4, 4), "<f4"), FLOAT32, metadata={"a": "b"})
+        data = written("npz", matrix)
+        assert npz.size(matrix) == len(data)
+        with np.load(io.BytesIO(data)) as archive:
+            assert archive["encoding"].sum() == 16
+
+    def test_a_failed_stream_does_not_end_in_a_valid_archive(self) -> None:
+        def blocks():
+            yield np.ones((2, 2), "<f4")
+            raise KeyboardInterrupt
+
+        stream = io.BytesIO()
+        with pytest.raises(KeyboardInterrupt):
+            npz.write(stream, Matrix((4, 2), FLOAT32, blocks, {}))
+        with pytest.raises(zipfile.BadZipFile):
+            zipfile.ZipFile(stream)
+        assert b"PK\x05\x06" not in stream.getvalue()
+
+
+class TestSafetensors:
+    @staticmethod
+    def by_the_library(array: np.ndarray, dtype: DType, metadata: dict[str, str] | None) -> bytes:
+        spec = safetensors.TensorSpec(
+            dtype=dtype.name,
+            shape=array.shape,
+            data_ptr=array.ctypes.data,
+            data_len=array.nbytes,
+        )
+        return bytes(safetensors.serialize({"encoding": spec}, metadata=metadata))
+
+    @given(any_bits(SAFETENSORS_DTYPES), st.text(st.characters(codec="utf-8")), st.booleans())
+    def test_bytes_are_those_of_the_library(
+        self, case: tuple[np.ndarray, DType], text: str, some: bool
+    ) -> None:
+        array, dtype = case
+        metadata = {text: text[::-1]} if some else {}  # the library writes several in any order
+        matrix = matrix_of(array, dtype, metadata=metadata)
+        data = written("safetensors", matrix)
+        assert data == self.by_the_library(array, dtype, metadata or None)
+        assert safetensors_file.size(matrix) == len(data)
+
+    @pytest.mark.parametrize("dtype", SAFETENSORS_DTYPES, ids=lambda dtype: dtype.name)
+    def test_the_library_reads_the_same_bits(self, dtype: DType, tmp_path: Path) -> None:
+        array, path = specials(dtype), tmp_path / "a.safetensors"
+        matrix = matrix_of(array, dtype)
+        path.write_bytes(written("safetensors", matrix))
+        safetensors_file.verify(str(path), matrix)
+        ((name, found),) = safetensors.deserialize(path.read_bytes())
+        assert (name, found["shape"], bytes(found["data"])) == (
+            "encoding",
+            list(array.shape),
+            array.tobytes(),
+        )
+        with safetensors.safe_open(path, framework="np") as file:
+            assert file.metadata() == METADATA
+        if dtype is not BFLOAT16:  # NumPy cannot hold it
+            assert same_bits(safetensors.numpy.load_file(path)["encoding"], array)
+
+    def test_metadata_that_is_no_unicode_is_escaped(self, tmp_path: Path) -> None:
+        matrix = matrix_of(np.ones((1, 1), "<f4"), FLOAT32, 1, metadata={"file": "a\udcff"})
+        path = tmp_path / "a"
+        path.write_bytes(written("safetensors", matrix))
+        with safetensors.safe_open(path, framework="np") as file:
+            assert file.metadata() == {"file": "a\\udcff"}
+
+    def test_verify_refuses_another_dtype_shape_or_length(self, tmp_path: Path) -> None:
+        matrix = matrix_of(np.ones((4, 2), "<f4"), FLOAT32)
+        path = tmp_path / "a"
+        data = written("safetensors", matrix)
+        for wrong in (
+            written("safetensors", matrix_of(np.ones((4, 2), "<f8"), FLOAT64)),
+            written("safetensors", matrix_of(np.ones((2, 4), "<f4"), FLOAT32)),
+            data.replace(b"encoding", b"encodinG"),
+            data[:-1],
+            data + b"\0",
+            b"",
+        ):
+            path.write_bytes(wrong)
+            with pytest.raises(RuntimeError, match="safetensors re"):
+                safetensors_file.verify(str(path), matrix)
+
+    def test_a_missing_library_is_told_before_the_work(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
+        with pytest.raises(Unavailable, match="does not load") as caught:
+            FORMATS["safetensors"].check(matrix_of(np.ones((1, 1), "<f4"), FLOAT32))
+        assert "npy" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("name", ["npy", "npz", "safetensors"])
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (2, 7, 3)])
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+def test_cutting_into_blocks_does_not_show(name: str, shape: tuple[int, ...], pieces: int) -> None:
+    array = np.arange(np.prod(shape), dtype="<f4").reshape(shape)
+    parts = np.array_split(array.reshape(-1, shape[-1] if len(shape) > 1 else 1), pieces)
+    whole = Matrix(shape, FLOAT32, lambda: iter([array]), METADATA)
+    cut = Matrix(shape, FLOAT32, lambda: iter(parts), METADATA)
+    assert written(name, cut) == written(name, whole)
+    assert FORMATS[name].size(whole) == len(written(name, whole))
+
+
+@pytest.mark.parametrize("name", ["npy", "npz", "csv"])
+def test_bfloat16_is_refused_with_a_way_out(name: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} cannot hold bfloat16") as caught:
+        FORMATS[name].check(matrix_of(np.ones((2, 2), "<u2"), BFLOAT16))
+    assert "--dtype float32 --round-to bfloat16" in (caught.value.hint or "")
+
+
+def test_safetensors_has_no_complex128() -> None:
+    with pytest.raises(InvalidInput, match="cannot hold complex128"):
+        FORMATS["safetensors"].check(matrix_of(np.ones((2, 2), "<c16"), COMPLEX128))
+
+
+@pytest.mark.parametrize("name", ["npy", "npz", "safetensors"])
+def test_only_text_has_a_header(name: str) -> None:
+    matrix = matrix_of(np.ones((2, 2), "<f4"), FLOAT32, header=True)
+    with pytest.raises(InvalidInput, match="--header"):
+        FORMATS[name].check(matrix)
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+@pytest.mark.parametrize(
+    ("blocks", "reason"),
+    [
+        ([np.ones((3, 2), "<f4")], "blocks of 6"),
+        ([np.ones((4, 2), "<f4"), np.ones((1, 2), "<f4")], "blocks of 10"),
+        ([], "blocks of 0"),
+        ([np.ones((4, 2), "<f8")], "float64"),
+        ([np.ones(3, "<f4"), np.ones(5, "<f4")], "cuts a row"),
+    ],
+)
+def test_blocks_that_are_not_the_matrix_are_a_bug(
+    name: str, blocks: list[np.ndarray], reason: str
+) -> None:
+    with pytest.raises(RuntimeError, match=reason):
+        written(name, Matrix((4, 2), FLOAT32, lambda: iter(blocks), {}))

@@ -1,0 +1,243 @@
+"""A format and a place together: what is checked before, during and after."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.files import safetensors_file
+from posenc_cli.files.formats import FORMATS, format_of
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.save import Saved, ready, save
+from posenc_cli.numerics.dtypes import FLOAT32
+
+ARRAY = np.arange(12, dtype="<f4").reshape(6, 2)
+MATRIX = Matrix((6, 2), FLOAT32, lambda: iter([ARRAY[:4], ARRAY[4:]]), {"scheme": "integer"})
+each_format = pytest.mark.parametrize("name", list(FORMATS))
+
+
+def uncomputed() -> Matrix:
+    def blocks():
+        pytest.fail("blocks were asked for")
+
+    return replace(MATRIX, blocks=blocks)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+@each_format
+@pytest.mark.parametrize("digest", [True, False])
+def test_what_was_saved_is_told(tmp_path: Path, name: str, digest: bool) -> None:
+    path = str(tmp_path / "a")
+    saved = save(MATRIX, path, format=FORMATS[name], digest=digest)
+    data = Path(path).read_bytes()
+    sha256 = hashlib.sha256(data).hexdigest() if digest else None
+    assert saved == Saved(path, len(data), sha256)
+    assert FORMATS[name].size(MATRIX) in {None, len(data)}
+    assert names(tmp_path) == ["a"]
+
+
+@each_format
+def test_an_exception_among_the_blocks_leaves_the_old_file(tmp_path: Path, name: str) -> None:
+    def blocks():
+        yield ARRAY[:4]
+        raise KeyboardInterrupt
+
+    (tmp_path / "a").write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        save(replace(MATRIX, blocks=blocks), str(tmp_path / "a"), format=FORMATS[name])
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
+
+
+@each_format
+def test_a_full_device_is_unavailable_and_silent_after(name: str) -> None:
+    with pytest.raises(Unavailable, match="No space left on device"):
+        save(MATRIX, "/dev/full", format=FORMATS[name])
+
+
+@each_format
+def test_devices_are_not_read_back(name: str) -> None:
+    assert save(MATRIX, "/dev/null", format=FORMATS[name]).bytes > 0
+
+
+@each_format
+def test_refusals_come_before_the_first_block(tmp_path: Path, name: str) -> None:
+    form = FORMATS[name]
+    (tmp_path / "a").touch()
+    for target, clobber in (
+        (tmp_path, True),
+        (tmp_path / "b" / "c", True),
+        (tmp_path / "a", False),
+    ):
+        with pytest.raises(Unavailable):
+            save(uncomputed(), str(target), format=form, clobber=clobber)
+    huge = replace(uncomputed(), shape=(10**15, 64))
+    with pytest.raises(Unavailable, match=r"it takes \d{17,} bytes"):
+        save(huge, str(tmp_path / "b"), format=form)
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_file_that_fails_its_verification_is_not_kept(tmp_path: Path) -> None:
+    def refuse(path: str, matrix: Matrix) -> None:
+        assert np.load(path).shape == matrix.shape
+        assert Path(path).name.startswith(".posenc-")
+        raise RuntimeError("not what was written")
+
+    with pytest.raises(RuntimeError, match="not what"):
+        save(MATRIX, str(tmp_path / "a"), format=replace(FORMATS["npy"], verify=refuse))
+    assert not names(tmp_path)
+
+
+def test_a_wrong_safetensors_header_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = safetensors_file.header(MATRIX)
+    monkeypatch.setattr(safetensors_file, "header", lambda _: right.replace(b"[6,2]", b"[2,6]"))
+    with pytest.raises(RuntimeError, match="safetensors reads"):
+        save(MATRIX, str(tmp_path / "a"), format=FORMATS["safetensors"])
+    assert not names(tmp_path)
+
+
+def test_what_a_format_cannot_hold_is_refused_before_the_first_block(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="two axes"):
+        save(replace(uncomputed(), shape=(2, 3, 2)), str(tmp_path / "a"), format=FORMATS["csv"])
+    assert not names(tmp_path)
+
+
+def test_safetensors_are_verified_in_folders_of_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff\n")
+    folder.mkdir()
+    save(MATRIX, str(folder / "a"), format=FORMATS["safetensors"])
+    assert names(folder) == ["a"]
+
+
+def test_a_size_other_than_foretold_is_a_bug(tmp_path: Path) -> None:
+    form = replace(FORMATS["npy"], size=lambda _: 1)
+    with pytest.raises(RuntimeError, match="where 1 were due"):
+        save(MATRIX, str(tmp_path / "a"), format=form)
+    assert not names(tmp_path)
+
+
+@each_format
+def test_standard_output_carries_the_same_bytes(
+    tmp_path: Path, name: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    expected = save(MATRIX, str(tmp_path / "a"), format=FORMATS[name], digest=True)
+    saved = save(MATRIX, "-", format=FORMATS[name], digest=True)
+    assert capfdbinary.readouterr().out == (tmp_path / "a").read_bytes()
+    assert saved == replace(expected, path="-")
+
+
+def test_standard_output_in_memory_is_written_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", stream)
+    save(MATRIX, "-", format=FORMATS["csv"])
+    assert stream.buffer.getvalue().startswith(b"0.0,1.0\n")  # type: ignore[attr-defined]
+
+
+@each_format
+def test_binary_to_a_terminal_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, terminal = os.openpty()
+    with os.fdopen(parent, "rb"), os.fdopen(terminal, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        if name == "csv":
+            ready(MATRIX, "-", format=FORMATS[name])
+        else:
+            with pytest.raises(InvalidInput, match="standard output is a terminal"):
+                save(uncomputed(), "-", format=FORMATS[name])
+
+
+class TestFormatOf:
+    @each_format
+    def test_by_name_whatever_the_suffix(self, name: str) -> None:
+        assert format_of("a.unknown", name).name == name
+        assert format_of("y", name).name == name
+
+    @each_format
+    def test_by_suffix_in_any_case(self, name: str) -> None:
+        suffix = FORMATS[name].suffix
+        for path in (f"a{suffix}", f"/b.c/a.b{suffix.upper()}"):
+            assert format_of(path, None).name == name
+
+    @pytest.mark.parametrize("path", [None, "-"])
+    def test_npy_where_nothing_is_said(self, path: str | None) -> None:
+        assert format_of(path, None).name == "npy"
+
+    @pytest.mark.parametrize(
+        ("path", "hint"),
+        [("a.nyp", ".npy"), ("a.safetensor", ".safetensors?"), ("a.pt", "--format")],
+    )
+    def test_an_unknown_suffix_is_refused(self, path: str, hint: str) -> None:
+        known = r"\(known: \.npy, \.npz, \.csv, \.safetensors\)"
+        with pytest.raises(InvalidInput, match=known) as caught:
+            format_of(path, None)
+        assert hint in (caught.value.hint or "")
+
+    @pytest.mark.parametrize("path", ["y", "a.b/y", ".npy", "y."])
+    def test_no_suffix_is_refused(self, path: str) -> None:
+        with pytest.raises(InvalidInput, match="suffix") as caught:
+            format_of(path, None)
+        assert "--format npy|npz|csv|safetensors" in (caught.value.hint or "")
+
+    @pytest.mark.parametrize(("name", "hint"), [("NPY", "npy"), ("cvs", "csv?"), ("\n", None)])
+    def test_an_unknown_name_is_refused(self, name: str, hint: str | None) -> None:
+        with pytest.raises(InvalidInput, match="npy, npz, csv, safetensors") as caught:
+            format_of("a.npy", name)
+        assert caught.value.message.isprintable()
+        assert (hint or "") in (caught.value.hint or "")
+
+
+def test_the_table_is_known_without_loading_numpy() -> None:
+    code = (
+        "import sys, posenc_cli.files.formats, posenc_cli.files.save\n"
+        "print(sorted({'numpy', 'zipfile', 'safetensors', 'orjson'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b"[]\n"
+
+
+MEMORY = """
+import sys
+import numpy as np
+from posenc_cli.files import safetensors_file
+from posenc_cli.files.formats import FORMATS
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.save import save
+from posenc_cli.numerics.dtypes import FLOAT32
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+def run(rows):
+    block = np.full((4096, 64), 0.7, "<f4")
+    matrix = Matrix((rows, 64), FLOAT32, lambda: (block for _ in range(rows // 4096)), {})
+    return save(matrix, "/dev/null", format=FORMATS[sys.argv[1]], digest=True).bytes
+
+run(4096)
+before = peak()
+print(run(int(sys.argv[2])), peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+@each_format
+def test_any_length_streams_in_constant_memory(name: str) -> None:
+    rows = 2**22 if name != "csv" else 2**18  # 1 GiB; the text of 64 MiB
+    command = [sys.executable, "-c", MEMORY, name, str(rows)]
+    done = subprocess.run(command, capture_output=True, check=True)
+    size, kibibytes = map(int, done.stdout.split())
+    assert size >= rows * 64 * 4
+    assert kibibytes < 16 * 1024
