@@ -166,6 +166,35 @@ def exact_cell(
         bits *= 2
 
 
+def exact_angle(position: int, frequency: Decimal, *, dtype: DType) -> float:
+    """Return position · frequency reduced to (−π, π], correctly rounded to ``dtype``, as a float.
+
+    Units: ``frequency`` in radians per position.
+
+    >>> from posenc_cli.numerics.dtypes import FLOAT64
+    >>> exact_angle(4, Decimal(1), dtype=FLOAT64)
+    -2.2831853071795867
+    """
+    numerator, denominator = frequency.as_integer_ratio()
+    numerator *= position
+    bits = 128 + dtype.precision
+    while True:
+        # 2x / 2π to the nearest integer is the number of turns; 0 of them leaves a fraction.
+        extra = max(0, numerator.bit_length() - denominator.bit_length()) + 4
+        half_turn = pi(bits + extra)
+        doubled = (2 * numerator << (bits + extra)) // denominator
+        turns = (doubled + 2 * half_turn) // (4 * half_turn)
+        if turns == 0:
+            return nearest(numerator, denominator, dtype)
+        rest = (doubled >> 1) - 2 * turns * half_turn
+        error = 4 + 4 * abs(turns)
+        low = nearest(rest - error, 1 << (bits + extra), dtype)
+        high = nearest(rest + error, 1 << (bits + extra), dtype)
+        if low == high and math.copysign(1, low) == math.copysign(1, high):
+            return low
+        bits *= 2
+
+
 def doublings(frequency: Decimal) -> Iterator[tuple[int, int, int]]:
     """Yield (cos, sin, bits) of the angles frequency · 2^k, k = 0, 1, 2, …, in fixed point.
 

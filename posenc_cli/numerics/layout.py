@@ -84,7 +84,9 @@ class Factors:
         self.columns = columns
         self.phasors = phasors
         cosines, sines = phasors.low(offsets)
-        cosines, sines = cosines[:, columns.waves], sines[:, columns.waves]
+        cosines = np.take(cosines, columns.waves, axis=1)
+        sines = np.take(sines, columns.waves, axis=1)
+        # Row after row in memory: selecting columns with an index would leave columns together.
         self.first = np.where(columns.sine, sines, cosines)
         self.second = np.where(columns.sine, cosines, sines)
         self.first[:, columns.zero] = self.second[:, columns.zero] = 0.0
@@ -110,7 +112,8 @@ class Factors:
         """
         columns = self.columns
         cosines, sines = self.phasors.high(multiples)
-        first, second = cosines[:, columns.waves], sines[:, columns.waves]
+        first = np.take(cosines, columns.waves, axis=1)
+        second = np.take(sines, columns.waves, axis=1)
         second[:, ~columns.sine] *= -1.0
         if negative is not None and negative.any():
             flipped = negative[:, None] & self._odd[None, :]

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.double_double import two_sum
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.fixed_point import exact_cell, nearest
@@ -105,6 +106,7 @@ class WaveTable:
         self._lock = threading.Lock()
         self._layouts: dict[tuple[object, ...], list[Factors]] = {}
         self._scratch = _Scratch()
+        self._angles: AngleTable | None = None
 
     def fill(
         self,
@@ -135,6 +137,17 @@ class WaveTable:
                     target[...] = 0
                 else:
                     self._fill(target, positions, columns, dtype)
+
+    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+        """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale plays no part.
+
+        Units: radians.
+        Shape: (positions, frequencies).
+        """
+        with self._lock:
+            if self._angles is None:
+                self._angles = AngleTable(self.frequencies)
+        return self._angles.rows(positions, dtype=dtype)
 
     def _fill(
         self, out: NDArray[Any], positions: NDArray[Any], columns: Columns, dtype: DType
