@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, unknown_name
@@ -86,7 +86,10 @@ def _loaded(target: str, name: str) -> Scheme:
     module_name, _, attribute = target.partition(":")
     try:
         found = getattr(import_module(module_name), attribute)
-    except Exception as error:
+        if isinstance(found, Scheme):
+            found = replace(found, built_in=False)
+            _ = found.parameters
+    except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InvalidInput(f"--scheme {abbreviated(name)}: cannot be loaded ({reason})") from error
     if not isinstance(found, Scheme):

@@ -133,10 +133,15 @@ class Request:
 
     def _matrix(self, shape: tuple[int, ...], blocks: Blocks, dtype: DType | None = None) -> Matrix:
         labels = self.positions.__iter__ if self.positions and len(shape) == 2 else None
+
+        def answerable() -> Iterator[NDArray[Any]]:
+            with self.scheme.answerable():
+                yield from blocks()
+
         return Matrix(
             shape=shape,
             dtype=dtype or self.precision.stored,
-            blocks=blocks,
+            blocks=answerable,
             metadata=self._metadata(),
             row_labels=labels,
         )
@@ -232,6 +237,10 @@ class Request:
             for positions in self._position_blocks(content.width):
                 values = content.rows(np, positions, self.encoding.table)
                 high, low = values if isinstance(values, tuple) else (values, None)
+                if high.shape != (positions.shape[0], content.width):
+                    raise ValueError(
+                        f"rows of shape {high.shape} for {positions.shape[0]} positions"
+                    )
                 yield np.ascontiguousarray(self.precision.narrow(high, low))
 
         return blocks

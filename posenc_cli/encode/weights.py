@@ -86,7 +86,8 @@ class DrawnTable:
         streams = rows // _ROWS_A_STREAM
         for stream in np.unique(streams):
             mine = streams == stream
-            generator = np.random.Generator(np.random.Philox(key=[self.seed, int(stream)]))
+            key = np.array([self.seed, stream], dtype=np.uint64)
+            generator = np.random.Generator(np.random.Philox(key=key))
             drawn = generator.standard_normal((_ROWS_A_STREAM, self.columns))
             out[mine] = drawn[rows[mine] % _ROWS_A_STREAM] * self.std
         return out

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.double_double import quotient
+from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.schemes.declare import Capacity, Rows, absolute
 from posenc_cli.schemes.parameters import Dim, Param, SequenceLength
 
@@ -34,6 +36,8 @@ def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
 
     Bounded, but the same distance is another number in a sequence of another length.
     """
+    if seq_len is not None and seq_len > LARGEST_POSITION:
+        raise InvalidInput(f"--set seq_len {seq_len}: normalized divides by it, exact up to 2^53")
 
     def rows(xp: Any, positions: Any, _table: None) -> Any:
         high, low = quotient(xp.asarray(positions, dtype=xp.float64), float(seq_len or 1))

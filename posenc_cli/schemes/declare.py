@@ -19,12 +19,13 @@ Formulas are written over an array namespace ``xp``: frequencies and biases are 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from posenc_cli.errors import InvalidInput, unknown_name
+from posenc_cli.errors import InvalidInput, PosencError, unknown_name
 from posenc_cli.schemes.parameters import Parameter, flag, parameter
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ class Scheme:
     build: Callable[..., Content]
     convention: str = ""
     weights: WeightsShape | None = None
+    built_in: bool = True
 
     @property
     def summary(self) -> str:
@@ -207,7 +209,26 @@ class Scheme:
                     f"{self.name} needs {self.parameters[name].flag}",
                     hint=f"posenc schemes {self.name} describes it",
                 )
-        return Bound(self, params, self.build(**params))
+        with self.answerable():
+            return Bound(self, params, self.build(**params))
+
+    @contextmanager
+    def answerable(self) -> Iterator[None]:
+        """Within it, what the code of a user's scheme raises is reported as the user's.
+
+        An exception of a built-in scheme is a bug of posenc, and goes on as it is.
+
+        Raises: InvalidInput.
+        """
+        try:
+            yield
+        except PosencError:
+            raise
+        except Exception as error:
+            if self.built_in:
+                raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise InvalidInput(f"--scheme {self.name}: its code raised {reason}") from error
 
     def _unknown_parameter(self, name: str) -> InvalidInput:
         known = ", ".join(self.parameters) or "none"

@@ -161,14 +161,21 @@ class Parameter:
 
 
 def parameter(name: str, annotation: Any, *, default: Any) -> Parameter:
-    """The parameter that ``Annotated[type, Param(…)]`` declares."""
-    base, *extras = get_args(annotation)
-    (rules,) = [extra for extra in extras if isinstance(extra, Param)]
+    """The parameter that ``Annotated[type, Param(…)]``, or a plain type, declares.
+
+    Raises: TypeError for a type that has no text form.
+    """
+    base, rules = annotation, Param("")
+    if get_origin(annotation) is Annotated:
+        base, *extras = get_args(annotation)
+        rules = next((extra for extra in extras if isinstance(extra, Param)), rules)
     if get_origin(base) in (Union, UnionType):
         (base,) = [arg for arg in get_args(base) if arg is not NoneType]
     choices: tuple[str, ...] = ()
     if get_origin(base) is Literal:
         choices, base = get_args(base), str
+    if base not in (int, float, bool, str):
+        raise TypeError(f"parameter {name!r} is of a type that --set cannot give: {base!r}")
     return Parameter(name=name, type=base, default=default, choices=choices, rules=rules)
 
 

@@ -1,0 +1,216 @@
+"""``posenc generate`` as a user types it: files, summaries, JSON, and everything that is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+
+def test_writes_the_default_file_and_says_so(call, tmp_path):
+    status, out, err = call("generate", "--scheme", "rope", "--len", "40")
+    assert (status, out) == (0, "")
+    assert err.startswith("wrote 'rope-40x64.npy': rope, 40 × 64 float32, 10368 bytes in ")
+    table = np.load(tmp_path / "rope-40x64.npy")
+    assert (table.shape, table.dtype) == ((40, 64), np.float32)
+    angles = np.arange(40)[:, None] * 10_000.0 ** -(np.arange(0, 64, 2) / 64)
+    np.testing.assert_allclose(table, np.hstack([np.cos(angles), np.sin(angles)]), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["-s", "alibi", "-l", "3"], "alibi-8x3x3.npy"),
+        (["-s", "alibi", "-l", "3", "--head", "0"], "alibi-3x3.npy"),
+        (["-s", "rope", "--table", "inv-freq"], "rope-32.npy"),
+        (["-s", "t5-clipped", "-l", "2", "--format", "npz"], "t5-clipped-8x2x2.npz"),
+        (["-s", "sinusoidal", "-l", "2", "-d", "6", "--format", "csv"], "sinusoidal-2x6.csv"),
+    ],
+)
+def test_names_the_file_by_scheme_and_shape(arguments, name, call, tmp_path):
+    assert call("generate", *arguments)[0] == 0
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_json_describes_what_was_written(call, tmp_path):
+    arguments = ("-s", "rope", "--positions", "0:9,20", "--dim", "8", "--out", "a.npy", "--json")
+    status, out, err = call("generate", *arguments)
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert list(document)[0] == "schema"
+    data = (tmp_path / "a.npy").read_bytes()
+    seconds = document.pop("seconds")
+    assert seconds >= 0
+    assert document == {
+        "schema": "posenc/generate/1",
+        "scheme": "rope",
+        "params": {"dim": 8, "base": 10000.0, "layout": "interleaved", "partial": 1.0},
+        "positions": "0:9,20",
+        "table": "cos-sin",
+        "head": None,
+        "round_to": "float32",
+        "shape": [10, 8],
+        "dtype": "float32",
+        "backend": "numpy",
+        "path": "a.npy",
+        "format": "npy",
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def test_archives_carry_the_request(call, tmp_path):
+    from safetensors import safe_open
+
+    arguments = ("-s", "alibi", "-l", "5", "--heads", "3", "--head", "2")
+    assert call("generate", *arguments, "--out", "a.safetensors")[0] == 0
+    assert call("generate", *arguments, "--out", "a.npz")[0] == 0
+    with safe_open(tmp_path / "a.safetensors", "np") as opened:
+        metadata = opened.metadata()
+        tensor = opened.get_tensor("encoding")
+    with np.load(tmp_path / "a.npz") as archive:
+        assert json.loads(str(archive["metadata"])) == metadata
+        assert (archive["encoding"] == tensor).all()
+    assert metadata["scheme"] == "alibi"
+    assert metadata["head"] == "2"
+    assert json.loads(metadata["params"])["heads"] == 3
+    assert metadata["positions"] == "0:5"
+
+
+def test_a_file_name_is_used_exactly_as_given(call, tmp_path):
+    assert call("generate", "-s", "nope", "-l", "2", "-o", "y", "--format", "npy")[0] == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["y"]
+
+
+def test_csv_is_the_plain_matrix_and_header_names_columns(call, tmp_path):
+    call("generate", "-s", "rope", "-d", "4", "--positions", "2,7", "-o", "plain.csv")
+    call("generate", "-s", "rope", "-d", "4", "--positions", "2,7", "-o", "named.csv", "--header")
+    plain = np.loadtxt(tmp_path / "plain.csv", delimiter=",", dtype=np.float32)
+    assert plain.shape == (2, 4)
+    lines = (tmp_path / "named.csv").read_text().splitlines()
+    assert lines[0] == "position,d0,d1,d2,d3"
+    assert [line.split(",")[0] for line in lines[1:]] == ["2", "7"]
+
+
+def test_quiet_says_nothing(call):
+    assert call("generate", "-s", "nope", "-l", "2", "--quiet") == (0, "", "")
+
+
+def test_settings_reach_the_scheme(call, tmp_path):
+    arguments = ("-s", "sinusoidal", "-l", "3", "-d", "4", "--layout", "concat", "-o", "a.npy")
+    call("generate", *arguments, "--base", "100", "--set", "order=cos-first")
+    table = np.load(tmp_path / "a.npy")
+    np.testing.assert_allclose(table[2], np.cos([2, 0.2]).tolist() + np.sin([2, 0.2]).tolist())
+
+
+REFUSED = [
+    ("", "--scheme is missing", "posenc schemes"),
+    ("-s rop -l 4", "unknown scheme 'rop'", "did you mean 'rope'?"),
+    ("-s rope", "rope needs the positions to encode", "--len N"),
+    ("-s rope -l 0", "--len 0: must be at least 1", None),
+    ("-s rope -l -1", "--len -1: must be at least 1", None),
+    ("-s rope -l 1e3", "--len '1e3': must be an integer in plain digits", None),
+    ("-s rope -l 4_096", "--len '4_096': must be an integer", None),
+    ("-s rope -l x", "--len 'x': must be an integer", None),
+    ("-s rope -l ٣", "--len '٣': must be an integer", None),
+    (f"-s rope -l {10**50}", "past 2^53", None),
+    (f"-s rope -l {2**53 + 2}", f"--len {2**53 + 2}: position", None),
+    ("-s rope -l 4 --start -1", "--start -1: must be at least 0", None),
+    (f"-s rope -l 1 --start {2**53 + 1}", "past 2^53", None),
+    ("-s rope --start 4", "--start '4': needs --len", None),
+    ("-s rope -l 4 --positions 1:2", "--len '4': cannot go with --positions", None),
+    ("-s rope --positions 5:5", "'5:5' holds no position", None),
+    ("-s rope --positions 5:1", "'5:1' holds no position", None),
+    ("-s rope --positions 0:9:0", "step of '0:9:0' must be positive", None),
+    ("-s rope --positions -3:4", "position -3 is negative", None),
+    ("-s rope --positions 1:x", "'1:x' is neither an integer nor", "for example"),
+    ("-s rope --positions ,", "'' is neither", "for example"),
+    (f"-s rope --positions 0,{2**53 + 1}", "past 2^53", None),
+    ("-s rope -l 4 -d 0", "--dim 0: must be from 1 to 65536", None),
+    ("-s rope -l 4 -d 7", "--dim 7: rotary encodings turn pairs", None),
+    ("-s rope -l 4 -d 1000000", "--dim 1000000: must be from 1", None),
+    ("-s rope -l 4 --base nan", "--base 'nan': must be a number", None),
+    ("-s rope -l 4 --base 1", "--base 1: must be above 1", None),
+    ("-s rope -l 4 --base -5", "--base -5: must be above 1", None),
+    ("-s rope -l 4 --base 1e999", "--base inf: must be above 1", None),
+    ("-s rope -l 4 --heads 8", "--heads: rope has no parameter 'heads'", None),
+    ("-s rope -l 4 --set partail=1", "rope has no parameter 'partail'", "did you mean 'partial'?"),
+    ("-s rope -l 4 --set partial", "--set 'partial': must be NAME=VALUE", None),
+    ("-s rope -l 4 --set =3", "--set '=3': must be NAME=VALUE", None),
+    ("-s rope -l 4 -d 8 --set dim=9", "--set 'dim=9': dim is given twice", None),
+    ("-s rope -l 4 --layout halv", "--layout 'halv': must be one of", "did you mean 'half'?"),
+    ("-s rope -l 4 --table coss", "--table 'coss': must be one of", "did you mean 'cos'?"),
+    ("-s alibi -l 4 --table cos", "--table cos: alibi is bias, not rotary", None),
+    ("-s rope -l 4 --head 0", "--head 0: rope is rotary and has no heads", None),
+    ("-s alibi -l 4 --head 8", "--head 8: the heads are 0 to 7", None),
+    ("-s rope -l 4 --dtype float8", "--dtype 'float8': must be one of", "did you mean 'float"),
+    ("-s rope -l 4 --dtype bfloat16", "npy", "--round-to bfloat16"),
+    ("-s rope -l 4 --dtype float16 --round-to bfloat16", "--round-to bfloat16: float16", None),
+    ("-s rope -l 4 --format nyp", "--format 'nyp'", "npy"),
+    ("-s rope -l 4 -o a.nyp", "suffix", "did you mean"),
+    ("-s rope -l 4 -o a", "suffix", "--format"),
+    ("-s rope -l 4 --header", "--header: npy has no header line", None),
+    ("-s rope -l 4 -o - --json", "--json: stdout is taken by --out -", None),
+    ("-s alibi -l 4 -o a.csv", "two axes", "--head H"),
+    ("-s rope -l 4 --table complex -o a.csv", "complex", "--table interleaved"),
+    ("-s learned -l 513", "position 512 is past the last", "extend=clamp"),
+    ("-s sinusoidal -l 4 -d 7", "--dim 7: sinusoidal pairs", "odd=truncate"),
+    ("-s no.such:thing -l 4", "cannot be loaded (ModuleNotFoundError", None),
+    ("-s json:dumps -l 4", "is a function, not a scheme", None),
+    ("-s rope -l 4 --color sometimes", "--color 'sometimes': must be one of", None),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message", "hint"), REFUSED, ids=[r[0] for r in REFUSED])
+def test_refuses_in_one_line_with_status_2_and_no_file(arguments, message, hint, call, tmp_path):
+    status, out, err = call("generate", *arguments.split())
+    assert (status, out) == (2, "")
+    lines = err.splitlines()
+    assert lines[0].startswith("posenc: error: ")
+    assert message in lines[0]
+    if hint is None:
+        assert len(lines) <= 2
+    else:
+        assert lines[1].startswith("hint: ")
+        assert hint in lines[1]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("length", [10**12, 2**53])
+def test_a_table_larger_than_the_disk_is_refused_with_its_size(length, call, tmp_path):
+    status, out, err = call("generate", "-s", "rope", "--len", str(length))
+    assert (status, out) == (3, "")
+    assert f"takes {length * 64 * 4 + 128} bytes" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_clobber_keeps_what_is_there(call, tmp_path):
+    call("generate", "-s", "rope", "-l", "4", "-o", "a.npy", "--no-clobber")
+    before = (tmp_path / "a.npy").read_bytes()
+    status, _, err = call("generate", "-s", "rope", "-l", "5", "-o", "a.npy", "--no-clobber")
+    assert status == 3
+    assert "it exists" in err
+    assert (tmp_path / "a.npy").read_bytes() == before
+    assert call("generate", "-s", "rope", "-l", "5", "-o", "a.npy")[0] == 0
+    assert (tmp_path / "a.npy").read_bytes() != before
+
+
+def test_inverse_frequencies_need_no_length(call, tmp_path):
+    assert call("generate", "-s", "rope", "--table", "inv-freq", "-o", "f.csv")[0] == 0
+    frequencies = np.loadtxt(tmp_path / "f.csv")
+    np.testing.assert_allclose(frequencies, 10_000.0 ** -(np.arange(0, 64, 2) / 64), rtol=1e-7)
+
+
+def test_a_scheme_of_ones_own_is_named_by_module_and_attribute(posenc, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from posenc_cli.schemes.declare import Rows, absolute\n"
+        "@absolute(source='me', formula='p²')\n"
+        "def squares(*, dim: int = 2) -> Rows:\n"
+        "    '''Squares.'''\n"
+        "    return Rows(2, lambda xp, p, table: xp.stack([p * p, p * p], axis=-1) * 1.0)\n"
+    )
+    asked = ("generate", "-s", "mine:squares", "-l", "3", "-o", "-", "--format", "csv", "-q")
+    done = posenc(*asked, env={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (0, "0.0,0.0\n1.0,1.0\n4.0,4.0\n"), done.stderr

@@ -1,0 +1,64 @@
+"""What tests share: running posenc as a user would, and the golden numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+Run = Callable[..., subprocess.CompletedProcess[Any]]
+
+
+@pytest.fixture
+def posenc(tmp_path: Path) -> Run:
+    """Run posenc in a folder of its own; text unless ``text=False``."""
+
+    def run(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
+        environment = {**os.environ, **settings.pop("env", {})}
+        for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "POSENC_BACKEND", "POSENC_THREADS"):
+            if name not in settings.get("env", {}):
+                environment.pop(name, None)
+        settings.setdefault("text", True)
+        settings.setdefault("capture_output", "stdout" not in settings)
+        settings.setdefault("cwd", tmp_path)
+        command = [sys.executable, *settings.pop("flags", []), "-m", "posenc_cli", *arguments]
+        return subprocess.run(command, check=False, timeout=60, env=environment, **settings)
+
+    return run
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    """Run a command in this process: (status, stdout, stderr)."""
+    from posenc_cli.cli.exits import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(arguments)
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def golden() -> Callable[[str], tuple[dict[str, Any], Any]]:
+    """A golden case: what is known of it, and its arrays."""
+
+    def load(name: str) -> tuple[dict[str, Any], Any]:
+        return json.loads((GOLDEN / f"{name}.json").read_text()), np.load(GOLDEN / f"{name}.npz")
+
+    return load

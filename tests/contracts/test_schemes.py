@@ -1,0 +1,140 @@
+"""What holds of every scheme in the catalogue, whatever it is."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.encode import request as request_module
+from posenc_cli.encode import scores
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.formats import FORMATS
+from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.numerics.rounding import narrow
+from tests.encoding import matrix, request
+
+SMALL = {"learned": {"extend": "random"}}
+"""What a scheme needs beside its defaults to serve the positions of these tests."""
+
+FOLLOWS_LENGTH = {
+    name
+    for name, scheme in BUILT_IN.items()
+    if any(each.rules.follows_length for each in scheme.parameters.values())
+}
+
+every_scheme = pytest.mark.parametrize("name", BUILT_IN)
+every_dtype = pytest.mark.parametrize("dtype", REAL_DTYPES)
+
+
+@every_scheme
+def test_is_documented_in_full(name):
+    scheme = BUILT_IN[name]
+    assert scheme.name == name
+    assert scheme.summary.endswith(".")
+    assert scheme.formula
+    assert scheme.source
+    for parameter in scheme.parameters.values():
+        assert parameter.rules.help, parameter.name
+
+
+@every_scheme
+def test_every_default_keeps_its_own_rules(name):
+    for parameter in BUILT_IN[name].parameters.values():
+        if parameter.default_text and not parameter.rules.follows_length:
+            assert parameter.value(parameter.default_text) == parameter.default
+
+
+@every_scheme
+def test_every_bound_is_enforced_on_both_sides(name):
+    scheme = BUILT_IN[name]
+    for parameter in scheme.parameters.values():
+        rules = parameter.rules
+        outside = [
+            *([rules.minimum - 1] if rules.minimum is not None else []),
+            *([rules.maximum + 1] if rules.maximum is not None else []),
+            *([rules.above] if rules.above is not None else []),
+        ]
+        if parameter.type is float:
+            outside += [float("nan"), float("inf"), -float("inf")]
+        for value in outside:
+            given = value if parameter.type is float else int(value)
+            with pytest.raises(InvalidInput, match=re.escape(parameter.flag)):
+                scheme.bind({parameter.name: given}, seq_len=1)
+
+
+@every_scheme
+@every_dtype
+def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
+    given = SMALL.get(name, {})
+    whole = matrix(name, "0:37", dtype=dtype, **given)
+    for values in (1, 100, 1000):
+        monkeypatch.setattr(request_module, "BLOCK_VALUES", values)
+        monkeypatch.setattr(scores, "BLOCK_VALUES", values)
+        blocks = matrix(name, "0:37", dtype=dtype, **given)
+        assert blocks.tobytes() == whole.tobytes()
+
+
+@every_scheme
+@every_dtype
+def test_any_positions_select_from_the_contiguous_matrix(name, dtype):
+    given = dict(SMALL.get(name, {}))
+    if name in FOLLOWS_LENGTH:
+        given["seq_len"] = 2000
+    whole = matrix(name, "0:600", dtype=dtype, **given)
+    for spec, index in (
+        ("5:9", range(5, 9)),
+        ("3:600:7", range(3, 600, 7)),
+        ("7,3,3,500:502", [7, 3, 3, 500, 501]),
+    ):
+        part = matrix(name, spec, dtype=dtype, **given)
+        rows = np.asarray(index)
+        expected = whole[:, rows][:, :, rows] if whole.ndim == 3 else whole[rows]
+        assert part.tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@every_scheme
+@every_dtype
+def test_rounding_to_a_format_is_rounding_the_same_real_values(name, dtype):
+    """A float64 value decides its rounding unless it lies on a tie: none of these does."""
+    given = SMALL.get(name, {})
+    reals = matrix(name, "0:40", dtype="float64", **given)
+    stored = matrix(name, "0:40", dtype=dtype, **given)
+    assert stored.tobytes() == narrow(reals, None, REAL_DTYPES[dtype]).tobytes()
+
+
+@every_scheme
+def test_round_to_stores_the_values_of_the_coarser_format(name):
+    import ml_dtypes
+
+    given = SMALL.get(name, {})
+    bits = matrix(name, "0:40", dtype="bfloat16", **given)
+    wide = matrix(name, "0:40", dtype="float32", round_to="bfloat16", **given)
+    assert wide.dtype == np.float32
+    assert (wide == bits.view(ml_dtypes.bfloat16).astype(np.float32)).all()
+
+
+@pytest.mark.parametrize(("name", "form"), list(itertools.product(BUILT_IN, FORMATS)), ids="-".join)
+def test_every_format_reads_back_what_was_computed(name, form, tmp_path):
+    from posenc_cli.files.reading import read_array
+    from posenc_cli.files.save import save
+
+    head = 1 if BUILT_IN[name].kind == "bias" else None
+    asked = request(name, "0:9", head=head, **SMALL.get(name, {})).matrix()
+    path = tmp_path / f"file{FORMATS[form].suffix}"
+    save(asked, str(path), format=FORMATS[form])
+    back = np.asarray(read_array(path).values)
+    expected = np.concatenate([b.reshape(-1) for b in asked.blocks()]).reshape(asked.shape)
+    assert back.shape == expected.shape
+    assert back.astype(np.float32).tobytes() == expected.tobytes()
+
+
+@every_scheme
+def test_posenc_schemes_shows_every_parameter(name, call):
+    status, out, err = call("schemes", name)
+    assert (status, err) == (0, "")
+    for parameter in BUILT_IN[name].parameters.values():
+        assert parameter.flag in out

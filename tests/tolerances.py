@@ -1,0 +1,25 @@
+"""Every tolerance that tests use against peers, with its reason.
+
+posenc's own values are correctly rounded and compared bit for bit; what differs is the peer.
+"""
+
+FREQUENCY = 1e-6
+"""Relative: peers raise to powers in float32; measured up to 3.8e-7."""
+
+ANGLE = 1e-6
+"""Of the angle: peers multiply position and frequency in float32; measured up to 7e-7."""
+
+TABLE = 1e-6
+"""Absolute, beside the angle's: the rounding of float32 cosines and of the peer's own functions."""
+
+SINUSOID_ANGLE = 3e-7
+"""Of the position: the peers' float32 exp and product, as the golden files state it."""
+
+FLOAT64_TABLE = 2e-7
+"""Absolute: a peer that computes in float64 and stores float32."""
+
+SLOPE = 6e-7
+"""Relative: a power of a float32 base; measured up to 5.2e-7."""
+
+ROTATED = 4e-6
+"""Absolute, beside six times the angle's: vectors of size up to 4 rotated in float32."""
