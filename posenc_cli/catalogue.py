@@ -54,7 +54,7 @@ def find(name: str) -> Scheme:
         return _loaded(name, name)
     entries = _entry_points()
     if name in entries:
-        return _loaded(entries[name].value, name)
+        return replace(_loaded(entries[name].value, name), name=name)
     raise unknown_name("scheme", name, [*BUILT_IN, *entries])
 
 
@@ -63,7 +63,7 @@ def installed() -> list[Scheme | BrokenPlugin]:
     found: list[Scheme | BrokenPlugin] = []
     for name, entry in sorted(_entry_points().items()):
         try:
-            found.append(_loaded(entry.value, name))
+            found.append(replace(_loaded(entry.value, name), name=name))
         except InvalidInput as error:
             found.append(BrokenPlugin(name, error.message))
     return found

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 LARGEST_POSITION = 2**53
 """The last position whose table cells are proven to be correctly rounded."""
@@ -76,27 +74,28 @@ class Positions:
             raise InvalidInput(f"{option}: {self.count} positions are more than 2^63 − 1")
         return self
 
-    def blocks(self, rows: int) -> Iterator[NDArray[Any]]:
-        """The positions as int64 arrays of at most ``rows`` values, in order.
+    def blocks(self, count: int) -> Iterator[Positions]:
+        """These positions in order, at most ``count`` at a time.
 
-        Short ranges share a block, so that a long list of single positions is not a block each.
+        Short ranges share a block, so that a list of single positions is not a block each.
+
+        >>> [str(block) for block in Positions.parse("0:5,9,7").blocks(3)]
+        ['0:3', '3:5,9', '7']
         """
-        import numpy as np
-
-        pending: list[NDArray[Any]] = []
-        room = rows
+        pending: list[range] = []
+        room = count
         for each in self.ranges:
             begin, length = 0, _length(each)
             while begin < length:
                 piece = each[begin : begin + room]
-                pending.append(np.arange(piece.start, piece.stop, piece.step, dtype=np.int64))
+                pending.append(piece)
                 begin += len(piece)
                 room -= len(piece)
                 if room == 0:
-                    yield np.concatenate(pending) if len(pending) > 1 else pending[0]
-                    pending, room = [], rows
+                    yield Positions(tuple(pending))
+                    pending, room = [], count
         if pending:
-            yield np.concatenate(pending) if len(pending) > 1 else pending[0]
+            yield Positions(tuple(pending))
 
     def __iter__(self) -> Iterator[int]:
         for each in self.ranges:

@@ -80,7 +80,7 @@ def check_slopes(
 
 def _difference(found: Sequence[float], expected: Sequence[float]) -> tuple[float, int]:
     """The largest relative difference, NaN and infinity counted as infinite, and where it is."""
-    differences = [abs(f - e) / e for f, e in zip(found, expected, strict=True)]
+    differences = [abs(f - e) / abs(e) for f, e in zip(found, expected, strict=True)]
     finite = [d if d == d else float("inf") for d in differences]  # noqa: PLR0124 - NaN
     worst = max(finite)
     return worst, finite.index(worst)

@@ -201,8 +201,10 @@ class Request:
         return self._matrix((rows, width), self._placed(waves, width, placements))
 
     def _position_blocks(self, width: int) -> Iterator[NDArray[Any]]:
+        from posenc_cli.encode.arrays import position_blocks
+
         assert self.positions is not None
-        return self.positions.blocks(max(1, BLOCK_VALUES // width))
+        return position_blocks(self.positions, max(1, BLOCK_VALUES // width))
 
     def _placed(self, waves: Waves, width: int, placements: tuple[Placement, ...]) -> Blocks:
         def blocks() -> Iterator[NDArray[Any]]:

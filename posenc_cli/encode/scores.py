@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.encode.arrays import position_array, position_blocks
 from posenc_cli.numerics import exact
 from posenc_cli.schemes.declare import Bias, BucketBias
 
@@ -38,7 +39,7 @@ def score_blocks(
     count = positions.count
     rows = max(1, BLOCK_VALUES // count)
     if isinstance(content, Bias) and content.by == "key":
-        row = _values(content, head, _all(positions), table, precision)
+        row = _values(content, head, position_array(positions), table, precision)
         for begin in range(0, count, rows):
             yield np.ascontiguousarray(np.broadcast_to(row, (min(rows, count - begin), count)))
     elif len(positions.ranges) == 1:
@@ -50,15 +51,11 @@ def score_blocks(
         for begin in range(0, count, rows):
             yield np.ascontiguousarray(windows[begin : begin + rows])
     else:
-        keys = _all(positions)
-        for queries in positions.blocks(rows):
+        keys = position_array(positions)
+        for queries in position_blocks(positions, rows):
             offsets, where = np.unique(keys[None, :] - queries[:, None], return_inverse=True)
             values = _values(content, head, offsets, table, precision)
             yield values[where.reshape(queries.shape[0], count)]
-
-
-def _all(positions: Positions) -> NDArray[np.int64]:
-    return np.concatenate(list(positions.blocks(BLOCK_VALUES)))
 
 
 def _values(

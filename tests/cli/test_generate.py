@@ -1,4 +1,4 @@
-"""``posenc generate`` as a user types it: files, summaries, JSON, and everything that is refused."""
+"""``posenc generate`` as a user types it: files, summaries, JSON, and all that is refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_json_describes_what_was_written(call, tmp_path):
     status, out, err = call("generate", *arguments)
     assert (status, err) == (0, "")
     document = json.loads(out)
-    assert list(document)[0] == "schema"
+    assert next(iter(document)) == "schema"
     data = (tmp_path / "a.npy").read_bytes()
     seconds = document.pop("seconds")
     assert seconds >= 0

@@ -1,0 +1,152 @@
+"""``posenc alibi-slopes``: the three forms of output, and the check that can fail."""
+
+from __future__ import annotations
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+TWELVE = [2.0**-h for h in range(1, 9)] + [2.0 ** -(h + 0.5) for h in range(4)]
+
+
+def test_json_gives_the_slopes_exactly(call):
+    for asked in (("--json",), ("--format", "json")):
+        status, out, err = call("alibi-slopes", "--heads", "12", *asked)
+        assert (status, err) == (0, "")
+        document = json.loads(out)
+        assert next(iter(document)) == "schema"
+        slopes = document.pop("slopes")
+        assert document == {
+            "schema": "posenc/alibi-slopes/1",
+            "heads": 12,
+            "convention": "press",
+            "max_bias": 8.0,
+        }
+        assert slopes == TWELVE
+
+
+def test_csv_is_one_slope_a_line(call):
+    status, out, _ = call("alibi-slopes", "--heads", "12", "--format", "csv")
+    assert (status, [float(line) for line in out.splitlines()]) == (0, TWELVE)
+
+
+def test_table_shows_head_slope_and_power(call):
+    _, out, _ = call("alibi-slopes", "--heads", "3", "--max-bias", "4")
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ["head", "slope", "power"]
+    assert rows[2:] == [["0", "0.25", "2^-2"], ["1", "0.0625", "2^-4"], ["2", "0.5", "2^-1"]]
+
+
+def test_out_writes_the_same_text_to_a_file(call, tmp_path):
+    asked = ("alibi-slopes", "--heads", "5", "--format", "csv")
+    _, printed, _ = call(*asked)
+    assert call(*asked, "--out", "s.csv") == (0, "", "")
+    assert (tmp_path / "s.csv").read_text() == printed
+    status, _, err = call(*asked, "--out", "s.csv", "--no-clobber")
+    assert status == 3
+    assert "it exists" in err
+
+
+def test_plot_draws_every_head_within_the_terminal(call):
+    status, out, _ = call("alibi-slopes", "--heads", "16", "--plot")
+    assert status == 0
+    assert out.count("•") == 16
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("heads", [1, 12, 71, 128])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "csv"])
+def test_right_slopes_pass_in_every_format(heads, dtype, call, tmp_path):
+    from safetensors.numpy import save_file
+
+    _, out, _ = call("alibi-slopes", "--heads", str(heads), "--json")
+    slopes = np.array(json.loads(out)["slopes"])
+    if dtype == "csv":
+        (tmp_path / "s.csv").write_text("\n".join(f"{m:.8g}" for m in slopes))
+    elif dtype == "bfloat16":
+        save_file({"slopes": slopes.astype(ml_dtypes.bfloat16)}, tmp_path / "s.safetensors")
+    else:
+        np.save(tmp_path / "s.npy", slopes.astype(dtype))
+    (file,) = tmp_path.iterdir()
+    status, out, err = call("alibi-slopes", "--heads", str(heads), "--check", file.name)
+    assert (status, err) == (0, ""), out
+    assert out.startswith(f"ok: all {heads} slopes match")
+
+
+def test_peers_slopes_pass(call, tmp_path, golden):
+    case, arrays = golden("alibi_bloom")
+    for heads in case["params"]["heads"]:
+        np.save(tmp_path / "s.npy", arrays[f"slopes_h{heads}"])
+        status, out, _ = call("alibi-slopes", "--heads", str(heads), "--check", "s.npy")
+        assert status == 0, out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "cause"),
+    [
+        ([2.0 ** (-8 * h / 12) for h in range(1, 13)], "the slopes of --convention naive"),
+        (TWELVE[::-1], "in reverse order"),
+        ([-m for m in TWELVE], "with the sign of the bias"),
+        (sorted(TWELVE, reverse=True), "sorted"),
+        ([2.0 ** (-8 * h / 12) for h in range(12)], "the exponents start at 0"),
+        ([m * 1.00001 for m in TWELVE], None),
+        ([*TWELVE[:11], float("nan")], None),
+        ([*TWELVE[:11], float("inf")], None),
+        ([0.0] * 12, None),
+    ],
+)
+def test_wrong_slopes_fail_with_status_1_and_the_cause(wrong, cause, call, tmp_path):
+    np.save(tmp_path / "s.npy", np.array(wrong))
+    asked = ("alibi-slopes", "--heads", "12", "--check", "s.npy")
+    status, out, err = call(*asked)
+    assert (status, err) == (1, "")
+    assert out.startswith("FAILED: the slopes differ")
+    assert (
+        (f"cause: these are {cause}" in out or f"cause: {cause}" in out or cause in out)
+        if (cause)
+        else "cause" not in out
+    )
+    status, out, _ = call(*asked, "--json")
+    assert status == 1
+    check = json.loads(out)["check"]
+    assert check["ok"] is False
+    assert (check["explanation"] is None) == (cause is None)
+
+
+def test_another_max_bias_is_recognized(call, tmp_path):
+    call("alibi-slopes", "--heads", "8", "--max-bias", "16", "--format", "csv", "-o", "s.csv")
+    _, out, _ = call("alibi-slopes", "--heads", "8", "--check", "s.csv")
+    assert "cause: these are the slopes of --max-bias 16" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ("--heads 0", 2, "--heads 0: must be from 1"),
+        ("--heads 12.5", 2, "--heads '12.5': must be an integer"),
+        ("--heads 99999999", 2, "--heads 99999999: must be from 1"),
+        ("--max-bias 0", 2, "max_bias 0: must be above 0"),
+        ("--max-bias nan", 2, "max_bias 'nan': must be a number"),
+        ("--convention pres", 2, "--convention 'pres': must be one of"),
+        ("--format xml", 2, "--format 'xml': must be one of"),
+        ("--plot --json", 2, "--plot: cannot go with"),
+        ("--check missing.npy", 3, "missing.npy"),
+        ("--check three.npy", 2, "--check: holds 3 slopes, but --heads is 8"),
+        ("--check square.npy", 2, "holds a 3×3 array"),
+        ("--check complex.npy", 2, "complex"),
+        ("--check garbage.npy", 2, "garbage.npy"),
+        ("--out nowhere/s.csv --format csv", 3, "nowhere/s.csv"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
+    np.save(tmp_path / "three.npy", np.ones(3))
+    np.save(tmp_path / "square.npy", np.ones((3, 3)))
+    np.save(tmp_path / "complex.npy", np.ones(8, dtype=complex))
+    (tmp_path / "garbage.npy").write_bytes(b"garbage")
+    found, out, err = call("alibi-slopes", *arguments.split())
+    assert (found, out) == (status, "")
+    assert err.startswith("posenc: error: ")
+    assert message in err.splitlines()[0]

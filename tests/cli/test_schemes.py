@@ -1,0 +1,72 @@
+"""``posenc schemes``: the catalogue for readers and for programs, plugins included."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.catalogue import BUILT_IN
+
+
+def test_lists_every_scheme_within_80_columns(call):
+    status, out, err = call("schemes")
+    assert (status, err) == (0, "")
+    assert all(f"\n{name} " in out for name in BUILT_IN)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_json_documents_every_parameter(call):
+    _, out, _ = call("schemes", "--json")
+    document = json.loads(out)
+    assert document["schema"] == "posenc/schemes/1"
+    assert [each["name"] for each in document["schemes"]] == list(BUILT_IN)
+    for each in document["schemes"]:
+        names = [parameter["name"] for parameter in each["parameters"]]
+        assert names == list(BUILT_IN[each["name"]].parameters)
+    (alibi,) = json.loads(call("schemes", "alibi", "--json")[1])["schemes"]
+    slopes = next(p for p in alibi["parameters"] if p["name"] == "slopes")
+    assert (slopes["flag"], slopes["type"], slopes["default"]) == (
+        "--set slopes",
+        "press|naive",
+        "press",
+    )
+
+
+def test_an_unknown_scheme_is_refused_with_the_nearest(call):
+    status, out, err = call("schemes", "alibis")
+    assert (status, out) == (2, "")
+    assert "unknown scheme 'alibis'" in err
+    assert "hint: did you mean 'alibi'?" in err
+
+
+@pytest.fixture
+def plugins(tmp_path, monkeypatch):
+    """Two installed plugins: one that works, one whose import fails."""
+    (tmp_path / "plugin_good.py").write_text(
+        "from posenc_cli.schemes.counting import integer as scheme\n"
+    )
+    (tmp_path / "plugin_bad.py").write_text("raise SystemExit('not today')\n")
+    info = tmp_path / "plugins-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugins\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        f"[{catalogue.PLUGIN_GROUP}]\ngood = plugin_good:scheme\nbad = plugin_bad:scheme\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("plugins")
+def test_a_broken_plugin_is_a_row_and_everything_else_works(call):
+    status, out, err = call("schemes")
+    assert (status, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["bad", "broken"] in [row[:2] for row in rows]
+    assert ["good", "absolute"] in [row[:2] for row in rows]
+    assert call("generate", "-s", "good", "-l", "3", "-o", "a.npy")[0] == 0
+    status, _, err = call("generate", "-s", "bad", "-l", "3")
+    assert status == 2
+    assert "cannot be loaded (SystemExit: not today)" in err
+    documents = json.loads(call("schemes", "--json")[1])["schemes"]
+    assert "SystemExit" in documents[-2]["error"]
