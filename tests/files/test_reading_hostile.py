@@ -228,6 +228,7 @@ HOSTILE = {
         archive(("a.npy", saved(np.array([Touch()], dtype=object), allow_pickle=True))),
         "member 'a' holds Python objects",
     ),
+    "a member without a name": ("x.npz", archive(("a", b"")).replace(b"a", b"\0"), "member '' is"),
     "no array in npz": ("x.npz", archive(("a.txt", b"1")), "member 'a.txt' is not a .npy array"),
     "several arrays": (
         "x.npz",
