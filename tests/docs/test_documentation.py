@@ -1,0 +1,164 @@
+"""Every example of the README and of each --help runs, and what is generated is current."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.cli.app import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """A shell that finds posenc and python3 where the tests do."""
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    for name, arguments in (("posenc", "-m posenc_cli"), ("python3", "")):
+        script = binaries / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+        script.chmod(0o755)
+    folder = tmp_path / "work"
+    folder.mkdir()
+
+    def run(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", command],
+            cwd=folder,
+            env={"PATH": f"{binaries}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+def examples_of_help(name: str) -> list[str]:
+    text = (COMMANDS[name].__doc__ or "").partition("Examples:")[2]
+    return re.findall(r"^ +(posenc .+)$", text, re.MULTILINE)
+
+
+def consoles() -> list[list[tuple[str, str]]]:
+    """The commands of each console block of the README, with the output shown for them."""
+    blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    return [
+        [
+            (line.strip(), output)
+            for line, output in re.findall(r"\$ (.+)\n((?:[^$\n].*\n)*)", block)
+        ]
+        for block in blocks
+    ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_of_help_runs(name, shell):
+    examples = examples_of_help(name)
+    assert len(examples) >= 2
+    for example in examples:
+        done = shell(example)
+        assert done.returncode == 0, (example, done.stderr)
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"in \d+\.\d\d s", "in … s", text)
+
+
+@pytest.mark.parametrize(
+    "block", [b for b in consoles() if "make" not in b[0][0]], ids=lambda b: b[0][0]
+)
+def test_every_console_block_of_the_readme_says_what_happens(block, shell):
+    for command, output in block:
+        done = shell(command)
+        wrong = "error:" in output
+        assert done.returncode == (2 if wrong else 0), (command, done.stderr)
+        if output:
+            assert without_times(done.stdout + done.stderr) == without_times(output)
+
+
+def test_the_first_command_of_the_readme_is_a_target_that_runs_the_main_job():
+    assert consoles()[0][0][0] == "make demo"
+    recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert "posenc_cli generate --scheme rope --len 4096" in recipe[1]
+
+
+def test_every_command_is_in_the_readme():
+    for name in COMMANDS:
+        assert f"| `posenc {name}` |" in README
+
+
+def test_the_generated_parts_of_the_readme_are_current():
+    done = subprocess.run([sys.executable, ROOT / "tools" / "readme.py", "--check"])
+    assert done.returncode == 0
+
+
+def test_the_scheme_of_the_contributing_guide_works(tmp_path, monkeypatch, call):
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    code = re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1]
+    lines = [line.removeprefix("   ") for line in code.splitlines()]
+    (tmp_path / "guided.py").write_text(
+        "from typing import Annotated\n"
+        "from posenc_cli.schemes.declare import Rotation, Waves, rotary\n"
+        "from posenc_cli.schemes.parameters import Base, Dim, Param\n" + "\n".join(lines)
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = ("generate", "-s", "guided:rope_scaled", "-l", "9", "--set", "factor=2")
+    assert call(*asked, "-o", "a.npy")[0] == 0
+    assert call("generate", "-s", "rope", "-l", "9", "-o", "b.npy")[0] == 0
+    import numpy as np
+
+    scaled, plain = (np.load(tmp_path / name) for name in ("a.npy", "b.npy"))
+    assert (scaled[0::2] == plain[: len(scaled[0::2])]).all()
+
+
+@pytest.fixture
+def environment():
+    spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_without_pip_in_the_environment_the_interpreters_own_installs(environment, tmp_path):
+    import venv
+
+    folder = tmp_path / "a folder"
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    installer = environment._installer(python)
+    assert "--python" in installer
+    assert str(python) in installer
+
+
+def test_without_any_pip_one_is_fetched_from_the_configured_index(
+    environment, tmp_path, monkeypatch
+):
+    page = tmp_path / "simple" / "pip"
+    page.mkdir(parents=True)
+    for version in ("9.0.1", "23.1", "24.0"):
+        (page / f"pip-{version}-py3-none-any.whl").write_text(version)
+    links = "".join(f'<a href="{p.name}#sha256=0">{p.name}</a>' for p in page.glob("*.whl"))
+    (page / "index.html").write_text(links)
+
+    real = environment.urllib.request.urlopen
+
+    def opened(url, *rest):
+        return real(f"{url}index.html" if url.endswith("/") else url, *rest)
+
+    monkeypatch.setattr(environment.urllib.request, "urlopen", opened)
+    monkeypatch.setenv("PIP_INDEX_URL", f"file://{tmp_path}/simple")
+    wheel = environment._fetched_pip()
+    assert (wheel.name, wheel.read_text()) == ("pip-24.0-py3-none-any.whl", "24.0")
+
+
+def test_without_pip_or_index_it_says_what_to_install(environment, monkeypatch):
+    monkeypatch.setattr(environment, "_index", lambda: None)
+    with pytest.raises(SystemExit, match="install the packages python3-venv and python3-pip"):
+        environment._fetched_pip()

@@ -1,0 +1,369 @@
+"""Streams that fail, signals that arrive, terminals that cannot: statuses and what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+POSENC = [sys.executable, "-m", "posenc_cli"]
+SMALL = ["generate", "-s", "rope", "-l", "100"]
+LARGE = ["generate", "-s", "rope", "-l", "4000000", "-d", "128"]
+
+every_output = pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["generate", "--help"],
+        ["schemes"],
+        ["schemes", "--json"],
+        ["schemes", "rope"],
+        ["alibi-slopes", "--heads", "4"],
+        ["alibi-slopes", "--plot"],
+        [*SMALL, "--json"],
+        [*SMALL, "--out", "-"],
+        [*SMALL, "--out", "-", "--format", "csv"],
+        [*SMALL, "--out", "-", "--format", "npz"],
+        [*SMALL, "--out", "-", "--format", "safetensors"],
+    ],
+    ids=" ".join,
+)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+@every_output
+def test_a_full_stdout_is_status_3(arguments, posenc):
+    with Path("/dev/full").open("w") as full:
+        done = posenc(*arguments, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("posenc: error: cannot write to standard output")
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@every_output
+def test_a_closed_stdout_is_status_3(arguments, tmp_path):
+    command = " ".join([*POSENC, *arguments]) + " >&-"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60
+    )
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_needs_no_stdout_works_without(tmp_path):
+    command = " ".join([*POSENC, *SMALL]) + " >&- 2>&-"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60)
+    assert done.returncode == 0
+    assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
+
+
+@every_output
+def test_a_reader_that_has_gone_is_status_141_in_silence(arguments, tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*POSENC, *arguments], cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, timeout=60
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_reader_that_goes_in_mid_stream_is_status_141_in_silence(tmp_path):
+    process = subprocess.Popen(
+        [*POSENC, *LARGE, "--out", "-", "--format", "csv"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
+)
+@pytest.mark.parametrize("suffix", ["npy", "csv", "npz", "safetensors"])
+def test_a_signal_while_writing_leaves_the_old_file_and_nothing_else(
+    number, status, suffix, tmp_path
+):
+    target = tmp_path / f"table.{suffix}"
+    target.write_bytes(b"old")
+    process = subprocess.Popen(
+        [*POSENC, *LARGE, "--out", target.name],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while not any(each.stat().st_size > 10**5 for each in tmp_path.glob(".posenc-*")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (status, "", "")
+    assert [each.name for each in tmp_path.iterdir()] == [target.name]
+    assert target.read_bytes() == b"old"
+
+
+def test_a_file_size_limit_is_status_3(tmp_path):
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = subprocess.run(
+        [*POSENC, *SMALL[:-1], "10000", "--out", "a.npy"],
+        cwd=tmp_path,
+        preexec_fn=limited,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 3
+    assert "File too large" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_binary_is_refused_on_a_terminal_and_readable_through_a_pipe(tmp_path):
+    main, terminal = pty.openpty()
+    done = subprocess.run(
+        [*POSENC, *SMALL, "--out", "-"],
+        cwd=tmp_path,
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    os.close(terminal)
+    os.close(main)
+    assert done.returncode == 2
+    assert "npy is binary and standard output is a terminal" in done.stderr
+    piped = subprocess.run(
+        [*POSENC, *SMALL, "--out", "-"], cwd=tmp_path, capture_output=True, timeout=60
+    )
+    (tmp_path / "piped.npy").write_bytes(piped.stdout)
+    assert np.load(tmp_path / "piped.npy").shape == (100, 64)
+
+
+ASCII = [
+    {"PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+]
+
+
+@pytest.mark.parametrize("env", ASCII, ids=["io-encoding", "locale"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["generate", "--help"],
+        ["schemes"],
+        ["schemes", "sinusoidal"],
+        ["schemes", "alibi"],
+        ["alibi-slopes", "--plot"],
+        SMALL,
+        ["generate", "-s", "röpe"],
+    ],
+    ids=" ".join,
+)
+def test_an_ascii_stream_gets_ascii(arguments, env, posenc):
+    done = posenc(*arguments, env=env, text=False)
+    assert done.returncode == (2 if "röpe" in arguments else 0), done.stderr
+    assert (done.stdout + done.stderr).isascii()
+    assert b"?" not in done.stdout.replace(b"mean", b"")
+
+
+@pytest.mark.parametrize(
+    ("env", "arguments", "escapes"),
+    [
+        ({}, [], False),
+        ({"GITHUB_ACTIONS": "true"}, [], False),
+        ({"TERM": "dumb"}, [], False),
+        ({"NO_COLOR": "1"}, [], False),
+        ({"FORCE_COLOR": "1"}, [], True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, [], True),
+        ({"FORCE_COLOR": "1"}, ["--color", "never"], False),
+        ({"NO_COLOR": "1"}, ["--color", "always"], True),
+    ],
+)
+def test_escape_codes_go_only_where_they_are_wanted(env, arguments, escapes, tmp_path):
+    base = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "NO_COLOR")}
+    done = subprocess.run(
+        [*POSENC, "schemes", *arguments],
+        cwd=tmp_path,
+        env={**base, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert ("\x1b[" in done.stdout) == escapes
+
+
+@pytest.mark.parametrize("columns", ["20", "40", "0", "abc", "", "200"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["schemes"], ["schemes", "rope"], ["alibi-slopes"], ["alibi-slopes", "--plot"]],
+    ids=" ".join,
+)
+def test_no_line_is_wider_than_asked(columns, arguments, tmp_path):
+    done = subprocess.run(
+        [*POSENC, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": columns},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    limit = min(int(columns), 80) if columns.isdigit() and columns != "0" else 80
+    assert max(map(len, done.stdout.splitlines())) <= limit
+
+
+def test_paths_are_never_cut(posenc, tmp_path):
+    folder = tmp_path / ("deep" * 20)
+    folder.mkdir()
+    done = posenc(*SMALL, "--out", str(folder / "table.npy"), env={"COLUMNS": "20"})
+    assert str(folder / "table.npy") in done.stderr
+
+
+@pytest.mark.parametrize("name", [b"\xff.npy", "🎲 é.npy".encode(), b"a\nb.npy", b"a b'c.npy"])
+def test_any_name_is_written_and_reported_on_one_line(name, posenc, tmp_path):
+    done = posenc(*SMALL, "--out", os.fsdecode(name))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert os.listdir(os.fsencode(tmp_path)) == [name]
+    done = posenc(*SMALL, "--json", "--out", os.fsdecode(name))
+    assert json.loads(done.stdout)["path"] == os.fsdecode(name)
+
+
+def test_no_home_and_a_read_only_installation(posenc, tmp_path):
+    done = posenc(*SMALL, env={"HOME": "/proc/nope", "PYTHONDONTWRITEBYTECODE": "1"})
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_optimized_python_behaves_the_same(posenc, tmp_path):
+    done = posenc(*SMALL, "--json", flags=["-O"])
+    plain = posenc(*SMALL, "--json")
+    assert json.loads(done.stdout)["sha256"] == json.loads(plain.stdout)["sha256"]
+    refused = posenc("generate", "-s", "rope", "-l", "0", flags=["-OO"])
+    assert (refused.returncode, refused.stdout) == (2, "")
+
+
+def test_a_table_larger_than_memory_runs_in_little(tmp_path):
+    """A 15 GiB table within 1 GiB of address space."""
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    done = subprocess.run(
+        [*POSENC, *LARGE, "-s", "integer", "-d", "1024", "-o", "/dev/null", "--format", "npy"],
+        cwd=tmp_path,
+        preexec_fn=limited,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
+def test_a_fifo_is_written_directly(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    process = subprocess.Popen(
+        [*POSENC, *SMALL, "--out", "pipe", "--format", "npy", "-q"], cwd=tmp_path
+    )
+    data = (tmp_path / "pipe").read_bytes()
+    assert process.wait(60) == 0
+    (tmp_path / "copy.npy").write_bytes(data)
+    assert np.load(tmp_path / "copy.npy").shape == (100, 64)
+
+
+def test_a_bug_is_status_70_without_a_traceback(call, monkeypatch):
+    from posenc_cli.encode.request import Request
+
+    def broken(self):
+        raise ZeroDivisionError("oops\nsecond line")
+
+    monkeypatch.setattr(Request, "matrix", broken)
+    status, out, err = call(*SMALL)
+    assert (status, out) == (70, "")
+    first, hint = err.splitlines()
+    assert first == r"posenc: error: a bug in posenc: ZeroDivisionError: oops\nsecond line"
+    assert "--debug" in hint
+    assert "Traceback" in call(*SMALL, "--debug")[2]
+
+
+def test_the_usage_of_commands_is_checked_in_one_line(call):
+    for arguments, message, hint in (
+        ([], "missing command", "--help"),
+        (["genrate"], "'genrate' is not a command of posenc", "did you mean 'generate'?"),
+        (["generate", "--lne", "4"], "--lne: posenc generate has no such option", "--len"),
+        (["generate", "--len"], "requires an argument", "--help"),
+        (["generate", "extra"], "extra", "--help"),
+        (["schemes", "a", "b"], "b", "--help"),
+        (["generate", "--json=3"], "--json", "--help"),
+    ):
+        status, out, err = call(*arguments)
+        assert (status, out) == (2, ""), arguments
+        lines = err.splitlines()
+        assert len(lines) == 2, err
+        assert lines[0].startswith("posenc: error: ")
+        assert message in lines[0]
+        assert hint in lines[1]
+
+
+def test_version_is_printed_without_loading_anything(posenc):
+    done = posenc("--version", flags=["-X", "importtime"])
+    assert re.fullmatch(r"posenc \d+\.\d+\.\d+\S*\n", done.stdout)
+    assert "typer" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "banned"),
+    [
+        (["--help"], "numpy matplotlib torch plotext pydantic rich orjson safetensors"),
+        (["generate", "--help"], "numpy matplotlib torch plotext pydantic rich"),
+        (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
+        (["schemes"], "numpy matplotlib torch plotext"),
+        ([*SMALL, "-o", "/dev/null", "--format", "npy"], "matplotlib torch plotext rich orjson"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_commands_load_only_what_they_need(arguments, banned, posenc):
+    done = posenc(*arguments, flags=["-X", "importtime"])
+    assert done.returncode == 0
+    loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "posenc_cli.cli.app" in loaded
+    assert not loaded & set(banned.split())
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_other_pythons_write_the_same_bytes(version, tmp_path):
+    """Where another Python with NumPy and Typer is at hand."""
+    python = shutil.which(f"python{version}")
+    probe = [python or "", "-c", "import numpy, typer"]
+    if python is None or subprocess.run(probe, capture_output=True).returncode:
+        pytest.skip(f"no Python {version} with NumPy and Typer")
+    for executable, name in ((python, "a.npy"), (sys.executable, "b.npy")):
+        subprocess.run(
+            [executable, "-m", "posenc_cli", *SMALL, "-o", name], cwd=tmp_path, check=True
+        )
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
