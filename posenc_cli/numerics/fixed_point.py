@@ -105,7 +105,7 @@ def nearest(numerator: int, denominator: int, dtype: DType) -> float:
     size = abs(numerator)
     if size == 0:
         return 0.0
-    sign = math.copysign(1.0, numerator)
+    sign = -1.0 if numerator < 0 else 1.0
     exponent = size.bit_length() - denominator.bit_length()
     if (size << max(0, -exponent)) < (denominator << max(0, exponent)):
         exponent -= 1

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posenc_cli.numerics import fixed_point
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from tests.numerics import oracle
+
+DTYPES = [FLOAT16, BFLOAT16, FLOAT32, FLOAT64]
+positions = st.integers(-(2**53), 2**53)
+frequencies = st.builds(
+    lambda digits, exponent: Decimal(digits).scaleb(-exponent),
+    st.integers(-(10**30), 10**30),
+    st.integers(25, 60),
+)
+
+
+@pytest.mark.parametrize("bits", [1000, 53, 4000, 300])
+def test_pi_is_within_one_unit(bits):
+    with mpmath.workprec(bits + 20):
+        assert abs(fixed_point.pi(bits) - mpmath.pi * mpmath.mpf(2) ** bits) <= 1
+
+
+@given(st.integers(-(2**90), 2**90), st.integers(1, 2**70), st.integers(20, 900))
+@settings(max_examples=150)
+def test_sine_and_cosine_are_within_two_units(numerator, denominator, bits):
+    sine, cosine = fixed_point.sine_cosine(numerator, denominator, bits)
+    with mpmath.workprec(bits + 200):
+        angle = mpmath.mpf(numerator) / denominator
+        assert abs(sine - mpmath.sin(angle) * mpmath.mpf(2) ** bits) <= 2
+        assert abs(cosine - mpmath.cos(angle) * mpmath.mpf(2) ** bits) <= 2
+
+
+@given(
+    st.sampled_from(["cos", "sin"]),
+    positions,
+    frequencies,
+    st.sampled_from([Decimal(1), Decimal("1.2079441541679836"), Decimal("-0.3")]),
+    st.sampled_from(DTYPES),
+)
+@settings(max_examples=200)
+def test_a_cell_is_the_correctly_rounded_value(function, position, frequency, scale, dtype):
+    found = fixed_point.exact_cell(function, position, frequency, dtype=dtype, scale=scale)
+    assert found == oracle.wave(function, position, frequency, scale, dtype)
+
+
+def test_hard_cells_take_the_precision_they_need_and_end():
+    tie = Decimal(1 + 2.0**-24)  # halfway between two float32
+    cell = fixed_point.exact_cell
+    assert cell("cos", 0, Decimal(1), dtype=FLOAT32, scale=tie) == 1.0
+    assert cell("cos", 7, Decimal(0), dtype=FLOAT32, scale=tie) == 1.0
+    assert cell("cos", 1, Decimal("1e-300"), dtype=FLOAT32, scale=-tie) == -1.0
+    above = Decimal(1 + 3 * 2.0**-24)  # this tie goes up to even, and its cosine is below it
+    assert cell("cos", 0, Decimal(1), dtype=FLOAT32, scale=above) == 1 + 2.0**-22
+    assert cell("cos", 1, Decimal("1e-300"), dtype=FLOAT32, scale=above) == 1 + 2.0**-23
+    assert cell("sin", 1, Decimal(3 * 2.0**-150), dtype=FLOAT32) == 2.0**-149
+    assert cell("sin", -(2**53), Decimal(0), dtype=FLOAT32) == 0.0
+    assert str(cell("sin", -1, Decimal("1e-4000"), dtype=FLOAT32)) == "-0.0"
+    assert cell("sin", 5, Decimal(1), dtype=FLOAT32, scale=Decimal(0)) == 0.0
+
+
+@given(positions, frequencies, st.sampled_from(DTYPES))
+@settings(max_examples=200)
+def test_an_angle_is_reduced_and_correctly_rounded(position, frequency, dtype):
+    found = fixed_point.exact_angle(position, frequency, dtype=dtype)
+    with mpmath.workprec(oracle.PRECISION):
+        angle = mpmath.mpf(position) * mpmath.mpf(str(frequency))
+        turns = mpmath.ceil(angle / (2 * mpmath.pi) - mpmath.mpf(1) / 2)
+        expected = oracle.rounded(oracle.fraction(angle - turns * 2 * mpmath.pi), dtype)
+    assert found == expected
+
+
+@pytest.mark.parametrize("frequency", ["1", "6.9e-41", "123456.789", "-0.5", "0"])
+def test_doublings_keep_136_bits_for_54_steps(frequency):
+    states = itertools.islice(fixed_point.doublings(Decimal(frequency)), 54)
+    with mpmath.workprec(oracle.PRECISION):
+        for power, (cosine, sine, bits) in enumerate(states):
+            angle = mpmath.mpf(frequency) * 2**power
+            unit = mpmath.mpf(2) ** -bits
+            bound = mpmath.mpf(2) ** -136 * min(1, abs(angle)) + unit * (angle == 0)
+            assert abs(sine * unit - mpmath.sin(angle)) <= bound
+            assert abs(cosine * unit - mpmath.cos(angle)) <= mpmath.mpf(2) ** -136
+
+
+@given(st.integers(-(2**300), 2**300), st.integers(0, 1000))
+def test_two_floats_hold_105_bits(value, bits):
+    high, low = fixed_point.two_floats(value, bits)
+    exact = Fraction(value, 1 << bits)
+    if abs(exact) > Fraction(2) ** -900:
+        assert abs(Fraction(high) + Fraction(low) - exact) <= abs(exact) * Fraction(2) ** -105
+    assert (high > 0) == (value > 0)
+    assert (high < 0) == (value < 0)
+
+
+def test_numbers_too_small_for_a_float_keep_their_sign():
+    assert fixed_point.two_floats(-1, 4000) == (-5e-324, 0.0)
