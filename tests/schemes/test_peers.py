@@ -98,11 +98,14 @@ def test_rope_is_correctly_rounded_where_mpmath_says(golden):
 def test_alibi_slopes_and_bias_equal_bloom(golden):
     case, arrays = golden("alibi_bloom")
     for heads in case["params"]["heads"]:
+        allowed = tolerances.slope(heads)
         ours = matrix("alibi", "0:17", heads=heads, form="bloom", dtype="float64")
-        np.testing.assert_allclose(ours[:, :1, :], arrays[f"alibi_h{heads}"], rtol=tolerances.slope(heads))
+        np.testing.assert_allclose(
+            ours[:, :1, :], arrays[f"alibi_h{heads}"], rtol=tolerances.slope(heads)
+        )
         # The bias of key 1 is the slope.
         np.testing.assert_allclose(
-            ours[:, 0, 1], arrays[f"slopes_h{heads}"].reshape(-1), rtol=tolerances.slope(heads)
+            ours[:, 0, 1], arrays[f"slopes_h{heads}"].reshape(-1), rtol=allowed
         )
         # Every query has the same row.
         assert (ours == ours[:, :1, :]).all()
