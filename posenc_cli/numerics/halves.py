@@ -1,0 +1,117 @@
+"""Rounding many float64 to a half precision at once, by way of float32, with its doubts.
+
+Owns the fast half of the rounding test for float16 and bfloat16. A float32 is too coarse to tell
+on which side of a tie a cell lies when it falls on the tie or beside it, and precise enough
+everywhere else; so the bits of the float32 are rounded as integers, and the few cells within two
+of its units of a tie are handed back to be judged from the float64.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from posenc_cli.numerics.dtypes import DType
+
+SIGN = np.uint32(0x80000000)
+REBIAS = np.float32(2.0**-112)  # from the exponent bias of float32 to that of float16
+
+
+@dataclass(frozen=True)
+class _Format:
+    """How the bits of a float32 become those of a half precision, and for which magnitudes."""
+
+    tie: np.uint32
+    shift: int
+    smallest: float
+    largest: float
+
+
+FORMATS = {
+    BFLOAT16.name: _Format(np.uint32(1 << 15), 0, 2.0**-100, 2.0**100),
+    FLOAT16.name: _Format(np.uint32(1 << 12), 3, 2.0**-20, 2.0**14),
+}
+
+
+def suits(magnitude: float, dtype: DType) -> bool:
+    """Return whether cells of up to this magnitude can be rounded here.
+
+    >>> from posenc_cli.numerics.dtypes import FLOAT32
+    >>> suits(1.0, FLOAT16), suits(1e6, FLOAT16), suits(1.0, FLOAT32)
+    (True, False, False)
+    """
+    known = FORMATS.get(dtype.name)
+    return known is not None and known.smallest < magnitude < known.largest
+
+
+class HalfRounder:
+    """Buffers for rounding up to ``cells`` float64 at a time."""
+
+    def __init__(self, cells: int) -> None:
+        self._single = np.empty(cells, np.float32)
+        self._bits = np.empty(cells, np.uint32)
+        self._spare = np.empty(cells, np.uint32)
+        self._half = np.empty(cells, np.uint16)
+        self._doubts = np.empty(cells, bool)
+
+    def round(
+        self, cells: NDArray[Any], margin: Any, dtype: DType, out: NDArray[Any]
+    ) -> NDArray[Any]:
+        """Write the roundings of cells to ``out``; return the indices of those in doubt.
+
+        ``margin`` bounds the error of a cell: a number, or a tile repeated along the cells. A cell
+        is in doubt within two float32 units of a tie: half a unit for rounding to float32, half
+        for its scaling to the exponents of float16, and less than one for the margin, unless the
+        cell is below 2^24 margins; those are in doubt too.
+
+        Shape: ``out`` as ``cells``, one axis, in the storage of ``dtype``.
+        """
+        size = cells.size
+        how = FORMATS[dtype.name]
+        single, bits, spare = self._single[:size], self._bits[:size], self._spare[:size]
+        half, doubts = self._half[:size], self._doubts[:size]
+        np.copyto(single, cells, casting="same_kind")
+        near_zero = self._near_zero(single, margin, spare.view(np.float32))
+        if how.shift:
+            np.multiply(single, REBIAS, out=single)
+        np.add(single.view(np.uint32), how.tie, out=bits)
+        if how.shift:
+            # Five exponent bits, not eight: move the magnitude up to the sign.
+            np.left_shift(bits, how.shift, out=bits)
+            np.bitwise_and(single.view(np.uint32), SIGN, out=spare)
+            np.bitwise_or(bits, spare, out=bits)
+        np.right_shift(bits, 16, out=spare)
+        np.copyto(out.view(np.uint16), spare, casting="unsafe")
+        # The low halves wrap around at a tie.
+        np.copyto(half, bits, casting="unsafe")
+        np.add(half, np.uint16(2 << how.shift), out=half)
+        np.less_equal(half, np.uint16(4 << how.shift), out=doubts)
+        if near_zero is not None:
+            np.logical_or(doubts, near_zero, out=doubts)
+        return np.flatnonzero(doubts)
+
+    @staticmethod
+    def _near_zero(single: NDArray[Any], margin: Any, sizes: NDArray[Any]) -> NDArray[Any] | None:
+        np.abs(single, out=sizes)
+        if not isinstance(margin, np.ndarray):
+            floor = margin * 2.0**24
+            return sizes < np.float32(floor) if float(sizes.min()) < floor else None
+        floors = (margin * 2.0**24).astype(np.float32)
+        whole = sizes.size // floors.size * floors.size
+        near = np.empty(sizes.size, bool)
+        np.less(
+            sizes[:whole].reshape(-1, floors.size),
+            floors,
+            out=near[:whole].reshape(-1, floors.size),
+        )
+        np.less(sizes[whole:], floors[: sizes.size - whole], out=near[whole:])
+        return near
