@@ -18,6 +18,8 @@ import numpy as np
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from posenc_cli.numerics.dtypes import DType
@@ -34,11 +36,20 @@ class _Format:
     shift: int
     smallest: float
     largest: float
+    bits: Callable[[float], int]
+
+
+def _bfloat16_bits(value: float) -> int:
+    return int(np.float32(value).view(np.uint32)) >> 16
+
+
+def _float16_bits(value: float) -> int:
+    return int(np.float16(value).view(np.uint16))
 
 
 FORMATS = {
-    BFLOAT16.name: _Format(np.uint32(1 << 15), 0, 2.0**-100, 2.0**100),
-    FLOAT16.name: _Format(np.uint32(1 << 12), 3, 2.0**-20, 2.0**14),
+    BFLOAT16.name: _Format(np.uint32(1 << 15), 0, 2.0**-100, 2.0**100, _bfloat16_bits),
+    FLOAT16.name: _Format(np.uint32(1 << 12), 3, 2.0**-20, 2.0**14, _float16_bits),
 }
 
 
@@ -80,7 +91,9 @@ class HalfRounder:
         single, bits, spare = self._single[:size], self._bits[:size], self._spare[:size]
         half, doubts = self._half[:size], self._doubts[:size]
         np.copyto(single, cells, casting="same_kind")
-        near_zero = self._near_zero(single, margin, spare.view(np.float32))
+        near_zero = None
+        if isinstance(margin, np.ndarray):
+            near_zero = _below(single, (margin * 2.0**24).astype(np.float32), spare)
         if how.shift:
             np.multiply(single, REBIAS, out=single)
         np.add(single.view(np.uint32), how.tie, out=bits)
@@ -97,21 +110,21 @@ class HalfRounder:
         np.less_equal(half, np.uint16(4 << how.shift), out=doubts)
         if near_zero is not None:
             np.logical_or(doubts, near_zero, out=doubts)
+        else:
+            # Judged from the rounded bits, half as wide: the sign shifted out, then one unit up.
+            floor = np.uint16(2 * (how.bits(margin * 2.0**24) + 1))
+            np.left_shift(out.view(np.uint16), 1, out=half)
+            if half.min() <= floor:
+                np.logical_or(doubts, half <= floor, out=doubts)
         return np.flatnonzero(doubts)
 
-    @staticmethod
-    def _near_zero(single: NDArray[Any], margin: Any, sizes: NDArray[Any]) -> NDArray[Any] | None:
-        np.abs(single, out=sizes)
-        if not isinstance(margin, np.ndarray):
-            floor = margin * 2.0**24
-            return sizes < np.float32(floor) if float(sizes.min()) < floor else None
-        floors = (margin * 2.0**24).astype(np.float32)
-        whole = sizes.size // floors.size * floors.size
-        near = np.empty(sizes.size, bool)
-        np.less(
-            sizes[:whole].reshape(-1, floors.size),
-            floors,
-            out=near[:whole].reshape(-1, floors.size),
-        )
-        np.less(sizes[whole:], floors[: sizes.size - whole], out=near[whole:])
-        return near
+
+def _below(single: NDArray[Any], floors: NDArray[Any], spare: NDArray[Any]) -> NDArray[Any]:
+    """Return where magnitudes are below a tile of floors that is repeated along them."""
+    sizes = np.abs(single, out=spare.view(np.float32))
+    whole = sizes.size // floors.size * floors.size
+    near = np.empty(sizes.size, bool)
+    shape = (-1, floors.size)
+    np.less(sizes[:whole].reshape(shape), floors, out=near[:whole].reshape(shape))
+    np.less(sizes[whole:], floors[: sizes.size - whole], out=near[whole:])
+    return near

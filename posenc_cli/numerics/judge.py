@@ -69,13 +69,15 @@ class Judge:
         Shape: ``out`` (positions, columns), with any strides.
         """
         doubts: list[Doubts] = []
+        kept = 0
         for block in blocks:
             found = self._round(block, out[block.start : block.stop], scratch)
             if found.places.size:
                 doubts.append(found)
-            if sum(each.places.size for each in doubts) > DOUBTS_KEPT:
+                kept += found.places.size
+            if kept > DOUBTS_KEPT:
                 self._resolve(out, positions, columns, doubts)
-                doubts = []
+                doubts, kept = [], 0
         if doubts:
             self._resolve(out, positions, columns, doubts)
 
@@ -130,13 +132,12 @@ class Judge:
         if doubts[0].cells is not None:
             # Rounding through float32 doubts more cells than their float64 gives reason to.
             cells = np.concatenate([each.cells for each in doubts])
-            margins = [np.broadcast_to(each.margin, each.places.shape) for each in doubts]
-            margin = np.concatenate(margins)
+            margin = np.concatenate([np.full(each.places.size, each.margin) for each in doubts])
             high = narrow(cells + margin, None, self._dtype)
             low = narrow(cells - margin, None, self._dtype)
             out[rows, at] = high
-            open_ = high.view(self._word) != low.view(self._word)
-            rows, at = rows[open_], at[open_]
+            undecided = high.view(self._word) != low.view(self._word)
+            rows, at = rows[undecided], at[undecided]
         if rows.size:
             values = self._settled(positions[rows], columns.waves[at], columns.sine[at])
             out[rows, at] = values
