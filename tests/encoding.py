@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Request
 from posenc_cli.numerics.dtypes import REAL_DTYPES
@@ -31,5 +32,6 @@ def request(
 
 def matrix(scheme: str, positions: str | None, **settings: Any) -> Any:
     """The whole matrix in memory (bfloat16 as bit patterns)."""
-    made = request(scheme, positions, **settings).matrix()
+    engine = Engine(arithmetic=settings.pop("arithmetic", "exact"))
+    made = request(scheme, positions, **settings).plan().matrix(engine)
     return np.concatenate([block.reshape(-1) for block in made.blocks()]).reshape(made.shape)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.encode.request import ROTARY_TABLES
+from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.files.formats import FORMATS
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posenc_cli.cli.alibi_slopes import alibi_slopes
+from posenc_cli.cli.backends import backends
 from posenc_cli.cli.generate import generate
 from posenc_cli.cli.options import command
 from posenc_cli.cli.schemes import schemes
@@ -18,6 +19,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "generate": generate,
     "alibi-slopes": alibi_slopes,
     "schemes": schemes,
+    "backends": backends,
 }
 
 app = typer.Typer(

@@ -24,6 +24,11 @@ class Console:
     quiet: bool = False
     color: str = "auto"
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a progress bar may be drawn: on a terminal's stderr, unless quiet."""
+        return not self.quiet and sys.stderr.isatty()
+
     def summary(self, text: str) -> None:
         """A line on what was done, to stderr, unless quiet."""
         if not self.quiet:

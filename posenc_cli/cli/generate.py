@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from typing import Annotated
@@ -9,9 +10,11 @@ from typing import Annotated
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import Choice, one_of, whole_number
+from posenc_cli.cli.options import ARITHMETICS, Choice, one_of, whole_number
+from posenc_cli.cli.progress import with_progress
 from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.request import ROTARY_TABLES, Request
+from posenc_cli.encode.request import Request
+from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.formats import FORMATS, format_of
@@ -55,6 +58,14 @@ def generate(
             help=f"of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
         ),
     ] = None,
+    arithmetic: Annotated[
+        str,
+        typer.Option(
+            "--arithmetic",
+            metavar="NAME",
+            help="exact, or what frameworks compute in float64|float32|bfloat16",
+        ),
+    ] = "exact",
     head: Annotated[
         str | None, typer.Option("--head", metavar="H", help="one head of a bias, from 0")
     ] = None,
@@ -94,10 +105,14 @@ def generate(
     form = format_of(out, file_format)
     if header and form.binary:
         raise InvalidInput(f"--header: {form.name} has no header line; only csv has")
-    matrix = replace(request.matrix(), header=header)
+    plan = request.plan()
+    engine = choice.engine(plan.values, arithmetic=one_of("--arithmetic", arithmetic, ARITHMETICS))
+    matrix = replace(plan.matrix(engine), header=header)
     shape = "x".join(map(str, matrix.shape))
     path = out or f"{request.scheme.name}-{shape}{form.suffix}"
     began = time.perf_counter()
+    if console.shows_progress and path != STANDARD_OUTPUT:
+        matrix = with_progress(matrix, sys.stderr)
     saved = save(matrix, path, format=form, clobber=not no_clobber, digest=json)
     seconds = time.perf_counter() - began
     if json:
@@ -105,7 +120,8 @@ def generate(
             **request.description(),
             "shape": matrix.shape,
             "dtype": matrix.dtype.name,
-            "backend": "numpy",
+            "arithmetic": engine.arithmetic,
+            "backend": engine.backend.name,
             "path": saved.path,
             "format": form.name,
             "bytes": saved.bytes,

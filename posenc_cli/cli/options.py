@@ -6,6 +6,7 @@ Those that choose an encoding derive from the declarations of the schemes; a few
 from __future__ import annotations
 
 import inspect
+import os
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,9 +23,12 @@ from posenc_cli.schemes.parameters import OWN_OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding
     from posenc_cli.schemes.declare import Scheme
 
+ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
+LARGEST_THREADS = 256
 COLORS = ("auto", "always", "never")
 
 
@@ -35,6 +39,24 @@ class Choice:
     scheme: Scheme
     given: Mapping[str, object]
     positions: Positions | None
+    backend: str = "auto"
+    device: str | None = None
+    threads: int | None = None
+
+    def engine(self, values: int, *, arithmetic: str = "exact") -> Engine:
+        """What computes so many values: the backend asked for, or the one that suits them.
+
+        Raises: InvalidInput, Unavailable: it does not exist, or cannot be used here.
+        """
+        from posenc_cli.backends.registry import chosen
+        from posenc_cli.encode.engine import Engine, threads_for
+
+        return Engine(
+            backend=chosen(self.backend, device=self.device, values=values).backend,
+            arithmetic=arithmetic,  # type: ignore[arg-type]
+            device=self.device,
+            threads=threads_for(values, self.threads),
+        )
 
     def encoding(self) -> Encoding:
         """The scheme with its parameters settled."""
@@ -80,6 +102,9 @@ def _chosen(
     start: str | None,
     positions: str | None,
     settings: list[str] | None,
+    backend: str | None,
+    device: str | None,
+    threads: str | None,
     **own: str | None,
 ) -> Choice:
     """The choice that the options of a command line make."""
@@ -95,7 +120,26 @@ def _chosen(
         if name in given:
             raise InvalidInput(f"--set {abbreviated(setting)}: {name} is given twice")
         given[name] = value
-    return Choice(found, given, _positions(length, start, positions))
+    return Choice(
+        found,
+        given,
+        _positions(length, start, positions),
+        backend=backend or os.environ.get("POSENC_BACKEND") or "auto",
+        device=device,
+        threads=_threads(threads),
+    )
+
+
+def _threads(option: str | None) -> int | None:
+    flag, text = "--threads", option
+    if text is None:
+        flag, text = "POSENC_THREADS", os.environ.get("POSENC_THREADS") or None
+    if text is None:
+        return None
+    count = whole_number(flag, text, minimum=1)
+    if count > LARGEST_THREADS:
+        raise InvalidInput(f"{flag} {count}: must be at most {LARGEST_THREADS}")
+    return count
 
 
 def _positions(length: str | None, start: str | None, positions: str | None) -> Positions | None:
@@ -183,6 +227,16 @@ _CHOOSING = [
         metavar="NAME=VALUE",
         help="any other parameter, repeatable; posenc schemes NAME documents them",
     ),
+    _option(
+        "backend",
+        str | None,
+        None,
+        "--backend",
+        metavar="NAME",
+        help="auto|numpy|fast|torch|…; posenc backends lists them [default: auto]",
+    ),
+    _option("device", str | None, None, "--device", metavar="NAME", help="cpu|cuda|mps…"),
+    _option("threads", str | None, None, "--threads", metavar="N", help="[default: by the size]"),
 ]
 
 _COMMON = [

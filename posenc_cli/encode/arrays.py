@@ -1,17 +1,23 @@
-"""Positions as arrays."""
+"""Positions as arrays, and arrays in the precision of an arithmetic."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
+from posenc_cli.numerics.rounding import narrow, widen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from posenc_cli.backends.base import Arithmetic
     from posenc_cli.positions import Positions
+
+_FORMATS = {"float64": FLOAT64, "float32": FLOAT32, "bfloat16": BFLOAT16}
 
 
 def position_array(positions: Positions) -> NDArray[np.int64]:
@@ -27,3 +33,16 @@ def position_array(positions: Positions) -> NDArray[np.int64]:
 def position_blocks(positions: Positions, count: int) -> Iterator[NDArray[np.int64]]:
     """The positions in order, at most ``count`` at a time."""
     return map(position_array, positions.blocks(count))
+
+
+def in_arithmetic(values: NDArray[Any], arithmetic: Arithmetic) -> NDArray[Any]:
+    """``values`` rounded to the precision of an arithmetic; integers stay integers.
+
+    A quotient, product or sum of two numbers of float32 or bfloat16, computed in float64 and then
+    rounded, is what that precision computes: float64 has more than twice its digits.
+    """
+    if arithmetic == "exact":
+        return values
+    form = _FORMATS[arithmetic]
+    rounded = widen(narrow(values.astype(np.float64), None, form), form)
+    return rounded.astype(values.dtype)

@@ -5,49 +5,29 @@ Nothing is computed until the blocks of the matrix are drawn, and then only one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+import json
+import math
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType
-from posenc_cli.numerics.placements import Placement
-from posenc_cli.schemes.declare import (
-    Bias,
-    BucketBias,
-    Rotation,
-    Rows,
-    Sinusoids,
-)
+from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
 
     from numpy.typing import NDArray
 
     from posenc_cli.encode.precision import Precision
-    from posenc_cli.numerics.placements import Function
+    from posenc_cli.numerics.placements import Placement
     from posenc_cli.positions import Positions
     from posenc_cli.schemes.declare import Bound, Layout, Scheme, Table, Waves
-
-    Blocks = Callable[[], Iterator[NDArray[Any]]]
-
-BLOCK_VALUES = 1 << 18
-"""Values in a block: enough to make each step long, few enough to stay in cache."""
-
-ROTARY_TABLES: Mapping[str, str] = {
-    "cos-sin": "(L, d): cos of each pair, then sin of each pair (default)",
-    "interleaved": "(L, d): cos0 sin0 cos1 sin1 …",
-    "cos": "(L, d/2)",
-    "sin": "(L, d/2)",
-    "cos-full": "(L, d): each cos twice, as the scheme's layout pairs the columns",
-    "sin-full": "(L, d): each sin twice, likewise",
-    "complex": "(L, d/2): cos + i·sin",
-    "angles": "(L, d/2): radians, reduced to (−π, π]",
-    "inv-freq": "(d/2,): frequencies in radians per position; needs no positions",
-}
 
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 
@@ -72,6 +52,32 @@ class Encoding:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """A request that has been checked: the matrix it asks for, which an engine can compute."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    metadata: Mapping[str, str]
+    row_labels: Callable[[], Iterator[int]] | None
+    blocks: Callable[[Engine], Iterator[NDArray[Any]]]
+
+    @property
+    def values(self) -> int:
+        """How many values there are to compute."""
+        return math.prod(self.shape)
+
+    def matrix(self, engine: Engine | None = None) -> Matrix:
+        """The matrix, computed by ``engine`` (NumPy, exactly) when its blocks are drawn."""
+        return Matrix(
+            shape=self.shape,
+            dtype=self.dtype,
+            blocks=partial(self.blocks, engine or Engine()),
+            metadata=self.metadata,
+            row_labels=self.row_labels,
+        )
+
+
+@dataclass(frozen=True)
 class Request:
     """What to compute: an encoding at positions, as a table, in a number format."""
 
@@ -86,8 +92,51 @@ class Request:
         """The scheme asked for."""
         return self.encoding.bound.scheme
 
-    @cached_property
-    def table_name(self) -> str | None:
+    def description(self) -> dict[str, Any]:
+        """The request as plain values: what it takes to ask for the same again."""
+        return {
+            "scheme": self.scheme.name,
+            "params": dict(self.encoding.bound.params),
+            "positions": None if self.positions is None else str(self.positions),
+            "table": self._table(),
+            "head": self.head,
+            "round_to": self.precision.rounded.name,
+        }
+
+    def plan(self) -> Plan:
+        """The request, checked; nothing is computed yet.
+
+        Raises: InvalidInput when its parts do not go together.
+        """
+        content = self.encoding.bound.content
+        table = self._table()
+        if self.head is not None and not isinstance(content, Bias | BucketBias):
+            raise InvalidInput(
+                f"--head {self.head}: {self.scheme.name} is {self.scheme.kind} and has no heads"
+            )
+        if table == "inv-freq" and isinstance(content, Rotation):
+            return self._planned(
+                (content.waves.count,),
+                lambda blocks, engine: blocks.frequency_blocks(
+                    content.waves, precision=self.precision, engine=engine
+                ),
+            )
+        if self.positions is None:
+            raise InvalidInput(
+                f"{self.scheme.name} needs the positions to encode",
+                hint="--len N, or --positions start:stop",
+            )
+        match content:
+            case Rotation(waves, layout):
+                return self._rotary(self.positions, waves, table or "", layout)
+            case Sinusoids(waves, width, placements):
+                return self._placed(self.positions, waves, width, placements)
+            case Rows():
+                return self._rows(self.positions, content)
+            case Bias(heads) | BucketBias(heads):
+                return self._scores(self.positions, heads, content)
+
+    def _table(self) -> str | None:
         """The rotary table asked for, or None where the scheme has but one matrix.
 
         Raises: InvalidInput when a table is asked of a scheme that is not rotary.
@@ -101,180 +150,100 @@ class Request:
             )
         return None
 
-    def matrix(self) -> Matrix:
-        """The matrix, ready to be computed block by block.
+    def _planned(
+        self,
+        shape: tuple[int, ...],
+        computed: Callable[[ModuleType, Engine], Iterator[NDArray[Any]]],
+        dtype: DType | None = None,
+    ) -> Plan:
+        def blocks(engine: Engine) -> Iterator[NDArray[Any]]:
+            from posenc_cli.encode import blocks
 
-        Raises: InvalidInput when the parts of the request do not go together.
-        """
-        content = self.encoding.bound.content
-        table = self.table_name
-        if self.head is not None and not isinstance(content, Bias | BucketBias):
-            raise InvalidInput(
-                f"--head {self.head}: {self.scheme.name} is {self.scheme.kind} and has no heads"
-            )
-        if table == "inv-freq" and isinstance(content, Rotation):
-            return self._matrix((content.waves.count,), self._frequencies(content.waves))
-        if self.positions is None:
-            raise InvalidInput(
-                f"{self.scheme.name} needs the positions to encode",
-                hint="--len N, or --positions start:stop",
-            )
-        self._check_capacity(self.positions, content)
-        rows = self.positions.count
-        match content:
-            case Rotation(waves, layout):
-                return self._rotary(rows, waves, table or "", layout)
-            case Sinusoids(waves, width, placements):
-                return self._matrix((rows, width), self._placed(waves, width, placements))
-            case Rows(width):
-                return self._matrix((rows, width), self._rows(content))
-            case Bias(heads) | BucketBias(heads):
-                return self._bias(rows, heads, content)
-
-    def _matrix(self, shape: tuple[int, ...], blocks: Blocks, dtype: DType | None = None) -> Matrix:
-        labels = self.positions.__iter__ if self.positions and len(shape) == 2 else None
-
-        def answerable() -> Iterator[NDArray[Any]]:
             with self.scheme.answerable():
-                yield from blocks()
-
-        return Matrix(
-            shape=shape,
-            dtype=dtype or self.precision.stored,
-            blocks=answerable,
-            metadata=self._metadata(),
-            row_labels=labels,
-        )
-
-    def description(self) -> dict[str, Any]:
-        """The request as plain values: what it takes to ask for the same again."""
-        return {
-            "scheme": self.scheme.name,
-            "params": dict(self.encoding.bound.params),
-            "positions": None if self.positions is None else str(self.positions),
-            "table": self.table_name,
-            "head": self.head,
-            "round_to": self.precision.rounded.name,
-        }
-
-    def _metadata(self) -> dict[str, str]:
-        """The description as texts, for formats that carry it."""
-        import json
+                yield from computed(blocks, engine)
 
         fields = {"dtype": self.precision.stored.name, **self.description()}
-        return {
-            key: value if isinstance(value, str) else json.dumps(value)
-            for key, value in fields.items()
-            if value is not None
-        }
+        return Plan(
+            shape=shape,
+            dtype=dtype or self.precision.stored,
+            metadata={
+                key: value if isinstance(value, str) else json.dumps(value)
+                for key, value in fields.items()
+                if value is not None
+            },
+            row_labels=self.positions.__iter__ if self.positions and len(shape) == 2 else None,
+            blocks=blocks,
+        )
 
-    def _check_capacity(self, positions: Positions, content: object) -> None:
-        capacity = content.capacity if isinstance(content, Rows) else None
+    def _rotary(self, positions: Positions, waves: Waves, table: str, layout: Layout) -> Plan:
+        pairs = waves.count
+        if table == "angles":
+            return self._planned(
+                (positions.count, pairs),
+                lambda blocks, engine: blocks.angle_blocks(
+                    waves, positions, precision=self.precision, engine=engine
+                ),
+            )
+        width = pairs if table in ("cos", "sin") else 2 * pairs
+        if table != "complex":
+            return self._placed(positions, waves, width, rotary_placements(table, pairs, layout))
+        dtype = _COMPLEX.get(self.precision.stored)
+        if dtype is None:
+            raise InvalidInput(
+                f"--table complex: there is no complex number format of "
+                f"{self.precision.stored.name} parts",
+                hint="--dtype float32 or float64, or --table interleaved",
+            )
+        parts = self._placed(positions, waves, width, rotary_placements("interleaved", pairs))
+        return replace(
+            parts,
+            shape=(positions.count, pairs),
+            dtype=dtype,
+            blocks=lambda engine: (block.view(dtype.numpy) for block in parts.blocks(engine)),
+        )
+
+    def _placed(
+        self,
+        positions: Positions,
+        waves: Waves,
+        width: int,
+        placements: tuple[Placement, ...],
+    ) -> Plan:
+        return self._planned(
+            (positions.count, width),
+            lambda blocks, engine: blocks.wave_blocks(
+                waves, positions, placements, width=width, precision=self.precision, engine=engine
+            ),
+        )
+
+    def _rows(self, positions: Positions, content: Rows) -> Plan:
+        capacity = content.capacity
         if capacity is not None and positions.last >= capacity.positions:
             raise InvalidInput(
                 f"position {positions.last} is past the last that {self.scheme.name} can encode: "
                 f"{capacity.reason}",
                 hint=capacity.hint,
             )
+        return self._planned(
+            (positions.count, content.width),
+            lambda blocks, engine: blocks.row_blocks(
+                content, positions, self.encoding.table, precision=self.precision, engine=engine
+            ),
+        )
 
-    def _frequencies(self, waves: Waves) -> Blocks:
-        return lambda: iter([self.precision.exact(list(waves.frequencies(exact)))])
-
-    def _rotary(self, rows: int, waves: Waves, table: str, layout: Layout) -> Matrix:
-        pairs = waves.count
-        if table == "angles":
-            return self._matrix((rows, pairs), self._angles(waves))
-        if table == "complex":
-            dtype = _COMPLEX.get(self.precision.stored)
-            if dtype is None:
-                raise InvalidInput(
-                    f"--table complex: there is no complex number format of "
-                    f"{self.precision.stored.name} parts",
-                    hint="--dtype float32 or float64, or --table interleaved",
-                )
-            placed = self._placed(waves, 2 * pairs, _rotary_placements("interleaved", pairs))
-            return self._matrix(
-                (rows, pairs), lambda: (block.view(dtype.numpy) for block in placed()), dtype
-            )
-        placements = _rotary_placements(table, pairs, layout)
-        width = pairs if table in ("cos", "sin") else 2 * pairs
-        return self._matrix((rows, width), self._placed(waves, width, placements))
-
-    def _position_blocks(self, width: int) -> Iterator[NDArray[Any]]:
-        from posenc_cli.encode.arrays import position_blocks
-
-        assert self.positions is not None
-        return position_blocks(self.positions, max(1, BLOCK_VALUES // width))
-
-    def _placed(self, waves: Waves, width: int, placements: tuple[Placement, ...]) -> Blocks:
-        def blocks() -> Iterator[NDArray[Any]]:
-            import numpy as np
-
-            from posenc_cli.numerics.waves import WaveTable
-
-            table = WaveTable(list(waves.frequencies(exact)))
-            rounded = self.precision.rounded
-            for positions in self._position_blocks(width):
-                out = np.empty((positions.shape[0], width), dtype=rounded.numpy)
-                table.fill(out, positions, placements, dtype=rounded)
-                yield self.precision.stored_as(out)
-
-        return blocks
-
-    def _angles(self, waves: Waves) -> Blocks:
-        def blocks() -> Iterator[NDArray[Any]]:
-            from posenc_cli.numerics.waves import WaveTable
-
-            table = WaveTable(list(waves.frequencies(exact)))
-            for positions in self._position_blocks(waves.count):
-                angles = table.angles(positions, dtype=self.precision.rounded)
-                yield self.precision.stored_as(angles)
-
-        return blocks
-
-    def _rows(self, content: Rows) -> Blocks:
-        def blocks() -> Iterator[NDArray[Any]]:
-            import numpy as np
-
-            for positions in self._position_blocks(content.width):
-                values = content.rows(np, positions, self.encoding.table)
-                high, low = values if isinstance(values, tuple) else (values, None)
-                if high.shape != (positions.shape[0], content.width):
-                    raise ValueError(
-                        f"rows of shape {high.shape} for {positions.shape[0]} positions"
-                    )
-                yield np.ascontiguousarray(self.precision.narrow(high, low))
-
-        return blocks
-
-    def _bias(self, rows: int, heads: int, content: Bias | BucketBias) -> Matrix:
-        from posenc_cli.encode.scores import score_blocks
-
+    def _scores(self, positions: Positions, heads: int, content: Bias | BucketBias) -> Plan:
         if self.head is not None and not 0 <= self.head < heads:
             raise InvalidInput(f"--head {self.head}: the heads are 0 to {heads - 1}")
-        positions, precision, table = self.positions, self.precision, self.encoding.table
-        assert positions is not None
         chosen = range(heads) if self.head is None else range(self.head, self.head + 1)
-        shape = (rows, rows) if self.head is not None else (heads, rows, rows)
-
-        def blocks() -> Iterator[NDArray[Any]]:
-            for head in chosen:
-                yield from score_blocks(content, head, positions, table, precision)
-
-        return self._matrix(shape, blocks)
-
-
-def _rotary_placements(
-    table: str, pairs: int, layout: Layout = "interleaved"
-) -> tuple[Placement, ...]:
-    """Which columns of a rotary table hold which function of which pairs."""
-    halves = slice(0, pairs), slice(pairs, 2 * pairs)
-    alternate = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
-    function: Function = "sin" if table.startswith("sin") else "cos"
-    if table in ("cos", "sin"):
-        return (Placement(function, slice(0, pairs)),)
-    if table in ("cos-full", "sin-full"):
-        columns = alternate if layout == "interleaved" else halves
-        return Placement(function, columns[0]), Placement(function, columns[1])
-    columns = alternate if table == "interleaved" else halves
-    return Placement("cos", columns[0]), Placement("sin", columns[1])
+        shape = (positions.count, positions.count)
+        return self._planned(
+            shape if self.head is not None else (heads, *shape),
+            lambda blocks, engine: blocks.score_blocks(
+                content,
+                chosen,
+                positions,
+                self.encoding.table,
+                precision=self.precision,
+                engine=engine,
+            ),
+        )

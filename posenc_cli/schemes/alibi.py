@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated, Any, Literal
 
 from posenc_cli.schemes.declare import Bias, bias
@@ -53,17 +52,15 @@ def alibi(
     """Attention with linear biases: nearer keys score higher, without any embedding."""
     last = (seq_len or 1) - 1
 
-    @cache
     def ladder(xp: Any) -> Any:
         return slopes_of_heads(xp, heads, max_bias=max_bias, rule=slopes)
 
-    def scores(xp: Any, head: int, indices: Any) -> Any:
-        slope = ladder(xp)[head]
+    def scores(xp: Any, slope: Any, indices: Any) -> Any:
         if form == "symmetric":
             return slope * (0 - xp.abs(indices))
         return slope * (indices - last if form == "mpt" else indices)
 
-    return Bias(heads, "offset" if form == "symmetric" else "key", scores)
+    return Bias(heads, "offset" if form == "symmetric" else "key", ladder, scores)
 
 
 def slopes_of_heads(xp: Any, heads: int, *, max_bias: float, rule: SlopesRule) -> Any:

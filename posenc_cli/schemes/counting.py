@@ -69,7 +69,7 @@ def binary(
         return xp.asarray(shifted & 1, dtype=xp.float64)
 
     capacity = Capacity(2**dim, f"{dim} bits", f"--dim {dim + 1} doubles it")
-    return Rows(dim, rows, capacity=capacity)
+    return Rows(dim, rows, positions="indices", capacity=capacity)
 
 
 @absolute(

@@ -97,24 +97,28 @@ class Rows:
 
     ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair
     (high, low) whose sum is the value. ``table`` is the :data:`Table` of ``weights``, None without.
+    ``positions`` says whether the formula computes with them or looks something up.
     """
 
     width: int
     rows: Callable[[Namespace, Array, Any], Array | tuple[Array, Array]]
+    positions: Literal["numbers", "indices"] = "numbers"
     weights: Weights | None = None
     capacity: Capacity | None = None
 
 
 @dataclass(frozen=True)
 class Bias:
-    """What a bias scheme gives by formula: ``scores(xp, head, indices)`` → (n,).
+    """What a bias scheme gives by formula.
 
-    ``by`` says what the indices are: offsets j − i of key and query, or keys j alone.
+    ``coefficients(xp)`` → one a head; ``scores(xp, coefficient, indices)`` → (n,), where ``by``
+    says what the indices are: offsets j − i of key and query, or keys j alone.
     """
 
     heads: int
     by: Literal["offset", "key"]
-    scores: Callable[[Namespace, int, Array], Array]
+    coefficients: Callable[[Namespace], Array]
+    scores: Callable[[Namespace, Any, Array], Array]
 
 
 @dataclass(frozen=True)

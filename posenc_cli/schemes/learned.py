@@ -87,6 +87,7 @@ def learned(
     return Rows(
         dim,
         rows,
+        positions="indices",
         weights=Weights(max_len, dim, weights, seed, std),
         capacity=capacity if extend == "error" else None,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.encode import request as request_module
+from posenc_cli.encode import blocks as blocks_module
 from posenc_cli.encode import scores
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import FORMATS
@@ -72,7 +72,7 @@ def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
     given = SMALL.get(name, {})
     whole = matrix(name, "0:37", dtype=dtype, **given)
     for values in (1, 100, 1000):
-        monkeypatch.setattr(request_module, "BLOCK_VALUES", values)
+        monkeypatch.setattr(blocks_module, "BLOCK_VALUES", values)
         monkeypatch.setattr(scores, "BLOCK_VALUES", values)
         blocks = matrix(name, "0:37", dtype=dtype, **given)
         assert blocks.tobytes() == whole.tobytes()
@@ -123,7 +123,7 @@ def test_every_format_reads_back_what_was_computed(name, form, tmp_path):
     from posenc_cli.files.save import save
 
     head = 1 if BUILT_IN[name].kind == "bias" else None
-    asked = request(name, "0:9", head=head, **SMALL.get(name, {})).matrix()
+    asked = request(name, "0:9", head=head, **SMALL.get(name, {})).plan().matrix()
     path = tmp_path / f"file{FORMATS[form].suffix}"
     save(asked, str(path), format=FORMATS[form])
     back = np.asarray(read_array(path).values)

@@ -82,7 +82,7 @@ def test_weights_that_are_no_finite_real_matrix_are_refused(array, message, tmp_
 
 def test_a_position_past_the_table_is_refused_unless_extended(weights):
     with pytest.raises(InvalidInput, match=r"position 4 is past the last .*: the table has 4 rows"):
-        request("learned", "0:5", weights=weights).matrix()
+        request("learned", "0:5", weights=weights).plan().matrix()
 
 
 def test_clamp_repeats_the_last_row(weights):

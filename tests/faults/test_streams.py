@@ -302,7 +302,7 @@ def test_a_bug_is_status_70_without_a_traceback(call, monkeypatch):
     def broken(self):
         raise ZeroDivisionError("oops\nsecond line")
 
-    monkeypatch.setattr(Request, "matrix", broken)
+    monkeypatch.setattr(Request, "plan", broken)
     status, out, err = call(*SMALL)
     assert (status, out) == (70, "")
     first, hint = err.splitlines()

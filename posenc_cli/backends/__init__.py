@@ -1,0 +1,1 @@
+"""Backends: what computes the values. Each imports its library only when it is used."""

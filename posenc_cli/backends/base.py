@@ -1,0 +1,120 @@
+"""What a backend is: the library that computes waves, exactly or as code written with it does.
+
+Every backend gives the same bytes for exact arithmetic. For the arithmetic of frameworks
+(``--arithmetic float32`` …) each gives what its own library computes in that precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.placements import Placement
+
+Arithmetic = Literal["exact", "float64", "float32", "bfloat16"]
+Reduced = Literal["float64", "float32", "bfloat16"]
+
+Rule = Callable[[Any], Any]
+"""A scheme's frequencies over an array namespace: ``rule(xp)`` → (K,)."""
+
+Table = Callable[[Any], Any]
+"""Rows of a learned table: NumPy indices (n,) → values (n, columns)."""
+
+Formula = Callable[[Any, Any, Table | None], Any]
+"""Rows of a scheme over an array namespace: ``formula(xp, positions, table)`` → (P, width)."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a backend can be used here.
+
+    ``reason`` says why it cannot, or what it is good for. ``devices`` are values of ``--device``.
+    """
+
+    available: bool
+    version: str | None
+    devices: tuple[str, ...]
+    reason: str
+
+
+class WaveFiller(Protocol):
+    """Fills columns of a block of rows with the cosines and sines of some waves."""
+
+    def fill(
+        self,
+        out: NDArray[Any],
+        positions: NDArray[Any],
+        placements: Sequence[Placement],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Write the placements' columns of ``out``, one row a position.
+
+        Threads may fill different rows of one array at the same time.
+
+        Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
+        """
+
+    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+        """The angles position · frequency in (−π, π], in the storage of ``dtype``.
+
+        Units: radians.
+        Shape: (positions, frequencies).
+        """
+
+
+class Backend(Protocol):
+    """A library that computes waves, found by name or by an entry point ``posenc.backends``."""
+
+    @property
+    def name(self) -> str:
+        """What ``--backend`` calls it."""
+
+    def status(self) -> Status:
+        """Whether it can be used here, found out without importing the library."""
+
+    def exact(
+        self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
+    ) -> WaveFiller:
+        """Waves whose every cell is correctly rounded.
+
+        Units: frequencies in radians per position.
+        Raises: Unavailable where the library or the device is missing or lacks float64.
+        """
+
+    def reduced(
+        self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
+    ) -> WaveFiller:
+        """Waves computed in a precision throughout, as code written with the library does.
+
+        Positions, frequencies, their product, its cosine and the scaled cosine are each rounded to
+        the precision. In bfloat16 the frequencies are evaluated in float32 and then rounded, as a
+        module is that was built in float32 and cast.
+
+        Raises: Unavailable where the library or the device is missing.
+        """
+
+    def frequencies(
+        self, rule: Rule, *, arithmetic: Reduced, device: str | None
+    ) -> NDArray[np.float64]:
+        """The frequencies as ``reduced`` waves use them, each a float64 that holds it exactly.
+
+        Raises: Unavailable where the library or the device is missing.
+        """
+
+    def rows(
+        self, formula: Formula, positions: NDArray[Any], table: Table | None, *, device: str | None
+    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """A formula for rows, ``formula(xp, positions, table)``, computed by this library.
+
+        Shape: (P, width), float64, and what is to be added to it, if anything.
+        Raises: Unavailable where the library or the device is missing.
+        """

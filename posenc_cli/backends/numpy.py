@@ -1,0 +1,169 @@
+"""The NumPy backend: always there, and the reference for all others.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.backends.base import Status
+from posenc_cli.errors import Unavailable
+from posenc_cli.numerics.dtypes import BFLOAT16
+from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.numerics.waves import WaveTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.backends.base import Formula, Reduced, Rule, Table, WaveFiller
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.placements import Placement
+
+
+class NumpyBackend:
+    """Waves by NumPy, on the CPU."""
+
+    name = "numpy"
+
+    def status(self) -> Status:
+        """NumPy is a dependency: it is there."""
+        return Status(True, np.__version__, ("cpu",), "always there; the reference")
+
+    def exact(
+        self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
+    ) -> WaveFiller:
+        """Waves whose every cell is correctly rounded.
+
+        Raises: Unavailable for any device but the CPU.
+        """
+        _check(device)
+        return WaveTable(frequencies, scale=scale)
+
+    def reduced(
+        self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
+    ) -> WaveFiller:
+        """Waves as NumPy code in that precision computes them.
+
+        Raises: Unavailable for any device but the CPU.
+        """
+        _check(device)
+        return ReducedWaves(rule, scale=scale, arithmetic=arithmetic)
+
+    def frequencies(
+        self, rule: Rule, *, arithmetic: Reduced, device: str | None
+    ) -> NDArray[np.float64]:
+        """The frequencies as NumPy code in that precision computes them.
+
+        Raises: Unavailable for any device but the CPU.
+        """
+        _check(device)
+        rounded = Rounding(arithmetic)
+        return rounded(rule(rounded.namespace)).astype(np.float64)
+
+    def rows(
+        self, formula: Formula, positions: NDArray[Any], table: Table | None, *, device: str | None
+    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """A formula for rows, by NumPy.
+
+        Raises: Unavailable for any device but the CPU.
+        """
+        _check(device)
+        values = formula(np, positions, table)
+        return values if isinstance(values, tuple) else (values, None)
+
+
+def _check(device: str | None) -> None:
+    if device not in (None, "cpu"):
+        raise Unavailable(
+            f"--device {device}: the numpy backend computes on the CPU",
+            hint="--backend torch computes on other devices",
+        )
+
+
+class ReducedNamespace:
+    """NumPy, with arrays in one precision where NumPy's own default is another.
+
+    >>> xp = ReducedNamespace(np.dtype("float32"))
+    >>> (1 / 10_000.0 ** (xp.arange(0, 4, 2) / 4)).dtype
+    dtype('float32')
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.float64 = dtype
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def arange(self, *bounds: int) -> NDArray[Any]:
+        """Integers in the precision."""
+        return np.arange(*bounds).astype(self.float64)
+
+    def asarray(self, values: Any, dtype: Any = None) -> NDArray[Any]:
+        """Values in the precision."""
+        return np.asarray(values, dtype=dtype or self.float64)
+
+
+class Rounding:
+    """The steps of a computation in one precision: bfloat16 is float32, rounded at each step."""
+
+    def __init__(self, arithmetic: Reduced) -> None:
+        self.dtype = np.dtype("float64" if arithmetic == "float64" else "float32")
+        self.namespace = ReducedNamespace(self.dtype)
+        self._bfloat16 = arithmetic == "bfloat16"
+
+    def __call__(self, values: Any) -> NDArray[Any]:
+        """``values`` in the precision."""
+        if not self._bfloat16:
+            return np.asarray(values, dtype=self.dtype)
+        wide = np.asarray(values, dtype=np.float64)
+        return widen(narrow(wide, None, BFLOAT16), BFLOAT16).astype(np.float32)
+
+
+class ReducedWaves:
+    """cos and sin of position · frequency, every step rounded to a precision."""
+
+    def __init__(self, rule: Rule, *, scale: float, arithmetic: Reduced) -> None:
+        self._rounding = Rounding(arithmetic)
+        self._frequencies = self._rounding(rule(self._rounding.namespace))
+        # A scalar of the precision: one of float64 would widen the product.
+        self._scale = self._rounding.dtype.type(scale)
+
+    def fill(
+        self,
+        out: NDArray[Any],
+        positions: NDArray[Any],
+        placements: Sequence[Placement],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Write the placements' columns of ``out``, one row a position.
+
+        Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
+        """
+        rounded = self._rounding
+        angles = rounded(rounded(positions)[:, None] * self._frequencies)
+        for placement in placements:
+            if placement.function == "zero":
+                out[:, placement.columns] = 0
+                continue
+            function = np.cos if placement.function == "cos" else np.sin
+            values = rounded(function(angles[:, placement.waves]))
+            if self._scale != 1:
+                values = rounded(values * self._scale)
+            out[:, placement.columns] = narrow(values.astype(np.float64), None, dtype)
+
+    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+        """The product of position and frequency in the precision, then reduced to (−π, π].
+
+        Shape: (positions, frequencies).
+        """
+        rounded = self._rounding
+        angles = rounded(rounded(positions)[:, None] * self._frequencies).astype(np.float64)
+        turns = np.remainder(angles, 2 * np.pi)
+        return narrow(np.where(turns > np.pi, turns - 2 * np.pi, turns), None, dtype)

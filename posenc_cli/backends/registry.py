@@ -1,0 +1,94 @@
+"""Which backends there are, and which one suits a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from posenc_cli.backends.base import Backend, Status
+from posenc_cli.errors import Unavailable, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLUGIN_GROUP = "posenc.backends"
+
+BUILT_IN: Mapping[str, str] = {
+    "numpy": "posenc_cli.backends.numpy:NumpyBackend",
+    "fast": "posenc_cli.backends.fast:FastBackend",
+    "torch": "posenc_cli.backends.torch:TorchBackend",
+}
+
+FAST_FROM = 1 << 24
+"""Values from which the compiled kernel repays its start: see benchmarks/."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A backend, and why it was chosen."""
+
+    backend: Backend
+    reason: str
+
+
+def names() -> list[str]:
+    """The names of all backends, built in and installed."""
+    return [*BUILT_IN, *(name for name in _plugins() if name not in BUILT_IN)]
+
+
+def find(name: str) -> Backend:
+    """The backend of a name.
+
+    Raises: InvalidInput for an unknown name; Unavailable where it cannot be loaded.
+    """
+    from importlib import import_module
+
+    targets = {**_plugins(), **BUILT_IN}
+    if name not in targets:
+        raise unknown_name("backend", name, targets)
+    module, _, attribute = targets[name].partition(":")
+    try:
+        backend: Backend = getattr(import_module(module), attribute)()
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise Unavailable(f"--backend {name}: cannot be loaded ({reason})") from error
+    return backend
+
+
+def status(name: str) -> Status:
+    """The status of a backend, one that cannot be loaded included."""
+    try:
+        return find(name).status()
+    except Unavailable as error:
+        return Status(available=False, version=None, devices=(), reason=error.message)
+
+
+def chosen(name: str, *, device: str | None, values: int | None) -> Chosen:
+    """The backend for a job of so many ``values`` (None: unknown), by name or ``auto``.
+
+    Raises: InvalidInput for an unknown name; Unavailable where it cannot be used here.
+    """
+    if name != "auto":
+        backend = find(name)
+        found = backend.status()
+        if not found.available:
+            raise Unavailable(f"--backend {name}: {found.reason}", hint=_hint(name))
+        return Chosen(backend, "asked for")
+    if device not in (None, "cpu"):
+        found = status("torch")
+        if not found.available:
+            raise Unavailable(f"--device {device}: {found.reason}", hint=_hint("torch"))
+        return Chosen(find("torch"), f"--device {device} asks for it")
+    if values is not None and values >= FAST_FROM and status("fast").available:
+        return Chosen(find("fast"), f"installed, and {values} values repay its start")
+    return Chosen(find("numpy"), "on a CPU torch is no faster: see posenc backends")
+
+
+def _hint(name: str) -> str | None:
+    return f"pip install 'posenc-cli[{name}]'" if name in ("torch", "fast") else None
+
+
+def _plugins() -> dict[str, str]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group=PLUGIN_GROUP)}

@@ -1,0 +1,53 @@
+"""``posenc backends``: what can compute here, and what auto would choose."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.options import whole_number
+
+
+def backends(
+    console: Console,
+    *,
+    values: Annotated[
+        str, typer.Option("--values", metavar="N", help="the size of the job auto chooses for")
+    ] = str(4096 * 64),
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="NAME", help="the device asked for")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+) -> None:
+    """List the backends, and what auto chooses.
+
+    Exact values are the same bytes on every backend; they differ in speed, and in what
+    --arithmetic float32 reproduces.
+
+    \b
+    Examples:
+      posenc backends
+      posenc backends --values 128000000 --json
+    """
+    from posenc_cli.backends import registry
+
+    count = whole_number("--values", values, minimum=1)
+    found = {name: registry.status(name) for name in registry.names()}
+    auto = registry.chosen("auto", device=device, values=count)
+    if json:
+        fields = {
+            "backends": [{"name": name, **asdict(each)} for name, each in found.items()],
+            "values": count,
+            "auto": {"name": auto.backend.name, "reason": auto.reason},
+        }
+        console.json("backends", fields)
+        return
+    rows = [
+        [name, each.version or "-", ", ".join(each.devices) or "-", each.reason]
+        for name, each in found.items()
+    ]
+    table = console.table_text(["backend", "version", "devices", "what it is"], rows)
+    console.result(f"{table}\n\nauto for {count} values: {auto.backend.name} ({auto.reason})")

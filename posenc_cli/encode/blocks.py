@@ -1,0 +1,100 @@
+"""Blocks of rows, computed one after another or a few at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.encode.arrays import in_arithmetic, position_blocks
+from posenc_cli.encode.scores import score_blocks
+from posenc_cli.numerics import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encode.precision import Precision
+    from posenc_cli.numerics.placements import Placement
+    from posenc_cli.positions import Positions
+    from posenc_cli.schemes.declare import Rows, Table, Waves
+
+__all__ = ["angle_blocks", "frequency_blocks", "row_blocks", "score_blocks", "wave_blocks"]
+
+BLOCK_VALUES = 1 << 18
+"""Values in a block: enough to make each step long, few enough to stay in cache."""
+
+
+def wave_blocks(
+    waves: Waves,
+    positions: Positions,
+    placements: tuple[Placement, ...],
+    *,
+    width: int,
+    precision: Precision,
+    engine: Engine,
+) -> Iterator[NDArray[Any]]:
+    """Blocks of rows of ``width`` columns, each a cosine or sine of one of ``waves``."""
+    filler = engine.waves(waves)
+    rounded = precision.rounded
+
+    def block(some: NDArray[np.int64]) -> NDArray[Any]:
+        out = np.empty((some.shape[0], width), dtype=rounded.numpy)
+        filler.fill(out, some, placements, dtype=rounded)
+        return precision.stored_as(out)
+
+    yield from engine.in_order(block, _position_blocks(positions, width))
+
+
+def frequency_blocks(
+    waves: Waves, *, precision: Precision, engine: Engine
+) -> Iterator[NDArray[Any]]:
+    """The frequencies, in radians per position, as one block."""
+    if engine.arithmetic == "exact":
+        yield precision.exact(list(waves.frequencies(exact)))
+    else:
+        yield precision.narrow(engine.reduced_frequencies(waves))
+
+
+def angle_blocks(
+    waves: Waves, positions: Positions, *, precision: Precision, engine: Engine
+) -> Iterator[NDArray[Any]]:
+    """Blocks of angles in radians, reduced to (−π, π]."""
+    filler = engine.waves(waves)
+
+    def block(some: NDArray[np.int64]) -> NDArray[Any]:
+        return precision.stored_as(filler.angles(some, dtype=precision.rounded))
+
+    yield from engine.in_order(block, _position_blocks(positions, waves.count))
+
+
+def row_blocks(
+    content: Rows,
+    positions: Positions,
+    table: Table | None,
+    *,
+    precision: Precision,
+    engine: Engine,
+) -> Iterator[NDArray[Any]]:
+    """Blocks of rows by formula."""
+    arithmetic = engine.arithmetic
+    if content.positions == "indices":
+        arithmetic = "exact"
+
+    def block(some: NDArray[np.int64]) -> NDArray[Any]:
+        high, low = engine.backend.rows(
+            content.rows, in_arithmetic(some, arithmetic), table, device=engine.device
+        )
+        if high.shape != (some.shape[0], content.width):
+            raise ValueError(f"rows of shape {high.shape} for {some.shape[0]} positions")
+        if engine.arithmetic != "exact":
+            high, low = in_arithmetic(high, engine.arithmetic), None
+        return np.ascontiguousarray(precision.narrow(high, low))
+
+    yield from engine.in_order(block, _position_blocks(positions, content.width))
+
+
+def _position_blocks(positions: Positions, width: int) -> Iterator[NDArray[np.int64]]:
+    return position_blocks(positions, max(1, BLOCK_VALUES // width))

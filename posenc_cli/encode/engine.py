@@ -1,0 +1,95 @@
+"""What computes a request: backend, device, threads and arithmetic."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from posenc_cli.backends import registry
+from posenc_cli.numerics import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.backends.base import Arithmetic, Backend, WaveFiller
+    from posenc_cli.schemes.declare import Waves
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+THREADS_FROM = 1 << 20
+"""Values from which a second thread repays its start."""
+
+
+def _numpy() -> Backend:
+    return registry.find("numpy")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where and how values are computed. Exact arithmetic gives the same bytes on every engine."""
+
+    backend: Backend = field(default_factory=_numpy)
+    arithmetic: Arithmetic = "exact"
+    device: str | None = None
+    threads: int = 1
+
+    def waves(self, waves: Waves) -> WaveFiller:
+        """What fills blocks with the cosines and sines of ``waves``."""
+        if self.arithmetic == "exact":
+            frequencies = list(waves.frequencies(exact))
+            return self.backend.exact(frequencies, scale=Decimal(1), device=self.device)
+        return self.backend.reduced(
+            waves.frequencies, scale=1.0, arithmetic=self.arithmetic, device=self.device
+        )
+
+    def reduced_frequencies(self, waves: Waves) -> NDArray[Any]:
+        """The frequencies as an arithmetic that is not exact computes them, as float64."""
+        assert self.arithmetic != "exact"
+        return self.backend.frequencies(
+            waves.frequencies, arithmetic=self.arithmetic, device=self.device
+        )
+
+    def in_order(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]:
+        """``function`` of each item, in the order of the items, on this engine's threads.
+
+        Only a few results are ever waiting, however many items there are.
+        """
+        if self.threads == 1:
+            yield from map(function, items)
+            return
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        waiting: deque[Future[Result]] = deque()
+        pool = ThreadPoolExecutor(self.threads)
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > self.threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def threads_for(values: int, asked: int | None) -> int:
+    """How many threads suit a job of so many values, unless the user asked for a number."""
+    if asked is not None:
+        return asked
+    return min(2, processors()) if values >= THREADS_FROM else 1
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    import os
+
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

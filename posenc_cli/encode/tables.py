@@ -1,0 +1,41 @@
+"""The tables of rotary schemes: their names, and which columns hold what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.numerics.placements import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.numerics.placements import Function
+    from posenc_cli.schemes.declare import Layout
+
+ROTARY_TABLES: Mapping[str, str] = {
+    "cos-sin": "(L, d): cos of each pair, then sin of each pair (default)",
+    "interleaved": "(L, d): cos0 sin0 cos1 sin1 …",
+    "cos": "(L, d/2)",
+    "sin": "(L, d/2)",
+    "cos-full": "(L, d): each cos twice, as the scheme's layout pairs the columns",
+    "sin-full": "(L, d): each sin twice, likewise",
+    "complex": "(L, d/2): cos + i·sin",
+    "angles": "(L, d/2): radians, reduced to (−π, π]",
+    "inv-freq": "(d/2,): frequencies in radians per position; needs no positions",
+}
+
+
+def rotary_placements(
+    table: str, pairs: int, layout: Layout = "interleaved"
+) -> tuple[Placement, ...]:
+    """Which columns of a rotary table hold which function of which pairs."""
+    halves = slice(0, pairs), slice(pairs, 2 * pairs)
+    alternate = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    function: Function = "sin" if table.startswith("sin") else "cos"
+    if table in ("cos", "sin"):
+        return (Placement(function, slice(0, pairs)),)
+    if table in ("cos-full", "sin-full"):
+        columns = alternate if layout == "interleaved" else halves
+        return Placement(function, columns[0]), Placement(function, columns[1])
+    columns = alternate if table == "interleaved" else halves
+    return Placement("cos", columns[0]), Placement("sin", columns[1])
