@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MARGIN = 6.0 * UNIT
 TILE_CELLS = 8192  # inner loops this long, or NumPy's setup of each would show
-CHUNK_CELLS = 1 << 15  # a few arrays of this many float64 fit the second-level cache
+CHUNK_CELLS = 1 << 16  # float64 buffers of 512 KiB: in cache, and few calls for all the cells
 
 
 class Block(NamedTuple):
@@ -52,13 +52,20 @@ class Scratch(threading.local):
         """Make room for so many cells in a block, and in a tile."""
         if self._size < cells:
             self._size = cells
-            self.first, self.second, self.third = (np.empty(cells) for _ in range(3))
-            self.single = np.empty(cells, np.float32)
+            self.first, self.second = np.empty(cells), np.empty(cells)
+            self._third: NDArray[Any] | None = None
             self.lower = bytearray(4 * cells)
             self._halves: HalfRounder | None = None
         if self._tile < tile:
             self._tile = tile
             self.tiles = [np.empty(tile) for _ in range(3)]
+
+    @property
+    def third(self) -> NDArray[Any]:
+        """One more buffer, for rows that have to be gathered."""
+        if self._third is None:
+            self._third = np.empty(self._size)
+        return self._third
 
     @property
     def halves(self) -> HalfRounder:

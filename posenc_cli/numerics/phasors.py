@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 POSITION_BITS = 54  # 2^53 itself included
 DIGIT_BITS = 5
-LOW_TABLE_BYTES = 1 << 19
+LOW_TABLE_BYTES = 1 << 20
 
 Parts = tuple[Any, Any, Any, Any]
 
