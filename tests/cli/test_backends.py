@@ -1,0 +1,98 @@
+"""``posenc backends`` and the options that choose an engine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from posenc_cli.backends import registry
+
+
+def test_lists_every_backend_and_what_auto_chooses(call):
+    status, out, err = call("backends")
+    assert (status, err) == (0, "")
+    assert all(f"\n{name} " in out for name in registry.BUILT_IN)
+    assert "auto for 262144 values: numpy" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_json_says_what_is_there_and_why(call):
+    _, out, _ = call("backends", "--values", "5", "--json")
+    document = json.loads(out)
+    assert document["schema"] == "posenc/backends/1"
+    assert [each["name"] for each in document["backends"]] == list(registry.BUILT_IN)
+    numpy = document["backends"][0]
+    assert set(numpy) == {"name", "available", "version", "devices", "reason"}
+    assert (numpy["available"], numpy["devices"]) == (True, ["cpu"])
+    assert document["auto"]["name"] == "numpy"
+    assert document["auto"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ("--backend nump", 2, "unknown backend 'nump'"),
+        ("--threads 0", 2, "--threads 0: must be at least 1"),
+        ("--threads x", 2, "--threads 'x': must be an integer"),
+        ("--threads 1000", 2, "--threads 1000: must be at most 256"),
+        (
+            "--backend numpy --device cuda",
+            3,
+            "--device cuda: the numpy backend computes on the CPU",
+        ),
+        ("--arithmetic float16", 2, "--arithmetic 'float16': must be one of"),
+    ],
+)
+def test_bad_engines_are_refused_in_one_line(arguments, status, message, call, tmp_path):
+    found, out, err = call("generate", "-s", "rope", "-l", "9", *arguments.split())
+    assert (found, out) == (status, "")
+    assert message in err.splitlines()[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_environment_chooses_where_no_option_does(call, monkeypatch):
+    asked = ("generate", "-s", "rope", "-l", "9", "--json")
+    monkeypatch.setenv("POSENC_BACKEND", "nump")
+    assert call(*asked)[0] == 2
+    assert json.loads(call(*asked, "--backend", "numpy")[1])["backend"] == "numpy"
+    monkeypatch.setenv("POSENC_BACKEND", "")
+    monkeypatch.setenv("POSENC_THREADS", "0")
+    status, _, err = call(*asked)
+    assert status == 2
+    assert "POSENC_THREADS 0" in err
+    assert call(*asked, "--threads", "2")[0] == 0
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """An installed backend of someone else's, and one that cannot be loaded."""
+    (tmp_path / "plugin_backend.py").write_text(
+        "from posenc_cli.backends.numpy import NumpyBackend\n"
+        "class Mine(NumpyBackend):\n"
+        "    name = 'mine'\n"
+    )
+    info = tmp_path / "backend_plugin-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: backend-plugin\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        f"[{registry.PLUGIN_GROUP}]\nmine = plugin_backend:Mine\nbad = no_such_module:Bad\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_backend_is_pluggable_by_entry_point(call):
+    documents = {
+        each["name"]: each for each in json.loads(call("backends", "--json")[1])["backends"]
+    }
+    assert documents["mine"]["available"]
+    assert not documents["bad"]["available"]
+    assert "ModuleNotFoundError" in documents["bad"]["reason"]
+    asked = ("generate", "-s", "rope", "-l", "9", "--json")
+    mine = json.loads(call(*asked, "--backend", "mine")[1])
+    assert mine["backend"] == "mine"
+    assert mine["sha256"] == json.loads(call(*asked)[1])["sha256"]
+    status, _, err = call(*asked, "--backend", "bad")
+    assert status == 3
+    assert "--backend bad: cannot be loaded" in err

@@ -1,0 +1,60 @@
+"""The progress bar: only on a terminal, only after a moment, and never in the bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from posenc_cli.cli import progress
+from tests.encoding import request
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def drawn(matrix):
+    return b"".join(block.tobytes() for block in matrix.blocks())
+
+
+@pytest.mark.parametrize("patience", [-1.0, 1e9])
+def test_a_bar_appears_after_a_moment_and_changes_nothing(patience, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", patience)
+    matrix = request("rope", "0:20000").plan().matrix()
+    stream = Terminal()
+    assert drawn(progress.with_progress(matrix, stream)) == drawn(matrix)
+    assert ("%" in stream.getvalue()) == (patience < 0)
+
+
+def test_a_terminal_sees_the_bar_of_a_long_job_and_a_pipe_does_not(tmp_path):
+    command = [sys.executable, "-m", "posenc_cli", "generate", "-s", "learned", "-l", "300000"]
+    command += ["-d", "512", "--set", "extend=random", "-o", "/dev/null", "--format", "npy"]
+    main, terminal = pty.openpty()
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=terminal)
+    os.close(terminal)
+    seen = b""
+    try:
+        while chunk := os.read(main, 65536):
+            seen += chunk
+    except OSError:
+        pass  # Linux's way to say that the other end has closed
+    os.close(main)
+    assert process.wait() == 0
+    assert b"%" in seen
+    piped = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE)
+    assert piped.stderr.startswith(b"wrote '/dev/null'")
+    assert b"%" not in piped.stderr
+
+
+def test_row_labels_survive(tmp_path):
+    matrix = request("rope", "3:6").plan().matrix()
+    wrapped = progress.with_progress(matrix, Terminal())
+    assert list(wrapped.row_labels()) == [3, 4, 5]
+    assert np.array_equal(wrapped.shape, matrix.shape)

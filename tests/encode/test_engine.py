@@ -1,0 +1,78 @@
+"""Engines: threads keep order and bytes, errors pass, and only a few blocks wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from posenc_cli.encode.engine import THREADS_FROM, Engine, processors, threads_for
+from tests.encoding import request
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 16])
+def test_results_come_in_the_order_of_the_items(threads):
+    def slow_at_first(item):
+        time.sleep(0.01 if item < 3 else 0)
+        return item
+
+    assert list(Engine(threads=threads).in_order(slow_at_first, range(40))) == list(range(40))
+
+
+def test_two_threads_work_at_the_same_time():
+    together = threading.Barrier(2, timeout=10)
+
+    def meet(_):
+        together.wait()
+        return True
+
+    assert all(Engine(threads=2).in_order(meet, range(4)))
+
+
+def test_only_a_few_results_wait_for_a_slow_reader():
+    started = []
+    results = Engine(threads=2).in_order(started.append, range(1000))
+    next(results)
+    time.sleep(0.05)
+    assert len(started) <= 4
+    results.close()
+    assert len(started) <= 4
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_reaches_the_reader(threads):
+    def fails(item):
+        if item == 5:
+            raise ZeroDivisionError
+        return item
+
+    results = Engine(threads=threads).in_order(fails, range(100))
+    assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "settings"),
+    [
+        ("rope", {"dim": 128, "dtype": "float64"}),
+        ("rope", {"dim": 128, "dtype": "float32"}),
+        ("rope", {"table": "angles"}),
+        ("sinusoidal", {"dim": 129, "odd": "split", "dtype": "bfloat16"}),
+        ("normalized", {"dtype": "float16"}),
+        ("learned", {"extend": "random"}),
+    ],
+)
+def test_threads_never_change_a_byte(scheme, settings):
+    plan = request(scheme, "12345:20000,7", **settings).plan()
+    one = b"".join(block.tobytes() for block in plan.matrix().blocks())
+    for threads in (2, 5):
+        engine = Engine(threads=threads)
+        assert b"".join(block.tobytes() for block in plan.matrix(engine).blocks()) == one
+
+
+def test_threads_follow_the_size_of_the_job_unless_asked():
+    assert threads_for(THREADS_FROM - 1, None) == 1
+    assert threads_for(THREADS_FROM, None) == min(2, processors())
+    assert threads_for(1, 7) == 7
