@@ -43,10 +43,10 @@ def find(name: str) -> Backend:
     """
     from importlib import import_module
 
-    targets = {**_plugins(), **BUILT_IN}
-    if name not in targets:
-        raise unknown_name("backend", name, targets)
-    module, _, attribute = targets[name].partition(":")
+    target = BUILT_IN.get(name) or _plugins().get(name)
+    if target is None:
+        raise unknown_name("backend", name, names())
+    module, _, attribute = target.partition(":")
     try:
         backend: Backend = getattr(import_module(module), attribute)()
     except (Exception, SystemExit) as error:

@@ -1,36 +1,50 @@
-"""The table of commands."""
+"""The table of commands, and the application that Typer makes of it."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc_cli.cli.alibi_slopes import alibi_slopes
-from posenc_cli.cli.backends import backends
-from posenc_cli.cli.generate import generate
 from posenc_cli.cli.options import command
-from posenc_cli.cli.schemes import schemes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-COMMANDS: dict[str, Callable[..., int | None]] = {
-    "generate": generate,
-    "alibi-slopes": alibi_slopes,
-    "schemes": schemes,
-    "backends": backends,
+COMMANDS = {
+    "generate": "posenc_cli.cli.generate:generate",
+    "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
+    "schemes": "posenc_cli.cli.schemes:schemes",
+    "backends": "posenc_cli.cli.backends:backends",
 }
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
+
+def application(arguments: Sequence[str]) -> typer.Typer:
+    """The application, with the one command that ``arguments`` name or else with all of them.
+
+    Importing a command imports what it is made of, which a run of another need not wait for.
+    """
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+    app.callback()(posenc)
+    named = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    for name in [named] if named else COMMANDS:
+        app.command(name)(command(function_of(name)))
+    return app
 
 
-@app.callback()
+def function_of(name: str) -> Callable[..., int | None]:
+    """The function of a command."""
+    module, _, attribute = COMMANDS[name].partition(":")
+    function: Callable[..., int | None] = getattr(import_module(module), attribute)
+    return function
+
+
 def posenc(
     version: Annotated[bool, typer.Option("--version", "-V", help="print the version")] = False,
 ) -> None:
@@ -39,7 +53,3 @@ def posenc(
     Results go to stdout, everything else to stderr. Exit status: 0 done, 1 a check failed,
     2 wrong usage or invalid input, 3 the environment cannot do it, 70 a bug in posenc.
     """
-
-
-for name, function in COMMANDS.items():
-    app.command(name)(command(function))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from posenc_cli.cli import streams
@@ -48,20 +47,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    if list(arguments) in (["--version"], ["-V"]):
+    if arguments and arguments[0] in ("--version", "-V"):
         # Answered before Typer is imported: scripts ask for it often.
         from importlib.metadata import version
 
         print(f"posenc {version('posenc-cli')}")
         return 0
+    # posenc has threads of its own, and starting BLAS's takes as long as importing NumPy.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import typer
 
-    from posenc_cli.cli.app import app
+    from posenc_cli.cli.app import application
 
     # The base of all usage errors, which Typer does not export under a name.
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]
     try:
-        status = app(list(arguments), prog_name="posenc", standalone_mode=False)
+        status = application(arguments)(list(arguments), prog_name="posenc", standalone_mode=False)
     except usage_error as error:
         from posenc_cli.cli.usage import usage_message
 
@@ -74,6 +75,8 @@ def _reported(error: Exception, *, debug: bool) -> int:
     known = _as_known(error)
     try:
         if debug:
+            import traceback
+
             traceback.print_exception(error, file=sys.stderr)
         print(f"posenc: error: {_one_line(known.message)}", file=sys.stderr)
         if known.hint:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.cli.app import COMMANDS
+from posenc_cli.cli.app import COMMANDS, function_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -42,7 +42,7 @@ def shell(tmp_path):
 
 
 def examples_of_help(name: str) -> list[str]:
-    text = (COMMANDS[name].__doc__ or "").partition("Examples:")[2]
+    text = (function_of(name).__doc__ or "").partition("Examples:")[2]
     return re.findall(r"^ +(posenc .+)$", text, re.MULTILINE)
 
 
