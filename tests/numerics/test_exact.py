@@ -165,6 +165,7 @@ def test_the_caller_s_context_neither_matters_nor_changes():
         third = (1 / xp.asarray([3, 0]))[0]
         power = (2 ** xp.asarray([Fraction(1, 3)]))[0]
         ranged = xp.arange(0, 12345, 12344)
+        assert not (xp.log([-1]) > 0)
         assert not any(decimal.getcontext().flags.values())
         assert str(decimal.getcontext()) == str(before)
     assert third == Decimal("0." + "3" * 80)

@@ -142,6 +142,7 @@ def test_exact_numbers_of_every_kind_are_rounded():
     )
     assert found.tolist() == [np.float32(0.1), np.float32(0.1), 7, 0, np.inf]
     assert np.signbit(found[3])
+    assert round_exact([-(10**400)], FLOAT16).tolist() == [-np.inf]
     with pytest.raises((ValueError, OverflowError)):
         round_exact([Decimal("nan")], FLOAT32)
 

@@ -142,7 +142,7 @@ def test_negative_positions_mirror_positive_ones(dtype):
 def test_every_layout_of_columns_holds_the_same_cells(dtype):
     count = 6
     table = WaveTable(ladder(100, 2 * count))
-    positions = np.arange(5, 1200)
+    positions = np.arange(5, 9000)  # far enough for cosine and sine to be negative together
     plain = filled(table, positions, halves(count), dtype)
     mixed = filled(table, positions, interleaved(count), dtype)
     assert np.array_equal(mixed[:, 1::2], plain[:, :count])
@@ -289,7 +289,11 @@ def test_tiny_sines_keep_relative_precision_in_float64():
 
 @given(
     st.lists(st.decimals("-20", "20", places=25), min_size=1, max_size=4),
-    st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=4),
+    st.lists(
+        st.binary(min_size=1, max_size=6).map(lambda drawn: int.from_bytes(drawn, signed=True)),
+        min_size=1,
+        max_size=4,
+    ),
     st.decimals("-4", "4", places=12),
     st.sampled_from(DTYPES),
 )
