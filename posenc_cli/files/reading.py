@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import reading_csv, reading_npy, reading_npz, reading_safetensors
-from posenc_cli.files.reading_source import Source, Stored, counted, opened
+from posenc_cli.files.reading_source import Source, Stored, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,6 @@ def _recognised(head: bytes) -> str | None:
 def _widened(stored: Stored, source: Source) -> NDArray[Any]:
     """Return the values in a format that computes, natively ordered and contiguous."""
     values = stored.values
-    counted(source.name, values.shape)
     if stored.dtype == "bfloat16":
         source.afford(4 * values.size)
         wide = values.astype(np.uint32)

@@ -86,8 +86,7 @@ def read(source: Source) -> Stored:
     with archive:
         members: dict[str, list[zipfile.ZipInfo]] = {}
         for info in archive.infolist():
-            if not info.filename.endswith("/"):
-                members.setdefault(info.filename.removesuffix(".npy"), []).append(info)
+            members.setdefault(info.filename.removesuffix(".npy"), []).append(info)
         if not members:
             raise InvalidInput(f"{source.name} is empty: the archive has no members")
 

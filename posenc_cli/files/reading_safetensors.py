@@ -79,8 +79,6 @@ def _header_length(source: Source) -> int:
     start = source.peek(8)
     if not start:
         raise InvalidInput(f"{source.name} is empty: it holds no bytes")
-    if len(start) < 8:
-        raise InvalidInput(f"{source.name} is truncated within its header")
     length = int.from_bytes(start, "little")
     if length > _LONGEST_HEADER:
         raise InvalidInput(

@@ -82,7 +82,6 @@ class Source:
         """
         if self.size is None:
             return io.BytesIO(self._remainder())
-        self._ahead = b""
         self.file.seek(0)
         return self.file
 

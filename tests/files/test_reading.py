@@ -112,11 +112,11 @@ def test_headers_of_other_writers_are_read(tmp_path, header):
 
 def test_large_npy_is_mapped_and_takes_no_memory(tmp_path):
     path = tmp_path / "x.npy"
-    shape = (1 << 28, 64)  # 64 GiB that take no disk either
+    shape = (1 << 25, 64)  # 8 GiB that take no disk either
     with path.open("wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
-        file.truncate(file.tell() + (1 << 36))
+        file.truncate(file.tell() + (1 << 33))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     values = read_array(path).values
     assert values.shape == shape
@@ -250,9 +250,10 @@ def test_large_tensor_is_mapped(tmp_path):
 def test_only_tensor_of_numbers_is_taken(tmp_path):
     header = (
         b'{"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]},'
-        b'"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}'
+        b'"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},'
+        b'"step":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}'
     )
-    content = len(header).to_bytes(8, "little") + header + b"\0" * 4 + np.float32(3).tobytes()
+    content = len(header).to_bytes(8, "little") + header + np.float32([0, 3, 5]).tobytes()
     (tmp_path / "x.safetensors").write_bytes(content)
     assert read_array(tmp_path / "x.safetensors").values.tolist() == [3.0]
 
@@ -280,6 +281,12 @@ def test_format_is_told_by_the_suffix_else_by_the_content(tmp_path, kind, name):
     path = tmp_path / name.format(suffix)
     written(path, kind)
     assert (read_array(path).values == TABLE).all()
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf", b"position,d0\n0,", b"nan\n"])
+def test_text_of_no_known_suffix_is_told_by_its_start(tmp_path, start):
+    (tmp_path / "x.dat").write_bytes(start + b"1.5\n")
+    assert read_array(tmp_path / "x.dat").values[-1].tolist() == [1.5]
 
 
 # --- paths --------------------------------------------------------------------------------------
@@ -479,6 +486,15 @@ def test_copies_beyond_the_bound_are_refused(tmp_path, array, monkeypatch):
     with pytest.raises(InvalidInput, match=f"needs {needed} bytes of memory"):
         read_array(tmp_path / "x.npy", max_bytes=needed - 1)
     read_array(tmp_path / "x.npy", max_bytes=needed)
+
+
+def test_widening_bfloat16_beyond_the_bound_is_refused(tmp_path):
+    header = b'{"w":{"dtype":"BF16","shape":[12],"data_offsets":[0,24]}}'
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 24)
+    with pytest.raises(InvalidInput, match="needs 48 bytes of memory"):
+        read_array(path, max_bytes=47)
+    read_array(path, max_bytes=48)
 
 
 def test_endless_device_is_refused_by_its_first_bytes():

@@ -104,6 +104,20 @@ def test_rows_longer_than_a_block_are_read(path):
     assert (read_array(path).values == array).all()
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_line_ends_may_fall_anywhere_in_a_block(path, end):
+    for first in (b"1", b"11", b"111", b"1111", b"11111"):
+        values = read(path, first + b",2" + end + (b"1,2" + end) * 60_000)
+        assert values.shape == (60_001, 2)
+
+
+def test_line_beyond_the_bound_is_refused(path):
+    path.write_bytes(b"1," + b" " * (3 * reading_csv._CHUNK) + b"2\n")
+    assert read_array(path).values.tolist() == [[1, 2]]
+    with pytest.raises(InvalidInput, match="bytes of memory"):
+        read_array(path, max_bytes=reading_csv._CHUNK)
+
+
 def test_numbers_are_the_same_without_the_json_parser(path, monkeypatch):
     array = np.random.default_rng(1).standard_normal((300, 8))
     np.savetxt(path, array, delimiter=",")

@@ -16,7 +16,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import read_array
 
 SUFFIXES = [".npy", ".npz", ".csv", ".safetensors", ".bin"]
-EXAMPLES = settings(max_examples=300, deadline=None)
+EXAMPLES = settings(max_examples=200, deadline=None)
 
 
 @pytest.fixture(scope="module")

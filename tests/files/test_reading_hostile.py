@@ -156,6 +156,9 @@ HOSTILE = {
     "boolean length": ("x.npy", described("(True, 4)"), "malformed header"),
     "float length": ("x.npy", described("(1.0, 4)"), "malformed header"),
     "shape without parentheses": ("x.npy", described("4"), "malformed header"),
+    "shape as text": ("x.npy", described("'(4,)'"), "malformed header"),
+    "dtype as a truth": ("x.npy", described("(4,)", "True"), "malformed header"),
+    "dtype as a shape": ("x.npy", described("(4,)", "(4,)"), "malformed header"),
     "order as a number": ("x.npy", described("(4,)", order="0"), "malformed header"),
     "order as text": ("x.npy", described("(4,)", order="'x'"), "malformed header"),
     "call in the header": ("x.npy", described(f"(os.mkdir('{TOUCHED}'),)"), "malformed header"),
@@ -250,6 +253,7 @@ HOSTILE = {
     "blank csv": ("x.csv", b"\n\n\r\n", "holds no rows of numbers"),
     "only comments": ("x.csv", b"# cos\n# sin\n", "holds no rows of numbers"),
     "only a header": ("x.csv", b"position,d0,d1\n", "holds no rows of numbers"),
+    "words under an upper-case suffix": ("x.CSV", b"a,b\n", "'a' is not a number"),
     "ragged": ("x.csv", b"1,2\n3,4\n5,6,7\n", "line 3: 3 fields, where the first line has 2"),
     "ragged by a comma": ("x.csv", b"1,2\n3,4,\n", "line 2: 3 fields"),
     "ragged by one": ("x.csv", b"1,2\n3\n4,5,6\n", "line 2: 1 field, where"),
@@ -259,8 +263,8 @@ HOSTILE = {
     "an empty field": ("x.csv", b"1,2\n3,\n", "line 2, column 2: the field is empty"),
     "a blank line": ("x.csv", b"1,2\n\n3,4\n", "line 2: a blank line before the last row"),
     "a leading blank line": ("x.csv", b"\n3,4\n", "line 1: a blank line"),
-    "UTF-16": ("x.csv", "1,2\n".encode("utf-16"), "is UTF-16 text"),
-    "UTF-16 big-endian": ("x.csv", b"\xfe\xff" + "1,2".encode("utf-16-be"), "is UTF-16 text"),
+    "UTF-16": ("x.csv", "1,2\n".encode("utf-16"), "x.csv' is UTF-16 text"),
+    "UTF-16 big-endian": ("x.csv", b"\xfe\xff" + "1,2".encode("utf-16-be"), "x.csv' is UTF-16"),
     "UTF-16 without a mark": ("x.csv", "1,2\n".encode("utf-16-le"), "holds NUL bytes"),
     "NUL": ("x.csv", b"1,2\n3,\x004\n", "holds NUL bytes"),
     "Latin-1": ("x.csv", b"1,2\n3,\xe9\n", r"line 2, column 2: '\xe9' is not a number"),
@@ -285,6 +289,11 @@ HOSTILE = {
     ),
     "late ragged line": ("x.csv", b"1,2\n" * 200_000 + b"1\n", "line 200001: 1 field"),
     "late blank line": ("x.csv", b"1,2\n" * 200_000 + b"\n1,2\n", "line 200001: a blank line"),
+    "blank line at the end of a block": (
+        "x.csv",
+        b"1111,2\n" + b"1,2\n" * 65534 + b"\n" + b"1,2\n" * 9,
+        "line 65536: a blank line",
+    ),
     "5000 digits in a row": ("x.csv", b"1" * 5000, "a field of 5000 characters"),
     "ten million digits": ("x.csv", b"1" * 10_000_000, "a field of over 262144 characters"),
     "ten million NULs": ("x.csv", b"\0" * 10_000_000, "holds NUL bytes"),
@@ -408,10 +417,26 @@ def test_hostile_files_cost_neither_time_nor_memory(tmp_path):
     assert [case for case, seconds, _ in rows if float(seconds) > 1] == []
 
 
+def test_raw_bytes_of_two_hint_at_bfloat16(tmp_path):
+    (tmp_path / "x.npy").write_bytes(described("(2,)", "'<V2'"))
+    with pytest.raises(InvalidInput) as caught:
+        read_array(tmp_path / "x.npy")
+    assert caught.value.hint.startswith("NumPy saves bfloat16 as raw bytes")
+
+
+@pytest.mark.parametrize("case", ["less data", "backwards", "shape that overflows"])
+def test_tensor_stays_within_the_file_without_the_library(case, tmp_path, monkeypatch):
+    monkeypatch.setattr("posenc_cli.files.reading_safetensors._check", lambda *_: None)
+    name, content, _ = HOSTILE[case]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match="has offsets that do not fit its shape"):
+        read_array(tmp_path / name)
+
+
 def test_sparse_file_whose_size_fits_its_claim_is_not_widened_in_memory(tmp_path: Path):
     path = tmp_path / "sparse.npy"
     with path.open("wb") as file:
-        file.write(described("(1000000000000,)", "'|i1'", data=b""))
-        file.truncate(file.tell() + 10**12)
-    with pytest.raises(InvalidInput, match="needs 8000000000000 bytes of memory"):
+        file.write(described("(1000000000,)", "'|i1'", data=b""))
+        file.truncate(file.tell() + 10**9)
+    with pytest.raises(InvalidInput, match="needs 8000000000 bytes of memory"):
         read_array(path)
