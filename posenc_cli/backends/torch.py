@@ -1,0 +1,116 @@
+"""The torch backend: exact values on any device with float64, and what torch modules compute.
+
+torch is imported when something is computed with it, or its status asked for, never before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.backends import torch_device
+from posenc_cli.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from decimal import Decimal
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from posenc_cli.backends.base import Formula, Reduced, Rule, Status, Table, WaveFiller
+
+
+class TorchBackend:
+    """Waves by torch, on the CPU or another device.
+
+    torch shares long operations among threads of its own (``OMP_NUM_THREADS``), which changes no
+    value here. None of torch's global settings is changed.
+    """
+
+    name = "torch"
+
+    def status(self) -> Status:
+        """Whether torch can be used here, and on which devices: imports it to find out."""
+        return torch_device.status()
+
+    def exact(
+        self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
+    ) -> WaveFiller:
+        """Waves whose every cell is correctly rounded.
+
+        Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
+        is missing, or the device has no float64: the values would be the CPU's, not the device's.
+        """
+        from posenc_cli.backends.torch_waves import ExactWaves
+
+        torch = _library()
+        place = torch_device.device(torch, device)
+        if not torch_device.has_float64(torch, place):
+            raise _lacking_float64(device)
+        return ExactWaves(torch, frequencies, scale=scale, device=place)
+
+    def reduced(
+        self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
+    ) -> WaveFiller:
+        """Waves as a torch module computes them in that precision.
+
+        Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
+        is missing, or lacks the precision.
+        """
+        from posenc_cli.backends.torch_reduced import ReducedWaves
+
+        torch = _library()
+        place = _device_for(torch, device, arithmetic)
+        return ReducedWaves(torch, rule, scale=scale, arithmetic=arithmetic, device=place)
+
+    def frequencies(
+        self, rule: Rule, *, arithmetic: Reduced, device: str | None
+    ) -> NDArray[np.float64]:
+        """The frequencies as a torch module in that precision holds them.
+
+        Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
+        is missing, or lacks the precision.
+        """
+        from posenc_cli.backends.torch_reduced import reduced_frequencies
+
+        torch = _library()
+        place = _device_for(torch, device, arithmetic)
+        held = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=place)
+        return held.cpu().to(torch.float64).numpy()  # type: ignore[no-any-return]
+
+    def rows(
+        self, formula: Formula, positions: NDArray[Any], table: Table | None, *, device: str | None
+    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """A formula for rows, by torch: on the device, or on the CPU where it lacks float64.
+
+        Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
+        is missing.
+        """
+        from posenc_cli.backends.torch_rows import computed_rows
+
+        torch = _library()
+        place = torch_device.device(torch, device)
+        if not torch_device.has_float64(torch, place):
+            place = torch.device("cpu")
+        return computed_rows(torch, formula, positions, table, device=place)
+
+
+def _library() -> Any:
+    try:
+        return torch_device.library()
+    except Unavailable as error:
+        raise Unavailable(f"--backend torch: {error.message}", hint=error.hint) from error
+
+
+def _device_for(torch: Any, device: str | None, arithmetic: Reduced) -> Any:
+    place = torch_device.device(torch, device)
+    if arithmetic == "float64" and not torch_device.has_float64(torch, place):
+        raise _lacking_float64(device)
+    return place
+
+
+def _lacking_float64(device: str | None) -> Unavailable:
+    return Unavailable(
+        f"--device {device}: has no float64",
+        hint="exact values are the same on the CPU; --arithmetic float32 computes there",
+    )

@@ -1,0 +1,122 @@
+"""The torch library and its devices: found late, and reported in one line where they are missing.
+
+torch is imported only by the functions here, and by nothing that merely looks: importing it takes
+longer than most jobs. It is held as ``Any``, so that the code is checked without torch too.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from posenc_cli.backends.base import Status
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+
+HINT = "pip install 'posenc-cli[torch]'"
+REQUIRED = {"torch": "torch", "array_api_compat": "array-api-compat"}
+_DEVICE = re.compile(r"[a-z]+(:[0-9]+)?")
+_ACCELERATORS = ("cuda", "mps", "xpu")
+
+
+def status() -> Status:
+    """Whether torch can be used here, and on which devices.
+
+    Imports torch, if it is installed: only torch knows whether it can be loaded and what devices
+    there are. Nothing asks for this status unless torch is asked for, or all backends are listed.
+    """
+    try:
+        torch = library()
+        devices = ("cpu", *_accelerators(torch))
+        version = str(torch.__version__)
+    except Unavailable as error:
+        return Status(False, None, (), error.message)
+    except Exception as error:  # an impostor, or a broken driver
+        return Status(False, None, (), f"torch cannot be used ({_line(error)})")
+    reason = "exact values on CPU and CUDA; --arithmetic float32 as torch modules compute it"
+    if "mps" in devices:
+        reason += "; mps has no float64, so exact values need --device cpu"
+    return Status(True, version, devices, reason)
+
+
+def library() -> Any:
+    """The torch module.
+
+    Raises: Unavailable where it, or what the backend needs beside it, cannot be imported.
+    """
+    for module, package in REQUIRED.items():
+        if not _installed(module):
+            raise Unavailable(f"{package} is not installed", hint=HINT)
+    try:
+        return import_module("torch")
+    except (Exception, SystemExit) as error:
+        raise Unavailable(f"torch cannot be imported ({_line(error)})", hint=HINT) from error
+
+
+def device(torch: Any, name: str | None) -> Any:
+    """The ``torch.device`` of a value of ``--device``; None is the CPU.
+
+    Raises: InvalidInput for what no torch calls a device; Unavailable for one that is not here.
+    """
+    if name is None:
+        name = "cpu"
+    try:
+        if not _DEVICE.fullmatch(name):
+            raise ValueError
+        # Lists of names that have gone out of use differ by version: what torch refuses is none.
+        found = torch.device(name)
+    except (RuntimeError, ValueError, UserWarning) as error:
+        raise InvalidInput(
+            f"--device {abbreviated(name)}: no device of torch is called that",
+            hint="cpu, cuda, cuda:1, mps and xpu are; posenc backends lists those found here",
+        ) from error
+    if found.type == "meta":
+        raise Unavailable("--device meta: tensors there hold no values")
+    if found.type == "cuda" and not torch.backends.cuda.is_built():
+        raise Unavailable(
+            f"--device {name}: this torch ({torch.__version__}) has no CUDA",
+            hint="without --device the values are the same",
+        )
+    try:
+        torch.ones(1, dtype=torch.float32, device=found).item()
+    except Exception as error:
+        raise Unavailable(
+            f"--device {name}: torch cannot compute there ({_line(error)})",
+            hint="posenc backends lists the devices found here",
+        ) from error
+    return found
+
+
+def has_float64(torch: Any, place: Any) -> bool:
+    """Whether a device computes in float64: Apple's GPUs and some others do not."""
+    try:
+        one = torch.ones(1, dtype=torch.float64, device=place)
+        return bool((one + 2.0**-52).item() > 1)
+    except Exception:  # each device refuses with an exception of its own
+        return False
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # a finder that refuses, or a module without a spec
+        return False
+
+
+def _accelerators(torch: Any) -> list[str]:
+    """The devices beside the CPU, every index of those that there are several of."""
+    found = []
+    for name in _ACCELERATORS:
+        module = getattr(torch, name, None)
+        if module is None or not module.is_available():
+            continue
+        count = module.device_count()
+        found.append(name)
+        found.extend(f"{name}:{index}" for index in range(count) if count > 1)
+    return found
+
+
+def _line(error: BaseException) -> str:
+    text = str(error).splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

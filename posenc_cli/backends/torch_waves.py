@@ -1,0 +1,309 @@
+"""Exact waves by torch: angle addition, rounding and its test on a device, doubts settled by NumPy.
+
+Owns the device's half of :mod:`posenc_cli.numerics.waves`. The small tables come from there; the
+cells are the same products and the same sum in float64. torch runs each operation by itself, never
+fused into another, so that every cell is the same bytes on every device that keeps to IEEE 754.
+
+Half precisions. torch narrows float64 by way of float32, which rounds twice. So the test first
+spreads a cell by two units of float32 on either side: where both ends come out as one number,
+however often they were rounded, the cell does too. The others are rounded to odd, which makes
+rounding twice harmless, and where that is not enough they join the doubts.
+
+Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using
+rounding to odd, IEEE Transactions on Computers 57 (2008).
+
+Imports NumPy, and is given torch: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posenc_cli.numerics.angles import AngleTable
+from posenc_cli.numerics.cells import MARGIN, Scratch, scattered_blocks
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from posenc_cli.numerics.judge import Judge
+from posenc_cli.numerics.layout import Columns, Factors, columns_of
+from posenc_cli.numerics.phasors import Phasors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from decimal import Decimal
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.placements import Placement
+
+Tensor = Any
+
+LAYOUTS_KEPT = 4
+CPU_CELLS = (1 << 15) - 1  # in cache, and below what torch would share among threads of its own
+DEVICE_CELLS = 1 << 24  # half a gigabyte of temporaries: enough to hide the start of a kernel
+HALF_SPREAD = 2.0**-22  # two units of float32, relatively
+HALF_FLOOR = 2.0**-148  # and two of its subnormal units
+
+
+class Tables(NamedTuple):
+    """The low tables of some columns: on the host, and on the device, (1, rows, columns) each."""
+
+    factors: Factors
+    first: Tensor
+    second: Tensor
+
+
+class Piece(NamedTuple):
+    """Rows start … stop: ``first · by_first + second · by_second``, with a margin of its error.
+
+    Shape: broadcast against each other the tensors are (multiples, rows of each, columns).
+    """
+
+    start: int
+    stop: int
+    first: Tensor
+    second: Tensor
+    by_first: Tensor
+    by_second: Tensor
+    margin: Tensor
+
+
+class ExactWaves:
+    """scale · cos(n · ω) and scale · sin(n · ω) by torch on one device, correctly rounded.
+
+    Units: frequencies in radians per position.
+    """
+
+    def __init__(
+        self, torch: Any, frequencies: Sequence[Decimal], *, scale: Decimal, device: Any
+    ) -> None:
+        self._torch = torch
+        self._device = device
+        self._cells = CPU_CELLS if device.type == "cpu" else DEVICE_CELLS
+        self._phasors = Phasors(frequencies, scale=scale)
+        self._magnitude = abs(float(scale))
+        self._lock = threading.Lock()
+        self._layouts: dict[tuple[bytes, ...], Tables] = {}
+        self._judges: dict[str, Judge] = {}
+        self._angles: AngleTable | None = None
+        self._scratch = Scratch()
+        self._words = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+        self._formats = {
+            FLOAT16.name: torch.float16,
+            BFLOAT16.name: torch.bfloat16,
+            FLOAT32.name: torch.float32,
+            FLOAT64.name: torch.float64,
+        }
+
+    def fill(
+        self,
+        out: NDArray[Any],
+        positions: NDArray[Any],
+        placements: Sequence[Placement],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Write the placements' columns of ``out``, one row a position; leave other columns alone.
+
+        Threads may fill different rows of one array at the same time.
+
+        Shape: ``positions`` (P,) integers of magnitude ≤ 2^53; ``out`` (P, columns) in the storage
+        of ``dtype``, with any strides.
+        """
+        if positions.size == 0:
+            return
+        positions = np.asarray(positions, np.int64)
+        count = len(self._phasors.frequencies)
+        with np.errstate(all="ignore"):
+            for columns in columns_of(placements, width=out.shape[1], waves=count):
+                target = out[:, columns.target]
+                if self._phasors.scale == 0:
+                    target[...] = 0
+                else:
+                    self._fill(target, positions, columns, dtype)
+
+    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+        """The angles n · ω in (−π, π], correctly rounded, by NumPy on the CPU.
+
+        Units: radians.
+        Shape: (positions, frequencies).
+        """
+        with self._lock:
+            if self._angles is None:
+                self._angles = AngleTable(self._phasors.frequencies)
+        return self._angles.rows(positions, dtype=dtype)
+
+    def _fill(
+        self, out: NDArray[Any], positions: NDArray[Any], columns: Columns, dtype: DType
+    ) -> None:
+        tables = self._tables(columns)
+        doubts = []
+        for piece in self._pieces(tables, positions):
+            first = piece.first * piece.by_first
+            cells = first.add_(piece.second * piece.by_second)
+            rounded, rows = self._rounded(cells, piece.margin, dtype)
+            out[piece.start : piece.stop] = self._stored(rounded, dtype).reshape(-1, out.shape[1])
+            if rows is not None:
+                doubts.append(rows + piece.start)
+        if doubts:
+            rows = np.concatenate(doubts)
+            out[rows] = self._settled(positions[rows], tables, dtype)
+
+    def _pieces(self, tables: Tables, positions: NDArray[Any]) -> Iterator[Piece]:
+        step = max(1, self._cells // tables.factors.first.shape[1])
+        if _consecutive(positions):
+            yield from self._consecutive(tables, int(positions[0]), positions.size, step)
+            return
+        for start in range(0, positions.size, step):
+            yield self._gathered(tables, start, positions[start : start + step])
+
+    def _consecutive(self, tables: Tables, first: int, count: int, step: int) -> Iterator[Piece]:
+        """Pieces that take slices of the low tables, or several times the whole of them."""
+        rows = self._phasors.rows
+        multiples = np.arange(first // rows, (first + count - 1) // rows + 1)
+        high = self._high(tables.factors, multiples)
+        done = 0
+        while done < count:
+            multiple, offset = divmod(first + done, rows)
+            if offset == 0 and min(step, count - done) >= rows:
+                repeats = min(step, count - done) // rows
+                span, size = slice(None), repeats * rows
+            else:
+                repeats, size = 1, min(step, rows - offset, count - done)
+                span = slice(offset, offset + size)
+            place = multiple - int(multiples[0])
+            yield Piece(
+                done,
+                done + size,
+                tables.first[:, span],
+                tables.second[:, span],
+                *(part[place : place + repeats] for part in high),
+            )
+            done += size
+
+    def _gathered(self, tables: Tables, start: int, positions: NDArray[Any]) -> Piece:
+        """A piece of any positions, each with rows of its own."""
+        rows = self._phasors.rows
+        sizes = np.abs(positions)
+        # One row for each multiple and sign: ~a stands for −a.
+        keys, places = np.unique(
+            np.where(positions < 0, ~(sizes // rows), sizes // rows), return_inverse=True
+        )
+        offsets = self._moved(sizes % rows)
+        high = self._high(tables.factors, np.where(keys < 0, ~keys, keys), keys < 0)
+        by = self._moved(places)
+        return Piece(
+            start,
+            start + positions.size,
+            tables.first[0, offsets].unsqueeze(1),
+            tables.second[0, offsets].unsqueeze(1),
+            *(part[by] for part in high),
+        )
+
+    def _high(
+        self, factors: Factors, multiples: NDArray[Any], negative: NDArray[Any] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """U, V and the margin of the rounding test, (multiples, 1, columns) each."""
+        first, second = factors.high(multiples, negative)
+        margin = MARGIN * factors.bounds(multiples, first, second, self._magnitude)
+        return (
+            self._moved(first).unsqueeze(1),
+            self._moved(second).unsqueeze(1),
+            self._moved(margin).unsqueeze(1),
+        )
+
+    def _rounded(
+        self, cells: Tensor, margin: Tensor, dtype: DType
+    ) -> tuple[Tensor, NDArray[Any] | None]:
+        """Cells in a number format, and the rows in which one of them is not proven, if any."""
+        if dtype.name == FLOAT64.name:
+            return cells, None
+        half = dtype.itemsize == FLOAT16.itemsize
+        upper, lower = self._spread(cells, margin) if half else (cells + margin, cells - margin)
+        upper, lower = self._narrow(upper, dtype), self._narrow(lower, dtype)
+        word = self._words[dtype.itemsize]
+        # Bits, not values: 0.0 and −0.0 differ.
+        if self._torch.equal(upper.view(word), lower.view(word)):
+            return upper, None
+        where = (upper.view(word) != lower.view(word)).nonzero(as_tuple=True)
+        if half:
+            some, slack = cells[where], margin.expand_as(cells)[where]
+            highest = self._narrow(self._odd(some + slack), dtype)
+            lowest = self._narrow(self._odd(some - slack), dtype)
+            upper[where] = highest
+            open_still = highest.view(word) != lowest.view(word)
+            where = tuple(index[open_still] for index in where)
+        rows = (where[0] * cells.shape[1] + where[1]).unique()
+        return upper, rows.cpu().numpy() if rows.numel() else None
+
+    def _spread(self, cells: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
+        """float32 values past both ends of the cells' error.
+
+        Of the two units a cell is spread by, half a one is lost where it becomes float32, and at
+        most a whole one where the ends are rounded, in the next binade perhaps.
+        """
+        single = cells.to(self._torch.float32)
+        slack = (margin * (1 + 2.0**-20) + HALF_FLOOR).to(self._torch.float32)
+        width = single.abs().mul_(HALF_SPREAD).add_(slack)
+        return single + width, single.sub_(width)
+
+    def _narrow(self, values: Tensor, dtype: DType) -> Tensor:
+        """Values as torch narrows them: once to float32, and from there once more."""
+        return values.to(self._torch.float32).to(self._formats[dtype.name])
+
+    def _odd(self, values: Tensor) -> Tensor:
+        """float64 values cut to float32, the last bit set where that is inexact."""
+        torch = self._torch
+        single = values.to(torch.float32)
+        back = single.to(torch.float64)
+        bits = single.view(torch.int32) - (back.abs() > values.abs()).to(torch.int32)
+        return (bits | (back != values).to(torch.int32)).view(torch.float32)
+
+    def _stored(self, values: Tensor, dtype: DType) -> NDArray[Any]:
+        """A tensor as an array in the storage of ``dtype``."""
+        if dtype.name != BFLOAT16.name:
+            return values.cpu().numpy()  # type: ignore[no-any-return]
+        return values.view(self._torch.int16).cpu().numpy().view(np.uint16)  # type: ignore[no-any-return]
+
+    def _settled(self, positions: NDArray[Any], tables: Tables, dtype: DType) -> NDArray[Any]:
+        """Whole rows by the numerical core, which settles every doubt."""
+        with self._lock:
+            if dtype.name not in self._judges:
+                self._judges[dtype.name] = Judge(self._phasors, dtype)
+            judge = self._judges[dtype.name]
+        columns = tables.factors.columns
+        out = np.empty((positions.size, columns.waves.size), dtype.numpy)
+        blocks = scattered_blocks(
+            columns,
+            self._phasors,
+            positions,
+            tables.factors,
+            magnitude=self._magnitude,
+            scratch=self._scratch,
+        )
+        judge.fill(out, positions, columns, blocks, self._scratch)
+        return out
+
+    def _tables(self, columns: Columns) -> Tables:
+        key = (columns.waves.tobytes(), columns.sine.tobytes(), columns.zero.tobytes())
+        with self._lock:
+            if key not in self._layouts:
+                while len(self._layouts) >= LAYOUTS_KEPT:
+                    del self._layouts[next(iter(self._layouts))]
+                factors = Factors(columns, self._phasors)
+                low = (self._moved(part).unsqueeze(0) for part in (factors.first, factors.second))
+                self._layouts[key] = Tables(factors, *low)
+            return self._layouts[key]
+
+    def _moved(self, array: NDArray[Any]) -> Tensor:
+        # A copy: torch shares no memory with arrays that are read-only.
+        return self._torch.tensor(array, device=self._device)
+
+
+def _consecutive(positions: NDArray[Any]) -> bool:
+    first, last = int(positions[0]), int(positions[-1])
+    if first < 0 or last - first != positions.size - 1:
+        return False
+    return bool((np.diff(positions) == 1).all())
