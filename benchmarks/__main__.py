@@ -1,0 +1,68 @@
+"""``python -m benchmarks``: measure, print tables, save the numbers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import accuracy, machine, processes, sizes, speed_floor, speed_peers, streaming
+from benchmarks.report import Results, as_json, as_plain, as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from benchmarks.accuracy import Judged
+    from benchmarks.measuring import Section
+    from benchmarks.sizes import Sizes
+
+RESULT = Path(__file__).parent / "results" / "measured.json"
+"""What the README's section is made of."""
+
+SECTIONS: Mapping[str, Callable[[Sizes], Section | Judged]] = {
+    "speed": speed_floor.measured,
+    "peers": speed_peers.measured,
+    "streaming": streaming.measured,
+    "memory": processes.memory,
+    "growth": processes.growth,
+    "startup": processes.startup,
+    "accuracy": accuracy.measured,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what is asked for; status 0 whatever comes out."""
+    asked = _parser().parse_args(arguments)
+    chosen = sizes.QUICK if asked.quick else sizes.FULL
+    results = measured(chosen, asked.only or SECTIONS)
+    whole = not asked.quick and not asked.only
+    output = asked.output or (RESULT if whole else None)
+    if output is None:
+        print("not saved: not a whole run (--output FILE saves it)")
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(as_json(results), encoding="utf-8")
+    return 0
+
+
+def measured(chosen: Sizes, names: Iterable[str]) -> Results:
+    """The results of some sections, each printed as soon as it is there."""
+    found: Results = {}
+    for name in names:
+        found[name] = as_plain(SECTIONS[name](chosen))
+        print(as_text(found[name]), flush=True)
+    return {"machine": machine.facts(), "sizes": asdict(chosen), "sections": found}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m benchmarks", description=main.__doc__)
+    parser.add_argument("--quick", action="store_true", help="smaller tables, fewer repetitions")
+    parser.add_argument("--only", metavar="NAME", action="append", choices=SECTIONS, help="some")
+    parser.add_argument("--output", metavar="FILE", type=Path, help=f"[default: {RESULT.name}]")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,129 @@
+"""Measuring one thing against another, and what a measurement is.
+
+Owns the only timing code of the benchmarks: :func:`paired`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+Unit = Literal["×", "MiB"]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What several repetitions gave: the middle one and both ends."""
+
+    median: float
+    min: float
+    max: float
+    repetitions: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of some values.
+
+        >>> Spread.of([3.0, 1.0, 2.0])
+        Spread(median=2.0, min=1.0, max=3.0, repetitions=3)
+        """
+        return cls(statistics.median(values), min(values), max(values), len(values))
+
+    def scaled(self, factor: float) -> Spread:
+        """The spread of values that are each ``factor`` times as large.
+
+        >>> Spread.of([1.0, 2.0]).scaled(2).max
+        4.0
+        """
+        return Spread(self.median * factor, self.min * factor, self.max * factor, self.repetitions)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of several functions that took turns: the n-th of each are of the same round."""
+
+    seconds: Mapping[str, Sequence[float]]
+
+    def ratio(self, name: str, against: str) -> Spread:
+        """How many times as long ``name`` took as ``against``, round by round.
+
+        >>> Timings({"slow": [4.0, 9.0], "fast": [2.0, 3.0]}).ratio("slow", "fast").median
+        2.5
+        """
+        pairs = zip(self.seconds[name], self.seconds[against], strict=True)
+        return Spread.of([one / other for one, other in pairs])
+
+
+def paired(
+    functions: Mapping[str, Callable[[], object]], *, repetitions: int, warm_ups: int = 1
+) -> Timings:
+    """Seconds of functions that take turns, A B A B …, so that a slow moment slows them all.
+
+    The first ``warm_ups`` rounds, which touch memory, compile and load, are not counted.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for count in range(-warm_ups, repetitions):
+        for name, function in functions.items():
+            began = time.perf_counter()
+            function()
+            taken = time.perf_counter() - began
+            if count >= 0:
+                seconds[name].append(taken)
+    return Timings(seconds)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A limit that a median should keep.
+
+    >>> Goal("at most", 5.0).met(4.9), str(Goal("at least", 3))
+    (True, '≥ 3')
+    """
+
+    sense: Literal["at most", "at least"]
+    limit: float
+
+    def met(self, median: float) -> bool:
+        """Whether the median keeps the limit."""
+        return median <= self.limit if self.sense == "at most" else median >= self.limit
+
+    def __str__(self) -> str:
+        return f"{'≤' if self.sense == 'at most' else '≥'} {self.limit:g}"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured (``name``, ``dtype``, ``threads``), against what, and what came out.
+
+    ``spread`` is None where it could not be measured here; ``note`` says why, or what to know.
+    """
+
+    name: str
+    against: str
+    spread: Spread | None
+    dtype: str | None = None
+    threads: int | None = None
+    unit: Unit = "×"
+    goal: Goal | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met; None without one, or without a measurement."""
+        if self.goal is None or self.spread is None:
+            return None
+        return self.goal.met(self.spread.median)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Measurements that belong together, and how they were made."""
+
+    title: str
+    how: str
+    measurements: tuple[Measurement, ...]

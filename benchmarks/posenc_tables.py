@@ -1,0 +1,111 @@
+"""posenc as a contender: its engines, and the two ways its tables are drawn."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.machine import installed
+from posenc_cli import catalogue
+from posenc_cli.backends import registry
+from posenc_cli.encode.arrays import position_array
+from posenc_cli.encode.blocks import BLOCK_VALUES
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.request import Encoding, Plan, Request
+from posenc_cli.encode.tables import rotary_placements
+from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.positions import Positions
+from posenc_cli.schemes.declare import Rotation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.schemes.declare import Waves
+
+BASE = 500_000.0
+DIM = 128
+THREADS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A rotary table to compute: cosines, then sines, of ``dim`` / 2 frequencies."""
+
+    rows: int
+    dtype: str
+    dim: int = DIM
+
+    def touched(self) -> NDArray[Any]:
+        """An array that holds the table, its memory touched."""
+        return np.full((self.rows, self.dim), 1, REAL_DTYPES[self.dtype].numpy)
+
+    def plan(self) -> Plan:
+        """The table as posenc plans it."""
+        return rope_plan(Positions.contiguous(0, self.rows), dtype=self.dtype, dim=self.dim)
+
+    def draw(self, engine: Engine) -> None:
+        """Draw each block of the table and drop it, as a file that takes it would."""
+        deque(self.plan().matrix(engine).blocks(), maxlen=0)
+
+    def fill(self, out: NDArray[Any], engine: Engine) -> None:
+        """Compute the table into ``out``, block by block, on the engine's threads."""
+        filler = engine.waves(_waves(self.dim))
+        placements = rotary_placements("cos-sin", self.dim // 2)
+        dtype = REAL_DTYPES[self.dtype]
+        step = max(1, BLOCK_VALUES // self.dim)
+
+        def block(start: int) -> None:
+            rows = out[start : start + step]
+            positions = position_array(Positions.contiguous(start, len(rows)))
+            filler.fill(rows, positions, placements, dtype=dtype)
+
+        deque(engine.in_order(block, range(0, self.rows, step)), maxlen=0)
+
+    def make(self, engine: Engine) -> NDArray[Any]:
+        """The table in a new array, whose memory is touched for the first time."""
+        out = np.empty((self.rows, self.dim), REAL_DTYPES[self.dtype].numpy)
+        self.fill(out, engine)
+        return out
+
+
+def _waves(dim: int) -> Waves:
+    content = catalogue.find("rope").bind({"dim": dim, "base": BASE}).content
+    assert isinstance(content, Rotation)
+    return content.waves
+
+
+def rope_plan(positions: Positions, *, dtype: str, dim: int = DIM) -> Plan:
+    """The plan of a rotary table."""
+    encoding = Encoding.of(catalogue.find("rope"), {"dim": dim, "base": BASE}, seq_len=None)
+    return Request(encoding, positions, Precision.of(REAL_DTYPES[dtype], None)).plan()
+
+
+def engine(backend: str, *, threads: int = 1, arithmetic: Arithmetic = "exact") -> Engine | None:
+    """An engine on the CPU, or None where its backend is not available."""
+    if not registry.status(backend).available:
+        return None
+    return Engine(registry.find(backend), arithmetic=arithmetic, threads=threads)
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Torch computes on so many threads; nothing to do where it is not installed."""
+    if installed("torch") is None:
+        yield
+        return
+    torch = import_module("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,150 @@
+"""Whole processes: how long they take to start, and how much memory they need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.measuring import Goal, Measurement, Section, Spread, paired
+from benchmarks.posenc_tables import Work, engine
+from posenc_cli.backends import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from benchmarks.sizes import Sizes
+
+MEBIBYTE = 1 << 20
+NOTHING = [sys.executable, "-c", "pass"]
+IMPORT_NUMPY = [sys.executable, "-c", "import numpy"]
+STARTUP_GOAL = Goal("at most", 1.6)
+MEMORY_GOAL = Goal("at most", 8.0)
+
+# What a process was before it ran its program counts into its peak, and this one may be large: a
+# small one in between starts it.
+PEAK = """
+import resource, subprocess, sys
+quiet = subprocess.DEVNULL
+subprocess.run(sys.argv[1:], check=True, stdin=quiet, stdout=quiet, stderr=quiet)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def posenc() -> list[str]:
+    """The command ``posenc`` of this environment."""
+    script = Path(sys.executable).with_name("posenc")
+    return [str(script)] if script.is_file() else [sys.executable, "-m", "posenc_cli"]
+
+
+def generate(length: int, *, backend: str) -> list[str]:
+    """The command that writes a rotary table of so many rows to nowhere."""
+    options = ["--len", str(length), "-o", os.devnull, "--format", "npy", "--backend", backend]
+    return [*posenc(), "generate", "--scheme", "rope", *options]
+
+
+def startup(sizes: Sizes) -> Section:
+    """Whole processes, against ``import numpy`` and against a Python that does nothing."""
+    commands = {
+        "python -c pass": NOTHING,
+        "python -c 'import numpy'": IMPORT_NUMPY,
+        "posenc generate --scheme rope --len 4096": generate(4096, backend="auto"),
+        "posenc --help": [*posenc(), "--help"],
+        "posenc --version": [*posenc(), "--version"],
+    }
+    times = paired(
+        {name: partial(_run, command) for name, command in commands.items()},
+        repetitions=sizes.process_rounds,
+    )
+    nothing, numpy, *ours = commands
+    found = [Measurement(numpy, nothing, times.ratio(numpy, nothing))]
+    for name in ours:
+        goal = STARTUP_GOAL if "generate" in name else None
+        found.append(Measurement(name, numpy, times.ratio(name, numpy), goal=goal))
+        found.append(Measurement(name, nothing, times.ratio(name, nothing)))
+    return Section("Start-up", "Whole processes that take turns, start to end.", tuple(found))
+
+
+def memory(sizes: Sizes) -> Section:
+    """The peak memory of ``posenc generate`` at several lengths, less that of ``import numpy``."""
+    how = (
+        "Peak resident memory of `posenc generate --scheme rope --len …` (64 columns, float32) "
+        "less that of `python -c 'import numpy'`. The compiled kernel brings its compiler along, "
+        "so it has no goal."
+    )
+    return Section("Memory", how, tuple(_peaks(sizes)))
+
+
+def _peaks(sizes: Sizes) -> Iterator[Measurement]:
+    row = partial(Measurement, against="import numpy", unit="MiB", dtype="float32")
+    longest = sizes.memory_lengths[-1]
+    lengths = [("numpy", length, MEMORY_GOAL) for length in sizes.memory_lengths]
+    for backend, length, goal in (*lengths, ("fast", longest, None)):
+        name = f"posenc {backend}, {length} rows"
+        if sys.platform == "win32":
+            yield row(name, spread=None, goal=goal, note="not measured on Windows")
+        elif not registry.status(backend).available:
+            yield row(name, spread=None, goal=goal, note="not available")
+        else:
+            command = generate(length, backend=backend)
+            more = [_peak(command) - _peak(IMPORT_NUMPY) for _ in range(sizes.memory_runs)]
+            yield row(name, spread=Spread.of(more), goal=goal)
+
+
+def growth(sizes: Sizes) -> Section:
+    """The time of a row at several lengths, against that at the longest."""
+    *shorter, longest = sizes.growth_lengths
+    found: list[Measurement] = []
+    for backend in registry.names():
+        used = engine(backend)
+        against = f"{longest} rows"
+        if used is None:
+            found.append(Measurement(f"posenc {backend}", against, None, note="not available"))
+            continue
+        draws: dict[int, Callable[[], object]] = {
+            length: partial(Work(length, "float32", dim=64).draw, used)
+            for length in sizes.growth_lengths
+        }
+        times = paired(
+            {str(length): draw for length, draw in draws.items()}, repetitions=sizes.repetitions
+        )
+        for length in shorter:
+            each = times.ratio(str(length), str(longest)).scaled(longest / length)
+            name = f"posenc {backend}, {length} rows"
+            found.append(Measurement(name, against, each, dtype="float32", threads=1))
+    how = (
+        "The time of a row of 64 columns, tables set up included, as a multiple of that of the "
+        "longest job; all in one process, on one thread."
+    )
+    return Section("Growth with length", how, tuple(found))
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("POSENC_")}
+
+
+def _run(command: Sequence[str]) -> None:
+    subprocess.run(
+        command,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=_environment(),
+    )
+
+
+def _peak(command: Sequence[str]) -> float:
+    """The peak resident memory of a command in MiB."""
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", PEAK, *command],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=_environment(),
+    )
+    unit = 1 if sys.platform == "darwin" else 1024
+    return int(ran.stdout) * unit / MEBIBYTE

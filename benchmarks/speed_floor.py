@@ -1,0 +1,89 @@
+"""How fast a table is computed into memory that is there, as multiples of filling that memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.measuring import Goal, Measurement, Section, paired
+from benchmarks.peers import reusing_numpy
+from benchmarks.posenc_tables import DIM, THREADS, Work, engine, torch_threads
+from posenc_cli.backends import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from benchmarks.sizes import Sizes
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+FLOOR = "fill"
+GOALS = {
+    ("numpy", "float32", 1): 5.0,
+    ("numpy", "float32", 2): 3.0,
+    ("fast", "float32", 1): 1.7,
+    ("fast", "float32", 2): 1.1,
+    ("numpy", "float64", 1): 2.0,
+    ("numpy", "float16", 1): 8.0,
+    ("numpy", "bfloat16", 1): 8.0,
+}
+HOW = (
+    "A rotary table of {rows} × {dim}, written into an array whose memory was touched before, as "
+    "multiples of `fill` of the same array in the same process. “Drawn” is what streaming does: "
+    "each block is computed into memory of its own, handed on and dropped."
+)
+
+
+def measured(sizes: Sizes) -> Section:
+    """The backends of posenc, and textbook code that reuses its memory, against ``fill``."""
+    found: list[Measurement] = []
+    for dtype in DTYPES:
+        work = Work(sizes.rows, dtype)
+        out = work.touched()
+        for backend in registry.names():
+            for threads in THREADS:
+                found += _posenc(work, out, backend, threads=threads, sizes=sizes)
+        found += _textbook(work, partial(out.fill, 1), sizes)
+    return Section(
+        "Speed, as multiples of filling the same memory",
+        HOW.format(rows=sizes.rows, dim=DIM),
+        tuple(found),
+    )
+
+
+def _posenc(
+    work: Work, out: NDArray[Any], backend: str, *, threads: int, sizes: Sizes
+) -> Iterator[Measurement]:
+    limit = GOALS.get((backend, work.dtype, threads))
+    goal = Goal("at most", limit) if limit else None
+    row = partial(Measurement, against=FLOOR, dtype=work.dtype, threads=threads)
+    used = engine(backend, threads=threads)
+    if used is None:
+        yield row(f"posenc {backend}", spread=None, goal=goal, note="not available")
+        return
+    functions: dict[str, Callable[[], object]] = {
+        FLOOR: partial(out.fill, 1),
+        "into": partial(work.fill, out, used),
+        "floor again": partial(out.fill, 1),
+        "drawn": partial(work.draw, used),
+    }
+    with torch_threads(threads):
+        times = paired(functions, repetitions=sizes.repetitions)
+    yield row(f"posenc {backend}", spread=times.ratio("into", FLOOR), goal=goal)
+    yield row(f"posenc {backend}, drawn", spread=times.ratio("drawn", "floor again"))
+
+
+def _textbook(work: Work, fill: Callable[[], object], sizes: Sizes) -> Iterator[Measurement]:
+    if work.dtype == "bfloat16":  # NumPy has none
+        return
+    for compute in ("float64",) if work.dtype == "float64" else ("float32", "float64"):
+        textbook = reusing_numpy(work.rows, compute, work.dtype)
+        times = paired({FLOOR: fill, "textbook": textbook}, repetitions=sizes.repetitions)
+        yield Measurement(
+            f"textbook NumPy in {compute}, memory reused",
+            FLOOR,
+            times.ratio("textbook", FLOOR),
+            dtype=work.dtype,
+            threads=1,
+        )

@@ -1,0 +1,106 @@
+"""How many times faster than its peers posenc is.
+
+Peers as their users write them make new arrays, whose memory is touched for the first time; so
+posenc does that too. Code that reuses its memory is set against posenc writing to touched memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.machine import installed
+from benchmarks.measuring import Goal, Measurement, Section, paired
+from benchmarks.peers import LIBRARIES, reusing_numpy, textbook_numpy, textbook_torch
+from benchmarks.posenc_tables import DIM, THREADS, Work, engine, torch_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.sizes import Sizes
+
+POSENC = ("numpy", "fast")
+DTYPE = "float32"
+TEXTBOOK_GOALS = {"float32": 3.0, "float64": 10.0}
+"""How many times faster than textbook NumPy in a precision the numpy backend should be."""
+
+HOW = (
+    "How many times as long as posenc (exact, with as many threads) a peer takes for a float32 "
+    "table of {rows} × {dim}. Peers as written make new arrays, and so does posenc then; where "
+    "memory is reused both write to arrays touched before. A library that gives each value twice "
+    "is charged for half its time."
+)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A peer's table, made on so many threads; ``missing`` says what it lacks here."""
+
+    name: str
+    threads: int
+    make: Callable[[], object]
+    copies: int = 1
+    reuses: bool = False
+    goal: float | None = None
+    missing: str | None = None
+
+
+def measured(sizes: Sizes) -> Section:
+    """Textbook code in NumPy and torch, and libraries, against posenc."""
+    work = Work(sizes.rows, DTYPE)
+    found = tuple(
+        _against(work, rival, backend, sizes)
+        for rival in (*_numpy(work), *_torch(work))
+        for backend in POSENC
+    )
+    return Section("Speed, as times faster than peers", HOW.format(rows=sizes.rows, dim=DIM), found)
+
+
+def _numpy(work: Work) -> Iterator[Rival]:
+    positions = np.arange(work.rows, dtype=np.int64)
+    for compute, goal in TEXTBOOK_GOALS.items():
+        name = f"textbook NumPy in {compute}"
+        yield Rival(name, 1, partial(textbook_numpy, positions, compute, DTYPE), goal=goal)
+        reusing = reusing_numpy(work.rows, compute, DTYPE)
+        yield Rival(f"{name}, memory reused", 1, reusing, reuses=True, goal=goal)
+
+
+def _torch(work: Work) -> Iterator[Rival]:
+    positions = np.arange(work.rows, dtype=np.int64)
+    missing = None if installed("torch") else "torch is not installed"
+    for threads in THREADS:
+        textbook = partial(textbook_torch, positions, DTYPE)
+        yield Rival("textbook torch", threads, textbook, missing=missing)
+        for library in LIBRARIES:
+            if library.speed:
+                yield Rival(
+                    library.name,
+                    threads,
+                    partial(library.table, positions),
+                    copies=library.copies,
+                    missing=library.missing,
+                )
+
+
+def _against(work: Work, rival: Rival, backend: str, sizes: Sizes) -> Measurement:
+    row = partial(
+        Measurement,
+        rival.name,
+        f"posenc {backend}",
+        dtype=DTYPE,
+        threads=rival.threads,
+        goal=Goal("at least", rival.goal) if rival.goal and backend == "numpy" else None,
+    )
+    used = engine(backend, threads=rival.threads)
+    if rival.missing or used is None:
+        return row(None, note=rival.missing or f"posenc {backend} is not available")
+    ours = partial(work.fill, work.touched()) if rival.reuses else work.make
+    with torch_threads(rival.threads):
+        times = paired(
+            {"rival": rival.make, "posenc": partial(ours, used)}, repetitions=sizes.repetitions
+        )
+    note = f"gives each value {rival.copies} times" if rival.copies > 1 else ""
+    return row(times.ratio("rival", "posenc").scaled(1 / rival.copies), note=note)

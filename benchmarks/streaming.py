@@ -1,0 +1,139 @@
+"""How fast a table reaches a file in memory, against writing zeros there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.measuring import Goal, Measurement, Section, paired
+from benchmarks.posenc_tables import DIM, THREADS, Work, engine, torch_threads
+from posenc_cli.backends import registry
+from posenc_cli.encode.blocks import BLOCK_VALUES
+from posenc_cli.files.formats import FORMATS
+from posenc_cli.files.save import save
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from benchmarks.sizes import Sizes
+    from posenc_cli.encode.engine import Engine
+
+SHARED_MEMORY = Path("/dev/shm")
+DTYPE = "float32"
+GOAL = Goal("at most", 1.9)
+HOW = (
+    "A float32 table of {rows} × {dim}, computed and saved as `posenc generate` does, to a file on "
+    "{place}, as multiples of writing as many zeros there in blocks of the same size. The goal is "
+    "that of the default for such a job: two threads. Text: {text_rows} × {dim} values, against "
+    "`np.savetxt(…, fmt='%.9g')` of a table that is already computed."
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where files go, and what to call it."""
+
+    folder: Path
+    name: str
+
+    def file(self, name: str) -> Path:
+        """The path of a file there."""
+        return self.folder / name
+
+
+def measured(sizes: Sizes) -> Section:
+    """Each binary format by each backend against zeros, and CSV against NumPy's."""
+    work, text = Work(sizes.rows, DTYPE), Work(sizes.text_rows, DTYPE)
+    place = _place(needed=4 * work.plan().values * 4)
+    try:
+        found = [
+            each
+            for backend in registry.names()
+            for threads in THREADS
+            for each in _binary(work, place, backend, threads=threads, sizes=sizes)
+        ]
+        found.append(_text(text, place, sizes))
+    finally:
+        shutil.rmtree(place.folder)
+    how = HOW.format(rows=sizes.rows, dim=DIM, place=place.name, text_rows=sizes.text_rows)
+    return Section("Streaming to a file", how, tuple(found))
+
+
+def _place(needed: int) -> Place:
+    memory = SHARED_MEMORY
+    roomy = memory.is_dir() and os.access(memory, os.W_OK)
+    if roomy and shutil.disk_usage(memory).free > needed:
+        return Place(Path(tempfile.mkdtemp(dir=memory)), "tmpfs")
+    return Place(Path(tempfile.mkdtemp()), "the disk of temporary files (no tmpfs with room)")
+
+
+def _binary(
+    work: Work, place: Place, backend: str, *, threads: int, sizes: Sizes
+) -> Iterator[Measurement]:
+    row = partial(
+        Measurement,
+        against="writing zeros",
+        dtype=work.dtype,
+        threads=threads,
+        goal=GOAL if threads == 2 and backend != "torch" else None,
+    )
+    used = engine(backend, threads=threads)
+    for form in ("npy", "safetensors"):
+        name = f"posenc {backend} to {form}"
+        if used is None:
+            yield row(name, spread=None, note="not available")
+            continue
+        with torch_threads(threads):
+            times = paired(
+                {
+                    "zeros": partial(_zeros, work, place.file("zeros")),
+                    "posenc": partial(_saved, work, place.file(f"table.{form}"), form, used),
+                },
+                repetitions=sizes.repetitions,
+            )
+        yield row(name, spread=times.ratio("posenc", "zeros"))
+
+
+def _saved(work: Work, path: Path, form: str, used: Engine) -> None:
+    save(work.plan().matrix(used), str(path), format=FORMATS[form])
+    path.unlink()
+
+
+def _zeros(work: Work, path: Path) -> None:
+    whole, rest = divmod(work.plan().values, BLOCK_VALUES // work.dim * work.dim)
+    block = np.zeros(BLOCK_VALUES // work.dim * work.dim, work.plan().dtype.numpy)
+    with path.open("wb", buffering=0) as stream:
+        for _ in range(whole):
+            stream.write(block.data)
+        stream.write(block[:rest].data)
+    path.unlink()
+
+
+def _text(work: Work, place: Place, sizes: Sizes) -> Measurement:
+    used = engine("numpy", threads=1)
+    assert used is not None
+    ready = work.make(used)
+    times = paired(
+        {
+            "savetxt": partial(_savetxt, ready, place.file("numpy.csv")),
+            "posenc": partial(_saved, work, place.file("table.csv"), "csv", used),
+        },
+        repetitions=sizes.repetitions,
+    )
+    return Measurement(
+        "np.savetxt", "posenc numpy to csv", times.ratio("savetxt", "posenc"), work.dtype, 1
+    )
+
+
+def _savetxt(ready: NDArray[np.float32], path: Path) -> None:
+    np.savetxt(path, ready, delimiter=",", fmt="%.9g")
+    path.unlink()
