@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -118,7 +119,10 @@ def test_bytes_do_not_depend_on_how_positions_are_asked_for(dtype):
         assert np.array_equal(np.concatenate(parts), whole[: sum(map(len, blocks))])
     fresh = WaveTable(ladder(10_000, 48), scale=Decimal("1.07"))
     order = np.random.default_rng(1).permutation(count)
-    for picked in (order, order[:5], np.repeat(order[:40], 3), np.arange(0, count, 17)):
+    swapped = np.arange(count)
+    swapped[1:-1] = swapped[-2:0:-1]
+    picks = (order, order[:5], np.repeat(order[:40], 3), np.arange(0, count, 17), swapped)
+    for picked in picks:
         for each in (fresh, table):
             found = bits(filled(each, positions[picked], halves(24), dtype))
             assert np.array_equal(found, whole[picked])
@@ -132,6 +136,9 @@ def test_negative_positions_mirror_positive_ones(dtype):
     right = filled(table, positions, halves(10), dtype)
     left = filled(table, -positions, halves(10), dtype)
     assert np.array_equal(bits(left[:, :10]), bits(right[:, :10]))
+    rising = filled(table, np.arange(-1499, 3), halves(10), dtype)
+    assert np.array_equal(bits(rising[:1499]), bits(left[::-1]))
+    assert np.array_equal(bits(rising[1500:]), bits(right[:2]))
     sines, mirrored = oracle.values(right, dtype)[:, 10:], oracle.values(left, dtype)[:, 10:]
     assert np.array_equal(mirrored, -sines)
     assert not np.signbit(sines[:, 8]).any()
@@ -142,11 +149,18 @@ def test_negative_positions_mirror_positive_ones(dtype):
 def test_every_layout_of_columns_holds_the_same_cells(dtype):
     count = 6
     table = WaveTable(ladder(100, 2 * count))
-    positions = np.arange(5, 9000)  # far enough for cosine and sine to be negative together
+    positions = np.arange(20_400, 24_000)  # where cosine and −sine are negative together
     plain = filled(table, positions, halves(count), dtype)
     mixed = filled(table, positions, interleaved(count), dtype)
     assert np.array_equal(mixed[:, 1::2], plain[:, :count])
     assert np.array_equal(mixed[:, ::2], plain[:, count:])
+    turned = [
+        Placement("cos", slice(0, count), slice(None, None, -1)),
+        Placement("sin", slice(count, 2 * count), slice(None)),
+    ]
+    assert np.array_equal(
+        filled(table, positions, turned, dtype)[:, :count], plain[:, count - 1 :: -1]
+    )
     twice = [
         Placement("cos", slice(0, 2 * count, 2), slice(None)),
         Placement("cos", slice(1, 2 * count, 2), slice(None)),
@@ -245,6 +259,34 @@ def test_the_rounding_test_leaves_almost_nothing_undecided(dtype, monkeypatch):
         slow.clear()
         filled(WaveTable(ladder(base, dim)), np.arange(4096), halves(dim // 2), dtype)
         assert sum(slow) <= 3e-6 * 4096 * dim
+
+
+def near_ties(dtype, exponent):
+    """Frequencies whose sine at 1061 is 2^exponent off a tie of the format, and its rounding."""
+    random = np.random.default_rng(-exponent)
+    unit = mpmath.mpf(2) ** -(dtype.precision + 1)
+    found = []
+    with mpmath.workprec(400):
+        for significand in random.integers(2 ** (dtype.precision - 1), 2**dtype.precision, 12):
+            for side in (-1, 1):
+                sine = (2 * int(significand) + 1) * unit + side * mpmath.mpf(2) ** exponent
+                frequency = Decimal(mpmath.nstr(mpmath.asin(sine) / 1061, 90))
+                found.append((frequency, float((2 * int(significand) + 1 + side) * unit)))
+    return found
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("exponent", [-52, -54, -57, -62, -85, -100, -150])
+@pytest.mark.parametrize("beside", [[], [Decimal(0)]], ids=["plain", "with-margins-by-column"])
+def test_cells_beside_a_tie_go_to_their_own_side(dtype, exponent, beside):
+    cases = near_ties(dtype, exponent)
+    table = WaveTable([frequency for frequency, _ in cases] + beside)
+    count = len(table.frequencies)
+    expected = [value for _, value in cases]
+    for positions in (np.arange(1061, 2100), np.array([1061, -1061, 5])):
+        found = oracle.values(filled(table, positions, halves(count), dtype), dtype)
+        assert found[0, count : count + len(cases)].tolist() == expected
+    assert (-found[1, count : count + len(cases)]).tolist() == expected
 
 
 @every_dtype
