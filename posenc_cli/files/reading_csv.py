@@ -160,15 +160,16 @@ class _Table:
                 return None
             block = b"\n".join([b",".join(line.split()) for line in block.split(b"\n")])
         pattern = b"," * (self.columns - 1) + b"\n"
-        if block.translate(None, _NUMERIC) != pattern * block.count(b"\n"):
-            return None
-        if _INTEGER_ZERO.search(block):
+        without_nan = block.replace(b"nan", b"0")
+        regular = without_nan.translate(None, _NUMERIC) == pattern * block.count(b"\n")
+        if not regular or _INTEGER_ZERO.search(block):
             return None
         try:
-            numbers = orjson.loads(b"[" + block[:-1].replace(b"\n", b",") + b"]")
+            text = block[:-1].replace(b"\n", b",").replace(b"nan", b"null")
+            numbers = orjson.loads(b"[" + text + b"]")
         except ValueError:
             return None
-        return np.fromiter(numbers, np.float64, count=len(numbers))
+        return np.fromiter(numbers, np.float64, count=len(numbers))  # None becomes NaN
 
     def _parsed_by_line(self, block: bytes) -> NDArray[Any]:
         numbers: list[float] = []

@@ -64,6 +64,21 @@ def test_nan_is_read(path, content):
     assert row[1] == 1
 
 
+def test_gaps_are_read_as_fast_as_numbers(path, monkeypatch):
+    array = np.random.default_rng(1).standard_normal((300, 8))
+    array[::7, 3] = np.nan
+    np.savetxt(path, array, delimiter=",")
+    monkeypatch.delattr(reading_csv._Table, "_parsed_by_line")
+    assert np.array_equal(read_array(path).values, array, equal_nan=True)
+
+
+@pytest.mark.parametrize("word", [b"null", b"1nan", b"nan1", b"nanan", b"nan nan", b"0nan"])
+def test_words_around_nan_are_refused(path, word):
+    path.write_bytes(b"1,nan\n2," + word + b"\n")
+    with pytest.raises(InvalidInput, match="line 2, column 2: '.*' is not a number"):
+        read_array(path)
+
+
 @pytest.mark.parametrize("content", [b"-0,-0.0,-0e5\n", b"-0 -0.0 -0\n", b"1,-0,1e-0\n"])
 def test_negative_zero_keeps_its_sign(path, content):
     values = read(path, content)
