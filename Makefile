@@ -2,6 +2,15 @@
 PYTHON ?= $(firstword $(foreach v,3.11 3.12 3.13 3,$(shell command -v python$(v) 2>/dev/null && echo)))
 RUN := .venv/bin/python
 
+ifeq ($(PYTHON),)
+$(error posenc needs Python 3.11 or later: install it, or name it with make PYTHON=...)
+endif
+
+# An environment of another PYTHON, or one that no longer works, is made anew.
+ifneq ($(shell cat .venv/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/dev/null),$(PYTHON) works)
+.PHONY: .venv/.installed .venv/.developed
+endif
+
 .PHONY: demo check test lint types layers docs format clean
 
 ## demo: install posenc into .venv and do the main job (the first command of the README)
@@ -45,9 +54,9 @@ clean:
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
 
 .venv/.installed: pyproject.toml tools/environment.py
-	"$(PYTHON)" tools/environment.py .venv -e .
+	PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py .venv -e .
 	@touch $@
 
 .venv/.developed: pyproject.toml tools/environment.py
-	"$(PYTHON)" tools/environment.py .venv -e ".[dev]"
+	PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py .venv -e ".[dev]"
 	@touch $@ .venv/.installed

@@ -87,11 +87,16 @@ def _loaded(target: str, name: str) -> Scheme:
     try:
         found = getattr(import_module(module_name), attribute)
         if isinstance(found, Scheme):
-            found = replace(found, built_in=False)
+            found = replace(found, origin=name)
             _ = found.parameters
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InvalidInput(f"--scheme {abbreviated(name)}: cannot be loaded ({reason})") from error
+        raise InvalidInput(
+            f"--scheme {abbreviated(name)}: cannot be loaded ({reason})",
+            hint="the current folder is not searched; PYTHONPATH=. adds it"
+            if isinstance(error, ModuleNotFoundError)
+            else None,
+        ) from error
     if not isinstance(found, Scheme):
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: is a {type(found).__name__}, not a scheme",

@@ -43,14 +43,22 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
     >>> print(unknown_name("scheme", "xyz", ["rope", "alibi"]).message)
     unknown scheme 'xyz' (known: alibi, rope)
     """
+    names = sorted(known)
+    return InvalidInput(
+        f"unknown {kind} {abbreviated(name)} (known: {', '.join(names)})", hint=nearest(name, names)
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """A hint that names the known name most like ``name``, if one is like it.
+
+    >>> nearest("--lne", ["--len", "--base"])
+    "did you mean '--len'?"
+    """
     from difflib import get_close_matches
 
-    names = sorted(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
-    return InvalidInput(
-        f"unknown {kind} {abbreviated(name)} (known: {', '.join(names)})",
-        hint=f"did you mean {near[0]!r}?" if near else None,
-    )
+    near = get_close_matches(name, list(known), n=1, cutoff=0.55)
+    return f"did you mean {near[0]!r}?" if near else None
 
 
 def abbreviated(text: str, *, limit: int = 60) -> str:

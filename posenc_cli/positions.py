@@ -15,7 +15,8 @@ LARGEST_POSITION = 2**53
 """The last position whose table cells are proven to be correctly rounded."""
 
 _LARGEST_COUNT = 2**63 - 1
-_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_LONGEST = 40
 _OPTION = "--positions"
 
 
@@ -125,6 +126,11 @@ def _range(part: str, text: str) -> range:
             f"{_OPTION} {abbreviated(text)}: {abbreviated(part)} is neither an integer nor "
             "start:stop[:step]",
             hint="for example 0:4096, 0:1000000:1000 or 5,17,4096",
+        )
+    if any(len(field) > _LONGEST for field in fields):
+        raise InvalidInput(
+            f"{_OPTION} {abbreviated(text)}: {abbreviated(part)} is past 2^53, "
+            "the last exact position"
         )
     start, *rest = map(int, fields)
     stop = rest[0] if rest else start + 1

@@ -12,6 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# A deadline measures the machine, not the code.
+settings.register_profile("posenc", deadline=None)
+settings.load_profile("posenc")
 
 GOLDEN = Path(__file__).parent / "golden"
 

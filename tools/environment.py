@@ -21,14 +21,20 @@ import urllib.request
 import venv
 from pathlib import Path
 
+INDEX_VARIABLES = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
+
 
 def main(folder: str, requirements: list[str]) -> int:
     """Install ``requirements`` into the environment ``folder``; the status is the installer's."""
     python = Path(folder, "bin", "python")
     if sys.version_info < (3, 11):  # noqa: UP036 - this runs before posenc is installed
         sys.exit(f"posenc needs Python 3.11 or later, and this is {sys.version.split()[0]}")
-    if not _runs(python, "import sys"):
+    made_with = Path(folder, ".python")
+    interpreter = os.environ.get("PYTHON", sys.executable)
+    known = made_with.read_text().strip() if made_with.exists() else None
+    if known != interpreter or not _runs(python, "import sys"):
         _create(Path(folder))
+        made_with.write_text(f"{interpreter}\n")
     return subprocess.call([*_installer(python), *requirements])
 
 
@@ -88,7 +94,7 @@ def _version(link: str) -> tuple[int, ...]:
 
 def _index() -> str | None:
     """The package index of the environment or of pip's configuration files."""
-    if url := os.environ.get("PIP_INDEX_URL") or os.environ.get("UV_INDEX_URL"):
+    if url := next(filter(None, map(os.environ.get, INDEX_VARIABLES)), None):
         return url
     files = [os.environ.get("PIP_CONFIG_FILE"), "~/.pip/pip.conf", "~/.config/pip/pip.conf"]
     config = configparser.ConfigParser(interpolation=None)

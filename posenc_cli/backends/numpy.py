@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.backends.base import Status
-from posenc_cli.errors import Unavailable
 from posenc_cli.numerics.dtypes import BFLOAT16
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.numerics.waves import WaveTable
@@ -38,52 +37,27 @@ class NumpyBackend:
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every cell is correctly rounded.
-
-        Raises: Unavailable for any device but the CPU.
-        """
-        _check(device)
+        """Waves whose every cell is correctly rounded."""
         return WaveTable(frequencies, scale=scale)
 
     def reduced(
         self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> WaveFiller:
-        """Waves as NumPy code in that precision computes them.
-
-        Raises: Unavailable for any device but the CPU.
-        """
-        _check(device)
+        """Waves as NumPy code in that precision computes them."""
         return ReducedWaves(rule, scale=scale, arithmetic=arithmetic)
 
     def frequencies(
         self, rule: Rule, *, arithmetic: Reduced, device: str | None
     ) -> NDArray[np.float64]:
-        """The frequencies as NumPy code in that precision computes them.
-
-        Raises: Unavailable for any device but the CPU.
-        """
-        _check(device)
-        rounded = Rounding(arithmetic)
-        return rounded(rule(rounded.namespace)).astype(np.float64)
+        """The frequencies as NumPy code in that precision computes them."""
+        return Rounding(arithmetic).frequencies(rule).astype(np.float64)
 
     def rows(
         self, formula: Formula, positions: NDArray[Any], table: Table | None, *, device: str | None
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """A formula for rows, by NumPy.
-
-        Raises: Unavailable for any device but the CPU.
-        """
-        _check(device)
+        """A formula for rows, by NumPy."""
         values = formula(np, positions, table)
         return values if isinstance(values, tuple) else (values, None)
-
-
-def _check(device: str | None) -> None:
-    if device not in (None, "cpu"):
-        raise Unavailable(
-            f"--device {device}: the numpy backend computes on the CPU",
-            hint="--backend torch computes on other devices",
-        )
 
 
 class ReducedNamespace:
@@ -124,13 +98,18 @@ class Rounding:
         wide = np.asarray(values, dtype=np.float64)
         return widen(narrow(wide, None, BFLOAT16), BFLOAT16).astype(np.float32)
 
+    def frequencies(self, rule: Rule) -> NDArray[Any]:
+        """A rule's frequencies in the precision; what overflows on the way is infinite or 0."""
+        with np.errstate(all="ignore"):
+            return self(rule(self.namespace))
+
 
 class ReducedWaves:
     """cos and sin of position · frequency, every step rounded to a precision."""
 
     def __init__(self, rule: Rule, *, scale: float, arithmetic: Reduced) -> None:
         self._rounding = Rounding(arithmetic)
-        self._frequencies = self._rounding(rule(self._rounding.namespace))
+        self._frequencies = self._rounding.frequencies(rule)
         # A scalar of the precision: one of float64 would widen the product.
         self._scale = self._rounding.dtype.type(scale)
 
@@ -146,6 +125,16 @@ class ReducedWaves:
 
         Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
         """
+        with np.errstate(all="ignore"):
+            self._fill(out, positions, placements, dtype)
+
+    def _fill(
+        self,
+        out: NDArray[Any],
+        positions: NDArray[Any],
+        placements: Sequence[Placement],
+        dtype: DType,
+    ) -> None:
         rounded = self._rounding
         angles = rounded(rounded(positions)[:, None] * self._frequencies)
         for placement in placements:

@@ -73,12 +73,17 @@ def chosen(name: str, *, device: str | None, values: int | None) -> Chosen:
         found = backend.status()
         if not found.available:
             raise Unavailable(f"--backend {name}: {found.reason}", hint=_hint(name))
+        if device is not None and device.partition(":")[0] not in found.devices:
+            raise Unavailable(
+                f"--device {device}: the {name} backend has {', '.join(found.devices)} here",
+                hint="posenc backends lists them",
+            )
         return Chosen(backend, "asked for")
     if device not in (None, "cpu"):
         found = status("torch")
         if not found.available:
             raise Unavailable(f"--device {device}: {found.reason}", hint=_hint("torch"))
-        return Chosen(find("torch"), f"--device {device} asks for it")
+        return Chosen(chosen("torch", device=device, values=values).backend, "for its device")
     if values is not None and values >= FAST_FROM and status("fast").available:
         return Chosen(find("fast"), f"installed, and {values} values repay its start")
     return Chosen(find("numpy"), "on a CPU torch is no faster: see posenc backends")

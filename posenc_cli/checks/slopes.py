@@ -57,7 +57,7 @@ def check_slopes(
     Raises: InvalidInput when their number is not ``heads``.
     """
     if len(found) != heads:
-        raise InvalidInput(f"--check: holds {len(found)} slopes, but --heads is {heads}")
+        raise InvalidInput(f"--check: the file holds {len(found)} slopes, but --heads is {heads}")
     allowed = tolerance(heads, dtype)
     expected = slopes(heads, max_bias=max_bias, rule=rule)
     worst, at = _difference(found, expected)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +15,7 @@ from posenc_cli.checks.slopes import check_slopes, slopes
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import one_of
 from posenc_cli.errors import InvalidInput
+from posenc_cli.files.naming import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.alibi import SlopesRule
 
 FORMATS = ("table", "csv", "json")
+SUFFIXES = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json"}
 _DECLARED = catalogue.BUILT_IN["alibi"].parameters
 _CONVENTIONS = _DECLARED["slopes"].choices
 
@@ -38,8 +42,11 @@ def alibi_slopes(
         str, typer.Option("--convention", metavar="NAME", help=_DECLARED["slopes"].rules.help)
     ] = _DECLARED["slopes"].default_text,
     output: Annotated[
-        str, typer.Option("--format", metavar="NAME", help="|".join(FORMATS))
-    ] = "table",
+        str | None,
+        typer.Option(
+            "--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix, table]"
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="FILE", help="a file in place of stdout")
@@ -67,11 +74,13 @@ def alibi_slopes(
       posenc alibi-slopes --heads 16 --plot
     """
     count = _DECLARED["heads"].value(heads)
-    bias = _DECLARED["max_bias"].value(max_bias)
+    bias = _DECLARED["max_bias"].value(max_bias, flag="--max-bias")
     rule: SlopesRule = one_of("--convention", convention, _CONVENTIONS)  # type: ignore[assignment]
-    form = "json" if as_json else one_of("--format", output, FORMATS)
+    form = _form(output, out, as_json=as_json)
     if plot and (form != "table" or check is not None):
         raise InvalidInput("--plot: cannot go with --format csv, --json or --check")
+    if check is not None and form == "csv":
+        raise InvalidInput("--check: its report is a table or json, not csv")
     values = slopes(count, max_bias=bias, rule=rule)
     checked = None
     if check is not None:
@@ -95,17 +104,48 @@ def alibi_slopes(
     return 0 if checked is None or checked.ok else 1
 
 
+def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
+    """The form of the result: as asked for, else by the suffix of the file."""
+    if as_json and output not in (None, "json"):
+        raise InvalidInput(f"--json: cannot go with --format {output}")
+    if as_json or output is not None:
+        return one_of("--format", output or "json", FORMATS)
+    suffix = PurePath(out or "").suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InvalidInput(
+            f"--out {shown(out or '')}: no form of the slopes has the suffix {shown(suffix)} "
+            f"(known: {', '.join(filter(None, SUFFIXES))})",
+            hint=f"--format {'|'.join(FORMATS)}",
+        )
+    return SUFFIXES[suffix]
+
+
 def _read(path: str) -> tuple[list[float], str]:
     """The slopes in a file, and the number format they were stored in."""
-    from posenc_cli.files.naming import shown
     from posenc_cli.files.reading import read_array
 
+    if PurePath(path).suffix.lower() == ".json":
+        return _read_json(path), "float64"
     loaded = read_array(path)
     values = loaded.values
     if max(values.shape) != values.size or values.dtype.kind != "f":
         shape = "×".join(map(str, values.shape))
         raise InvalidInput(f"--check {shown(path)}: holds a {shape} array, not a row of slopes")
     return values.reshape(-1).tolist(), loaded.dtype
+
+
+def _read_json(path: str) -> list[float]:
+    """The slopes in what ``--json`` wrote, or in a list of numbers."""
+    from posenc_cli.errors import Unavailable
+
+    try:
+        document = json.loads(Path(path).read_bytes())
+        slopes = document["slopes"] if isinstance(document, dict) else document
+        return [float(m) for m in slopes]
+    except OSError as error:
+        raise Unavailable(f"cannot read {shown(path)}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InvalidInput(f"--check {shown(path)}: holds no slopes as JSON") from error
 
 
 def _report(check: SlopesCheck, heads: int) -> str:

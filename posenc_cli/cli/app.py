@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posenc_cli.cli.console import WIDEST_PIPED, Console
 from posenc_cli.cli.options import command
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["--help", "-h"]},
+        context_settings={
+            "help_option_names": ["--help", "-h"],
+            "terminal_width": min(Console().width, WIDEST_PIPED),
+        },
     )
     app.callback()(posenc)
     named = arguments[0] if arguments and arguments[0] in COMMANDS else None

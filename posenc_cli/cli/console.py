@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
-import shutil
 import sys
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.cli import streams
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 WIDEST_PIPED = 80
+NARROWEST = 20
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Console:
     def summary(self, text: str) -> None:
         """A line on what was done, to stderr, unless quiet."""
         if not self.quiet:
-            print(text, file=sys.stderr)
+            with contextlib.suppress(OSError):  # the work is done all the same
+                print(text, file=sys.stderr, flush=True)
 
     def warning(self, text: str) -> None:
         """A line to stderr, even if quiet."""
@@ -50,7 +54,7 @@ class Console:
 
     def json(self, schema: str, fields: Mapping[str, Any]) -> None:
         """A result as one JSON object, to stdout."""
-        print(self.json_text(schema, fields))
+        print(self.json_text(schema, fields), flush=True)
 
     def json_text(self, schema: str, fields: Mapping[str, Any]) -> str:
         """One JSON object: strict, the schema first."""
@@ -59,7 +63,7 @@ class Console:
 
     def paragraph_text(self, text: str) -> str:
         """A paragraph, wrapped to the width of the terminal."""
-        return textwrap.fill(" ".join(text.split()), self.width)
+        return textwrap.fill(self._spelled(" ".join(text.split())), self.width)
 
     def table_text(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table, wrapped to the width of the terminal."""
@@ -67,12 +71,13 @@ class Console:
         from rich.console import Console as RichConsole
         from rich.table import Table
 
-        rule = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+        line = " -- " if self.ascii_only else " ── "
+        rule = Box("\n".join(["    ", "    ", line, *["    "] * 5, ""]))
         table = Table(box=rule, show_edge=False, pad_edge=False, header_style="bold")
         for column in columns:
-            table.add_column(column, overflow="fold")
+            table.add_column(self._spelled(column), overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(self._spelled, row))
         colored = self.colored(sys.stdout)
         text = io.StringIO()
         RichConsole(
@@ -91,13 +96,18 @@ class Console:
     @property
     def width(self) -> int:
         """Columns that text may take: the terminal's, and at most 80 where stdout is none."""
-        columns = shutil.get_terminal_size((WIDEST_PIPED, 24)).columns
-        return columns if sys.stdout.isatty() else min(columns, WIDEST_PIPED)
+        columns = _terminal_size().columns
+        return max(NARROWEST, columns if sys.stdout.isatty() else min(columns, WIDEST_PIPED))
 
     @property
     def height(self) -> int:
         """Lines of the terminal."""
-        return shutil.get_terminal_size((WIDEST_PIPED, 24)).lines
+        return _terminal_size().lines
+
+    @property
+    def ascii_only(self) -> bool:
+        """Whether stdout can show ASCII alone."""
+        return streams.ascii_only(sys.stdout)
 
     def colored(self, stream: Any) -> bool:
         """Whether escape codes may go to a stream.
@@ -112,3 +122,18 @@ class Console:
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
         return bool(stream.isatty())
+
+    def _spelled(self, text: str) -> str:
+        """``text`` as stdout can show it; spelled before it is laid out, so that widths hold."""
+        return streams.spelled(text) if self.ascii_only else text
+
+
+def _terminal_size() -> os.terminal_size:
+    """The terminal's size: COLUMNS and LINES first, then what stdout's terminal says."""
+    try:
+        found = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        found = os.terminal_size((WIDEST_PIPED, 24))
+    asked = (os.environ.get(name, "") for name in ("COLUMNS", "LINES"))
+    columns, lines = (int(text) if text.isdecimal() else 0 for text in asked)
+    return os.terminal_size((columns or found.columns or WIDEST_PIPED, lines or found.lines or 24))

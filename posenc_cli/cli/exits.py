@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 BUG = 70
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
-TERMINATED = 128 + signal.SIGTERM
 
 
-def entry_point() -> NoReturn:
+def run() -> NoReturn:
     """Run the command line of this process, and exit with its status."""
     streams.guard()
-    signal.signal(signal.SIGTERM, _terminated)
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # Who starts a process with SIGHUP ignored (nohup) means it to go on.
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _terminated)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
 
 
@@ -34,8 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except streams.ReaderGone:
         status = READER_GONE
-    except streams.Terminated:
-        status = TERMINATED
+    except streams.Terminated as ended:
+        status = ended.status
     except KeyboardInterrupt:
         status = INTERRUPTED
     except Exception as error:
@@ -106,5 +110,5 @@ def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise streams.Terminated
+def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
+    raise streams.Terminated(number)

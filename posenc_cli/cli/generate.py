@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import ARITHMETICS, Choice, one_of, whole_number
-from posenc_cli.cli.progress import with_progress
+from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
 from posenc_cli.encode.tables import ROTARY_TABLES
@@ -21,6 +21,9 @@ from posenc_cli.files.formats import FORMATS, format_of
 from posenc_cli.files.naming import shown
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
+
+if TYPE_CHECKING:
+    from posenc_cli.files.save import Saved
 
 
 def generate(
@@ -81,14 +84,14 @@ def generate(
 ) -> None:
     """Write the matrix of an encoding to a file.
 
-    Values are the correctly rounded values of the mathematical formula. Any length runs in
-    constant memory, and the file appears only when it is whole.
+    Values are the correctly rounded values of the mathematical formula (in float64, within 1e-15 of
+    them). Any length runs in constant memory, and the file appears only when it is whole.
 
     \b
     Examples:
       posenc generate --scheme rope --len 4096
       posenc generate -s sinusoidal -l 128 -d 32 --out table.csv --header
-      posenc generate -s alibi --heads 12 -l 64 --head 0 --out -  --format csv
+      posenc generate -s alibi --heads 12 -l 64 --head 0 --out - --format csv
       posenc generate -s rope --base 500000 --dim 128 --table inv-freq --json
     """
     if json and out == STANDARD_OUTPUT:
@@ -105,37 +108,44 @@ def generate(
     form = format_of(out, file_format)
     if header and form.binary:
         raise InvalidInput(f"--header: {form.name} has no header line; only csv has")
+    if header and request.table == "inv-freq":
+        raise InvalidInput("--header: --table inv-freq has no positions to label its rows with")
     plan = request.plan()
     engine = choice.engine(plan.values, arithmetic=one_of("--arithmetic", arithmetic, ARITHMETICS))
     matrix = replace(plan.matrix(engine), header=header)
     shape = "x".join(map(str, matrix.shape))
-    path = out or f"{request.scheme.name}-{shape}{form.suffix}"
+    path = out if out is not None else f"{request.scheme.name}-{shape}{form.suffix}"
+    if plan.may_overflow:
+        matrix = with_overflow_warning(matrix, console)
     began = time.perf_counter()
     if console.shows_progress and path != STANDARD_OUTPUT:
         matrix = with_progress(matrix, sys.stderr)
-    saved = save(matrix, path, format=form, clobber=not no_clobber, digest=json)
-    seconds = time.perf_counter() - began
-    if json:
-        fields = {
-            **request.description(),
-            "shape": matrix.shape,
-            "dtype": matrix.dtype.name,
-            "arithmetic": engine.arithmetic,
-            "backend": engine.backend.name,
-            "path": saved.path,
-            "format": form.name,
-            "bytes": saved.bytes,
-            "sha256": saved.sha256,
-            "seconds": round(seconds, 6),
-        }
-        console.json("generate", fields)
-    else:
+
+    def announce(saved: Saved) -> None:
+        seconds = time.perf_counter() - began
+        if json:
+            fields = {
+                **request.description(),
+                "shape": matrix.shape,
+                "dtype": matrix.dtype.name,
+                "arithmetic": engine.arithmetic,
+                "backend": engine.backend.name,
+                "path": saved.path,
+                "format": form.name,
+                "bytes": saved.bytes,
+                "sha256": saved.sha256,
+                "seconds": round(seconds, 6),
+            }
+            console.json("generate", fields)
+            return
         place = "standard output" if out == STANDARD_OUTPUT else shown(saved.path)
         console.summary(
             f"wrote {place}: {request.scheme.name}, "
             f"{' × '.join(map(str, matrix.shape))} {matrix.dtype.name}, "
             f"{saved.bytes} bytes in {seconds:.2f} s"
         )
+
+    save(matrix, path, format=form, clobber=not no_clobber, digest=json, announce=announce)
 
 
 def _dtype(flag: str, name: str) -> DType:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ import typer
 from posenc_cli import catalogue
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.streams import ReaderGone
-from posenc_cli.errors import InvalidInput, abbreviated, unknown_name
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.positions import Positions
 from posenc_cli.schemes.parameters import OWN_OPTIONS
 
@@ -75,7 +76,7 @@ def one_of(flag: str, value: str, known: Iterable[str]) -> str:
     if value not in names:
         raise InvalidInput(
             f"{flag} {abbreviated(value)}: must be one of {', '.join(names)}",
-            hint=unknown_name("value", value, names).hint,
+            hint=nearest(value, names),
         )
     return value
 
@@ -85,14 +86,15 @@ def whole_number(flag: str, text: str, *, minimum: int) -> int:
 
     Raises: InvalidInput naming the option.
     """
-    digits = text.strip().removeprefix("+")
-    if not (digits.removeprefix("-").isascii() and digits.removeprefix("-").isdigit()):
+    if not re.fullmatch(r"[+-]?[0-9]+", text.strip()):
         raise InvalidInput(f"{flag} {abbreviated(text)}: must be an integer in plain digits")
+    digits = text.strip().lstrip("+-0") or "0"
     if len(digits) > 40:
         raise InvalidInput(f"{flag} {abbreviated(text)}: is past 2^53, the last exact position")
-    if int(digits) < minimum:
-        raise InvalidInput(f"{flag} {digits}: must be at least {minimum}")
-    return int(digits)
+    number = -int(digits) if text.strip().startswith("-") else int(digits)
+    if number < minimum:
+        raise InvalidInput(f"{flag} {number}: must be at least {minimum}")
+    return number
 
 
 def _chosen(

@@ -1,7 +1,8 @@
-"""A progress bar for work that takes more than a moment."""
+"""What is seen of a matrix while it is drawn: a progress bar, and a warning of infinities."""
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.cli.console import Console
     from posenc_cli.files.matrix import Matrix
 
 PATIENCE = 1.0
@@ -34,14 +36,30 @@ def with_progress(matrix: Matrix, stream: TextIO) -> Matrix:
     return replace(matrix, blocks=blocks)
 
 
+def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
+    """``matrix``, with a warning at the first value too large for its number format."""
+
+    def blocks() -> Iterator[NDArray[Any]]:
+        from posenc_cli.numerics.rounding import widen
+
+        told = False
+        for block in matrix.blocks():
+            if not told and math.isinf(abs(widen(block, matrix.dtype)).max()):
+                told = True
+                console.warning(f"some values are too large for {matrix.dtype.name}: they are inf")
+            yield block
+
+    return replace(matrix, blocks=blocks)
+
+
 def _with_bar(
     pending: Iterator[NDArray[Any]], done: int, total: int, stream: TextIO
 ) -> Iterator[NDArray[Any]]:
-    from rich.console import Console
+    from rich.console import Console as RichConsole
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
     columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(file=stream), transient=True) as progress:
+    with Progress(*columns, console=RichConsole(file=stream), transient=True) as progress:
         task = progress.add_task("", total=total, completed=done)
         for block in pending:
             yield block

@@ -32,11 +32,11 @@ def schemes(
       posenc schemes sinusoidal
       posenc schemes alibi --json
     """
-    listed = [catalogue.find(name)] if name else [*catalogue.BUILT_IN.values()]
-    plugins = [] if name else catalogue.installed()
+    listed = [catalogue.find(name)] if name is not None else [*catalogue.BUILT_IN.values()]
+    plugins = [] if name is not None else catalogue.installed()
     if json:
         console.json("schemes", {"schemes": [_fields(each) for each in [*listed, *plugins]]})
-    elif name:
+    elif name is not None:
         console.result(_described(console, listed[0]))
     else:
         rows = [_row(each) for each in [*listed, *plugins]]
@@ -68,8 +68,13 @@ def _parameter_fields(parameter: Parameter) -> dict[str, Any]:
         "name": parameter.name,
         "flag": parameter.flag,
         "type": parameter.type_text,
-        "range": parameter.range_text,
-        "default": parameter.default_text,
+        "choices": list(parameter.choices),
+        "minimum": parameter.rules.minimum,
+        "maximum": parameter.rules.maximum,
+        "above": parameter.rules.above,
+        "required": parameter.required,
+        "default": None if parameter.required else parameter.default,
+        "default_text": parameter.default_text,
         "help": parameter.rules.help,
         "source": parameter.rules.source,
     }
@@ -93,6 +98,8 @@ def _described(console: Console, scheme: Scheme) -> str:
 
 
 def _parameter_row(parameter: Parameter) -> list[str]:
-    values = ", ".join(filter(None, (parameter.type_text, parameter.range_text)))
+    # Spaces, so that a narrow column breaks between the choices and not within one.
+    kind = parameter.type_text.replace("|", " | ")
+    values = ", ".join(filter(None, (kind, parameter.range_text)))
     source = f" [default: {parameter.rules.source}]" if parameter.rules.source else ""
     return [parameter.flag, parameter.default_text, values, parameter.rules.help + source]

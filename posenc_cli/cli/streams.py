@@ -13,8 +13,11 @@ from posenc_cli.errors import Unavailable
 
 _ASCII = {
     "−": "-", "–": "-", "—": "-", "·": "*", "×": "x", "…": "...", "→": "->", "≥": ">=", "≤": "<=",
-    "θ": "theta", "π": "pi", "√": "sqrt", "⌊": "floor(", "⌋": ")", "²": "^2", "§": "sec. ",
-    "│": "|", "─": "-", "━": "-", "┼": "+", "’": "'",
+    "θ": "theta", "π": "pi", "√": "sqrt ", "⌊": "floor(", "⌋": ")", "²": "^2", "§": "sec. ",
+    "’": "'", "½": "1/2",
+    # One column each: pictures keep their shape.
+    "│": "|", "─": "-", "┌": "+", "┐": "+", "└": "+", "┘": "+", "├": "+", "┤": "+", "┬": "+",
+    "┴": "+", "┼": "+", "•": "*",
 }  # fmt: skip
 
 
@@ -23,7 +26,11 @@ class ReaderGone(BaseException):
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived."""
+    """A signal that asks the process to end arrived; ``status`` is what it ends with."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.status = 128 + number
 
 
 class _StandardOutput(io.RawIOBase):
@@ -62,11 +69,12 @@ class _StandardOutput(io.RawIOBase):
 def guard() -> None:
     """Put guarded streams in the place of ``sys.stdout`` and ``sys.stderr``."""
     codecs.register_error("posenc.ascii", _ascii)
+    codecs.register(_ascii_by_another_name)
     given = sys.stdout
     descriptor = None if given is None else given.fileno()
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(_StandardOutput(descriptor), buffer_size=1 << 16),
-        encoding="utf-8" if given is None else given.encoding,
+        encoding="utf-8" if given is None else _kept(given.encoding),
         errors="posenc.ascii",
         line_buffering=given is not None and given.isatty(),
     )
@@ -85,10 +93,48 @@ def discard() -> None:
         raw.discarding = True
 
 
+def ascii_only(stream: Any) -> bool:
+    """Whether a stream's encoding lacks the characters that posenc writes beyond ASCII."""
+    try:
+        "".join(_ASCII).encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return True
+    return False
+
+
+def spelled(text: str) -> str:
+    """``text`` in ASCII: the nearest spelling of each character, or an escape.
+
+    >>> spelled("d ≥ 2 · π"), spelled("é")
+    ('d >= 2 * pi', '\\\\xe9')
+    """
+    return "".join(c if c.isascii() else _ASCII.get(c) or _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("ascii", "backslashreplace").decode()
+
+
+def _kept(encoding: str) -> str:
+    """``encoding``, by a name under which Typer keeps it: ASCII it takes for a mistake."""
+    return "posenc_ascii" if codecs.lookup(encoding).name == "ascii" else encoding
+
+
+def _ascii_by_another_name(name: str) -> codecs.CodecInfo | None:
+    if name != "posenc_ascii":
+        return None
+    found = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        name=name,
+        encode=found.encode,
+        decode=found.decode,
+        incrementalencoder=found.incrementalencoder,
+        incrementaldecoder=found.incrementaldecoder,
+    )
+
+
 def _ascii(error: UnicodeError) -> tuple[str, int]:
-    """A codec error handler that writes the nearest ASCII text, or an escape."""
+    """A codec error handler that spells what the stream lacks in ASCII."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    wrong = error.object[error.start : error.end]
-    texts = (_ASCII.get(c) or c.encode("ascii", "backslashreplace").decode() for c in wrong)
-    return "".join(texts), error.end
+    return spelled(error.object[error.start : error.end]), error.end

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, nearest
 
 
 def usage_message(error: Any) -> InvalidInput:
@@ -16,18 +15,15 @@ def usage_message(error: Any) -> InvalidInput:
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
         known = [name for each in context.command.params for name in each.opts] if context else []
-        near = get_close_matches(option, known, n=1, cutoff=0.5)
         return InvalidInput(
-            f"{option}: {path} has no such option",
-            hint=f"did you mean {near[0]}?" if near else hint,
+            f"{option}: {path} has no such option", hint=nearest(option, known) or hint
         )
     message = " ".join(error.format_message().split())
     commands = getattr(getattr(context, "command", None), "commands", None)
     if commands and message.startswith("No such command"):
         name = message.split("'")[1] if "'" in message else message
-        near = get_close_matches(name, list(commands), n=1, cutoff=0.5)
         return InvalidInput(
             f"{name!r} is not a command of posenc (it has: {', '.join(sorted(commands))})",
-            hint=f"did you mean {near[0]!r}?" if near else hint,
+            hint=nearest(name, commands) or hint,
         )
     return InvalidInput(message[:1].lower() + message[1:].rstrip("."), hint=hint)

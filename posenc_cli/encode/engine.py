@@ -42,6 +42,10 @@ class Engine:
         """What fills blocks with the cosines and sines of ``waves``."""
         if self.arithmetic == "exact":
             frequencies = list(waves.frequencies(exact))
+            if len(frequencies) != waves.count:
+                raise ValueError(
+                    f"{len(frequencies)} frequencies where {waves.count} were declared"
+                )
             return self.backend.exact(frequencies, scale=Decimal(1), device=self.device)
         return self.backend.reduced(
             waves.frequencies, scale=1.0, arithmetic=self.arithmetic, device=self.device

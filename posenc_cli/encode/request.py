@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from posenc_cli.encode.precision import Precision
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.positions import Positions
-    from posenc_cli.schemes.declare import Bound, Layout, Scheme, Table, Waves
+    from posenc_cli.schemes.declare import Bound, Capacity, Layout, Scheme, Table, Waves
 
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 
@@ -60,6 +60,7 @@ class Plan:
     metadata: Mapping[str, str]
     row_labels: Callable[[], Iterator[int]] | None
     blocks: Callable[[Engine], Iterator[NDArray[Any]]]
+    may_overflow: bool = False
 
     @property
     def values(self) -> int:
@@ -126,6 +127,8 @@ class Request:
                 f"{self.scheme.name} needs the positions to encode",
                 hint="--len N, or --positions start:stop",
             )
+        if not isinstance(content, Rotation | Sinusoids):
+            self._check_capacity(self.positions, content.capacity)
         match content:
             case Rotation(waves, layout):
                 return self._rotary(self.positions, waves, table or "", layout)
@@ -135,6 +138,14 @@ class Request:
                 return self._rows(self.positions, content)
             case Bias(heads) | BucketBias(heads):
                 return self._scores(self.positions, heads, content)
+
+    def _check_capacity(self, positions: Positions, capacity: Capacity | None) -> None:
+        if capacity is not None and positions.last >= capacity.positions:
+            raise InvalidInput(
+                f"position {positions.last} is past the last that {self.scheme.name} can encode: "
+                f"{capacity.reason}",
+                hint=capacity.hint,
+            )
 
     def _table(self) -> str | None:
         """The rotary table asked for, or None where the scheme has but one matrix.
@@ -173,6 +184,7 @@ class Request:
             },
             row_labels=self.positions.__iter__ if self.positions and len(shape) == 2 else None,
             blocks=blocks,
+            may_overflow=not isinstance(self.encoding.bound.content, Rotation | Sinusoids),
         )
 
     def _rotary(self, positions: Positions, waves: Waves, table: str, layout: Layout) -> Plan:
@@ -217,13 +229,6 @@ class Request:
         )
 
     def _rows(self, positions: Positions, content: Rows) -> Plan:
-        capacity = content.capacity
-        if capacity is not None and positions.last >= capacity.positions:
-            raise InvalidInput(
-                f"position {positions.last} is past the last that {self.scheme.name} can encode: "
-                f"{capacity.reason}",
-                hint=capacity.hint,
-            )
         return self._planned(
             (positions.count, content.width),
             lambda blocks, engine: blocks.row_blocks(

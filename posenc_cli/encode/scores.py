@@ -6,7 +6,7 @@ that occurs, and its matrix is those values laid out again and again.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,8 +89,15 @@ def _table_scores(
     """Scores from a learned table: head and offsets → (n,), rounded and stored."""
     assert table is not None
 
+    @lru_cache(maxsize=1)
+    def of_buckets(buckets: bytes) -> NDArray[np.float64]:
+        """The rows of some buckets: the same for each head of the same offsets."""
+        rows: NDArray[np.float64] = table(np.frombuffer(buckets, dtype=np.int64))
+        return rows
+
     def looked_up(head: int, offsets: NDArray[np.int64]) -> NDArray[Any]:
-        values = table(content.bucket(np, offsets))[:, head]
+        buckets, where = np.unique(content.bucket(np, offsets), return_inverse=True)
+        values = of_buckets(buckets.astype(np.int64).tobytes())[where, head]
         return precision.narrow(in_arithmetic(values, engine.arithmetic))
 
     return looked_up
@@ -108,12 +115,8 @@ def _formula_scores(
                 exact.asarray(indices[i : i + _EXACT_VALUES].tolist())
                 for i in range(0, len(indices), _EXACT_VALUES)
             )
-            return np.concatenate(
-                [
-                    precision.exact(content.scores(exact, exact_coefficients[head], piece))
-                    for piece in pieces
-                ]
-            )
+            scores = [content.scores(exact, exact_coefficients[head], piece) for piece in pieces]
+            return _checked(np.concatenate([*map(precision.exact, scores)]), indices)
 
         return exactly
 
@@ -124,6 +127,12 @@ def _formula_scores(
 
     def as_frameworks_do(head: int, indices: NDArray[np.int64]) -> NDArray[Any]:
         scores = content.scores(rounded.namespace, coefficients[head], rounded(indices))
-        return precision.narrow(rounded(scores).astype(np.float64))
+        return _checked(precision.narrow(rounded(scores).astype(np.float64)), indices)
 
     return as_frameworks_do
+
+
+def _checked(scores: NDArray[Any], indices: NDArray[np.int64]) -> NDArray[Any]:
+    if scores.shape != indices.shape:
+        raise ValueError(f"{scores.shape} scores for {indices.shape} indices")
+    return scores

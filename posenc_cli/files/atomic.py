@@ -32,9 +32,15 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 def preflight(
-    path: str | os.PathLike[str], *, clobber: bool = True, needed: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    clobber: bool = True,
+    needed: int | None = None,
+    bound: str = "",
 ) -> None:
     """Refuse early a ``path`` that could not be written, or that has no room for ``needed`` bytes.
+
+    ``bound`` goes before the number in the message, where it is but a bound ("at least ").
 
     A FIFO or a device is not checked: what it takes is its own affair.
 
@@ -54,7 +60,7 @@ def preflight(
         free = shutil.disk_usage(folder).free
     if needed is not None and needed > free:
         raise Unavailable(
-            f"cannot write {target.place}: it takes {needed} bytes, the disk has {free} free"
+            f"cannot write {target.place}: it takes {bound}{needed} bytes, the disk has {free} free"
         )
 
 
@@ -121,7 +127,8 @@ def standard_output() -> Iterator[BinaryIO]:
     if sys.stdout is None or sys.stdout.closed:
         raise Unavailable(f"cannot write {place}: it is closed")
     try:
-        descriptor = sys.stdout.fileno()
+        with _reported(place, io.UnsupportedOperation):
+            descriptor = sys.stdout.fileno()
     except io.UnsupportedOperation:
         yield sys.stdout.buffer  # replaced by a stream in memory, which cannot fail
         return

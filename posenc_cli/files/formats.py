@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, nearest
 from posenc_cli.files import csv_text, npy, npz, safetensors_file
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.naming import shown
@@ -92,7 +91,7 @@ def format_of(path: str | None, name: str | None) -> Format:
             return FORMATS[name]
         raise InvalidInput(
             f"--format {shown(name)}: known formats are {', '.join(FORMATS)}",
-            hint=_nearest(name.lower(), list(FORMATS)),
+            hint=nearest(name.lower(), FORMATS),
         )
     if path is None or path == STANDARD_OUTPUT:
         return DEFAULT
@@ -108,10 +107,5 @@ def format_of(path: str | None, name: str | None) -> Format:
         )
     raise InvalidInput(
         f"--out {shown(path)}: no format has the suffix {shown(suffix)} (known: {known})",
-        hint=_nearest(suffix, list(suffixes)) or f"add --format {'|'.join(FORMATS)}",
+        hint=nearest(suffix, suffixes) or f"add --format {'|'.join(FORMATS)}",
     )
-
-
-def _nearest(word: str, known: list[str]) -> str | None:
-    close = get_close_matches(word, known, n=2)
-    return f"did you mean {' or '.join(close)}?" if close else None

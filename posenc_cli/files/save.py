@@ -13,6 +13,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight, replacing, standard_output
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import BinaryIO
 
     from posenc_cli.files.formats import Format
@@ -37,7 +38,12 @@ def ready(matrix: Matrix, target: str, *, format: Format, clobber: bool = True) 
     """
     format.check(matrix)
     if target != STANDARD_OUTPUT:
-        preflight(target, clobber=clobber, needed=format.minimum_size(matrix))
+        preflight(
+            target,
+            clobber=clobber,
+            needed=format.minimum_size(matrix),
+            bound="at least " if format.size(matrix) is None else "",
+        )
     elif format.binary and _is_terminal():
         raise InvalidInput(
             f"--out -: {format.name} is binary and standard output is a terminal",
@@ -56,12 +62,14 @@ def save(
     format: Format,  # noqa: A002
     clobber: bool = True,
     digest: bool = False,
+    announce: Callable[[Saved], None] | None = None,
 ) -> Saved:
     """Write ``matrix`` to the path ``target``, or to standard output where it is ``-``.
 
     The file takes its name only when it is whole, has the size that its format foretold, and has
     passed the format's own ``verify``. ``digest`` asks for the SHA-256 of the bytes, which costs
-    about as much as writing them.
+    about as much as writing them. ``announce`` is called while the file can still be called off:
+    what it raises leaves none behind.
 
     Raises:
         InvalidInput, Unavailable: as ``ready``, and Unavailable when a write fails.
@@ -73,7 +81,10 @@ def save(
         counter = _Counter(stream, digest=digest)
         format.write(counter, matrix)
         _confirm(stream, counter.bytes, matrix, format, reread=to_file)
-    return Saved(target, counter.bytes, counter.sha256)
+        saved = Saved(target, counter.bytes, counter.sha256)
+        if announce is not None:
+            announce(saved)
+    return saved
 
 
 def _confirm(stream: BinaryIO, written: int, matrix: Matrix, form: Format, *, reread: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from posenc_cli.schemes.declare import Bias, bias
+from posenc_cli.schemes.declare import Bias, bias, within_length
 from posenc_cli.schemes.parameters import Heads, Param, SequenceLength
 
 SlopesRule = Literal["press", "naive"]
@@ -60,7 +60,13 @@ def alibi(
             return slope * (0 - xp.abs(indices))
         return slope * (indices - last if form == "mpt" else indices)
 
-    return Bias(heads, "offset" if form == "symmetric" else "key", ladder, scores)
+    return Bias(
+        heads,
+        "offset" if form == "symmetric" else "key",
+        ladder,
+        scores,
+        capacity=within_length(seq_len) if form == "mpt" else None,
+    )
 
 
 def slopes_of_heads(xp: Any, heads: int, *, max_bias: float, rule: SlopesRule) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.double_double import quotient
 from posenc_cli.positions import LARGEST_POSITION
-from posenc_cli.schemes.declare import Capacity, Rows, absolute
+from posenc_cli.schemes.declare import Capacity, Rows, absolute, within_length
 from posenc_cli.schemes.parameters import Dim, Param, SequenceLength
 
 
@@ -43,7 +43,7 @@ def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
         high, low = quotient(xp.asarray(positions, dtype=xp.float64), float(seq_len or 1))
         return _repeated(xp, high, dim), _repeated(xp, low, dim)
 
-    return Rows(dim, rows)
+    return Rows(dim, rows, capacity=within_length(seq_len))
 
 
 @absolute(
@@ -83,7 +83,7 @@ def nope(*, dim: Dim = 64) -> Rows:
     """
 
     def rows(xp: Any, positions: Any, _table: None) -> Any:
-        return xp.zeros((positions.shape[0], dim))
+        return xp.zeros((positions.shape[0], dim), dtype=xp.float64)
 
     return Rows(dim, rows)
 

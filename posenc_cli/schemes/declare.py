@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from posenc_cli.errors import InvalidInput, PosencError, unknown_name
+from posenc_cli.errors import InvalidInput, PosencError, nearest
 from posenc_cli.schemes.parameters import Parameter, flag, parameter
 
 if TYPE_CHECKING:
@@ -91,6 +91,13 @@ class Capacity:
     hint: str
 
 
+def within_length(seq_len: int | None) -> Capacity | None:
+    """The capacity of a scheme whose formula counts on a length."""
+    if seq_len is None:
+        return None
+    return Capacity(seq_len, f"seq_len is {seq_len}", "leave seq_len out: it follows --len")
+
+
 @dataclass(frozen=True)
 class Rows:
     """What an absolute scheme gives by formula.
@@ -119,6 +126,7 @@ class Bias:
     by: Literal["offset", "key"]
     coefficients: Callable[[Namespace], Array]
     scores: Callable[[Namespace, Any, Array], Array]
+    capacity: Capacity | None = None
 
 
 @dataclass(frozen=True)
@@ -128,9 +136,17 @@ class BucketBias:
     heads: int
     bucket: Callable[[Namespace, Array], Array]
     weights: Weights
+    capacity: Capacity | None = None
 
 
 Content = Rotation | Sinusoids | Rows | Bias | BucketBias
+
+GIVES: Mapping[Kind, tuple[type, ...]] = {
+    "absolute": (Sinusoids, Rows),
+    "rotary": (Rotation,),
+    "bias": (Bias, BucketBias),
+}
+"""What a scheme of each kind gives."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +174,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A positional encoding, as declared."""
+    """A positional encoding, as declared; ``origin`` is how the user named one of their own."""
 
     name: str
     kind: Kind
@@ -167,7 +183,7 @@ class Scheme:
     build: Callable[..., Content]
     convention: str = ""
     weights: WeightsShape | None = None
-    built_in: bool = True
+    origin: str | None = None
 
     @property
     def summary(self) -> str:
@@ -214,7 +230,10 @@ class Scheme:
                     hint=f"posenc schemes {self.name} describes it",
                 )
         with self.answerable():
-            return Bound(self, params, self.build(**params))
+            content = self.build(**params)
+            if not isinstance(content, GIVES[self.kind]):
+                raise TypeError(f"{self.kind} schemes do not give a {type(content).__name__}")
+        return Bound(self, params, content)
 
     @contextmanager
     def answerable(self) -> Iterator[None]:
@@ -229,16 +248,16 @@ class Scheme:
         except PosencError:
             raise
         except Exception as error:
-            if self.built_in:
+            if self.origin is None:
                 raise
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InvalidInput(f"--scheme {self.name}: its code raised {reason}") from error
+            raise InvalidInput(f"--scheme {self.origin}: its code raised {reason}") from error
 
     def _unknown_parameter(self, name: str) -> InvalidInput:
         known = ", ".join(self.parameters) or "none"
         return InvalidInput(
             f"{flag(name)}: {self.name} has no parameter {name!r} (it has: {known})",
-            hint=unknown_name("parameter", name, self.parameters).hint,
+            hint=nearest(name, self.parameters),
         )
 
 

@@ -16,6 +16,7 @@ from posenc_cli.schemes.declare import (
     WeightsShape,
     absolute,
     bias,
+    within_length,
 )
 from posenc_cli.schemes.parameters import (
     Dim,
@@ -51,7 +52,8 @@ def learned(
     dim: Dim = 64,
     max_len: MaxLen = 512,
     std: Annotated[
-        float, Param("standard deviation of a drawn table", minimum=0, source="GPT-2, BERT")
+        float,
+        Param("standard deviation of a drawn table", minimum=0, maximum=1e6, source="GPT-2, BERT"),
     ] = 0.02,
     seed: Seed = 0,
     weights: WeightsFile = None,
@@ -89,7 +91,7 @@ def learned(
         rows,
         positions="indices",
         weights=Weights(max_len, dim, weights, seed, std),
-        capacity=capacity if extend == "error" else None,
+        capacity={"error": capacity, "interpolate": within_length(seq_len)}.get(extend),
     )
 
 
@@ -106,7 +108,10 @@ def _interpolated(xp: Any, positions: Any, table: Any, rows: int, length: int) -
 
 @bias(
     source="Raffel et al. 2020, arXiv:1910.10683 §2.1; Mesh TensorFlow and transformers' code",
-    formula="bias_h(i, j) = table[bucket(j − i), h]; buckets widen logarithmically",
+    formula=(
+        "bias_h(i, j) = table[bucket(j − i), h]; of a side's N buckets E = ⌊N/2⌋ hold one "
+        "distance each, the others min(N − 1, E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
+    ),
     convention=(
         "bidirectional=true is the encoder's, false the decoder's, where all future keys share "
         "bucket 0. T5 adds the bias without dividing the scores by √d."
@@ -137,14 +142,17 @@ def t5(
     single = side // 2
     if single < 1 or max_distance <= single:
         raise InvalidInput(
-            f"--set num_buckets {num_buckets}, max_distance {max_distance}: a side has {side} "
-            f"buckets, of which {single} are single steps; it needs at least 1 of them, and "
-            "max_distance above their number"
+            f"--set num_buckets={num_buckets} max_distance={max_distance}: each side has {side} "
+            f"buckets, half of them ({single}) for single steps; there must be at least 1 such, "
+            "and max_distance above their number"
         )
 
     def bucket(xp: Any, offsets: Any) -> Any:
         if bidirectional:
-            distance, right = xp.abs(offsets), xp.where(offsets > 0, side, 0)
+            distance, right = (
+                xp.abs(offsets),
+                xp.where(offsets > 0, xp.asarray(side), xp.asarray(0)),
+            )
         else:
             distance, right = xp.maximum(-offsets, xp.asarray(0)), 0
         thresholds = _log_thresholds(side - single, single, max_distance)

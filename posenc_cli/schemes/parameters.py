@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from posenc_cli.errors import InvalidInput, abbreviated, unknown_name
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
@@ -45,7 +45,6 @@ class Param:
     minimum: float | None = None
     maximum: float | None = None
     above: float | None = None
-    multiple_of: int | None = None
     follows_length: bool = False
     is_file: bool = False
     source: str = ""
@@ -97,8 +96,6 @@ class Parameter:
             parts.append(f"at least {_number(rules.minimum)}")
         elif rules.maximum is not None:
             parts.append(f"at most {_number(rules.maximum)}")
-        if rules.multiple_of is not None:
-            parts.append(f"a multiple of {rules.multiple_of}")
         return ", ".join(parts)
 
     @property
@@ -114,23 +111,25 @@ class Parameter:
         """The value where none is given."""
         return seq_len if self.rules.follows_length else self.default
 
-    def value(self, given: object) -> Any:
+    def value(self, given: object, *, flag: str | None = None) -> Any:
         """``given``, parsed where it is a text, after the checks this parameter asks for.
 
-        Raises: InvalidInput naming the parameter, the value and the rule.
+        Raises: InvalidInput naming the parameter (by ``flag``), the value and the rule.
         """
-        parsed = self._parsed(given)
+        flag = flag or self.flag
+        parsed = self._parsed(given, flag)
         if self.choices and parsed not in self.choices:
-            error = unknown_name("value", str(parsed), self.choices)
             raise InvalidInput(
-                f"{self.flag} {abbreviated(str(parsed))}: must be one of {', '.join(self.choices)}",
-                hint=error.hint,
+                f"{flag} {abbreviated(str(parsed))}: must be one of {', '.join(self.choices)}",
+                hint=nearest(str(parsed), self.choices),
             )
+        if self.rules.is_file and not parsed:
+            raise InvalidInput(f"{flag}: names no file")
         if isinstance(parsed, int | float) and not isinstance(parsed, bool):
-            self._check_range(parsed)
+            self._check_range(parsed, str(given), flag)
         return parsed
 
-    def _parsed(self, given: object) -> Any:
+    def _parsed(self, given: object, flag: str) -> Any:
         if isinstance(given, str) and self.type is not str:
             text = given.strip()
             if self.type is bool and text.lower() in _BOOLEANS:
@@ -144,20 +143,19 @@ class Parameter:
         elif type(given) is self.type:
             return given
         wanted = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
-        raise InvalidInput(f"{self.flag} {abbreviated(str(given))}: must be {wanted[self.type]}")
+        raise InvalidInput(f"{flag} {abbreviated(str(given))}: must be {wanted[self.type]}")
 
-    def _check_range(self, value: float) -> None:
+    def _check_range(self, value: float, given: str, flag: str) -> None:
         rules = self.rules
+        if not math.isfinite(value):
+            raise InvalidInput(f"{flag} {abbreviated(given)}: must be a finite number")
         kept = (
-            math.isfinite(value)
-            and (rules.minimum is None or value >= rules.minimum)
+            (rules.minimum is None or value >= rules.minimum)
             and (rules.maximum is None or value <= rules.maximum)
             and (rules.above is None or value > rules.above)
-            and (rules.multiple_of is None or value % rules.multiple_of == 0)
         )
         if not kept:
-            rule = self.range_text or "finite"
-            raise InvalidInput(f"{self.flag} {as_text(value)}: must be {rule}")
+            raise InvalidInput(f"{flag} {as_text(value)}: must be {self.range_text}")
 
 
 def parameter(name: str, annotation: Any, *, default: Any) -> Parameter:
@@ -200,9 +198,7 @@ _PAPER = "Vaswani et al. 2017, arXiv:1706.03762"
 
 Dim = Annotated[
     int,
-    Param(
-        "columns of the encoding", minimum=1, maximum=65536, source=f"{_PAPER} §3.2.2, d of a head"
-    ),
+    Param("columns of the encoding", minimum=1, maximum=65536, source=f"a head of {_PAPER} §3.2.2"),
 ]
 Heads = Annotated[
     int, Param("attention heads", minimum=1, maximum=65536, source=f"{_PAPER} §3.2.2")
@@ -210,7 +206,9 @@ Heads = Annotated[
 Base = Annotated[
     float, Param("base of the geometric ladder of wavelengths", above=1, source=f"{_PAPER} §3.5")
 ]
-Seed = Annotated[int, Param("seed of the drawn table", minimum=0, maximum=2**64 - 1)]
+Seed = Annotated[
+    int, Param("seed of a table drawn from normal(0, 0.02)", minimum=0, maximum=2**64 - 1)
+]
 WeightsFile = Annotated[
     str | None, Param("file with the learned table, in place of the seed", is_file=True)
 ]

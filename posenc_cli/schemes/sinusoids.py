@@ -23,7 +23,7 @@ Odd = Literal["error", "truncate", "pad", "split"]
     source="Vaswani et al. 2017, arXiv:1706.03762 §3.5",
     formula="PE[p, 2i] = sin(p · base^(−2i/dim)), PE[p, 2i+1] = cos(p · base^(−2i/dim))",
     convention=(
-        "The defaults are the paper's. Marian, XLM and XLNet: layout=concat odd=split; "
+        "The defaults are the paper's. Marian: layout=concat odd=split; XLNet: layout=concat; "
         "tensor2tensor, fairseq, M2M100, Whisper: layout=concat spacing=tensor2tensor odd=pad; "
         "Musicgen: as those with order=cos-first; positional-encodings: odd=truncate. "
         "fairseq numbers its first token padding_idx + 1: use --start."
@@ -75,6 +75,8 @@ def sinusoidal(
     exponent_dim = dim if odd == "split" else 2 * pairs
     width = dim - 1 if odd == "pad" and dim % 2 else dim
     placements = _placements(width, pairs, interleaved=layout == "interleaved", order=order)
+    if pairs == 0:
+        placements = ()
     if width < dim:
         placements = (*placements, Placement("zero", slice(width, dim)))
     return Sinusoids(

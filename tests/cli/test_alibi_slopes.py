@@ -49,6 +49,29 @@ def test_out_writes_the_same_text_to_a_file(call, tmp_path):
     assert "it exists" in err
 
 
+@pytest.mark.parametrize("arguments", ["--heads 1", "--heads 8 --max-bias 1e-300"])
+def test_plot_of_slopes_that_are_all_alike(arguments, call):
+    status, out, err = call("alibi-slopes", "--plot", *arguments.split())
+    assert (status, err) == (0, "")
+    assert "•" in out
+
+
+def test_the_suffix_of_out_tells_the_form(call, tmp_path):
+    for name, start in (("s.csv", "0.5\n"), ("s.json", "{"), ("s.txt", "head"), ("s", "head")):
+        assert call("alibi-slopes", "--heads", "8", "--out", name)[0] == 0
+        assert (tmp_path / name).read_text().startswith(start)
+    assert call("alibi-slopes", "--heads", "8", "--check", "s.csv")[0] == 0
+    assert call("alibi-slopes", "--heads", "8", "--check", "s.json")[0] == 0
+
+
+def test_bfloat16_slopes_that_are_off_by_a_percent_fail(call, tmp_path):
+    from safetensors.numpy import save_file
+
+    wrong = (np.array(TWELVE) * 1.012).astype(ml_dtypes.bfloat16)
+    save_file({"slopes": wrong}, tmp_path / "s.safetensors")
+    assert call("alibi-slopes", "--heads", "12", "--check", "s.safetensors")[0] == 1
+
+
 def test_plot_draws_every_head_within_the_terminal(call):
     status, out, _ = call("alibi-slopes", "--heads", "16", "--plot")
     assert status == 0
@@ -128,13 +151,17 @@ def test_another_max_bias_is_recognized(call, tmp_path):
         ("--heads 0", 2, "--heads 0: must be from 1"),
         ("--heads 12.5", 2, "--heads '12.5': must be an integer"),
         ("--heads 99999999", 2, "--heads 99999999: must be from 1"),
-        ("--max-bias 0", 2, "max_bias 0: must be above 0"),
-        ("--max-bias nan", 2, "max_bias 'nan': must be a number"),
+        ("--max-bias 0", 2, "--max-bias 0: must be above 0"),
+        ("--max-bias nan", 2, "--max-bias 'nan': must be a number"),
         ("--convention pres", 2, "--convention 'pres': must be one of"),
         ("--format xml", 2, "--format 'xml': must be one of"),
         ("--plot --json", 2, "--plot: cannot go with"),
+        ("--json --format csv", 2, "--json: cannot go with --format csv"),
+        ("--check three.npy --format csv", 2, "--check: its report is a table or json"),
+        ("--out s.npy", 2, "no form of the slopes has the suffix '.npy'"),
+        ("--check broken.json", 2, "broken.json"),
         ("--check missing.npy", 3, "missing.npy"),
-        ("--check three.npy", 2, "--check: holds 3 slopes, but --heads is 8"),
+        ("--check three.npy", 2, "--check: the file holds 3 slopes, but --heads is 8"),
         ("--check square.npy", 2, "holds a 3×3 array"),
         ("--check complex.npy", 2, "complex"),
         ("--check garbage.npy", 2, "garbage.npy"),
@@ -145,6 +172,7 @@ def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
     np.save(tmp_path / "three.npy", np.ones(3))
     np.save(tmp_path / "square.npy", np.ones((3, 3)))
     np.save(tmp_path / "complex.npy", np.ones(8, dtype=complex))
+    (tmp_path / "broken.json").write_text('{"slopes": "none"}')
     (tmp_path / "garbage.npy").write_bytes(b"garbage")
     found, out, err = call("alibi-slopes", *arguments.split())
     assert (found, out) == (status, "")

@@ -39,7 +39,7 @@ def test_json_says_what_is_there_and_why(call):
         (
             "--backend numpy --device cuda",
             3,
-            "--device cuda: the numpy backend computes on the CPU",
+            "--device cuda: the numpy backend has cpu here",
         ),
         ("--arithmetic float16", 2, "--arithmetic 'float16': must be one of"),
     ],

@@ -117,6 +117,12 @@ REFUSED = [
     ("-s rope -l x", "--len 'x': must be an integer", None),
     ("-s rope -l ٣", "--len '٣': must be an integer", None),
     (f"-s rope -l {10**50}", "past 2^53", None),
+    (f"-s rope -l 1{'0' * 5000}", "past 2^53", None),
+    (f"-s rope --positions 0:1{'0' * 5000}", "past 2^53", None),
+    ("-s learned -l 2 --set weights=", "--set weights: names no file", None),
+    ("-s normalized -l 5 --set seq_len=2", "seq_len is 2", "follows --len"),
+    ("-s alibi -l 5 --set seq_len=2 --set form=mpt", "seq_len is 2", "follows --len"),
+    ("-s rope --table inv-freq -o a.csv --header", "--header: --table inv-freq has no", None),
     (f"-s rope -l {2**53 + 2}", f"--len {2**53 + 2}: position", None),
     ("-s rope -l 4 --start -1", "--start -1: must be at least 0", None),
     (f"-s rope -l 1 --start {2**53 + 1}", "past 2^53", None),
@@ -135,7 +141,7 @@ REFUSED = [
     ("-s rope -l 4 --base nan", "--base 'nan': must be a number", None),
     ("-s rope -l 4 --base 1", "--base 1: must be above 1", None),
     ("-s rope -l 4 --base -5", "--base -5: must be above 1", None),
-    ("-s rope -l 4 --base 1e999", "--base inf: must be above 1", None),
+    ("-s rope -l 4 --base 1e999", "--base '1e999': must be a finite number", None),
     ("-s rope -l 4 --heads 8", "--heads: rope has no parameter 'heads'", None),
     ("-s rope -l 4 --set partail=1", "rope has no parameter 'partail'", "did you mean 'partial'?"),
     ("-s rope -l 4 --set partial", "--set 'partial': must be NAME=VALUE", None),
@@ -149,7 +155,7 @@ REFUSED = [
     ("-s rope -l 4 --dtype float8", "--dtype 'float8': must be one of", "did you mean 'float"),
     ("-s rope -l 4 --dtype bfloat16", "npy", "--round-to bfloat16"),
     ("-s rope -l 4 --dtype float16 --round-to bfloat16", "--round-to bfloat16: float16", None),
-    ("-s rope -l 4 --format nyp", "--format 'nyp'", "npy"),
+    ("-s rope -l 4 --format nyp", "--format 'nyp'", "did you mean 'np"),
     ("-s rope -l 4 -o a.nyp", "suffix", "did you mean"),
     ("-s rope -l 4 -o a", "suffix", "--format"),
     ("-s rope -l 4 --header", "--header: npy has no header line", None),
@@ -164,7 +170,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message", "hint"), REFUSED, ids=[r[0] for r in REFUSED])
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"), REFUSED, ids=[r[0][:60] for r in REFUSED]
+)
 def test_refuses_in_one_line_with_status_2_and_no_file(arguments, message, hint, call, tmp_path):
     status, out, err = call("generate", *arguments.split())
     assert (status, out) == (2, "")

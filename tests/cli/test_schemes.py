@@ -25,6 +25,9 @@ def test_json_documents_every_parameter(call):
     for each in document["schemes"]:
         names = [parameter["name"] for parameter in each["parameters"]]
         assert names == list(BUILT_IN[each["name"]].parameters)
+        assert set(each) == {
+            *("name", "kind", "summary", "formula", "source", "convention", "parameters"),
+        }
     (alibi,) = json.loads(call("schemes", "alibi", "--json")[1])["schemes"]
     slopes = next(p for p in alibi["parameters"] if p["name"] == "slopes")
     assert (slopes["flag"], slopes["type"], slopes["default"]) == (

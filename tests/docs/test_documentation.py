@@ -103,11 +103,7 @@ def test_the_scheme_of_the_contributing_guide_works(tmp_path, monkeypatch, call)
     guide = (ROOT / "CONTRIBUTING.md").read_text()
     code = re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1]
     lines = [line.removeprefix("   ") for line in code.splitlines()]
-    (tmp_path / "guided.py").write_text(
-        "from typing import Annotated\n"
-        "from posenc_cli.schemes.declare import Rotation, Waves, rotary\n"
-        "from posenc_cli.schemes.parameters import Base, Dim, Param\n" + "\n".join(lines)
-    )
+    (tmp_path / "guided.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     asked = ("generate", "-s", "guided:rope_scaled", "-l", "9", "--set", "factor=2")
     assert call(*asked, "-o", "a.npy")[0] == 0

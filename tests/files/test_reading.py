@@ -449,8 +449,8 @@ def test_standard_input_is_read(tmp_path, path, kind, through):
 
 
 def test_closed_standard_input_is_unavailable():
-    command = f'{sys.executable} -c "$0" - <&-'
-    done = subprocess.run(["sh", "-c", command, READ], capture_output=True, check=True)
+    command = ["sh", "-c", '"$0" -c "$1" - <&-', sys.executable, READ]
+    done = subprocess.run(command, capture_output=True, check=True)
     assert done.stdout == b"cannot read '-': Bad file descriptor\n"
 
 

@@ -45,7 +45,9 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 
 def script(body: str, *arguments: object, **options) -> subprocess.CompletedProcess[bytes]:
     options.setdefault("stdout", subprocess.PIPE)
-    environment = {key: os.environ[key] for key in os.environ if key != "PYTHONUNBUFFERED"}
+    # Coverage writes data of its own, which the limits of these tests would hit too.
+    unwanted = ("PYTHONUNBUFFERED", "COVERAGE")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
     command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
     return subprocess.run(
         command, stderr=subprocess.PIPE, timeout=60, check=False, env=environment, **options
