@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli.backends.base import Status
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 HINT = "pip install 'posenc-cli[torch]'"
 REQUIRED = {"torch": "torch", "array_api_compat": "array-api-compat"}
@@ -86,6 +89,16 @@ def device(torch: Any, name: str | None) -> Any:
             hint="posenc backends lists the devices found here",
         ) from error
     return found
+
+
+def moved(torch: Any, array: NDArray[Any], place: Any) -> Any:
+    """A copy of an array on a device.
+
+    Copied, because torch shares no memory with arrays that are read-only, or run backwards.
+    """
+    import numpy as np
+
+    return torch.tensor(np.ascontiguousarray(array), device=place)
 
 
 def has_float64(torch: Any, place: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.backends.torch_device import moved
 from posenc_cli.numerics.rounding import narrow
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class ReducedWaves:
         return narrow(np.where(turns > np.pi, turns - 2 * np.pi, turns), None, dtype)
 
     def _products(self, positions: NDArray[Any]) -> Tensor:
-        counted = self._torch.tensor(positions, device=self._device)
+        counted = moved(self._torch, positions, self._device)
         return counted.to(self._frequencies.dtype)[:, None] * self._frequencies[None, :]
 
     def _doubles(self, values: Tensor) -> NDArray[np.float64]:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.backends.torch_device import moved
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -38,12 +40,11 @@ def computed_rows(
 
     def on_device(indices: Tensor) -> Tensor:
         assert table is not None
-        return torch.tensor(table(indices.cpu().numpy()), device=device)
+        return moved(torch, table(indices.cpu().numpy()), device)
 
     xp = import_module("array_api_compat.torch")
     with numpy_formats(torch, device):
-        moved = torch.tensor(positions, device=device)
-        values = formula(xp, moved, None if table is None else on_device)
+        values = formula(xp, moved(torch, positions, device), None if table is None else on_device)
     high, low = values if isinstance(values, tuple) else (values, None)
     return _array(high), None if low is None else _array(low)
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posenc_cli.backends.torch_device import moved
 from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.cells import MARGIN, Scratch, scattered_blocks
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
@@ -298,8 +299,7 @@ class ExactWaves:
             return self._layouts[key]
 
     def _moved(self, array: NDArray[Any]) -> Tensor:
-        # A copy: torch shares no memory with arrays that are read-only.
-        return self._torch.tensor(array, device=self._device)
+        return moved(self._torch, array, self._device)
 
 
 def _consecutive(positions: NDArray[Any]) -> bool:
