@@ -57,7 +57,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(known), n=1, cutoff=0.55)
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None
 
 
