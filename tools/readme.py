@@ -5,10 +5,13 @@ What is derived from declarations stands between ``<!-- begin NAME -->`` and ``<
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.report import readme_section
+from posenc_cli.backends import registry
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.files.formats import FORMATS
@@ -16,7 +19,9 @@ from posenc_cli.files.formats import FORMATS
 if TYPE_CHECKING:
     from posenc_cli.schemes.parameters import Parameter
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+RESULT = ROOT / "benchmarks" / "results" / "measured.json"
 
 
 def _table(header: str, rows: list[list[str]]) -> str:
@@ -56,7 +61,26 @@ def formats() -> str:
     return _table("suffix | content", rows)
 
 
+def backends() -> str:
+    """The table of backends."""
+    rows = [
+        [
+            f"`{name}`",
+            f"`pip install 'posenc-cli[{each.extra}]'`" if each.extra else "",
+            each.summary,
+        ]
+        for name, each in registry.BUILT_IN.items()
+    ]
+    return _table("backend | needs | what it is", rows)
+
+
+def performance() -> str:
+    """What the benchmark printed, from its saved result."""
+    return readme_section(json.loads(RESULT.read_text()))
+
+
 GENERATED = {"schemes": schemes, "tables": tables, "formats": formats}
+GENERATED |= {"backends": backends, "performance": performance}
 
 
 def main(check: bool) -> int:

@@ -13,10 +13,28 @@ if TYPE_CHECKING:
 
 PLUGIN_GROUP = "posenc.backends"
 
-BUILT_IN: Mapping[str, str] = {
-    "numpy": "posenc_cli.backends.numpy:NumpyBackend",
-    "fast": "posenc_cli.backends.fast:FastBackend",
-    "torch": "posenc_cli.backends.torch:TorchBackend",
+
+@dataclass(frozen=True)
+class Known:
+    """A backend that comes with posenc: where it is, the extra it needs, and what it is."""
+
+    target: str
+    extra: str | None
+    summary: str
+
+
+BUILT_IN: Mapping[str, Known] = {
+    "numpy": Known("posenc_cli.backends.numpy:NumpyBackend", None, "always there; the reference"),
+    "fast": Known(
+        "posenc_cli.backends.fast:FastBackend",
+        "fast",
+        "a kernel compiled by numba, once, and kept on disk; for large jobs on the CPU",
+    ),
+    "torch": Known(
+        "posenc_cli.backends.torch:TorchBackend",
+        "torch",
+        "torch, on the CPU, CUDA and other devices that have float64",
+    ),
 }
 
 FAST_FROM = 1 << 24
@@ -43,7 +61,7 @@ def find(name: str) -> Backend:
     """
     from importlib import import_module
 
-    target = BUILT_IN.get(name) or _plugins().get(name)
+    target = BUILT_IN[name].target if name in BUILT_IN else _plugins().get(name)
     if target is None:
         raise unknown_name("backend", name, names())
     module, _, attribute = target.partition(":")
@@ -90,7 +108,8 @@ def chosen(name: str, *, device: str | None, values: int | None) -> Chosen:
 
 
 def _hint(name: str) -> str | None:
-    return f"pip install 'posenc-cli[{name}]'" if name in ("torch", "fast") else None
+    extra = BUILT_IN[name].extra if name in BUILT_IN else None
+    return f"pip install 'posenc-cli[{extra}]'" if extra else None
 
 
 def _plugins() -> dict[str, str]:

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import select
 import shutil
 import stat
@@ -93,7 +92,7 @@ def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator
         return
 
     # A short name of its own: the name of the target may be as long as the file system allows.
-    temporary = target.path.with_name(f".posenc-{secrets.token_hex(8)}.tmp")
+    temporary = target.path.with_name(f".posenc-{os.urandom(8).hex()}.tmp")
     try:
         # A file that had permissions gets them back at the end, and until then is only ours.
         mode = 0o666 if target.found is None else 0o600

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import sys
@@ -100,7 +99,11 @@ class _Counter:
 
     def __init__(self, stream: BinaryIO, *, digest: bool) -> None:
         self._stream = stream
-        self._digest = hashlib.sha256() if digest else None
+        self._digest = None
+        if digest:
+            from hashlib import sha256
+
+            self._digest = sha256()
         self.bytes = 0
 
     @property
