@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 RESULT = Path(__file__).parent / "results" / "measured.json"
 """What the README's section is made of."""
 
+BUSY = 0.5
+"""Processes a core, others' included, from which a run is not to be trusted."""
+
 SECTIONS: Mapping[str, Callable[[Sizes], Section | Judged]] = {
     "speed": speed_floor.measured,
     "peers": speed_peers.measured,
@@ -36,6 +39,10 @@ def main(arguments: list[str]) -> int:
     """Measure what is asked for; status 0 whatever comes out."""
     asked = _parser().parse_args(arguments)
     chosen = sizes.QUICK if asked.quick else sizes.FULL
+    if asked.quick:
+        print("A quick run: smaller than what the goals are for.\n")
+    if machine.load() > BUSY:
+        print("The machine is busy: what takes long will look worse than it is.\n")
     results = measured(chosen, asked.only or SECTIONS)
     whole = not asked.quick and not asked.only
     output = asked.output or (RESULT if whole else None)
@@ -49,11 +56,12 @@ def main(arguments: list[str]) -> int:
 
 def measured(chosen: Sizes, names: Iterable[str]) -> Results:
     """The results of some sections, each printed as soon as it is there."""
+    facts = machine.facts()
     found: Results = {}
     for name in names:
         found[name] = as_plain(SECTIONS[name](chosen))
         print(as_text(found[name]), flush=True)
-    return {"machine": machine.facts(), "sizes": asdict(chosen), "sections": found}
+    return {"machine": facts, "sizes": asdict(chosen), "sections": found}
 
 
 def _parser() -> argparse.ArgumentParser:

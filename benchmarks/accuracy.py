@@ -32,7 +32,7 @@ PRECISION = 400
 HOW = (
     "Cells of a table of cosines and sines (128 columns, base 500000) at each position and at "
     "{count} others drawn from the 1024 before it (seed {seed}), against mpmath at {bits} bits. "
-    "Wrong cells are those that are not the correctly rounded value in the format they are stored in."
+    "Wrong cells are not the correctly rounded value in the format they are stored in."
 )
 
 Values = Callable[[Sequence[int]], "NDArray[np.float64]"]
@@ -97,15 +97,15 @@ def contenders() -> Iterator[Contender]:
             yield _posenc(f"posenc {backend}", dtype, engine(backend))
     for arithmetic in ("float64", "float32", "bfloat16"):
         used = engine("numpy", arithmetic=arithmetic)
-        yield _posenc(f"posenc, {arithmetic} arithmetic", arithmetic, used)
+        yield _posenc(f"posenc, in {arithmetic}", arithmetic, used)
     for compute, stored in (("float32", "float32"), ("float64", "float32"), ("float64", "float64")):
         table = partial(textbook_numpy, compute=compute, stored=stored)
-        yield Contender(f"textbook NumPy in {compute}", stored, partial(_numpy, table))
+        yield Contender(f"textbook NumPy {compute}", stored, partial(_numpy, table))
     missing = None if installed("torch") else "torch is not installed"
     for stored in ("float32", "bfloat16"):
         table = partial(textbook_torch, stored=stored)
         yield Contender(
-            "textbook torch in float32", stored, partial(_torch, table, as_float64), missing=missing
+            "textbook torch float32", stored, partial(_torch, table, as_float64), missing=missing
         )
     for library in LIBRARIES:
         yield Contender(

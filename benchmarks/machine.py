@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,16 +20,22 @@ LIBRARIES = (
 )
 
 
-def facts() -> dict[str, str | int | dict[str, str | None]]:
-    """The processor, its cores, the system's name, and versions (None: not installed)."""
+def facts() -> dict[str, str | float | dict[str, str | None]]:
+    """The processor, its cores and their load, the system, and versions (None: not installed)."""
     return {
         "cpu": _processor(),
         "cores": processors(),
+        "load": round(load(), 2),
         "system": platform.system(),
         "python": platform.python_version(),
         "posenc": version("posenc-cli"),
         "libraries": {name: installed(name) for name in LIBRARIES},
     }
+
+
+def load() -> float:
+    """Processes that ran or waited in the last minute, per core (0 where that is not known)."""
+    return os.getloadavg()[0] / processors() if hasattr(os, "getloadavg") else 0.0
 
 
 def installed(name: str) -> str | None:

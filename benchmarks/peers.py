@@ -149,7 +149,7 @@ def _alternating(given: Any) -> NDArray[np.float64]:
 LIBRARIES = (
     Library("transformers LlamaRotaryEmbedding", "transformers", transformers_llama, 2, _halves),
     Library(
-        "transformers, module in bfloat16",
+        "transformers, in bfloat16",
         "transformers",
         lambda positions: transformers_llama(positions, cast="bfloat16"),
         2,

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.measuring import Goal, Measurement, Section, Spread, paired
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 MEBIBYTE = 1 << 20
 NOTHING = [sys.executable, "-c", "pass"]
+POSENC = [sys.executable, "-m", "posenc_cli"]
 IMPORT_NUMPY = [sys.executable, "-c", "import numpy"]
 STARTUP_GOAL = Goal("at most", 1.6)
 MEMORY_GOAL = Goal("at most", 8.0)
@@ -34,16 +34,10 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 
-def posenc() -> list[str]:
-    """The command ``posenc`` of this environment."""
-    script = Path(sys.executable).with_name("posenc")
-    return [str(script)] if script.is_file() else [sys.executable, "-m", "posenc_cli"]
-
-
 def generate(length: int, *, backend: str) -> list[str]:
     """The command that writes a rotary table of so many rows to nowhere."""
     options = ["--len", str(length), "-o", os.devnull, "--format", "npy", "--backend", backend]
-    return [*posenc(), "generate", "--scheme", "rope", *options]
+    return [*POSENC, "generate", "--scheme", "rope", *options]
 
 
 def startup(sizes: Sizes) -> Section:
@@ -52,8 +46,8 @@ def startup(sizes: Sizes) -> Section:
         "python -c pass": NOTHING,
         "python -c 'import numpy'": IMPORT_NUMPY,
         "posenc generate --scheme rope --len 4096": generate(4096, backend="auto"),
-        "posenc --help": [*posenc(), "--help"],
-        "posenc --version": [*posenc(), "--version"],
+        "posenc --help": [*POSENC, "--help"],
+        "posenc --version": [*POSENC, "--version"],
     }
     times = paired(
         {name: partial(_run, command) for name, command in commands.items()},

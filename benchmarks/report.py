@@ -21,6 +21,9 @@ Results = dict[str, Any]
 
 WIDTH = 100
 NO_VALUE = "–"
+SHARED = (1, 2, 3, 6)
+"""Columns of a table of measurements that need not be there where all rows say the same."""
+
 LABELS = {1048575: "2^20−1", 2**24 + 1: "2^24+1", 2**31: "2^31", 2**53 - 1: "2^53−1"}
 """How positions near powers of two are written."""
 
@@ -56,16 +59,22 @@ def as_text(section: Results) -> str:
 
 
 def _measurements_text(section: Results) -> Iterator[str]:
-    header = ["what", "against", "dtype", "threads", "median", "min – max", "n", "goal", ""]
-    rows = [header, *map(_text_row, section["measurements"])]
-    used = [at for at in range(len(header)) if any(row[at] for row in rows[1:])]
-    yield from _aligned([[row[at] for at in used] for row in rows], named=2)
+    header = ["what", "against", "dtype", "threads", "median", "min – max", "runs", "goal", ""]
+    rows = [_text_row(each) for each in section["measurements"]]
+    different = [{row[at] for row in rows} - {""} for at in range(len(header))]
+    # What all rows share is said once; a table is at most so wide.
+    same = [f"{header[at]}: {''.join(different[at])}" for at in SHARED if len(different[at]) == 1]
+    if same:
+        yield "; ".join(same)
+        yield ""
+    used = [at for at, values in enumerate(different) if len(values) > (1 if at in SHARED else 0)]
+    yield from _aligned([[row[at] for at in used] for row in (header, *rows)], named=1)
 
 
 def _text_row(each: Results) -> list[str]:
     spread = each["spread"]
     known = [
-        _cut(each["name"], 41),
+        _cut(each["name"], 40),
         each["against"].removeprefix("python -c ").strip("'"),
         each["dtype"] or "",
         str(each["threads"] or ""),
@@ -132,6 +141,8 @@ def _cut(text: str, width: int) -> str:
 
 def _short(value: float) -> str:
     size = abs(value)
+    if size >= 9999:
+        return _power(value)
     return f"{value:.{2 if size < 10 else 1 if size < 100 else 0}f}"
 
 
@@ -222,8 +233,12 @@ def _plain_table(section: Results) -> str:
     rows = [
         [m["name"], m["against"], str(m["threads"] or ""), _median(m)]
         for m in section["measurements"]
+        if m["spread"] is not None
     ]
-    return _markdown(["", "against", "threads", "median"], _with_values(rows, names=3))
+    threaded = any(row[2] for row in rows)
+    used = (0, 1, 2, 3) if threaded else (0, 1, 3)
+    header = ["", "against", "threads", "median"]
+    return _markdown([header[at] for at in used], [[row[at] for at in used] for row in rows])
 
 
 def _accuracy_table(section: Results) -> str:

@@ -31,7 +31,7 @@ FULL = Sizes(
 )
 
 QUICK = Sizes(
-    rows=1 << 16,
+    rows=1 << 18,
     repetitions=5,
     text_rows=1 << 10,
     memory_lengths=(1 << 12, 1 << 18),

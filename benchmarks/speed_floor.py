@@ -81,7 +81,7 @@ def _textbook(work: Work, fill: Callable[[], object], sizes: Sizes) -> Iterator[
         textbook = reusing_numpy(work.rows, compute, work.dtype)
         times = paired({FLOOR: fill, "textbook": textbook}, repetitions=sizes.repetitions)
         yield Measurement(
-            f"textbook NumPy in {compute}, memory reused",
+            f"textbook NumPy {compute}, reusing memory",
             FLOOR,
             times.ratio("textbook", FLOOR),
             dtype=work.dtype,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,7 +54,7 @@ def measured(sizes: Sizes) -> Section:
     work = Work(sizes.rows, DTYPE)
     found = tuple(
         _against(work, rival, backend, sizes)
-        for rival in (*_numpy(work), *_torch(work))
+        for rival in chain(_numpy(work), _torch(work))
         for backend in POSENC
     )
     return Section("Speed, as times faster than peers", HOW.format(rows=sizes.rows, dim=DIM), found)
@@ -62,10 +63,10 @@ def measured(sizes: Sizes) -> Section:
 def _numpy(work: Work) -> Iterator[Rival]:
     positions = np.arange(work.rows, dtype=np.int64)
     for compute, goal in TEXTBOOK_GOALS.items():
-        name = f"textbook NumPy in {compute}"
+        name = f"textbook NumPy {compute}"
         yield Rival(name, 1, partial(textbook_numpy, positions, compute, DTYPE), goal=goal)
         reusing = reusing_numpy(work.rows, compute, DTYPE)
-        yield Rival(f"{name}, memory reused", 1, reusing, reuses=True, goal=goal)
+        yield Rival(f"{name}, reusing memory", 1, reusing, reuses=True, goal=goal)
 
 
 def _torch(work: Work) -> Iterator[Rival]:
