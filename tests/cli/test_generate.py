@@ -223,3 +223,82 @@ def test_a_scheme_of_ones_own_is_named_by_module_and_attribute(posenc, tmp_path)
     asked = ("generate", "-s", "mine:squares", "-l", "3", "-o", "-", "--format", "csv", "-q")
     done = posenc(*asked, env={"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (0, "0.0,0.0\n1.0,1.0\n4.0,4.0\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "length"), [("--start 90 --len 10", 100), ("--positions 3,49", 50), ("-l 7", 7)]
+)
+def test_schemes_that_count_on_a_length_take_the_last_position_plus_one(
+    where, length, call, tmp_path
+):
+    asked = ("generate", "-o", "a.npy", *where.split(), "--dtype", "float64")
+    assert call(*asked, "-s", "normalized")[0] == 0
+    assert np.load(tmp_path / "a.npy")[-1, 0] == (length - 1) / length
+    assert call(*asked, "-s", "alibi", "--heads", "1", "--set", "form=mpt")[0] == 0
+    assert np.load(tmp_path / "a.npy")[0, 0, -1] == 0
+    assert np.load(tmp_path / "a.npy")[0, 0, 0] < 0
+
+
+def test_values_too_large_for_the_format_are_told(call, tmp_path):
+    asked = ("generate", "-s", "integer", "-o", "a.npy", "-d", "1", "--dtype", "float16", "-q")
+    status, _, err = call(*asked, "--positions", "65504")
+    assert (status, err) == (0, "")
+    status, _, err = call(*asked, "--positions", "1,70000")
+    assert status == 0
+    assert err == "posenc: warning: some values are too large for float16: they are inf\n"
+    assert np.isinf(np.load(tmp_path / "a.npy")[1, 0])
+
+
+USERS = """
+from decimal import Decimal
+from posenc_cli.schemes.declare import *
+from posenc_cli.schemes.parameters import Dim
+
+@absolute(source="me", formula="?")
+def nothing(*, dim: Dim = 4): return None
+
+@rotary(source="me", formula="?")
+def not_rotary(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p), dim)))
+
+@absolute(source="me", formula="?")
+def narrow(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p), dim - 1)))
+
+@absolute(source="me", formula="?")
+def raises(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: p / [])
+
+@rotary(source="me", formula="?")
+def short(*, dim: Dim = 4): return Rotation(Waves(2, lambda xp: xp.arange(0, 1, 1)), "half")
+
+@bias(source="me", formula="?")
+def few(): return Bias(1, "offset", lambda xp: xp.arange(0, 1, 1), lambda xp, c, i: i[:-1])
+
+@absolute(source="me", formula="?")
+def untyped(*, dim=4): return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nothing", "absolute schemes do not give a NoneType"),
+        ("not_rotary", "rotary schemes do not give a Rows"),
+        ("narrow", "rows of shape (3, 3) for 3 positions"),
+        ("raises", "raised"),
+        ("short", "1 frequencies"),
+        ("few", "scores for"),
+        ("untyped", "cannot be loaded"),
+        ("missing", "cannot be loaded (AttributeError"),
+    ],
+)
+def test_what_is_wrong_in_a_scheme_of_ones_own_is_said_of_it(
+    name, reason, call, tmp_path, monkeypatch
+):
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "users_own.py").write_text(USERS)
+    monkeypatch.syspath_prepend(library)
+    status, out, err = call("generate", "-s", f"users_own:{name}", "-l", "3", "-o", "a.npy")
+    assert (status, out) == (2, "")
+    assert f"users_own:{name}" in err.splitlines()[0]
+    assert reason in err.splitlines()[0]
+    assert [each.name for each in tmp_path.iterdir()] == ["library"]
