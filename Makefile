@@ -11,7 +11,7 @@ ifneq ($(shell cat .venv/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/de
 .PHONY: .venv/.installed .venv/.developed
 endif
 
-.PHONY: demo check test lint types layers docs format clean
+.PHONY: demo check test lint types layers docs bench format clean
 
 ## demo: install posenc into .venv and do the main job (the first command of the README)
 demo: .venv/.installed
@@ -43,6 +43,11 @@ layers: .venv/.developed
 ## docs: the generated parts of the README are up to date
 docs: .venv/.developed
 	$(RUN) tools/readme.py --check
+
+## bench: ratios against floors and peers, side by side; the README quotes the saved result
+bench: .venv/.developed
+	$(RUN) -m benchmarks
+	$(RUN) tools/readme.py
 
 ## format: rewrite what lint and docs would complain about, where that is mechanical
 format: .venv/.developed

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encode.arrays import in_arithmetic, position_blocks
+from posenc_cli.encode.arrays import in_arithmetic, position_blocks, rows_a_block
 from posenc_cli.encode.scores import score_blocks
 from posenc_cli.numerics import exact
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Rows, Table, Waves
 
 __all__ = ["angle_blocks", "frequency_blocks", "row_blocks", "score_blocks", "wave_blocks"]
-
-BLOCK_VALUES = 1 << 18
-"""Values in a block: enough to make each step long, few enough to stay in cache."""
 
 
 def wave_blocks(
@@ -97,4 +94,4 @@ def row_blocks(
 
 
 def _position_blocks(positions: Positions, width: int) -> Iterator[NDArray[np.int64]]:
-    return position_blocks(positions, max(1, BLOCK_VALUES // width))
+    return position_blocks(positions, rows_a_block(width))

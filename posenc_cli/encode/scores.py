@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encode.arrays import in_arithmetic, position_array, position_blocks
+from posenc_cli.encode.arrays import in_arithmetic, position_array, position_blocks, rows_a_block
 from posenc_cli.numerics import exact
 from posenc_cli.schemes.declare import Bias, BucketBias
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     Scores = Callable[[NDArray[np.int64]], NDArray[Any]]
 
-BLOCK_VALUES = 1 << 18
 _EXACT_VALUES = 1 << 12
 """Exact values held at a time: each costs a few hundred bytes."""
 
@@ -60,7 +59,7 @@ def _repeated(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
     """A matrix whose rows are all the same: a score a key."""
     count = positions.count
     row = scores(position_array(positions))
-    rows = max(1, BLOCK_VALUES // count)
+    rows = rows_a_block(count)
     for begin in range(0, count, rows):
         yield np.ascontiguousarray(np.broadcast_to(row, (min(rows, count - begin), count)))
 
@@ -70,7 +69,7 @@ def _slid(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
     count = positions.count
     offsets = np.arange(1 - count, count, dtype=np.int64) * positions.ranges[0].step
     windows = np.lib.stride_tricks.sliding_window_view(scores(offsets), count)[::-1]
-    rows = max(1, BLOCK_VALUES // count)
+    rows = rows_a_block(count)
     for begin in range(0, count, rows):
         yield np.ascontiguousarray(windows[begin : begin + rows])
 
@@ -78,7 +77,7 @@ def _slid(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
 def _gathered(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
     """A matrix of any positions: the scores of the offsets that occur, where they occur."""
     keys = position_array(positions)
-    for queries in position_blocks(positions, max(1, BLOCK_VALUES // len(keys))):
+    for queries in position_blocks(positions, rows_a_block(len(keys))):
         offsets, where = np.unique(keys[None, :] - queries[:, None], return_inverse=True)
         yield scores(offsets)[where.reshape(len(queries), len(keys))]
 

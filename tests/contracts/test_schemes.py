@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.encode import blocks as blocks_module
-from posenc_cli.encode import scores
+from posenc_cli.encode import arrays
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.numerics.dtypes import REAL_DTYPES
@@ -72,8 +71,7 @@ def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
     given = SMALL.get(name, {})
     whole = matrix(name, "0:37", dtype=dtype, **given)
     for values in (1, 100, 1000):
-        monkeypatch.setattr(blocks_module, "BLOCK_VALUES", values)
-        monkeypatch.setattr(scores, "BLOCK_VALUES", values)
+        monkeypatch.setattr(arrays, "BLOCK_VALUES", values)
         blocks = matrix(name, "0:37", dtype=dtype, **given)
         assert blocks.tobytes() == whole.tobytes()
 
