@@ -342,9 +342,6 @@ class _Prepared:
         self.low = tuple(
             _aligned(table).reshape(-1) for table in (self._factors.first, self._factors.second)
         )
-        still = np.array([not frequency for frequency in phasors.frequencies] or [True])
-        # Exactly 0 for every position: nothing to judge.
-        self._nought = columns.zero | (columns.sine & still[columns.waves])
         width = columns.waves.size
         self._repeats = max(1, min(phasors.rows, TILE_CELLS // width))
         self._size = max(TOGETHER, BATCH_CELLS // width // TOGETHER * TOGETHER)
@@ -371,10 +368,9 @@ class _Prepared:
         if self.dtype.name != FLOAT64.name:
             bounds = self._factors.bounds(multiples, first, second, self._magnitude)
             margins = cells.MARGIN * bounds * self._factor
-            for table in (first, second, margins):
-                table[:, self._nought] = 0.0
             first, second = first * self._factor, second * self._factor
-            # Less than a quarter of float32's smallest number is one of any number's unit.
+            # Less than a quarter of float32's smallest number is less than one of any unit; the
+            # sign of a cell below the margin still is to be judged.
             floors = np.where(margins > 2.0**-151, margins * 2.0**26, margins)
         tiles = (np.tile(table, self._repeats) for table in (first, second, margins, floors))
         return _Batch(*map(_aligned, tiles))

@@ -8,8 +8,9 @@ cells that the margin leaves undecided, for the NumPy core to settle.
 Rounding to a half precision goes by way of float32. A cell whose float32 is not a tie of the half
 precision lies on the same side of every tie as it does, by half a unit of float32; while the margin
 is at most a quarter of such a unit, the exact value does too. Above 2^26 margins it is. What is
-on a tie or below is judged again, from a float32 rounded to odd, which is no tie unless the cell
-is one. Cells for float16 come scaled by 2^−112, from the exponents of float16 to those of float32.
+on a tie or below is judged again, from float32 cut off instead of rounded, which lie on the same
+side of every tie; a tie itself is rounded away from zero, for between two cells that round alike
+there is none. Cells for float16 come scaled by 2^−112, from its exponents to those of float32.
 
 Imports Numba: import it only where the kernel is used.
 """
@@ -83,18 +84,16 @@ upper: Any = intrinsic(_upper)
 doubt: Any = intrinsic(_doubt)
 
 
-def _odd_float32(value: Any) -> Any:
-    """The bits of a float64 rounded to odd: cut to a float32, its last bit set if that cuts."""
+def _cut_float32(value: Any) -> Any:
+    """The bits of a float64 cut off to a float32."""
     single = np.float32(value)
     bits = single.view(np.uint32)
-    if np.float64(single) != value:
-        if abs(np.float64(single)) > abs(value):
-            bits = np.uint32(bits - np.uint32(1))
-        bits = np.uint32(bits | np.uint32(1))
+    if abs(np.float64(single)) > abs(value):
+        bits = np.uint32(bits - np.uint32(1))
     return bits
 
 
-odd_float32: Any = numba.njit(_odd_float32)
+cut_float32: Any = numba.njit(_cut_float32)
 
 
 def rounded_segment(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:
@@ -160,8 +159,8 @@ def _judged_again(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:  # 
         rounded = rounded_half(np.float32(value).view(np.uint32), form[0], form[1])
         if doubt(np.uint32(0), rounded, value, floors[h]) == 0:
             return True
-        above = upper(rounded_half(odd_float32(value + margin), form[0], form[1]))
-        below = upper(rounded_half(odd_float32(value - margin), form[0], form[1]))
+        above = upper(rounded_half(cut_float32(value + margin), form[0], form[1]))
+        below = upper(rounded_half(cut_float32(value - margin), form[0], form[1]))
         out[i] = above
         return above == below
 
@@ -196,8 +195,7 @@ def _fill(  # noqa: PLR0917 (Numba knows no keywords)
             first = max(place, start)
             last = min(place + length, end)
             if first < last:
-                into = first - place
-                at = (last - first, first - start, offset + into, multiple * tile + into)
+                at = (last - first, first - start, offset + first - place, multiple * tile)
                 if rounded_segment(out, low, high, at, form) != 0:
                     for cell in range(at[0]):
                         one = (np.uint64(1), at[1] + cell, at[2] + cell, at[3] + cell)

@@ -185,7 +185,7 @@ def test_positions_that_do_not_rise_by_one_are_left_to_the_core(dtype, kernel_ca
         np.arange(0, 3000, 3),
         np.arange(900)[::-1],
         random.integers(-(2**53), 2**53, 900),
-        np.concatenate([np.arange(500), np.arange(499, 998)]),
+        np.concatenate([np.arange(500), [501, 500], np.arange(502, 900)]),
     ):
         assert_same_bytes(both, positions, halves(8), dtype, 16)
     assert not kernel_calls
@@ -243,6 +243,20 @@ def test_undecided_cells_are_settled_by_the_core(dtype, share, monkeypatch):
         assert sum(settled) == 16 * sum(run.size for run in runs)
     else:
         assert 100 < sum(settled) < 16 * sum(run.size for run in runs)
+
+
+@NARROW
+def test_the_signs_of_cells_at_zero_are_left_to_the_core(dtype, monkeypatch):
+    settled = []
+    usual = fast.FusedWaves._settle
+
+    def counted(self, *arguments):
+        settled.extend(arguments[3].tolist())
+        usual(self, *arguments)
+
+    monkeypatch.setattr(fast.FusedWaves, "_settle", counted)
+    filled(pair(ladder(10_000, 8))[0], np.arange(1500), halves(4), dtype, 8)
+    assert set(settled) >= {4, 5, 6, 7}
 
 
 @NARROW
@@ -310,6 +324,12 @@ def test_threads_fill_one_array_with_the_same_bytes(dtype):
     assert np.array_equal(bits(out), bits(expected))
 
 
+def test_one_filler_serves_every_format():
+    both = pair(ladder(10_000, 16))
+    for dtype in [*DTYPES, *DTYPES]:
+        assert_same_bytes(both, np.arange(1500), halves(8), dtype, 16)
+
+
 @every_dtype
 def test_angles_are_those_of_the_core(dtype):
     ours, theirs = pair(ladder(10_000, 16))
@@ -371,6 +391,7 @@ out = np.empty((2000, 1), np.float32)
 waves.fill(out, np.arange(2000), [Placement("cos", slice(0, 1))], dtype=FLOAT32)
 assert np.abs(out[:, 0] - np.cos(np.arange(2000))).max() < 1e-7
 kernel = waves._kernels.of(np.dtype(np.float32))
+assert kernel.targetoptions["nogil"]
 print(sum(kernel.stats.cache_hits.values()), kernel.stats.cache_path)
 """
 
