@@ -6,7 +6,8 @@ longer than most jobs. It is held as ``Any``, so that the code is checked withou
 
 from __future__ import annotations
 
-import re
+import threading
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 HINT = "pip install 'posenc-cli[torch]'"
 REQUIRED = {"torch": "torch", "array_api_compat": "array-api-compat"}
-_DEVICE = re.compile(r"[a-z]+(:[0-9]+)?")
+_WARNINGS = threading.Lock()  # their filters belong to the whole process
 _ACCELERATORS = ("cuda", "mps", "xpu")
 
 
@@ -65,17 +66,14 @@ def device(torch: Any, name: str | None) -> Any:
     if name is None:
         name = "cpu"
     try:
-        if not _DEVICE.fullmatch(name):
-            raise ValueError
-        # Lists of names that have gone out of use differ by version: what torch refuses is none.
-        found = torch.device(name)
-    except (RuntimeError, ValueError, UserWarning) as error:
+        # torch warns of names that have gone out of use; whether they work is seen below.
+        with _WARNINGS, warnings.catch_warnings(action="ignore"):
+            found = torch.device(name)
+    except (RuntimeError, ValueError) as error:
         raise InvalidInput(
             f"--device {abbreviated(name)}: no device of torch is called that",
             hint="cpu, cuda, cuda:1, mps and xpu are; posenc backends lists those found here",
         ) from error
-    if found.type == "meta":
-        raise Unavailable("--device meta: tensors there hold no values")
     if found.type == "cuda" and not torch.backends.cuda.is_built():
         raise Unavailable(
             f"--device {name}: this torch ({torch.__version__}) has no CUDA",
