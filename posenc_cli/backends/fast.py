@@ -9,6 +9,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 import threading
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -363,8 +364,7 @@ class _Prepared:
 
     def _computed(self, multiples: NDArray[Any]) -> _Batch:
         first, second = self._factors.high(multiples)
-        margins = np.zeros_like(first)
-        floors = margins
+        margins = floors = np.zeros_like(first)
         if self.dtype.name != FLOAT64.name:
             bounds = self._factors.bounds(multiples, first, second, self._magnitude)
             margins = cells.MARGIN * bounds * self._factor
@@ -372,8 +372,13 @@ class _Prepared:
             # Less than a quarter of float32's smallest number is less than one of any unit; the
             # sign of a cell below the margin still is to be judged.
             floors = np.where(margins > 2.0**-151, margins * 2.0**26, margins)
-        tiles = (np.tile(table, self._repeats) for table in (first, second, margins, floors))
-        return _Batch(*map(_aligned, tiles))
+        return _Batch(*(self._tiled(table) for table in (first, second, margins, floors)))
+
+    def _tiled(self, rows: NDArray[Any]) -> NDArray[Any]:
+        count, width = rows.shape
+        tiles = _aligned_memory((count, self._repeats, width))
+        tiles[...] = rows[:, None, :]
+        return tiles.reshape(count, self._repeats * width)
 
 
 def _bounds(placement: Placement) -> tuple[object, ...]:
@@ -382,12 +387,17 @@ def _bounds(placement: Placement) -> tuple[object, ...]:
 
 
 def _aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy that begins on a cache line, where no vector straddles two of them."""
-    memory = np.empty(array.nbytes + 64, np.uint8)
-    begin = -memory.ctypes.data % 64
-    copy = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = _aligned_memory(array.shape)
     copy[...] = array
     return copy
+
+
+def _aligned_memory(shape: tuple[int, ...]) -> NDArray[Any]:
+    """An array that begins on a cache line, where no vector straddles two of them."""
+    size = math.prod(shape) * 8
+    memory = np.empty(size + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    return memory[begin : begin + size].view(np.float64).reshape(shape)
 
 
 def _consecutive(positions: NDArray[Any]) -> bool:
