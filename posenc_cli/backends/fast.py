@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 TILE_CELLS = 256  # loops this long hide their set-up, and what they read fits the cache
-TOGETHER = 4  # multiples that share what is read of the low tables
+TOGETHER = 2  # multiples that share what is read of the low tables; more would write far apart
 BATCH_CELLS = 8192  # of the high tables: computed together, they cost few calls
 BATCHES_KEPT = 4
 PREPARED_KEPT = 4
