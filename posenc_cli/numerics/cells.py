@@ -89,28 +89,26 @@ def consecutive_blocks(
     tiles = [tile[: repeats * width] for tile in scratch.tiles]
     start = int(positions[0])
     stop = start + positions.size
-    batch = max(1, 4096 // width)
-    for batch_start in range(start // rows, (stop - 1) // rows + 1, batch):
-        batch_stop = min(batch_start + batch, (stop - 1) // rows + 1)
-        multiples = np.arange(batch_start, batch_stop)
-        firsts, seconds = factors.high(multiples)
-        margins = _margins(factors, multiples, firsts, seconds, magnitude)
-        for place, multiple in enumerate(multiples.tolist()):
-            np.copyto(tiles[0].reshape(repeats, width), firsts[place])
-            np.copyto(tiles[1].reshape(repeats, width), seconds[place])
-            margin = margins
-            if isinstance(margins, np.ndarray):
-                margin = tiles[2]
-                np.copyto(margin.reshape(repeats, width), margins[place])
-            origin = multiple * rows
-            last = min(stop, origin + rows)
-            for begin in range(max(start, origin), last, step):
-                end = min(begin + step, last)
-                span, size = slice(begin - origin, end - origin), (end - begin) * width
-                first, second = scratch.first[:size], scratch.second[:size]
-                by_tile(np.multiply, factors.first[span].reshape(-1), tiles[0], first)
-                by_tile(np.multiply, factors.second[span].reshape(-1), tiles[1], second)
-                yield Block(begin - start, end - start, first, second, margin)
+    for multiple in range(start // rows, (stop - 1) // rows + 1):
+        index, place = divmod(multiple, factors.batch_size)
+        if place == 0 or multiple == start // rows:
+            batch = factors.batch(index, scale=magnitude)
+            margins = _margins(batch.bounds, magnitude)
+        np.copyto(tiles[0].reshape(repeats, width), batch.first[place])
+        np.copyto(tiles[1].reshape(repeats, width), batch.second[place])
+        margin = margins
+        if isinstance(margins, np.ndarray):
+            margin = tiles[2]
+            np.copyto(margin.reshape(repeats, width), margins[place])
+        origin = multiple * rows
+        last = min(stop, origin + rows)
+        for begin in range(max(start, origin), last, step):
+            end = min(begin + step, last)
+            span, size = slice(begin - origin, end - origin), (end - begin) * width
+            first, second = scratch.first[:size], scratch.second[:size]
+            by_tile(np.multiply, factors.first[span].reshape(-1), tiles[0], first)
+            by_tile(np.multiply, factors.second[span].reshape(-1), tiles[1], second)
+            yield Block(begin - start, end - start, first, second, margin)
 
 
 def scattered_blocks(
@@ -144,7 +142,7 @@ def scattered_blocks(
         )
         multiples = np.where(keys < 0, ~keys, keys)
         first, second = chosen.high(multiples, keys < 0)
-        margin = _margins(chosen, multiples, first, second, magnitude)
+        margin = _margins(chosen.bounds(multiples, first, second, magnitude), magnitude)
         shape = (block.size, width)
         cells, other, third = (
             buffer[: block.size * width].reshape(shape)
@@ -163,15 +161,8 @@ def scattered_blocks(
         yield Block(start, start + block.size, cells.reshape(-1), other.reshape(-1), margin)
 
 
-def _margins(
-    factors: Factors,
-    multiples: NDArray[Any],
-    first: NDArray[Any],
-    second: NDArray[Any],
-    magnitude: float,
-) -> Any:
+def _margins(bounds: NDArray[Any], magnitude: float) -> Any:
     """Return the margin of the rounding test: one number where it loses little, else rows."""
-    bounds = factors.bounds(multiples, first, second, magnitude)
     if bounds.min() > magnitude * 2.0**-16:
         return MARGIN * magnitude * (1 + 2.0**-30)
     return MARGIN * bounds

@@ -9,8 +9,9 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.placements import Placement
 
 UNIT = 2.0**-53
+BATCHES_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,14 @@ def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> li
     return each
 
 
+class Batch(NamedTuple):
+    """U[a] and V[a] of some multiples a, and bounds of their cells: (multiples, columns) each."""
+
+    first: NDArray[Any]
+    second: NDArray[Any]
+    bounds: NDArray[Any]
+
+
 class Factors:
     """X[b] and Y[b] of every column, for every b below ``rows`` or for the offsets given.
 
@@ -97,6 +107,8 @@ class Factors:
         # −0.0 must not come out of a wave that does not turn.
         turning = np.array([bool(frequency) for frequency in phasors.frequencies] or [False])
         self._odd = columns.sine & turning[columns.waves]
+        self._lock = threading.Lock()
+        self._batches: dict[int, Batch] = {}
 
     @property
     def nbytes(self) -> int:
@@ -120,6 +132,28 @@ class Factors:
             first, second = np.where(flipped, -first, first), np.where(flipped, -second, second)
         first[:, columns.zero] = second[:, columns.zero] = 0.0
         return first, second
+
+    def batch(self, index: int, *, scale: float) -> Batch:
+        """Return the high factors of the multiples from ``index`` · ``batch_size`` on.
+
+        A table is filled a block at a time, and small arrays cost as much as large ones: what the
+        next blocks will ask for is computed along and kept.
+        """
+        with self._lock:
+            found = self._batches.get(index)
+            if found is None:
+                multiples = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
+                first, second = self.high(multiples)
+                found = Batch(first, second, self.bounds(multiples, first, second, scale))
+                while len(self._batches) >= BATCHES_KEPT:
+                    del self._batches[next(iter(self._batches))]
+                self._batches[index] = found
+            return found
+
+    @property
+    def batch_size(self) -> int:
+        """The multiples of a batch: 2048 factors or so."""
+        return max(1, 2048 // int(self.first.shape[1]))
 
     def bounds(
         self, multiples: NDArray[Any], first: NDArray[Any], second: NDArray[Any], scale: float

@@ -82,6 +82,7 @@ class WaveTable:
         self._judges: dict[str, Judge] = {}
         self._lock = threading.Lock()
         self._layouts: dict[tuple[bytes, ...], Factors] = {}
+        self._placed: dict[tuple[object, ...], list[Columns]] = {}
         self._scratch = Scratch()
         self._angles: AngleTable | None = None
 
@@ -108,7 +109,7 @@ class WaveTable:
             return
         positions = np.asarray(positions, np.int64)
         with np.errstate(all="ignore"):
-            for columns in columns_of(placements, width=out.shape[1], waves=len(self.frequencies)):
+            for columns in self._columns(placements, out.shape[1]):
                 target = out[:, columns.target]
                 if self.scale == 0:
                     target[...] = 0
@@ -154,6 +155,17 @@ class WaveTable:
                 first, second = (part.reshape(target.shape) for part in (block.first, block.second))
                 np.add(first, second, out=target)
 
+    def _columns(self, placements: Sequence[Placement], width: int) -> list[Columns]:
+        """Return the columns that placements fill, the same for each block of a table."""
+        key = (width, *((p.function, *_bounds(p.columns), *_bounds(p.waves)) for p in placements))
+        with self._lock:
+            if key not in self._placed:
+                while len(self._placed) >= LAYOUTS_KEPT:
+                    del self._placed[next(iter(self._placed))]
+                count = len(self.frequencies)
+                self._placed[key] = columns_of(placements, width=width, waves=count)
+            return self._placed[key]
+
     def _judge(self, dtype: DType) -> Judge:
         with self._lock:
             if dtype.name not in self._judges:
@@ -171,6 +183,10 @@ class WaveTable:
                     del self._layouts[next(iter(self._layouts))]
                 self._layouts[key] = Factors(columns, self._phasors)
             return self._layouts[key]
+
+
+def _bounds(columns: slice) -> tuple[int | None, int | None, int | None]:
+    return columns.start, columns.stop, columns.step
 
 
 def _consecutive(positions: NDArray[Any]) -> bool:
