@@ -62,6 +62,8 @@ clean:
 	PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py .venv -e .
 	@touch $@
 
+# TORCH=2.13.0 installs that version of torch too, so that its tests run. An exact version: the
+# newest would bring gigabytes of CUDA along.
 .venv/.developed: pyproject.toml tools/environment.py
-	PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py .venv -e ".[dev]"
+	PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py .venv -e ".[dev]" $(if $(TORCH),torch==$(TORCH))
 	@touch $@ .venv/.installed

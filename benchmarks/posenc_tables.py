@@ -13,8 +13,7 @@ import numpy as np
 from benchmarks.machine import installed
 from posenc_cli import catalogue
 from posenc_cli.backends import registry
-from posenc_cli.encode.arrays import position_array
-from posenc_cli.encode.arrays import BLOCK_VALUES
+from posenc_cli.encode.arrays import BLOCK_VALUES, position_array
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Plan, Request

@@ -79,7 +79,10 @@ class Backend(Protocol):
         """What ``--backend`` calls it."""
 
     def status(self) -> Status:
-        """Whether it can be used here, found out without importing the library."""
+        """Whether it can be used here, and on which devices.
+
+        What ``auto`` asks of a backend for the CPU must not import its library.
+        """
 
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None

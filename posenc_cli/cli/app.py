@@ -37,8 +37,9 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback()(posenc)
     named = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    documented = named is None or bool({"--help", "-h"} & set(arguments))
     for name in [named] if named else COMMANDS:
-        app.command(name)(command(function_of(name)))
+        app.command(name)(command(function_of(name), documented=documented))
     return app
 
 

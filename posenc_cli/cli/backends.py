@@ -50,4 +50,5 @@ def backends(
         for name, each in found.items()
     ]
     table = console.table_text(["backend", "version", "devices", "what it is"], rows)
-    console.result(f"{table}\n\nauto for {count} values: {auto.backend.name} ({auto.reason})")
+    choice = f"auto for {count} values: {auto.backend.name} ({auto.reason})"
+    console.result(f"{table}\n\n{console.paragraph_text(choice)}")

@@ -172,7 +172,12 @@ def _option(name: str, kind: Any, default: object, *flags: str, **settings: Any)
 
 
 def _own_option(name: str) -> Parameter:
-    """The option of a scheme's parameter that has one, with what the declarations say of it."""
+    """The option of a scheme's parameter that has one."""
+    return _option(name, str | None, None, *OWN_OPTIONS[name])
+
+
+def _documented_option(name: str) -> Parameter:
+    """The same, with what the declarations of all schemes say of it."""
     declared = {
         scheme.name: scheme.parameters[name]
         for scheme in catalogue.BUILT_IN.values()
@@ -250,14 +255,21 @@ _COMMON = [
 ]
 
 
-def command(function: Callable[..., int | None]) -> Callable[..., int | None]:
+def command(
+    function: Callable[..., int | None], *, documented: bool = True
+) -> Callable[..., int | None]:
     """A command as Typer sees it: ``function`` with the options it leaves to this module.
 
+    ``documented`` says whether the options' help will be read: what it derives from takes a while.
     A parameter ``choice: Choice`` stands for all options that choose an encoding, a parameter
     ``console: Console`` for those that every command has.
     """
     own = inspect.signature(function, eval_str=True).parameters
     choosing = _CHOOSING if "choice" in own else []
+    if documented:
+        choosing = [
+            _documented_option(each.name) if each.name in OWN_OPTIONS else each for each in choosing
+        ]
     options = [
         *choosing,
         *(

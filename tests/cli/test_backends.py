@@ -7,6 +7,7 @@ import json
 import pytest
 
 from posenc_cli.backends import registry
+from posenc_cli.errors import Unavailable
 
 
 def test_lists_every_backend_and_what_auto_chooses(call):
@@ -62,6 +63,23 @@ def test_the_environment_chooses_where_no_option_does(call, monkeypatch):
     assert status == 2
     assert "POSENC_THREADS 0" in err
     assert call(*asked, "--threads", "2")[0] == 0
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_auto_takes_the_compiled_kernel_for_large_jobs_where_it_works(works, call, monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(registry, "FAST_FROM", 1000)
+    if not works:
+        from posenc_cli.backends.fast import FastBackend
+
+        def broken(*_, **__):
+            raise Unavailable("numba does not work here")
+
+        monkeypatch.setattr(FastBackend, "exact", broken)
+    large = call("generate", "-s", "rope", "-l", "100", "-o", "a.npy", "--json")[1]
+    assert json.loads(large)["backend"] == ("fast" if works else "numpy")
+    small = call("generate", "-s", "rope", "-l", "3", "-o", "a.npy", "--json")[1]
+    assert json.loads(small)["backend"] == "numpy"
 
 
 @pytest.fixture
