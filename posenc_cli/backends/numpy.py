@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.backends.base import Status
-from posenc_cli.numerics.dtypes import BFLOAT16
-from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
+from posenc_cli.numerics.rounding import narrow, round_to
 from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Rounding:
         if not self._bfloat16:
             return np.asarray(values, dtype=self.dtype)
         wide = np.asarray(values, dtype=np.float64)
-        return widen(narrow(wide, None, BFLOAT16), BFLOAT16).astype(np.float32)
+        return round_to(wide, FLOAT64, BFLOAT16).astype(np.float32)
 
     def frequencies(self, rule: Rule) -> NDArray[Any]:
         """A rule's frequencies in the precision; what overflows on the way is infinite or 0."""

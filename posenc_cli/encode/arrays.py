@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
-from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.numerics.rounding import round_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +52,5 @@ def in_arithmetic(values: NDArray[Any], arithmetic: Arithmetic) -> NDArray[Any]:
     """
     if arithmetic == "exact":
         return values
-    form = _FORMATS[arithmetic]
-    rounded = widen(narrow(values.astype(np.float64), None, form), form)
+    rounded = round_to(values.astype(np.float64), FLOAT64, _FORMATS[arithmetic])
     return rounded.astype(values.dtype)

@@ -56,8 +56,8 @@ class Precision:
 
     def stored_as(self, block: NDArray[Any]) -> NDArray[Any]:
         """A block in the rounded format, in the stored one (which holds its values exactly)."""
-        from posenc_cli.numerics.rounding import narrow, widen
+        from posenc_cli.numerics.rounding import stored_as
 
         if self.stored == self.rounded:
             return block
-        return narrow(widen(block, self.rounded), None, self.stored)
+        return stored_as(block, self.rounded, self.stored)

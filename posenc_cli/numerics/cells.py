@@ -174,8 +174,11 @@ def by_tile(operation: np.ufunc, values: NDArray[Any], tile: Any, result: NDArra
         operation(values, tile, out=result)
         return
     whole = values.size // tile.size * tile.size
+    shape = (-1, tile.size)
+    if whole == values.size:
+        operation(values.reshape(shape), tile, out=result.reshape(shape))
+        return
     if whole:
-        shape = (-1, tile.size)
         operation(values[:whole].reshape(shape), tile, out=result[:whole].reshape(shape))
     if whole < values.size:
         operation(values[whole:], tile[: values.size - whole], out=result[whole:])

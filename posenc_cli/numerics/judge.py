@@ -72,7 +72,7 @@ class Judge:
         kept = 0
         for block in blocks:
             found = self._round(block, out[block.start : block.stop], scratch)
-            if found.places.size:
+            if found is not None:
                 doubts.append(found)
                 kept += found.places.size
             if kept > DOUBTS_KEPT:
@@ -81,26 +81,31 @@ class Judge:
         if doubts:
             self._resolve(out, positions, columns, doubts)
 
-    def _round(self, block: Block, target: NDArray[Any], scratch: Scratch) -> Doubts:
-        """Write a block's roundings; return the cells that this does not prove."""
+    def _round(self, block: Block, target: NDArray[Any], scratch: Scratch) -> Doubts | None:
+        """Write a block's roundings; return the cells that this does not prove, if any."""
         cells = np.add(block.first, block.second, out=block.first)
         contiguous = target.flags.c_contiguous
         bits = target.reshape(-1) if contiguous else np.empty(cells.size, target.dtype)
+        index: NDArray[Any] | None
         if self._halves:
             index = scratch.halves.round(cells, block.margin, self._dtype, bits)
-            found = Doubts(index + block.start * target.shape[1], cells[index], block.margin)
-            if isinstance(block.margin, np.ndarray):
-                found = found._replace(margin=block.margin[index % block.margin.size])
         else:
             index = self._round_twice(block, cells, bits, scratch)
-            found = Doubts(index + block.start * target.shape[1], None, None)
         if not contiguous:
             target[...] = bits.reshape(target.shape)
-        return found
+        if index is None or index.size == 0:
+            return None
+        places = index + block.start * target.shape[1]
+        if not self._halves:
+            return Doubts(places, None, None)
+        margin = block.margin
+        if isinstance(margin, np.ndarray):
+            margin = margin[index % margin.size]
+        return Doubts(places, cells[index], margin)
 
     def _round_twice(
         self, block: Block, cells: NDArray[Any], bits: NDArray[Any], scratch: Scratch
-    ) -> NDArray[Any]:
+    ) -> NDArray[Any] | None:
         """Write the roundings of cell + margin; return where those of cell − margin differ.
 
         Bits are compared, not values: 0.0 and −0.0 differ.
@@ -117,7 +122,7 @@ class Judge:
             np.copyto(low, cells, casting="same_kind")
             # Of a whole buffer the comparison is one memcmp.
             if low.nbytes == len(scratch.lower) and scratch.lower == bits:
-                return np.empty(0, np.intp)
+                return None
         return np.flatnonzero(bits.view(self._word) != low.view(self._word))
 
     def _resolve(
