@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.machine import installed
 from posenc_cli import catalogue
 from posenc_cli.backends import registry
-from posenc_cli.encode.arrays import BLOCK_VALUES, position_array
+from posenc_cli.encode.arrays import position_array, rows_a_block
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Plan, Request
@@ -60,7 +60,7 @@ class Work:
         filler = engine.waves(_waves(self.dim))
         placements = rotary_placements("cos-sin", self.dim // 2)
         dtype = REAL_DTYPES[self.dtype]
-        step = max(1, BLOCK_VALUES // self.dim)
+        step = rows_a_block(self.dim, engine.backend.block_values)
 
         def block(start: int) -> None:
             rows = out[start : start + step]

@@ -78,6 +78,10 @@ class Backend(Protocol):
     def name(self) -> str:
         """What ``--backend`` calls it."""
 
+    @property
+    def block_values(self) -> int | None:
+        """How many values it fills best at a time, or None where that does not matter."""
+
     def status(self) -> Status:
         """Whether it can be used here, and on which devices.
 

@@ -63,6 +63,7 @@ class FastBackend:
     """Waves by a compiled kernel, on the CPU; what is not waves by NumPy."""
 
     name = "fast"
+    block_values = 1 << 19  # each call of the kernel costs as much as filling 10^5 values
 
     def __init__(self) -> None:
         self._numpy = NumpyBackend()

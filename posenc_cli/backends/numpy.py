@@ -29,6 +29,7 @@ class NumpyBackend:
     """Waves by NumPy, on the CPU."""
 
     name = "numpy"
+    block_values = None
 
     def status(self) -> Status:
         """NumPy is a dependency: it is there."""

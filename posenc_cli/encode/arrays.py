@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.positions import Positions
 
-BLOCK_VALUES = 1 << 17
-"""Values in a block: enough to make each step long; few enough to stay in cache, and to be memory
-that the allocator uses again rather than fresh pages."""
+BLOCK_VALUES = 1 << 18
+"""Values in a block: enough that handing blocks from thread to thread costs little, few enough to
+stay near the cache. Twice as many are a tenth faster, and take twice the memory."""
 
 _FORMATS = {"float64": FLOAT64, "float32": FLOAT32, "bfloat16": BFLOAT16}
 
 
-def rows_a_block(width: int) -> int:
-    """How many rows of ``width`` values make a block."""
-    return max(1, BLOCK_VALUES // width)
+def rows_a_block(width: int, values: int | None = None) -> int:
+    """How many rows of ``width`` make a block: of ``values``, where a backend prefers so many."""
+    return max(1, (values or BLOCK_VALUES) // width)
 
 
 def position_array(positions: Positions) -> NDArray[np.int64]:

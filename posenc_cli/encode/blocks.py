@@ -42,7 +42,8 @@ def wave_blocks(
         filler.fill(out, some, placements, dtype=rounded)
         return precision.stored_as(out)
 
-    yield from engine.in_order(block, _position_blocks(positions, width))
+    rows = rows_a_block(width, engine.backend.block_values)
+    yield from engine.in_order(block, position_blocks(positions, rows))
 
 
 def frequency_blocks(
