@@ -124,7 +124,7 @@ class Library:
     def missing(self) -> str | None:
         """What is not installed, in words, if anything."""
         needed = ("torch", self.module)
-        return next((f"{name} is not installed" for name in needed if not installed(name)), None)
+        return next((f"{name} missing" for name in needed if not installed(name)), None)
 
 
 def as_float64(tensor: Any) -> NDArray[np.float64]:

@@ -32,7 +32,7 @@ DTYPE = "float32"
 GOAL = Goal("at most", 1.9)
 HOW = (
     "A float32 table of {rows} × {dim}, computed and saved as `posenc generate` does, to a file on "
-    "{place}, as multiples of writing as many zeros there in blocks of the same size. The goal is "
+    "{place}, as multiples of writing as many zeros there in blocks of 2^18 values. The goal is "
     "that of the default for such a job: two threads. Text: {text_rows} × {dim} values, against "
     "`np.savetxt(…, fmt='%.9g')` of a table that is already computed."
 )

@@ -79,53 +79,62 @@ def find(name: str) -> Backend:
 
 
 def status(name: str) -> Status:
-    """The status of a backend, one that cannot be loaded included."""
+    """The status of a backend, one that cannot be loaded or asked included."""
     try:
         return find(name).status()
     except Unavailable as error:
         return Status(available=False, version=None, devices=(), reason=error.message)
+    except Exception as error:
+        reason = f"its status cannot be asked ({_first_line(error)})"
+        return Status(available=False, version=None, devices=(), reason=reason)
 
 
 def chosen(name: str, *, device: str | None, values: int | None) -> Chosen:
-    """The backend for a job of so many ``values`` (None: unknown), by name or ``auto``.
+    """The backend for a job, by name or ``auto``.
+
+    ``values`` is how many the compiled kernel could compute of it: None where it could none.
 
     Raises: InvalidInput for an unknown name; Unavailable where it cannot be used here.
     """
     if name != "auto":
-        backend = find(name)
-        found = backend.status()
-        if not found.available:
-            raise Unavailable(f"--backend {name}: {found.reason}", hint=_hint(name))
-        if device is not None and device.partition(":")[0] not in found.devices:
-            raise Unavailable(
-                f"--device {device}: the {name} backend has {', '.join(found.devices)} here",
-                hint="posenc backends lists them",
-            )
-        return Chosen(backend, "asked for")
-    if device not in (None, "cpu"):
-        found = status("torch")
-        if not found.available:
-            raise Unavailable(f"--device {device}: {found.reason}", hint=_hint("torch"))
-        return Chosen(chosen("torch", device=device, values=values).backend, "for its device")
+        return _asked_for(name, device)
+    if device is not None and device.partition(":")[0] != "cpu":
+        return Chosen(_asked_for("torch", device).backend, "for its device")
+    return _suited(values)
+
+
+def _asked_for(name: str, device: str | None) -> Chosen:
+    backend = find(name)
+    found = status(name)
+    if not found.available:
+        raise Unavailable(f"--backend {name}: {found.reason}", hint=_hint(name))
+    if device is not None and device.partition(":")[0] not in found.devices:
+        raise Unavailable(
+            f"--device {device}: the {name} backend has {', '.join(found.devices)} here",
+            hint="posenc backends lists them",
+        )
+    return Chosen(backend, "asked for")
+
+
+def _suited(values: int | None) -> Chosen:
+    """The compiled kernel where it works and repays its start, else NumPy."""
+    reason = "what is to be computed is not for the compiled kernel"
+    if values is not None:
+        reason = f"fast repays its start from {FAST_FROM} values"
     if values is not None and values >= FAST_FROM:
-        fast = _working("fast")
-        if fast is not None:
+        try:
+            fast = _asked_for("fast", None).backend
+            fast.exact((), scale=Decimal(1), device=None)
+        except Exception as error:
+            why = error.message if isinstance(error, Unavailable) else _first_line(error)
+            reason = f"fast would repay its start, but: {why}"
+        else:
             return Chosen(fast, f"{values} values repay its start")
-    return Chosen(
-        find("numpy"), f"fast repays its start from {FAST_FROM} values; torch is for other devices"
-    )
+    return Chosen(find("numpy"), reason)
 
 
-def _working(name: str) -> Backend | None:
-    """A backend whose library is there and can be imported, or None."""
-    try:
-        backend = find(name)
-        if not backend.status().available:
-            return None
-        backend.exact((), scale=Decimal(1), device=None)
-    except Unavailable:
-        return None
-    return backend
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _hint(name: str) -> str | None:

@@ -9,6 +9,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import whole_number
+from posenc_cli.errors import Unavailable
 
 
 def backends(
@@ -36,12 +37,12 @@ def backends(
 
     count = whole_number("--values", values, minimum=1)
     found = {name: registry.status(name) for name in registry.names()}
-    auto = registry.chosen("auto", device=device, values=count)
+    auto, reason = _auto(device, count)
     if json:
         fields = {
             "backends": [{"name": name, **asdict(each)} for name, each in found.items()],
             "values": count,
-            "auto": {"name": auto.backend.name, "reason": auto.reason},
+            "auto": {"name": auto, "reason": reason},
         }
         console.json("backends", fields)
         return
@@ -50,5 +51,16 @@ def backends(
         for name, each in found.items()
     ]
     table = console.table_text(["backend", "version", "devices", "what it is"], rows)
-    choice = f"auto for {count} values: {auto.backend.name} ({auto.reason})"
+    choice = f"auto for {count} values: {auto or 'none'} ({reason})"
     console.result(f"{table}\n\n{console.paragraph_text(choice)}")
+
+
+def _auto(device: str | None, values: int) -> tuple[str | None, str]:
+    """The name of the backend that auto chooses, if one can, and the reason."""
+    from posenc_cli.backends import registry
+
+    try:
+        found = registry.chosen("auto", device=device, values=values)
+    except Unavailable as error:
+        return None, error.message
+    return found.backend.name, found.reason

@@ -35,6 +35,11 @@ class Console:
     def summary(self, text: str) -> None:
         """A line on what was done, to stderr, unless quiet."""
         if not self.quiet:
+            if sys.stderr.isatty():
+                # Only between words: a path is never cut.
+                text = textwrap.fill(
+                    text, self.width, break_long_words=False, break_on_hyphens=False
+                )
             with contextlib.suppress(OSError):  # the work is done all the same
                 print(text, file=sys.stderr, flush=True)
 

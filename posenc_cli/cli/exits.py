@@ -27,7 +27,7 @@ def run() -> NoReturn:
         # Who starts a process with SIGHUP ignored (nohup) means it to go on.
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _terminated)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, streams.interrupt)
     sys.exit(main(sys.argv[1:]))
 
 

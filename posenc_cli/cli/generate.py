@@ -11,7 +11,8 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import ARITHMETICS, Choice, one_of, whole_number
-from posenc_cli.cli.progress import with_overflow_warning, with_progress
+from posenc_cli.cli.progress import heeding_interrupts, with_overflow_warning, with_progress
+from posenc_cli.cli.streams import heed_interrupts
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
 from posenc_cli.encode.tables import ROTARY_TABLES
@@ -111,8 +112,8 @@ def generate(
     if header and request.table == "inv-freq":
         raise InvalidInput("--header: --table inv-freq has no positions to label its rows with")
     plan = request.plan()
-    engine = choice.engine(plan.values, arithmetic=one_of("--arithmetic", arithmetic, ARITHMETICS))
-    matrix = replace(plan.matrix(engine), header=header)
+    engine = choice.engine(plan, arithmetic=one_of("--arithmetic", arithmetic, ARITHMETICS))
+    matrix = heeding_interrupts(replace(plan.matrix(engine), header=header))
     shape = "x".join(map(str, matrix.shape))
     path = out if out is not None else f"{request.scheme.name}-{shape}{form.suffix}"
     if plan.may_overflow:
@@ -122,6 +123,7 @@ def generate(
         matrix = with_progress(matrix, sys.stderr)
 
     def announce(saved: Saved) -> None:
+        heed_interrupts()
         seconds = time.perf_counter() - began
         if json:
             fields = {

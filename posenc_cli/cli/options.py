@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from posenc_cli.encode.engine import Engine
-    from posenc_cli.encode.request import Encoding
+    from posenc_cli.encode.request import Encoding, Plan
     from posenc_cli.schemes.declare import Scheme
 
 ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
@@ -44,19 +44,24 @@ class Choice:
     device: str | None = None
     threads: int | None = None
 
-    def engine(self, values: int, *, arithmetic: str = "exact") -> Engine:
-        """What computes so many values: the backend asked for, or the one that suits them.
+    def engine(self, plan: Plan, *, arithmetic: str = "exact") -> Engine:
+        """What computes a plan: the backend asked for, or the one that suits it.
 
         Raises: InvalidInput, Unavailable: it does not exist, or cannot be used here.
         """
-        from posenc_cli.backends.registry import chosen
+        from posenc_cli.backends.registry import chosen, find
         from posenc_cli.encode.engine import Engine, threads_for
 
+        values = plan.long_waves if arithmetic == "exact" else None
+        backend = chosen(self.backend, device=self.device, values=values).backend
+        if plan.computed_as == "scores":
+            # Asked for by name or device, it must exist; but scores are computed by NumPy.
+            backend = find("numpy")
         return Engine(
-            backend=chosen(self.backend, device=self.device, values=values).backend,
+            backend=backend,
             arithmetic=arithmetic,  # type: ignore[arg-type]
             device=self.device,
-            threads=threads_for(values, self.threads),
+            threads=threads_for(plan.values, self.threads),
         )
 
     def encoding(self) -> Encoding:
@@ -126,10 +131,32 @@ def _chosen(
         found,
         given,
         _positions(length, start, positions),
-        backend=backend or os.environ.get("POSENC_BACKEND") or "auto",
-        device=device,
+        backend=backend or _environments_backend(),
+        device=_device(device),
         threads=_threads(threads),
     )
+
+
+def _environments_backend() -> str:
+    """The backend that the environment names, else auto."""
+    name = os.environ.get("POSENC_BACKEND") or "auto"
+    if name == "auto":
+        return name
+    from posenc_cli.backends.registry import names
+
+    return one_of("POSENC_BACKEND", name, ["auto", *names()])
+
+
+def _device(name: str | None) -> str | None:
+    """A device, None for the CPU, which every backend has."""
+    if name is None or name in ("cpu", "cpu:0"):
+        return None
+    if not re.fullmatch(r"[a-z]+(:[0-9]{1,3})?", name) or name.startswith("cpu"):
+        raise InvalidInput(
+            f"--device {abbreviated(name)}: must be a device such as cpu, cuda, cuda:1 or mps",
+            hint=nearest(name.lower(), ["cpu", "cuda", "mps"]),
+        )
+    return name
 
 
 def _threads(option: str | None) -> int | None:

@@ -7,6 +7,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.cli.streams import heed_interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
@@ -32,6 +34,17 @@ def with_progress(matrix: Matrix, stream: TextIO) -> Matrix:
             done += block.size
             if time.monotonic() - began > PATIENCE:
                 yield from _with_bar(pending, done, matrix.size, stream)
+
+    return replace(matrix, blocks=blocks)
+
+
+def heeding_interrupts(matrix: Matrix) -> Matrix:
+    """``matrix``, no further block of which is drawn once Ctrl-C was pressed."""
+
+    def blocks() -> Iterator[NDArray[Any]]:
+        for block in matrix.blocks():
+            heed_interrupts()
+            yield block
 
     return replace(matrix, blocks=blocks)
 

@@ -42,7 +42,7 @@ def wave_blocks(
         filler.fill(out, some, placements, dtype=rounded)
         return precision.stored_as(out)
 
-    rows = rows_a_block(width, engine.backend.block_values)
+    rows = rows_a_block(width, getattr(engine.backend, "block_values", None))
     yield from engine.in_order(block, position_blocks(positions, rows))
 
 

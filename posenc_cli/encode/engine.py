@@ -74,7 +74,11 @@ class Engine:
         pool = ThreadPoolExecutor(self.threads)
         try:
             for item in items:
-                waiting.append(pool.submit(function, item))
+                try:
+                    waiting.append(pool.submit(function, item))
+                except RuntimeError:  # no thread can be started: this one does the work
+                    waiting.append(Future())
+                    waiting[-1].set_result(function(item))
                 if len(waiting) > self.threads:
                     yield waiting.popleft().result()
             while waiting:

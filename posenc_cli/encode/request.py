@@ -9,7 +9,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.tables import rotary_placements
@@ -53,7 +53,11 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Plan:
-    """A request that has been checked: the matrix it asks for, which an engine can compute."""
+    """A request that has been checked: the matrix it asks for, which an engine can compute.
+
+    ``computed_as`` says what of an engine computes it: scores are NumPy's on every engine.
+    ``long_waves`` is how many values a kernel for waves at consecutive positions would compute.
+    """
 
     shape: tuple[int, ...]
     dtype: DType
@@ -61,6 +65,8 @@ class Plan:
     row_labels: Callable[[], Iterator[int]] | None
     blocks: Callable[[Engine], Iterator[NDArray[Any]]]
     may_overflow: bool = False
+    computed_as: Literal["waves", "rows", "scores"] = "rows"
+    long_waves: int | None = None
 
     @property
     def values(self) -> int:
@@ -185,7 +191,14 @@ class Request:
             row_labels=self.positions.__iter__ if self.positions and len(shape) == 2 else None,
             blocks=blocks,
             may_overflow=not isinstance(self.encoding.bound.content, Rotation | Sinusoids),
+            computed_as=self._computed_as(),
         )
+
+    def _computed_as(self) -> Literal["waves", "rows", "scores"]:
+        content = self.encoding.bound.content
+        if isinstance(content, Rows):
+            return "rows"
+        return "scores" if isinstance(content, Bias | BucketBias) else "waves"
 
     def _rotary(self, positions: Positions, waves: Waves, table: str, layout: Layout) -> Plan:
         pairs = waves.count
@@ -221,12 +234,16 @@ class Request:
         width: int,
         placements: tuple[Placement, ...],
     ) -> Plan:
-        return self._planned(
+        plan = self._planned(
             (positions.count, width),
             lambda blocks, engine: blocks.wave_blocks(
                 waves, positions, placements, width=width, precision=self.precision, engine=engine
             ),
         )
+        longest = max(
+            (each.stop - each.start for each in positions.ranges if each.step == 1), default=0
+        )
+        return replace(plan, long_waves=longest * width)
 
     def _rows(self, positions: Positions, content: Rows) -> Plan:
         return self._planned(

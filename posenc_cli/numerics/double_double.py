@@ -100,8 +100,9 @@ def complex_product(left: Sequence[Real], right: Sequence[Real]) -> tuple[Real, 
     """Return the product of two complex pairs (real high, real low, imaginary high, low).
 
     Each part is a sum of two products, and lies within 2^−102 · (|p| + |q|) of p + q: the two
-    products and the sum of their high parts are exact as pairs; the low parts, below 4u(|p| + |q|)
-    in all, are rounded six times (each ≤ 4u²), and the two low · low terms (u² each) are left out.
+    products and the sum of their high parts are exact as pairs. In units of u² (|p| + |q|): the
+    cross terms are rounded to within 4 and their difference to 2, the difference of the errors to
+    1, the two sums to 3 and 4, and low · low, left out, is 1: 15 in all, below 16.
     For unit factors the modulus of the error is therefore below 2^−101. Multiplying by exactly 1
     changes nothing: every low part it adds is 0.
 

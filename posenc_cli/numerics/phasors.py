@@ -9,7 +9,9 @@ was asked before or beside it.
 Error. A row of a digit table is j ≤ 31 of its anchor's errors and fewer than 31 products, and a
 position up to 2^53 has at most 12 digits: below 12 · 31 + 12 products of unit factors and the
 scale, each off by at most 2^−101 in modulus, and anchors good to 2^−106. That is below 2^−92 in
-all. While n · |ω| ≤ 1/2 no product cancels, and the same bounds hold relative to each part.
+all. While n · |ω| ≤ 1/2 no product cancels, and the same bounds hold relative to each part but for
+a factor below 2, the product of cos(α − β) / cos(α + β) over the chain, which the margins of the
+rounding tests hold in reserve.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -25,7 +27,7 @@ from posenc_cli.numerics.double_double import complex_product, product
 from posenc_cli.numerics.fixed_point import doublings, two_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from decimal import Decimal
 
     from numpy.typing import NDArray
@@ -34,6 +36,7 @@ POSITION_BITS = 54  # 2^53 itself included
 DIGIT_BITS = 5
 LOW_TABLE_BYTES = 1 << 20
 
+Doubling = tuple[int, int, int]
 Parts = tuple[Any, Any, Any, Any]
 
 
@@ -63,8 +66,9 @@ class Phasors:
         )
         self._scale = two_floats(*_fixed(scale))
         self._lock = threading.RLock()
-        self._doublings = [doublings(frequency) for frequency in self.frequencies]
-        self._next_doubling = 0
+        self._doublings: list[tuple[Iterator[Doubling], list[Doubling]]] = [
+            (doublings(frequency), []) for frequency in self.frequencies
+        ]
         self._tables: list[NDArray[Any]] = []
         self._low: tuple[NDArray[Any], NDArray[Any]] | None = None
 
@@ -95,12 +99,11 @@ class Phasors:
 
     def _anchor(self, shift: int) -> NDArray[Any]:
         anchor = np.empty((4, len(self.frequencies)))
-        skipped = shift - self._next_doubling
-        self._next_doubling = shift + 1
-        for column, states in enumerate(self._doublings):
-            for _ in range(skipped):
-                next(states)
-            cosine, sine, bits = next(states)
+        for column, (states, known) in enumerate(self._doublings):
+            # What was produced is kept: a build that was interrupted may begin again.
+            while len(known) <= shift:
+                known.append(next(states))
+            cosine, sine, bits = known[shift]
             anchor[:, column] = *two_floats(cosine, bits), *two_floats(sine, bits)
         return anchor
 

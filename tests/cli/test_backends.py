@@ -42,6 +42,9 @@ def test_json_says_what_is_there_and_why(call):
             3,
             "--device cuda: the numpy backend has cpu here",
         ),
+        ("--device nonsense!", 2, "--device 'nonsense!': must be a device"),
+        ("--device CPU", 2, "--device 'CPU': must be a device"),
+        ("--device cpu:99", 2, "--device 'cpu:99': must be a device"),
         ("--arithmetic float16", 2, "--arithmetic 'float16': must be one of"),
     ],
 )
@@ -55,7 +58,10 @@ def test_bad_engines_are_refused_in_one_line(arguments, status, message, call, t
 def test_the_environment_chooses_where_no_option_does(call, monkeypatch):
     asked = ("generate", "-s", "rope", "-l", "9", "--json")
     monkeypatch.setenv("POSENC_BACKEND", "nump")
-    assert call(*asked)[0] == 2
+    status, _, err = call(*asked)
+    assert status == 2
+    assert "POSENC_BACKEND 'nump': must be one of" in err
+    assert "did you mean 'numpy'?" in err
     assert json.loads(call(*asked, "--backend", "numpy")[1])["backend"] == "numpy"
     monkeypatch.setenv("POSENC_BACKEND", "")
     monkeypatch.setenv("POSENC_THREADS", "0")
@@ -82,6 +88,63 @@ def test_auto_takes_the_compiled_kernel_for_large_jobs_where_it_works(works, cal
     assert json.loads(small)["backend"] == "numpy"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "-s alibi -l 50",
+        "-s rope -l 100 --arithmetic float32",
+        "-s rope -l 100 --table angles",
+        "-s rope --positions 0:9000:7",
+        "-s learned -l 100",
+    ],
+)
+def test_auto_takes_numpy_for_what_the_kernel_does_not_compute(arguments, call, monkeypatch):
+    monkeypatch.setattr(registry, "FAST_FROM", 1000)
+    out = call("generate", *arguments.split(), "-o", "a.npy", "--json")[1]
+    assert json.loads(out)["backend"] == "numpy"
+
+
+def test_scores_are_numpys_on_every_backend_and_said_to_be(call):
+    pytest.importorskip("torch")
+    asked = ("generate", "-s", "alibi", "-l", "5", "-o", "a.npy", "--json")
+    assert json.loads(call(*asked, "--backend", "torch")[1])["backend"] == "numpy"
+    assert call(*asked, "--device", "cuda:7")[0] == 3
+
+
+def test_auto_says_why_it_does_not_take_what_would_be_faster(call, monkeypatch):
+    from posenc_cli.backends.fast import FastBackend
+
+    def broken(*_, **__):
+        raise OSError("libsomething.so is missing")
+
+    monkeypatch.setattr(FastBackend, "exact", broken)
+    document = json.loads(call("backends", "--values", str(1 << 30), "--json")[1])
+    assert document["auto"]["name"] == "numpy"
+    assert "fast would repay its start, but" in document["auto"]["reason"]
+
+
+def test_backends_are_listed_even_where_auto_has_none(call):
+    status, out, _ = call("backends", "--device", "cuda", "--json")
+    document = json.loads(out)
+    assert status == 0
+    if document["auto"]["name"] is None:
+        assert "--device cuda" in document["auto"]["reason"]
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_the_number_of_threads_reaches_the_engine(threads, call, monkeypatch):
+    from posenc_cli.encode import engine
+
+    seen = []
+    monkeypatch.setattr(
+        engine.Engine,
+        "in_order",
+        lambda self, function, items: seen.append(self.threads) or map(function, items),
+    )
+    assert call("generate", "-s", "rope", "-l", "9", "-o", "a.npy", "--threads", threads)[0] == 0
+    assert seen == [int(threads)]
+
+
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
     """An installed backend of someone else's, and one that cannot be loaded."""
@@ -89,12 +152,16 @@ def plugin(tmp_path, monkeypatch):
         "from posenc_cli.backends.numpy import NumpyBackend\n"
         "class Mine(NumpyBackend):\n"
         "    name = 'mine'\n"
+        "class Asked(NumpyBackend):\n"
+        "    name = 'asked'\n"
+        "    def status(self): raise ValueError('who asks?')\n"
     )
     info = tmp_path / "backend_plugin-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: backend-plugin\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
         f"[{registry.PLUGIN_GROUP}]\nmine = plugin_backend:Mine\nbad = no_such_module:Bad\n"
+        "asked = plugin_backend:Asked\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -107,6 +174,7 @@ def test_a_backend_is_pluggable_by_entry_point(call):
     assert documents["mine"]["available"]
     assert not documents["bad"]["available"]
     assert "ModuleNotFoundError" in documents["bad"]["reason"]
+    assert "ValueError: who asks?" in documents["asked"]["reason"]
     asked = ("generate", "-s", "rope", "-l", "9", "--json")
     mine = json.loads(call(*asked, "--backend", "mine")[1])
     assert mine["backend"] == "mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -97,6 +98,17 @@ def test_a_summary_that_nobody_can_read_fails_nothing(tmp_path):
         done = subprocess.run([*POSENC, *SMALL], cwd=tmp_path, stderr=full, timeout=60)
     assert done.returncode == 0
     assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
+
+
+def test_an_interrupt_that_python_drops_is_heeded_all_the_same(call, monkeypatch, tmp_path):
+    """As one that arrives inside a callback of the import system."""
+    from posenc_cli.cli import streams
+
+    monkeypatch.setattr(streams, "_interrupted", False)
+    with contextlib.suppress(KeyboardInterrupt):
+        streams.interrupt(signal.SIGINT, None)
+    assert call(*SMALL, "-o", "a.npy")[0] == 130
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -331,6 +343,34 @@ def test_a_table_larger_than_memory_runs_in_little(tmp_path):
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
+
+
+PEAK = """
+import resource, subprocess, sys
+subprocess.run([sys.executable, *sys.argv[1:]], check=True, stderr=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
+def test_waves_take_the_same_memory_at_any_length(tmp_path):
+    def peak(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, *arguments],
+            cwd=tmp_path,
+            env={**UNMEASURED, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            check=True,
+            timeout=120,
+        )
+        return int(done.stdout) / 1024
+
+    asked = ["-m", "posenc_cli", "generate", "-s", "rope", "-d", "64", "-o", "/dev/null"]
+    asked += ["--format", "npy", "--threads", "2", "--backend", "numpy"]
+    short, long = (peak(*asked, "-l", length) for length in ("262144", "4194304"))
+    assert long - short < 4
+    # Libraries of the command line included; the table is a gigabyte.
+    assert long - peak("-c", "import numpy") < 40
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
