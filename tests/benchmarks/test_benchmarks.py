@@ -280,4 +280,4 @@ def test_the_peak_of_a_process_is_its_own_and_not_that_of_the_one_that_started_i
 def test_a_library_that_is_not_there_has_no_version():
     assert machine.installed("surely-not-a-library") is None
     library = peers.Library("x", "surely-not-a-library", lambda _: None, 1, lambda _: np.empty(0))
-    assert library.missing == "surely-not-a-library is not installed"
+    assert library.missing == "surely-not-a-library missing"
