@@ -43,7 +43,7 @@ MaxDistance = Annotated[
     convention=(
         "OPT and BART number their first token 2, RoBERTa padding_idx + 1: use --start. "
         "extend=interpolate resizes the table linearly to seq_len rows, row centres half a step "
-        "from the ends and the ends held (PyTorch's align_corners=False)."
+        "from the ends and the ends held (PyTorch's align_corners=False); it blends in float64."
     ),
     weights=WeightsShape("max_len", "dim", "(max_len, dim)"),
 )
