@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput, abbreviated, unknown_name
+from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
 from posenc_cli.schemes import alibi, counting, learned, rotary, sinusoids
 from posenc_cli.schemes.declare import Scheme
 
@@ -90,9 +90,8 @@ def _loaded(target: str, name: str) -> Scheme:
             found = replace(found, origin=name)
             _ = found.parameters
     except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InvalidInput(
-            f"--scheme {abbreviated(name)}: cannot be loaded ({reason})",
+            f"--scheme {abbreviated(name)}: cannot be loaded ({described(error)})",
             hint="the current folder is not searched; PYTHONPATH=. adds it"
             if isinstance(error, ModuleNotFoundError)
             else None,

@@ -61,6 +61,15 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean {near[0]!r}?" if near else None
 
 
+def described(error: BaseException) -> str:
+    """Someone else's exception on one line.
+
+    >>> described(ValueError("no good\\nat all"))
+    'ValueError: no good'
+    """
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
 def abbreviated(text: str, *, limit: int = 60) -> str:
     """A quoted, escaped, one-line form of what a user typed, shortened in the middle.
 

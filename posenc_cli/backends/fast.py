@@ -10,7 +10,6 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-import threading
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,9 +17,10 @@ import numpy as np
 
 from posenc_cli.backends.base import Status
 from posenc_cli.backends.numpy import NumpyBackend
-from posenc_cli.errors import Unavailable
+from posenc_cli.errors import Unavailable, described
 from posenc_cli.numerics import cells
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.placements import Placement
@@ -38,6 +38,7 @@ TOGETHER = 2  # multiples that share what is read of the low tables; more would 
 BATCH_CELLS = 8192  # of the high tables: computed together, they cost few calls
 BATCHES_KEPT = 4
 PREPARED_KEPT = 4
+STORAGES = 3
 UNDECIDED_KEPT = 1 << 12
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, cells for float16 would leave float64's range
@@ -129,15 +130,11 @@ class Kernels:
 
     def __init__(self, module: Any) -> None:
         self._module = module
-        self._lock = threading.Lock()
-        self._made: dict[np.dtype[Any], Any] = {}
+        self._made = Kept[Any](STORAGES)
 
     def of(self, storage: np.dtype[Any]) -> Any:
         """The kernel that writes float64, float32 or uint16."""
-        with self._lock:
-            if storage not in self._made:
-                self._made[storage] = self._module.compiled(storage)
-            return self._made[storage]
+        return self._made.get(storage, lambda: self._module.compiled(storage))
 
 
 _loaded: list[Kernels] = []
@@ -156,20 +153,16 @@ def _kernels() -> Kernels:
                 warnings.simplefilter("ignore")
                 from posenc_cli.backends import fused
         except ModuleNotFoundError as error:
-            reason = "numba is not installed" if error.name == "numba" else _first_line(error)
+            reason = "numba is not installed" if error.name == "numba" else described(error)
             raise Unavailable(f"--backend fast: {reason}") from error
         except Exception as error:
             raise Unavailable(
-                f"--backend fast: numba cannot be used ({_first_line(error)})"
+                f"--backend fast: numba cannot be used ({described(error)})"
             ) from error
         if fused.switched_off():
             raise Unavailable("--backend fast: NUMBA_DISABLE_JIT switches numba off")
         _loaded.append(Kernels(fused))
     return _loaded[0]
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 class FusedWaves:
@@ -194,8 +187,7 @@ class FusedWaves:
             not frequency or abs(frequency) > SMALLEST_FREQUENCY for frequency in frequencies
         )
         self._phasors = Phasors(self._frequencies, scale=scale)
-        self._lock = threading.Lock()
-        self._prepared: dict[tuple[object, ...], list[_Prepared]] = {}
+        self._prepared = Kept[list[_Prepared]](PREPARED_KEPT)
 
     def fill(
         self,
@@ -216,7 +208,7 @@ class FusedWaves:
             dtype = dtype.component
             out = out.view(dtype.numpy)
         positions = np.asarray(positions, np.int64)
-        if not (self._ordinary and out.dtype.isnative and _consecutive(positions)):
+        if not (self._ordinary and out.dtype.isnative and cells.rising_by_one(positions)):
             self._core.fill(out, positions, placements, dtype=dtype)
             return
         with np.errstate(all="ignore"):
@@ -240,20 +232,16 @@ class FusedWaves:
     ) -> list[_Prepared] | None:
         """Return the tables of these columns, or None where building them would not pay."""
         count, width = shape
-        key = (dtype.name, width, *((each.function, *_bounds(each)) for each in placements))
-        with self._lock:
-            if key not in self._prepared:
-                if count * 4 < self._phasors.rows:
-                    return None
-                while len(self._prepared) >= PREPARED_KEPT:
-                    del self._prepared[next(iter(self._prepared))]
-                groups = columns_of(placements, width=width, waves=len(self._frequencies))
-                magnitude = abs(float(self._scale))
-                self._prepared[key] = [
-                    _Prepared(columns, self._phasors, dtype, magnitude=magnitude)
-                    for columns in groups
-                ]
-            return self._prepared[key]
+        key = (dtype.name, width, *(each.key for each in placements))
+        if key not in self._prepared and count * 4 < self._phasors.rows:
+            return None
+
+        def prepared() -> list[_Prepared]:
+            groups = columns_of(placements, width=width, waves=len(self._frequencies))
+            magnitude = abs(float(self._scale))
+            return [_Prepared(each, self._phasors, dtype, magnitude=magnitude) for each in groups]
+
+        return self._prepared.get(key, prepared)
 
     def _fill(self, out: NDArray[Any], positions: NDArray[Any], tables: _Prepared) -> None:
         dtype, columns = tables.dtype, tables.columns
@@ -347,19 +335,13 @@ class _Prepared:
         width = columns.waves.size
         self._repeats = max(1, min(phasors.rows, TILE_CELLS // width))
         self._size = max(TOGETHER, BATCH_CELLS // width // TOGETHER * TOGETHER)
-        self._lock = threading.Lock()
-        self._batches: dict[int, _Batch] = {}
+        self._batches = Kept[_Batch](BATCHES_KEPT)
 
     def batch(self, start: int, stop: int) -> _Batch:
         """The high tables from multiple ``start`` on, at least one, none past ``stop``."""
         key, offset = divmod(start, self._size)
-        with self._lock:
-            if key not in self._batches:
-                while len(self._batches) >= BATCHES_KEPT:
-                    del self._batches[next(iter(self._batches))]
-                first = key * self._size
-                self._batches[key] = self._computed(np.arange(first, first + self._size))
-            whole = self._batches[key]
+        first = key * self._size
+        whole = self._batches.get(key, lambda: self._computed(np.arange(first, first + self._size)))
         some = slice(offset, offset + stop - start)
         return _Batch(*(table[some] for table in whole))
 
@@ -382,11 +364,6 @@ class _Prepared:
         return tiles.reshape(count, self._repeats * width)
 
 
-def _bounds(placement: Placement) -> tuple[object, ...]:
-    columns, waves = placement.columns, placement.waves
-    return columns.start, columns.stop, columns.step, waves.start, waves.stop, waves.step
-
-
 def _aligned(array: NDArray[Any]) -> NDArray[Any]:
     copy = _aligned_memory(array.shape)
     copy[...] = array
@@ -399,12 +376,3 @@ def _aligned_memory(shape: tuple[int, ...]) -> NDArray[Any]:
     memory = np.empty(size + 64, np.uint8)
     begin = -memory.ctypes.data % 64
     return memory[begin : begin + size].view(np.float64).reshape(shape)
-
-
-def _consecutive(positions: NDArray[Any]) -> bool:
-    if positions.size == 0:
-        return False
-    first, last = int(positions[0]), int(positions[-1])
-    if first < 0 or last - first != positions.size - 1:
-        return False
-    return bool((np.diff(positions) == 1).all())

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from posenc_cli.backends.base import Backend, Status
-from posenc_cli.errors import Unavailable, unknown_name
+from posenc_cli.errors import Unavailable, described, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,8 +73,7 @@ def find(name: str) -> Backend:
     try:
         backend: Backend = getattr(import_module(module), attribute)()
     except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise Unavailable(f"--backend {name}: cannot be loaded ({reason})") from error
+        raise Unavailable(f"--backend {name}: cannot be loaded ({described(error)})") from error
     return backend
 
 
@@ -85,7 +84,7 @@ def status(name: str) -> Status:
     except Unavailable as error:
         return Status(available=False, version=None, devices=(), reason=error.message)
     except Exception as error:
-        reason = f"its status cannot be asked ({_first_line(error)})"
+        reason = f"its status cannot be asked ({described(error)})"
         return Status(available=False, version=None, devices=(), reason=reason)
 
 
@@ -126,15 +125,11 @@ def _suited(values: int | None) -> Chosen:
             fast = _asked_for("fast", None).backend
             fast.exact((), scale=Decimal(1), device=None)
         except Exception as error:
-            why = error.message if isinstance(error, Unavailable) else _first_line(error)
+            why = error.message if isinstance(error, Unavailable) else described(error)
             reason = f"fast would repay its start, but: {why}"
         else:
             return Chosen(fast, f"{values} values repay its start")
     return Chosen(find("numpy"), reason)
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _hint(name: str) -> str | None:

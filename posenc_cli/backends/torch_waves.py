@@ -17,16 +17,16 @@ Imports NumPy, and is given torch: import it only where something is computed.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posenc_cli.backends.torch_device import moved
 from posenc_cli.numerics.angles import AngleTable
-from posenc_cli.numerics.cells import MARGIN, Scratch, scattered_blocks
+from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
-from posenc_cli.numerics.judge import Judge
+from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
+from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
 from posenc_cli.numerics.phasors import Phasors
 
@@ -85,10 +85,9 @@ class ExactWaves:
         self._cells = CPU_CELLS if device.type == "cpu" else DEVICE_CELLS
         self._phasors = Phasors(frequencies, scale=scale)
         self._magnitude = abs(float(scale))
-        self._lock = threading.Lock()
-        self._layouts: dict[tuple[bytes, ...], Tables] = {}
-        self._judges: dict[str, Judge] = {}
-        self._angles: AngleTable | None = None
+        self._layouts = Kept[Tables](LAYOUTS_KEPT)
+        self._judges = Kept[Judge](JUDGES_KEPT)
+        self._angles = Kept[AngleTable](1)
         self._scratch = Scratch()
         self._words = {2: torch.int16, 4: torch.int32, 8: torch.int64}
         self._formats = {
@@ -131,10 +130,8 @@ class ExactWaves:
         Units: radians.
         Shape: (positions, frequencies).
         """
-        with self._lock:
-            if self._angles is None:
-                self._angles = AngleTable(self._phasors.frequencies)
-        return self._angles.rows(positions, dtype=dtype)
+        table = self._angles.get(None, lambda: AngleTable(self._phasors.frequencies))
+        return table.rows(positions, dtype=dtype)
 
     def _fill(
         self, out: NDArray[Any], positions: NDArray[Any], columns: Columns, dtype: DType
@@ -154,7 +151,7 @@ class ExactWaves:
 
     def _pieces(self, tables: Tables, positions: NDArray[Any]) -> Iterator[Piece]:
         step = max(1, self._cells // tables.factors.first.shape[1])
-        if _consecutive(positions):
+        if rising_by_one(positions):
             yield from self._consecutive(tables, int(positions[0]), positions.size, step)
             return
         for start in range(0, positions.size, step):
@@ -270,10 +267,7 @@ class ExactWaves:
 
     def _settled(self, positions: NDArray[Any], tables: Tables, dtype: DType) -> NDArray[Any]:
         """Whole rows by the numerical core, which settles every doubt."""
-        with self._lock:
-            if dtype.name not in self._judges:
-                self._judges[dtype.name] = Judge(self._phasors, dtype)
-            judge = self._judges[dtype.name]
+        judge = self._judges.get(dtype.name, lambda: Judge(self._phasors, dtype))
         columns = tables.factors.columns
         out = np.empty((positions.size, columns.waves.size), dtype.numpy)
         blocks = scattered_blocks(
@@ -288,22 +282,12 @@ class ExactWaves:
         return out
 
     def _tables(self, columns: Columns) -> Tables:
-        key = (columns.waves.tobytes(), columns.sine.tobytes(), columns.zero.tobytes())
-        with self._lock:
-            if key not in self._layouts:
-                while len(self._layouts) >= LAYOUTS_KEPT:
-                    del self._layouts[next(iter(self._layouts))]
-                factors = Factors(columns, self._phasors)
-                low = (self._moved(part).unsqueeze(0) for part in (factors.first, factors.second))
-                self._layouts[key] = Tables(factors, *low)
-            return self._layouts[key]
+        def tables() -> Tables:
+            factors = Factors(columns, self._phasors)
+            low = (self._moved(part).unsqueeze(0) for part in (factors.first, factors.second))
+            return Tables(factors, *low)
+
+        return self._layouts.get(columns.key, tables)
 
     def _moved(self, array: NDArray[Any]) -> Tensor:
         return moved(self._torch, array, self._device)
-
-
-def _consecutive(positions: NDArray[Any]) -> bool:
-    first, last = int(positions[0]), int(positions[-1])
-    if first < 0 or last - first != positions.size - 1:
-        return False
-    return bool((np.diff(positions) == 1).all())

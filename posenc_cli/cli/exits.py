@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-BUG = 70
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
 

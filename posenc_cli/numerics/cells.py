@@ -75,6 +75,16 @@ class Scratch(threading.local):
         return self._halves
 
 
+def rising_by_one(positions: NDArray[Any]) -> bool:
+    """Whether positions are n, n + 1, n + 2, … for some n ≥ 0."""
+    if positions.size == 0:
+        return False
+    first, last = int(positions[0]), int(positions[-1])
+    if first < 0 or last - first != positions.size - 1:
+        return False
+    return bool((np.diff(positions) == 1).all())
+
+
 def consecutive_blocks(
     factors: Factors, positions: NDArray[Any], *, magnitude: float, scratch: Scratch
 ) -> Iterator[Block]:

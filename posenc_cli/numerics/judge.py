@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PAIR_MARGIN = 2.0**-90
 FEW_CELLS = 12  # below this many, integers are faster than the many small calls of double-double
 DOUBTS_KEPT = 1 << 14
+JUDGES_KEPT = 4  # one a number format
 
 
 class Doubts(NamedTuple):

@@ -9,11 +9,12 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from posenc_cli.numerics.kept import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,11 @@ class Columns:
     waves: NDArray[Any]
     sine: NDArray[Any]
     zero: NDArray[Any]
+
+    @property
+    def key(self) -> tuple[bytes, bytes, bytes]:
+        """What their tables depend on."""
+        return self.waves.tobytes(), self.sine.tobytes(), self.zero.tobytes()
 
 
 def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> list[Columns]:
@@ -107,13 +113,7 @@ class Factors:
         # −0.0 must not come out of a wave that does not turn.
         turning = np.array([bool(frequency) for frequency in phasors.frequencies] or [False])
         self._odd = columns.sine & turning[columns.waves]
-        self._lock = threading.Lock()
-        self._batches: dict[int, Batch] = {}
-
-    @property
-    def nbytes(self) -> int:
-        """The memory both tables take."""
-        return self.first.nbytes + self.second.nbytes
+        self._batches = Kept[Batch](BATCHES_KEPT)
 
     def high(
         self, multiples: NDArray[Any], negative: NDArray[Any] | None = None
@@ -139,16 +139,13 @@ class Factors:
         A table is filled a block at a time, and small arrays cost as much as large ones: what the
         next blocks will ask for is computed along and kept.
         """
-        with self._lock:
-            found = self._batches.get(index)
-            if found is None:
-                multiples = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
-                first, second = self.high(multiples)
-                found = Batch(first, second, self.bounds(multiples, first, second, scale))
-                while len(self._batches) >= BATCHES_KEPT:
-                    del self._batches[next(iter(self._batches))]
-                self._batches[index] = found
-            return found
+
+        def ahead() -> Batch:
+            multiples = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
+            first, second = self.high(multiples)
+            return Batch(first, second, self.bounds(multiples, first, second, scale))
+
+        return self._batches.get(index, ahead)
 
     @property
     def batch_size(self) -> int:

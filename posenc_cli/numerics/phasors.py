@@ -53,7 +53,6 @@ class Phasors:
         count = max(1, len(self.frequencies))
         low_bits = max(DIGIT_BITS, min(10, (LOW_TABLE_BYTES // (16 * count)).bit_length() - 1))
         self.rows = 1 << low_bits
-        self._low_bits = low_bits
         first = min(DIGIT_BITS, low_bits)
         # (shift, bits) of each digit, the lowest first
         self._digits = [(0, first)]

@@ -19,3 +19,10 @@ class Placement:
     function: Function
     columns: slice
     waves: slice = field(default_factory=lambda: slice(None))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from others, hashable where slices are not (before Python 3.12)."""
+        columns, waves = self.columns, self.waves
+        parts = columns.start, columns.stop, columns.step, waves.start, waves.stop, waves.step
+        return self.function, *parts

@@ -32,16 +32,21 @@ standard, ACM TOMS 17 (1991), for tables and angle addition.
 
 from __future__ import annotations
 
-import threading
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.numerics.angles import AngleTable
-from posenc_cli.numerics.cells import Scratch, consecutive_blocks, scattered_blocks
+from posenc_cli.numerics.cells import (
+    Scratch,
+    consecutive_blocks,
+    rising_by_one,
+    scattered_blocks,
+)
 from posenc_cli.numerics.dtypes import FLOAT64
-from posenc_cli.numerics.judge import Judge
+from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
+from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.placements import Placement
@@ -79,12 +84,11 @@ class WaveTable:
         self.scale = scale
         self._phasors = Phasors(self.frequencies, scale=scale)
         self._magnitude = abs(float(scale))
-        self._judges: dict[str, Judge] = {}
-        self._lock = threading.Lock()
-        self._layouts: dict[tuple[bytes, ...], Factors] = {}
-        self._placed: dict[tuple[object, ...], list[Columns]] = {}
+        self._judges = Kept[Judge](JUDGES_KEPT)
+        self._layouts = Kept[Factors](LAYOUTS_KEPT)
+        self._placed = Kept[list[Columns]](LAYOUTS_KEPT)
         self._scratch = Scratch()
-        self._angles: AngleTable | None = None
+        self._angles = Kept[AngleTable](1)
 
     def fill(
         self,
@@ -122,16 +126,14 @@ class WaveTable:
         Units: radians.
         Shape: (positions, frequencies).
         """
-        with self._lock:
-            if self._angles is None:
-                self._angles = AngleTable(self.frequencies)
-        return self._angles.rows(positions, dtype=dtype)
+        table = self._angles.get(None, lambda: AngleTable(self.frequencies))
+        return table.rows(positions, dtype=dtype)
 
     def _fill(
         self, out: NDArray[Any], positions: NDArray[Any], columns: Columns, dtype: DType
     ) -> None:
         factors, scratch = self._factors(columns, positions), self._scratch
-        if factors is not None and _consecutive(positions):
+        if factors is not None and rising_by_one(positions):
             blocks = consecutive_blocks(
                 factors, positions, magnitude=self._magnitude, scratch=scratch
             )
@@ -157,40 +159,16 @@ class WaveTable:
 
     def _columns(self, placements: Sequence[Placement], width: int) -> list[Columns]:
         """Return the columns that placements fill, the same for each block of a table."""
-        key = (width, *((p.function, *_bounds(p.columns), *_bounds(p.waves)) for p in placements))
-        with self._lock:
-            if key not in self._placed:
-                while len(self._placed) >= LAYOUTS_KEPT:
-                    del self._placed[next(iter(self._placed))]
-                count = len(self.frequencies)
-                self._placed[key] = columns_of(placements, width=width, waves=count)
-            return self._placed[key]
+        return self._placed.get(
+            (width, *(placement.key for placement in placements)),
+            lambda: columns_of(placements, width=width, waves=len(self.frequencies)),
+        )
 
     def _judge(self, dtype: DType) -> Judge:
-        with self._lock:
-            if dtype.name not in self._judges:
-                self._judges[dtype.name] = Judge(self._phasors, dtype)
-            return self._judges[dtype.name]
+        return self._judges.get(dtype.name, lambda: Judge(self._phasors, dtype))
 
     def _factors(self, columns: Columns, positions: NDArray[Any]) -> Factors | None:
         """Return the full tables of these columns, or None where building them would not pay."""
-        key = (columns.waves.tobytes(), columns.sine.tobytes(), columns.zero.tobytes())
-        with self._lock:
-            if key not in self._layouts:
-                if positions.size * 4 < self._phasors.rows:
-                    return None
-                while len(self._layouts) >= LAYOUTS_KEPT:
-                    del self._layouts[next(iter(self._layouts))]
-                self._layouts[key] = Factors(columns, self._phasors)
-            return self._layouts[key]
-
-
-def _bounds(columns: slice) -> tuple[int | None, int | None, int | None]:
-    return columns.start, columns.stop, columns.step
-
-
-def _consecutive(positions: NDArray[Any]) -> bool:
-    first, last = int(positions[0]), int(positions[-1])
-    if first < 0 or last - first != positions.size - 1:
-        return False
-    return bool((np.diff(positions) == 1).all())
+        if columns.key not in self._layouts and positions.size * 4 < self._phasors.rows:
+            return None
+        return self._layouts.get(columns.key, lambda: Factors(columns, self._phasors))

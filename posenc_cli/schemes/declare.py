@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from posenc_cli.errors import InvalidInput, PosencError, nearest
+from posenc_cli.errors import InvalidInput, PosencError, described, nearest
 from posenc_cli.schemes.parameters import Parameter, flag, parameter
 
 if TYPE_CHECKING:
@@ -250,8 +250,9 @@ class Scheme:
         except Exception as error:
             if self.origin is None:
                 raise
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise InvalidInput(f"--scheme {self.origin}: its code raised {reason}") from error
+            raise InvalidInput(
+                f"--scheme {self.origin}: its code raised {described(error)}"
+            ) from error
 
     def _unknown_parameter(self, name: str) -> InvalidInput:
         known = ", ".join(self.parameters) or "none"

@@ -1,0 +1,43 @@
+"""A few values kept by key: what the blocks of a table ask for again and again."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+Value = TypeVar("Value")
+
+
+class Kept(Generic[Value]):
+    """The last ``count`` values made, by key; of two threads that ask for one, one makes it.
+
+    >>> squares = Kept[int](2)
+    >>> [squares.get(n, lambda: n * n) for n in (2, 3, 4)]
+    [4, 9, 16]
+    >>> 2 in squares, 3 in squares, len(squares)
+    (False, True, 2)
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._lock = threading.Lock()
+        self._values: dict[Hashable, Value] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return the value of a key, made now unless it is kept; the oldest gives way."""
+        with self._lock:
+            if key not in self._values:
+                made = make()
+                while len(self._values) >= self._count:
+                    del self._values[next(iter(self._values))]
+                self._values[key] = made
+            return self._values[key]
