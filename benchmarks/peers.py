@@ -123,7 +123,7 @@ class Library:
     @property
     def missing(self) -> str | None:
         """What is not installed, in words, if anything."""
-        needed = ("torch", self.module)
+        needed = (self.module, "torch")
         return next((f"{name} missing" for name in needed if not installed(name)), None)
 
 

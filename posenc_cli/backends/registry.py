@@ -96,17 +96,20 @@ def chosen(name: str, *, device: str | None, values: int | None) -> Chosen:
     Raises: InvalidInput for an unknown name; Unavailable where it cannot be used here.
     """
     if name != "auto":
-        return _asked_for(name, device)
+        return _asked_for(name, device, flag=f"--backend {name}")
     if device is not None and device.partition(":")[0] != "cpu":
-        return Chosen(_asked_for("torch", device).backend, "for its device")
+        return Chosen(
+            _asked_for("torch", device, flag=f"--device {device}").backend, "for its device"
+        )
     return _suited(values)
 
 
-def _asked_for(name: str, device: str | None) -> Chosen:
+def _asked_for(name: str, device: str | None, *, flag: str) -> Chosen:
+    """The backend, after a check that it works here and has the device; ``flag`` asked for it."""
     backend = find(name)
     found = status(name)
     if not found.available:
-        raise Unavailable(f"--backend {name}: {found.reason}", hint=_hint(name))
+        raise Unavailable(f"{flag}: {found.reason}", hint=_hint(name))
     if device is not None and device.partition(":")[0] not in found.devices:
         raise Unavailable(
             f"--device {device}: the {name} backend has {', '.join(found.devices)} here",
@@ -122,7 +125,7 @@ def _suited(values: int | None) -> Chosen:
         reason = f"fast repays its start from {FAST_FROM} values"
     if values is not None and values >= FAST_FROM:
         try:
-            fast = _asked_for("fast", None).backend
+            fast = _asked_for("fast", None, flag="--backend fast").backend
             fast.exact((), scale=Decimal(1), device=None)
         except Exception as error:
             why = error.message if isinstance(error, Unavailable) else described(error)
