@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
-from posenc_cli.schemes import alibi, counting, learned, rotary, sinusoids
+from posenc_cli.schemes import alibi, counting, learned, rotary, scaled, sinusoids
 from posenc_cli.schemes.declare import Scheme
 
 if TYPE_CHECKING:
@@ -26,6 +26,13 @@ BUILT_IN: Mapping[str, Scheme] = {
         counting.binary,
         counting.nope,
         rotary.rope,
+        scaled.rope_linear,
+        scaled.rope_ntk,
+        scaled.rope_dynamic,
+        scaled.rope_yarn,
+        scaled.rope_llama3,
+        scaled.rope_longrope,
+        scaled.rope_proportional,
         alibi.alibi,
         learned.t5,
         learned.t5_clipped,

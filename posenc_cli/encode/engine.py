@@ -40,15 +40,26 @@ class Engine:
 
     def waves(self, waves: Waves) -> WaveFiller:
         """What fills blocks with the cosines and sines of ``waves``."""
+        if waves.growth is not None:
+            from posenc_cli.encode.growing import GrowingWaves
+
+            return GrowingWaves(waves, self)
+        if waves.coordinates is not None:
+            from posenc_cli.encode.axial import AxialWaves
+
+            return AxialWaves(waves, self)
         if self.arithmetic == "exact":
             frequencies = list(waves.frequencies(exact))
             if len(frequencies) != waves.count:
                 raise ValueError(
                     f"{len(frequencies)} frequencies where {waves.count} were declared"
                 )
-            return self.backend.exact(frequencies, scale=Decimal(1), device=self.device)
+            return self.backend.exact(frequencies, scale=Decimal(waves.scale), device=self.device)
         return self.backend.reduced(
-            waves.frequencies, scale=1.0, arithmetic=self.arithmetic, device=self.device
+            waves.frequencies,
+            scale=float(waves.scale),
+            arithmetic=self.arithmetic,
+            device=self.device,
         )
 
     def reduced_frequencies(self, waves: Waves) -> NDArray[Any]:

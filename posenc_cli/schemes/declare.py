@@ -29,9 +29,11 @@ from posenc_cli.errors import InvalidInput, PosencError, described, nearest
 from posenc_cli.schemes.parameters import Parameter, flag, parameter
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from posenc_cli.numerics.placements import Placement
 
-Kind = Literal["absolute", "rotary", "bias"]
+Kind = Literal["absolute", "rotary", "bias", "relative"]
 Layout = Literal["interleaved", "half"]
 Namespace = Any
 """An array namespace: NumPy, :mod:`posenc_cli.numerics.exact`, …"""
@@ -39,24 +41,68 @@ Array = Any
 
 
 @dataclass(frozen=True)
+class Capacity:
+    """How many positions a scheme can tell apart or has rows for, and what to do about more."""
+
+    positions: int
+    reason: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Where a position lies on several axes, and which axis each wave follows.
+
+    ``axes`` names an axis for each wave, in order. ``at(positions)`` → one integer array (P,) for
+    each axis, of int64 positions (P,). ``capacity`` is how many positions there are, if not all.
+    """
+
+    axes: tuple[int, ...]
+    at: Callable[[Array], tuple[Array, ...]]
+    capacity: Capacity | None = None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Amplitudes that change with the position p: exp(rate · (p − centre)), a rate for each wave.
+
+    ``rates(xp)`` → (count,), nepers per position.
+    """
+
+    rates: Callable[[Namespace], Array]
+    centre: int
+
+
+@dataclass(frozen=True)
 class Waves:
-    """Frequencies in radians per position, slowest rule first written: ``frequencies(xp)``."""
+    """Frequencies in radians per position, ``frequencies(xp)`` → (count,), and an amplitude.
+
+    ``scale`` multiplies cosines and sines alike; a float is that exact number. Without
+    ``coordinates`` every wave follows the position itself.
+    """
 
     count: int
     frequencies: Callable[[Namespace], Array]
+    scale: Decimal | float = 1
+    coordinates: Coordinates | None = None
+    growth: Growth | None = None
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """What a rotary scheme gives: frequencies, and how columns are paired."""
+    """What a rotary scheme gives: frequencies, and how columns are paired.
+
+    The layout holds within each of ``blocks`` equal parts of the columns.
+    """
 
     waves: Waves
     layout: Layout
+    blocks: int = 1
 
 
 @dataclass(frozen=True)
 class Sinusoids:
-    """What an absolute scheme made of waves gives: frequencies, and what each column holds."""
+    """What a scheme made of waves gives: frequencies, and what each column holds."""
 
     waves: Waves
     width: int
@@ -82,15 +128,6 @@ Table = Callable[[Array], Array]
 """Rows of a learned table: indices (n,) → values (n, columns)."""
 
 
-@dataclass(frozen=True)
-class Capacity:
-    """How many positions a scheme can tell apart or has rows for, and what to do about more."""
-
-    positions: int
-    reason: str
-    hint: str
-
-
 def within_length(seq_len: int | None) -> Capacity | None:
     """The capacity of a scheme whose formula counts on a length."""
     if seq_len is None:
@@ -100,11 +137,12 @@ def within_length(seq_len: int | None) -> Capacity | None:
 
 @dataclass(frozen=True)
 class Rows:
-    """What an absolute scheme gives by formula.
+    """What an absolute or relative scheme gives by formula.
 
     ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair
     (high, low) whose sum is the value. ``table`` is the :data:`Table` of ``weights``, None without.
-    ``positions`` says whether the formula computes with them or looks something up.
+    ``positions`` says whether the formula computes with them or looks something up. Of a relative
+    scheme they are offsets j − i of key and query; those past ``farthest`` share its row.
     """
 
     width: int
@@ -112,6 +150,7 @@ class Rows:
     positions: Literal["numbers", "indices"] = "numbers"
     weights: Weights | None = None
     capacity: Capacity | None = None
+    farthest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +184,7 @@ GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),
     "rotary": (Rotation,),
     "bias": (Bias, BucketBias),
+    "relative": (Sinusoids, Rows),
 }
 """What a scheme of each kind gives."""
 
@@ -291,3 +331,12 @@ def bias(
 ) -> Callable[[Callable[..., Content]], Scheme]:
     """Declare a scheme whose values are added to the attention scores."""
     return _declared("bias", source=source, formula=formula, convention=convention, weights=weights)
+
+
+def relative(
+    *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
+) -> Callable[[Callable[..., Content]], Scheme]:
+    """Declare a scheme whose rows, one an offset j − i of key and query, the queries meet."""
+    return _declared(
+        "relative", source=source, formula=formula, convention=convention, weights=weights
+    )

@@ -7,9 +7,12 @@ import math
 import re
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
@@ -37,6 +40,7 @@ def flag(name: str) -> str:
 class Param:
     """What an annotation says of a parameter, beside its type.
 
+    ``separator`` stands between the numbers of a list, whose bounds hold for each of them.
     ``follows_length`` marks a parameter whose default is the length of the sequence: the last
     position + 1. ``source`` says where the default comes from.
     """
@@ -47,6 +51,7 @@ class Param:
     above: float | None = None
     follows_length: bool = False
     is_file: bool = False
+    separator: str = ","
     source: str = ""
 
 
@@ -54,8 +59,9 @@ class Param:
 class Parameter:
     """A parameter as declared: name, type, default and rules.
 
-    ``type`` is int, float, bool or str; ``choices`` restricts a str. ``default`` is
-    ``inspect.Parameter.empty`` where the parameter must be given.
+    ``type`` is int, float, bool or str; ``choices`` restricts a str; of a list, which a tuple
+    holds, it is the type of the items. ``default`` is ``inspect.Parameter.empty`` where the
+    parameter must be given.
     """
 
     name: str
@@ -63,6 +69,7 @@ class Parameter:
     default: Any
     choices: tuple[str, ...]
     rules: Param
+    is_list: bool = False
 
     @property
     def flag(self) -> str:
@@ -81,6 +88,9 @@ class Parameter:
             return "|".join(self.choices)
         if self.rules.is_file:
             return "file"
+        if self.is_list:
+            kinds = {int: "integers", float: "numbers"}
+            return f"{kinds[self.type]} a{self.rules.separator}b{self.rules.separator}…"
         return {int: "integer", float: "number", bool: "true|false", str: "text"}[self.type]
 
     @property
@@ -105,7 +115,7 @@ class Parameter:
             return "last position + 1"
         if self.required or self.default is None:
             return ""
-        return as_text(self.default)
+        return as_text(self.default, separator=self.rules.separator)
 
     def fallback(self, seq_len: int | None) -> Any:
         """The value where none is given."""
@@ -117,6 +127,8 @@ class Parameter:
         Raises: InvalidInput naming the parameter (by ``flag``), the value and the rule.
         """
         flag = flag or self.flag
+        if self.is_list:
+            return tuple(self._item(each, flag) for each in self._items(given, flag))
         parsed = self._parsed(given, flag)
         if self.choices and parsed not in self.choices:
             raise InvalidInput(
@@ -127,6 +139,23 @@ class Parameter:
             raise InvalidInput(f"{flag}: names no file")
         if isinstance(parsed, int | float) and not isinstance(parsed, bool):
             self._check_range(parsed, str(given), flag)
+        return parsed
+
+    def _items(self, given: object, flag: str) -> Sequence[object]:
+        """The items of a list: of a tuple, of a text, or of the JSON file that a text names."""
+        if isinstance(given, str):
+            if given.strip().endswith(".json"):
+                return _list_of_file(given.strip(), flag)
+            return [each.strip() for each in given.replace(self.rules.separator, ",").split(",")]
+        if isinstance(given, list | tuple) and given:
+            return given
+        if type(given) in (int, float):
+            return [given]
+        raise InvalidInput(f"{flag} {abbreviated(str(given))}: must be {self.type_text}")
+
+    def _item(self, given: object, flag: str) -> Any:
+        parsed = self._parsed(given, flag)
+        self._check_range(parsed, str(given), flag)
         return parsed
 
     def _parsed(self, given: object, flag: str) -> Any:
@@ -170,24 +199,55 @@ def parameter(name: str, annotation: Any, *, default: Any) -> Parameter:
     if get_origin(base) in (Union, UnionType):
         (base,) = [arg for arg in get_args(base) if arg is not NoneType]
     choices: tuple[str, ...] = ()
+    is_list = get_origin(base) is tuple
+    if is_list:
+        base = get_args(base)[0]
     if get_origin(base) is Literal:
         choices, base = get_args(base), str
-    if base not in (int, float, bool, str):
+    if base not in ((int, float) if is_list else (int, float, bool, str)):
         raise TypeError(f"parameter {name!r} is of a type that --set cannot give: {base!r}")
-    return Parameter(name=name, type=base, default=default, choices=choices, rules=rules)
+    return Parameter(
+        name=name, type=base, default=default, choices=choices, rules=rules, is_list=is_list
+    )
 
 
-def as_text(value: object) -> str:
+def as_text(value: object, *, separator: str = ",") -> str:
     """A parameter's value in the form ``--set`` reads.
 
-    >>> as_text(10000.0), as_text(True), as_text(0.02)
-    ('10000', 'true', '0.02')
+    >>> as_text(10000.0), as_text(True), as_text(0.02), as_text((14, 16), separator="x")
+    ('10000', 'true', '0.02', '14x16')
     """
+    if isinstance(value, tuple):
+        return separator.join(map(as_text, value))
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return _number(value)
     return str(value)
+
+
+_LARGEST_FILE = 1 << 20
+
+
+def _list_of_file(path: str, flag: str) -> Sequence[object]:
+    """The list that a JSON file holds.
+
+    Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
+    """
+    import json
+
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise Unavailable(f"{flag} {abbreviated(path)}: {error.strerror or error}") from error
+    try:
+        found = json.loads(text) if len(text) <= _LARGEST_FILE else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not found:
+        raise InvalidInput(f"{flag} {abbreviated(path)}: must hold a JSON list of numbers")
+    return found
 
 
 def _number(value: float) -> str:

@@ -50,9 +50,17 @@ def rope(
     rotated = rotated_dim(dim, partial)
 
     def frequencies(xp: Any) -> Any:
-        return 1 / base ** (xp.arange(0, rotated, 2) / rotated)
+        return ladder(xp, rotated, base)
 
     return Rotation(Waves(rotated // 2, frequencies), layout)
+
+
+def ladder(xp: Any, rotated: int, base: Any) -> Any:
+    """The frequencies base^(−2i/d) of the d/2 pairs of d rotated columns.
+
+    Units: radians per position.
+    """
+    return 1 / base ** (xp.arange(0, rotated, 2) / rotated)
 
 
 def rotated_dim(dim: int, partial: float) -> int:
