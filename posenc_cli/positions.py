@@ -59,6 +59,25 @@ class Positions:
         """The largest position."""
         return max(each[-1] for each in self.ranges)
 
+    def offsets(self, farthest: int | None = None) -> Positions:
+        """The offsets j − i between these positions, from the most negative on, each once.
+
+        They end at ``farthest`` where offsets past it are not told apart.
+
+        >>> str(Positions.parse("10:13").offsets()), str(Positions.parse("0:9").offsets(2))
+        ('-2:3', '-2:3')
+
+        Raises: InvalidInput unless the positions follow one another.
+        """
+        if len(self.ranges) > 1 or self.ranges[0].step != 1:
+            raise InvalidInput(
+                f"{_OPTION} {abbreviated(str(self))}: a relative scheme needs positions that "
+                "follow one another",
+                hint="--len N",
+            )
+        reach = self.count - 1 if farthest is None else min(self.count - 1, farthest)
+        return Positions((range(-reach, reach + 1),))
+
     def within_exact_range(self, *, option: str = _OPTION) -> Positions:
         """These positions, after a check that each lies in 0 … 2^53.
 

@@ -16,6 +16,7 @@ from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType
+from posenc_cli.positions import Positions
 from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.encode.precision import Precision
     from posenc_cli.numerics.placements import Placement
-    from posenc_cli.positions import Positions
     from posenc_cli.schemes.declare import Bound, Capacity, Layout, Scheme, Table, Waves
 
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
@@ -101,10 +101,11 @@ class Request:
 
     def description(self) -> dict[str, Any]:
         """The request as plain values: what it takes to ask for the same again."""
+        positions = self._settled_positions()
         return {
             "scheme": self.scheme.name,
             "params": dict(self.encoding.bound.params),
-            "positions": None if self.positions is None else str(self.positions),
+            "positions": None if positions is None else str(positions),
             "table": self._table(),
             "head": self.head,
             "round_to": self.precision.rounded.name,
@@ -124,26 +125,53 @@ class Request:
         if table == "inv-freq" and isinstance(content, Rotation):
             return self._planned(
                 (content.waves.count,),
+                None,
                 lambda blocks, engine: blocks.frequency_blocks(
                     content.waves, precision=self.precision, engine=engine
                 ),
             )
-        if self.positions is None:
+        positions = self._encoded_positions()
+        match content:
+            case Rotation(waves, layout, parts):
+                return self._rotary(positions, waves, table or "", layout, parts)
+            case Sinusoids(waves, width, placements):
+                return self._placed(positions, waves, width, placements)
+            case Rows():
+                return self._rows(positions, content)
+            case Bias(heads) | BucketBias(heads):
+                return self._scores(positions, heads, content)
+
+    def _settled_positions(self) -> Positions | None:
+        """The positions asked for; all of a grid by default."""
+        capacity = self._capacity()
+        content = self.encoding.bound.content
+        if self.positions is None and capacity and isinstance(content, Rotation | Sinusoids):
+            return Positions.contiguous(0, capacity.positions)
+        return self.positions
+
+    def _capacity(self) -> Capacity | None:
+        content = self.encoding.bound.content
+        if isinstance(content, Rotation | Sinusoids):
+            coordinates = content.waves.coordinates
+            return coordinates.capacity if coordinates else None
+        return content.capacity
+
+    def _encoded_positions(self) -> Positions:
+        """The positions to encode, or the offsets between them where the scheme is relative.
+
+        Raises: InvalidInput where none are given, or the scheme has not so many.
+        """
+        positions = self._settled_positions()
+        if positions is None:
             raise InvalidInput(
                 f"{self.scheme.name} needs the positions to encode",
                 hint="--len N, or --positions start:stop",
             )
-        if not isinstance(content, Rotation | Sinusoids):
-            self._check_capacity(self.positions, content.capacity)
-        match content:
-            case Rotation(waves, layout):
-                return self._rotary(self.positions, waves, table or "", layout)
-            case Sinusoids(waves, width, placements):
-                return self._placed(self.positions, waves, width, placements)
-            case Rows():
-                return self._rows(self.positions, content)
-            case Bias(heads) | BucketBias(heads):
-                return self._scores(self.positions, heads, content)
+        self._check_capacity(positions, self._capacity())
+        if self.scheme.kind != "relative":
+            return positions
+        content = self.encoding.bound.content
+        return positions.offsets(content.farthest if isinstance(content, Rows) else None)
 
     def _check_capacity(self, positions: Positions, capacity: Capacity | None) -> None:
         if capacity is not None and positions.last >= capacity.positions:
@@ -170,6 +198,7 @@ class Request:
     def _planned(
         self,
         shape: tuple[int, ...],
+        rows: Positions | None,
         computed: Callable[[ModuleType, Engine], Iterator[NDArray[Any]]],
         dtype: DType | None = None,
     ) -> Plan:
@@ -188,7 +217,7 @@ class Request:
                 for key, value in fields.items()
                 if value is not None
             },
-            row_labels=self.positions.__iter__ if self.positions and len(shape) == 2 else None,
+            row_labels=rows.__iter__ if rows and len(shape) == 2 else None,
             blocks=blocks,
             may_overflow=not isinstance(self.encoding.bound.content, Rotation | Sinusoids),
             computed_as=self._computed_as(),
@@ -200,18 +229,22 @@ class Request:
             return "rows"
         return "scores" if isinstance(content, Bias | BucketBias) else "waves"
 
-    def _rotary(self, positions: Positions, waves: Waves, table: str, layout: Layout) -> Plan:
+    def _rotary(
+        self, positions: Positions, waves: Waves, table: str, layout: Layout, parts: int
+    ) -> Plan:
         pairs = waves.count
         if table == "angles":
             return self._planned(
                 (positions.count, pairs),
+                positions,
                 lambda blocks, engine: blocks.angle_blocks(
                     waves, positions, precision=self.precision, engine=engine
                 ),
             )
         width = pairs if table in ("cos", "sin") else 2 * pairs
         if table != "complex":
-            return self._placed(positions, waves, width, rotary_placements(table, pairs, layout))
+            placements = rotary_placements(table, pairs, layout, parts)
+            return self._placed(positions, waves, width, placements)
         dtype = _COMPLEX.get(self.precision.stored)
         if dtype is None:
             raise InvalidInput(
@@ -219,12 +252,12 @@ class Request:
                 f"{self.precision.stored.name} parts",
                 hint="--dtype float32 or float64, or --table interleaved",
             )
-        parts = self._placed(positions, waves, width, rotary_placements("interleaved", pairs))
+        real = self._placed(positions, waves, width, rotary_placements("interleaved", pairs))
         return replace(
-            parts,
+            real,
             shape=(positions.count, pairs),
             dtype=dtype,
-            blocks=lambda engine: (block.view(dtype.numpy) for block in parts.blocks(engine)),
+            blocks=lambda engine: (block.view(dtype.numpy) for block in real.blocks(engine)),
         )
 
     def _placed(
@@ -236,10 +269,13 @@ class Request:
     ) -> Plan:
         plan = self._planned(
             (positions.count, width),
+            positions,
             lambda blocks, engine: blocks.wave_blocks(
                 waves, positions, placements, width=width, precision=self.precision, engine=engine
             ),
         )
+        if waves.coordinates or waves.growth:
+            return replace(plan, may_overflow=waves.growth is not None)
         longest = max(
             (each.stop - each.start for each in positions.ranges if each.step == 1), default=0
         )
@@ -248,6 +284,7 @@ class Request:
     def _rows(self, positions: Positions, content: Rows) -> Plan:
         return self._planned(
             (positions.count, content.width),
+            positions,
             lambda blocks, engine: blocks.row_blocks(
                 content, positions, self.encoding.table, precision=self.precision, engine=engine
             ),
@@ -260,6 +297,7 @@ class Request:
         shape = (positions.count, positions.count)
         return self._planned(
             shape if self.head is not None else (heads, *shape),
+            positions,
             lambda blocks, engine: blocks.score_blocks(
                 content,
                 chosen,

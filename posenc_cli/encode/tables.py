@@ -26,16 +26,26 @@ ROTARY_TABLES: Mapping[str, str] = {
 
 
 def rotary_placements(
-    table: str, pairs: int, layout: Layout = "interleaved"
+    table: str, pairs: int, layout: Layout = "interleaved", blocks: int = 1
 ) -> tuple[Placement, ...]:
-    """Which columns of a rotary table hold which function of which pairs."""
+    """Which columns of a rotary table hold which function of which pairs.
+
+    The layout pairs columns within each of ``blocks`` equal parts.
+    """
     halves = slice(0, pairs), slice(pairs, 2 * pairs)
     alternate = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
     function: Function = "sin" if table.startswith("sin") else "cos"
     if table in ("cos", "sin"):
         return (Placement(function, slice(0, pairs)),)
     if table in ("cos-full", "sin-full"):
-        columns = alternate if layout == "interleaved" else halves
-        return Placement(function, columns[0]), Placement(function, columns[1])
+        if layout == "interleaved":
+            return Placement(function, alternate[0]), Placement(function, alternate[1])
+        count = pairs // blocks
+        return tuple(
+            Placement(function, slice(start + first, start + count + first), waves)
+            for waves in (slice(k, k + count) for k in range(0, pairs, count))
+            for start in [2 * waves.start]
+            for first in (0, count)
+        )
     columns = alternate if table == "interleaved" else halves
     return Placement("cos", columns[0]), Placement("sin", columns[1])

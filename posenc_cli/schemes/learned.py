@@ -39,9 +39,9 @@ MaxDistance = Annotated[
 
 @absolute(
     source="Gehring et al. 2017, arXiv:1705.03122; GPT-2, BERT",
-    formula="PE[p] = row p of a (max_len, dim) table",
+    formula="PE[p] = row p + offset of a (max_len, dim) table",
     convention=(
-        "OPT and BART number their first token 2, RoBERTa padding_idx + 1: use --start. "
+        "OPT and BART read the row of their first token at offset=2, RoBERTa at padding_idx + 1. "
         "extend=interpolate resizes the table linearly to seq_len rows, row centres half a step "
         "from the ends and the ends held (PyTorch's align_corners=False); it blends in float64."
     ),
@@ -61,6 +61,9 @@ def learned(
         Literal["error", "clamp", "interpolate", "random"],
         Param("a position past the table: refuse it, take the last row, stretch, or draw more"),
     ] = "error",
+    offset: Annotated[
+        int, Param("rows before that of position 0", minimum=0, maximum=LARGEST_TABLE)
+    ] = 0,
     seq_len: SequenceLength = None,
 ) -> Rows:
     """A trained row for each position, up to the length it was trained for.
@@ -74,16 +77,20 @@ def learned(
             "2^53, the last that is exact"
         )
 
+    if offset >= max_len:
+        raise InvalidInput(f"--set offset {offset}: must be below max_len {max_len}")
+    if offset and extend == "interpolate":
+        raise InvalidInput(f"--set offset {offset}: extend=interpolate stretches whole tables only")
+
     def rows(xp: Any, positions: Any, table: Any) -> Any:
-        if extend == "clamp":
-            return table(xp.minimum(positions, xp.asarray(max_len - 1)))
         if extend == "interpolate" and length > max_len:
             return _interpolated(xp, positions, table, max_len, length)
-        return table(positions)
+        indices = positions + offset
+        return table(xp.minimum(indices, xp.asarray(max_len - 1)) if extend == "clamp" else indices)
 
     capacity = Capacity(
-        max_len,
-        f"the table has {max_len} rows",
+        max_len - offset,
+        f"the table has {max_len} rows" + (f", {offset} of them before it" if offset else ""),
         "--set extend=clamp, extend=interpolate or extend=random goes on past its end",
     )
     return Rows(

@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -237,7 +238,7 @@ def _list_of_file(path: str, flag: str) -> Sequence[object]:
     import json
 
     try:
-        with open(path, "rb") as file:
+        with Path(path).open("rb") as file:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
         raise Unavailable(f"{flag} {abbreviated(path)}: {error.strerror or error}") from error

@@ -121,9 +121,8 @@ def rope_dynamic(
     rotated = rotated_dim(dim, partial)
     from posenc_cli.numerics import exact
 
-    length = max(seq_len or 0, max_position_embeddings)
-    stretch = exact.asarray([factor]) * length / max_position_embeddings - (factor - 1)
-    return _stretched(rotated, base, stretch[0], layout)
+    longer = exact.asarray([max(seq_len or 0, max_position_embeddings)]) / max_position_embeddings
+    return _stretched(rotated, base, ((longer - 1) * factor + 1)[0], layout)
 
 
 @rotary(
@@ -299,7 +298,7 @@ def rope_longrope(
         return ladder(xp, rotated, base) / xp.asarray(list(divisors))
 
     scale = attention_factor or longrope_attention_factor(
-        factor or (max_position_embeddings or original) / original, original
+        factor, (max_position_embeddings or original), original
     )
     return Rotation(Waves(rotated // 2, frequencies, scale), layout)
 
@@ -361,11 +360,13 @@ def yarn_ramp(
 
     turns = 2 * exact.pi * exact.asarray([beta_fast, beta_slow])
     ends = rotated * exact.log(original / turns) / (2 * exact.log(exact.asarray([base]))[0])
-    low, high = ends[0], ends[1]
     if truncate:
-        low, high = exact.floor(ends)[0], exact.ceil(ends)[1]
-    low, high = max(low, type(low)(0)), min(high, type(high)(rotated - 1))
-    return low, high if low != high else high + type(high)("0.001")
+        ends = exact.concat([exact.floor(ends[0:1]), exact.ceil(ends[1:2])])
+    low = exact.maximum(ends[0:1], 0)
+    high = exact.minimum(ends[1:2], rotated - 1)
+    if low[0] == high[0]:
+        high = high + exact.asarray([1]) / 1000
+    return low[0], high[0]
 
 
 def yarn_attention_factor(
@@ -374,26 +375,30 @@ def yarn_attention_factor(
     """What YaRN multiplies cosines and sines by."""
     from posenc_cli.numerics import exact
 
-    def magnitude(weight: float) -> Any:
-        return 1 + weight * exact.log(exact.asarray([max(factor, 1.0)])) / 10
-
-    if mscale and mscale_all_dim:
-        return (magnitude(mscale) / magnitude(mscale_all_dim))[0]  # type: ignore[no-any-return]
-    return magnitude(1.0)[0]  # type: ignore[no-any-return]
+    both = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
+    magnitudes = 1 + exact.asarray(both) * exact.log(exact.asarray([max(factor, 1.0)])) / 10
+    amplitude: Decimal = (magnitudes[0:1] / magnitudes[1])[0]
+    return amplitude
 
 
-def longrope_attention_factor(factor: float, original: int) -> Decimal:
-    """What LongRoPE multiplies cosines and sines by."""
+def longrope_attention_factor(factor: float | None, stretched: int, original: int) -> Decimal:
+    """What LongRoPE multiplies cosines and sines by; the factor may be left to the contexts.
+
+    Raises: InvalidInput for an original context of one position, whose logarithm is 0.
+    """
     from posenc_cli.numerics import exact
 
-    if factor <= 1:
+    contexts = exact.asarray([stretched]) / original
+    longer = exact.asarray([factor]) if factor else contexts
+    if longer[0] <= 1:
         return exact.asarray([1])[0]  # type: ignore[no-any-return]
     if original == 1:
         raise InvalidInput(
-            "--set original_max_position_embeddings 1: must be at least 2, or attention_factor given"
+            "--set original_max_position_embeddings 1: must be at least 2",
+            hint="or give attention_factor",
         )
-    logarithms = exact.log(exact.asarray([factor, original]))
-    return exact.sqrt(1 + logarithms[0:1] / logarithms[1])[0]  # type: ignore[no-any-return]
+    share = exact.log(longer) / exact.log(exact.asarray([original]))
+    return exact.sqrt(1 + share)[0]  # type: ignore[no-any-return]
 
 
 def _stretched(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
@@ -408,7 +413,7 @@ def _stretched(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation
             "--dim 2: the stretched base is base · factor^(d/(d − 2)); d must be > 2"
         )
     if stretch <= 0:
-        raise InvalidInput(f"--set factor: stretches the base by {float(stretch):g}, not above 0")
+        raise InvalidInput(f"--set factor: stretches the base by {float(stretch):g}; it must grow")
     exponent = exact.asarray([rotated]) / (rotated - 2)
     larger = (exact.asarray([base]) * exact.asarray([stretch]) ** exponent)[0]
 
