@@ -2,6 +2,9 @@
 
 Scalars that a rule needs once (a stretched base, the ends of a ramp, an amplitude) are evaluated in
 extended precision for every arithmetic, as frameworks evaluate them in double precision.
+
+Numbers of :mod:`posenc_cli.numerics.exact` meet vectors only, never each other: Python would round
+a product of two of them to the 28 digits of its own decimal arithmetic.
 """
 
 from __future__ import annotations
@@ -172,6 +175,8 @@ def rope_yarn(
     Decimal('1.138629')
     """
     rotated = rotated_dim(dim, partial)
+    from posenc_cli.numerics import exact
+
     low, high = yarn_ramp(
         rotated,
         base,
@@ -180,11 +185,13 @@ def rope_yarn(
         beta_slow=beta_slow,
         truncate=truncate,
     )
+    # Not high − low: that would be rounded to the precision of Decimal, not of this project.
+    length = (exact.asarray([high]) - low)[0]
 
     def frequencies(xp: Any) -> Any:
         kept = ladder(xp, rotated, base)
-        start, stop = _real(xp, low), _real(xp, high)
-        ramp = xp.clip((xp.arange(0, rotated // 2) - start) / (stop - start), 0, 1)
+        pairs = xp.arange(0, rotated // 2)
+        ramp = xp.clip((pairs - _real(xp, low)) / _real(xp, length), 0, 1)
         return kept / factor * ramp + kept * (1 - ramp)
 
     scale = attention_factor or yarn_attention_factor(
@@ -232,7 +239,7 @@ def rope_llama3(
 
     def frequencies(xp: Any) -> Any:
         kept = ladder(xp, rotated, base)
-        turns = original_max_position_embeddings * kept / (2 * xp.pi)
+        turns = original_max_position_embeddings * kept / 2 / xp.pi
         share = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor)
         share = xp.clip(share, 0, 1)
         return (1 - share) * kept / factor + share * kept
@@ -358,8 +365,8 @@ def yarn_ramp(
     """
     from posenc_cli.numerics import exact
 
-    turns = 2 * exact.pi * exact.asarray([beta_fast, beta_slow])
-    ends = rotated * exact.log(original / turns) / (2 * exact.log(exact.asarray([base]))[0])
+    radians = exact.asarray([beta_fast, beta_slow]) * 2 * exact.pi
+    ends = exact.log(original / radians) * rotated / exact.log(exact.asarray([base])) / 2
     if truncate:
         ends = exact.concat([exact.floor(ends[0:1]), exact.ceil(ends[1:2])])
     low = exact.maximum(ends[0:1], 0)
