@@ -1,0 +1,259 @@
+"""How far two arrays are apart: in value, in units in the last place, and where.
+
+Owns the comparison of two arrays that are given block by block, so that neither needs to fit in
+memory. Imported only where arrays are compared, so NumPy is imported here at module level.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.rounding import widen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.files.matrix import Matrix
+    from posenc_cli.numerics.dtypes import DType
+
+BLOCK_VALUES = 1 << 18
+"""Values compared at a time."""
+
+_FORMATS = {**REAL_DTYPES, "complex64": COMPLEX64, "complex128": COMPLEX128}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One of two arrays to compare.
+
+    ``dtype`` names the number format its values were stored in. ``blocks()`` starts a fresh pass
+    over consecutive pieces of any size, in C order, of float or complex numbers.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    blocks: Callable[[], Iterator[NDArray[Any]]]
+
+    @classmethod
+    def of_array(cls, values: NDArray[Any], dtype: str) -> Operand:
+        """An array in memory, or mapped into it."""
+        flat = values.reshape(-1)
+
+        def blocks() -> Iterator[NDArray[Any]]:
+            for start in range(0, flat.size, BLOCK_VALUES):
+                yield flat[start : start + BLOCK_VALUES]
+
+        return cls(values.shape, dtype, blocks)
+
+    @classmethod
+    def of_matrix(cls, matrix: Matrix) -> Operand:
+        """A matrix that is computed while it is compared."""
+
+        def blocks() -> Iterator[NDArray[Any]]:
+            for block in matrix.blocks():
+                yield widen(block, BFLOAT16) if matrix.dtype == BFLOAT16 else block
+
+        return cls(matrix.shape, matrix.dtype.name, blocks)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two arrays of the same shape differ.
+
+    ``max_abs`` and ``rms`` are over the cells where both are finite. ``max_ulp`` is the largest
+    difference in units in the last place of ``ulp_format``, the coarser of the two formats: a unit
+    is the step from the larger of the two values to the next number towards zero, so that
+    neighbours are 1 apart. ``at`` is the cell of the first difference that no number measures (one
+    is NaN or infinite, the other is not the same), else of the largest; None where nothing differs.
+    ``a`` and ``b`` are its values. ``unmatched`` counts the cells that no number measures.
+    """
+
+    shape: tuple[int, ...]
+    ulp_format: str
+    max_abs: float
+    max_ulp: float
+    rms: float
+    differing: int
+    unmatched: int
+    at: tuple[int, ...] | None
+    a: complex | None
+    b: complex | None
+
+    @property
+    def cells(self) -> int:
+        """How many cells were compared."""
+        return math.prod(self.shape)
+
+    def within(self, tolerance: float) -> bool:
+        """Whether no two values are further apart than ``tolerance``; NaN equals NaN."""
+        return self.unmatched == 0 and self.max_abs <= tolerance
+
+
+def difference(a: Operand, b: Operand) -> Difference:
+    """The difference of two arrays, NaN in both being equal, and so 0 and −0.
+
+    Raises: InvalidInput when their shapes differ.
+
+    >>> table = np.array([[1.0, 2.0]], np.float32)
+    >>> found = difference(
+    ...     Operand.of_array(table, "float32"),
+    ...     Operand.of_array(np.nextafter(table, 9), "float32"),
+    ... )
+    >>> found.max_ulp, found.at, found.differing
+    (1.0, (0, 1), 2)
+    """
+    if a.shape != b.shape:
+        raise InvalidInput(
+            f"the shapes differ: {shape_text(a.shape)} and {shape_text(b.shape)}",
+            hint="--len, --dim, --head and --table choose what is computed of a scheme",
+        )
+    unit = min((_format(each.dtype) for each in (a, b)), key=lambda each: each.precision)
+    worst = _Worst(unit)
+    for left, right in _aligned(a.blocks(), b.blocks()):
+        worst.take(left, right)
+    at = None if worst.at is None else tuple(map(int, np.unravel_index(worst.at, a.shape)))
+    return Difference(
+        shape=a.shape,
+        ulp_format=(unit.component or unit).name,
+        max_abs=worst.max_abs,
+        max_ulp=worst.max_ulp,
+        rms=worst.rms,
+        differing=worst.differing,
+        unmatched=worst.unmatched,
+        at=at,
+        a=worst.a,
+        b=worst.b,
+    )
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape as messages show it.
+
+    >>> shape_text((4096, 64)), shape_text((32,))
+    ('4096 × 64', '32')
+    """
+    return " × ".join(map(str, shape))
+
+
+def _format(name: str) -> DType:
+    """The format of a name; integers, which are compared exactly, as float64."""
+    return _FORMATS.get(name, FLOAT64)
+
+
+@dataclass
+class _Worst:
+    """What has been found so far."""
+
+    unit: DType
+    max_abs: float = 0.0
+    max_ulp: float = 0.0
+    differing: int = 0
+    unmatched: int = 0
+    at: int | None = None
+    a: complex | None = None
+    b: complex | None = None
+    done: int = 0
+    _largest: float = field(default=0.0, repr=False)
+    _squares: float = field(default=0.0, repr=False)
+
+    @property
+    def rms(self) -> float:
+        """The root of the mean square of the finite differences."""
+        measured = self.done - self.unmatched
+        # Squares of what is divided by the largest so far neither overflow nor vanish.
+        return self._largest * math.sqrt(self._squares / measured) if measured else 0.0
+
+    def take(self, left: NDArray[Any], right: NDArray[Any]) -> None:
+        """Compare the next cells, flat."""
+        if "c" in (left.dtype.kind, right.dtype.kind):
+            parts = [each.astype(np.complex128).view(np.float64) for each in (left, right)]
+        else:
+            parts = [each.astype(np.float64) for each in (left, right)]
+        x, y = (each.reshape(left.size, -1) for each in parts)
+        unequal = (x != y) & ~(np.isnan(x) & np.isnan(y))
+        different = np.flatnonzero(unequal.any(axis=1))
+        if different.size:
+            self._measure(different, x[different], y[different], left, right)
+        self.done += left.size
+
+    def _measure(
+        self,
+        cells: NDArray[Any],
+        x: NDArray[Any],
+        y: NDArray[Any],
+        left: NDArray[Any],
+        right: NDArray[Any],
+    ) -> None:
+        self.differing += cells.size
+        with np.errstate(all="ignore"):
+            finite = (np.isfinite(x) & np.isfinite(y)).all(axis=1)
+            apart = np.minimum(np.abs(x - y), np.finfo(np.float64).max)
+        bad = np.flatnonzero(~finite)
+        if bad.size and not self.unmatched:
+            self._place(int(cells[bad[0]]), left, right)
+        self.unmatched += bad.size
+        if bad.size:
+            cells, x, y, apart = cells[finite], x[finite], y[finite], apart[finite]
+        if not cells.size:
+            return
+        sizes = apart[:, 0] if apart.shape[1] == 1 else np.hypot(apart[:, 0], apart[:, 1])
+        self._sum_squares(sizes)
+        self.max_ulp = max(self.max_ulp, float(_ulps(x, y, apart, self.unit).max()))
+        largest = int(np.argmax(sizes))
+        if sizes[largest] > self.max_abs:
+            self.max_abs = float(sizes[largest])
+            if not self.unmatched:
+                self._place(int(cells[largest]), left, right)
+
+    def _sum_squares(self, sizes: NDArray[Any]) -> None:
+        largest = float(sizes.max())
+        if largest > self._largest:
+            self._squares *= (self._largest / largest) ** 2
+            self._largest = largest
+        self._squares += float(np.square(sizes / self._largest).sum())
+
+    def _place(self, cell: int, left: NDArray[Any], right: NDArray[Any]) -> None:
+        self.at = self.done + cell
+        self.a, self.b = left[cell].item(), right[cell].item()
+
+
+def _ulps(
+    x: NDArray[Any], y: NDArray[Any], apart: NDArray[Any], unit: DType
+) -> NDArray[np.float64]:
+    """The differences in units in the last place of the larger value, towards zero."""
+    share, exponent = np.frexp(np.maximum(np.abs(x), np.abs(y)))
+    # Numbers just below a power of two lie half as far apart as those above it.
+    binade = np.where(share == 0.5, exponent - 2, exponent - 1)
+    last = np.maximum(binade, unit.min_exponent) - (unit.precision - 1)
+    ulps: NDArray[np.float64] = np.ldexp(apart, -last)
+    return ulps
+
+
+def _aligned(
+    left: Iterator[NDArray[Any]], right: Iterator[NDArray[Any]]
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """The same cells of both, flat, a block at a time."""
+    x = y = np.empty(0)
+    while True:
+        x = x if x.size else _next(left)
+        y = y if y.size else _next(right)
+        count = min(x.size, y.size, BLOCK_VALUES)
+        if not count:
+            return
+        yield x[:count], y[:count]
+        x, y = x[count:], y[count:]
+
+
+def _next(blocks: Iterator[NDArray[Any]]) -> NDArray[Any]:
+    for block in blocks:
+        if block.size:
+            return block.reshape(-1)
+    return np.empty(0)
