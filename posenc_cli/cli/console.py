@@ -66,9 +66,18 @@ class Console:
         document = {"schema": f"posenc/{schema}/1", **fields}
         return json.dumps(document, allow_nan=False, indent=2)
 
-    def paragraph_text(self, text: str) -> str:
-        """A paragraph, wrapped to the width of the terminal."""
-        return textwrap.fill(self._spelled(" ".join(text.split())), self.width)
+    def paragraph_text(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
+        """A paragraph, wrapped to the width of the terminal.
+
+        Its lines stand in by ``indent`` columns, all but the first by ``hanging`` where that is
+        given.
+        """
+        return textwrap.fill(
+            self._spelled(" ".join(text.split())),
+            self.width,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent if hanging is None else hanging),
+        )
 
     def table_text(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table, wrapped to the width of the terminal."""

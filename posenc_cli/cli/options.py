@@ -35,7 +35,11 @@ COLORS = ("auto", "always", "never")
 
 @dataclass(frozen=True)
 class Choice:
-    """The encoding and the positions that a command line chooses."""
+    """The encoding and the positions that a command line chooses.
+
+    A hybrid ``A+B`` has a choice for each of its ``parts``. ``warnings`` are what a reader of the
+    result should know of a config.
+    """
 
     scheme: Scheme
     given: Mapping[str, object]
@@ -43,6 +47,13 @@ class Choice:
     backend: str = "auto"
     device: str | None = None
     threads: int | None = None
+    parts: tuple[Choice, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What names the encoding: its scheme, or those of its parts joined by ``+``."""
+        return "+".join(part.scheme.name for part in self.parts) or self.scheme.name
 
     def engine(self, plan: Plan, *, arithmetic: str = "exact") -> Engine:
         """What computes a plan: the backend asked for, or the one that suits it.
@@ -65,9 +76,17 @@ class Choice:
         )
 
     def encoding(self) -> Encoding:
-        """The scheme with its parameters settled."""
+        """The scheme with its parameters settled.
+
+        Raises: InvalidInput where the choice is a hybrid: each of its parts has its own.
+        """
         from posenc_cli.encode.request import Encoding
 
+        if self.parts:
+            raise InvalidInput(
+                f"--scheme {self.name}: is {len(self.parts)} encodings, and this takes one",
+                hint=f"--scheme {self.scheme.name}",
+            )
         seq_len = self.positions.last + 1 if self.positions else None
         return Encoding.of(self.scheme, self.given, seq_len=seq_len)
 
@@ -102,9 +121,12 @@ def whole_number(flag: str, text: str, *, minimum: int) -> int:
     return number
 
 
+SOURCES = {"scheme": "--scheme", "config": "--config", "model": "--model"}
+"""The options that name an encoding, exactly one of which must be given."""
+
+
 def _chosen(
     *,
-    scheme: str | None,
     length: str | None,
     start: str | None,
     positions: str | None,
@@ -112,29 +134,90 @@ def _chosen(
     backend: str | None,
     device: str | None,
     threads: str | None,
-    **own: str | None,
-) -> Choice:
-    """The choice that the options of a command line make."""
-    if scheme is None:
-        raise InvalidInput("--scheme is missing", hint="posenc schemes lists them")
-    found = catalogue.find(scheme)
-    given: dict[str, object] = {k: v for k, v in own.items() if v is not None}
+    layer_type: str | None,
+    engine: str | None,
+    **rest: str | None,
+) -> Choice | None:
+    """The choice that the options of a command line make, None where none names an encoding."""
+    named = {flag: value for name, flag in SOURCES.items() if (value := rest.pop(name)) is not None}
+    if len(named) > 1:
+        raise InvalidInput(f"{' and '.join(named)}: give one of them")
+    given: dict[str, object] = {k: v for k, v in rest.items() if v is not None}
     for setting in settings or []:
-        name, equals, value = setting.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals or not name:
-            raise InvalidInput(f"--set {abbreviated(setting)}: must be NAME=VALUE")
+        name, value = _setting(setting)
         if name in given:
             raise InvalidInput(f"--set {abbreviated(setting)}: {name} is given twice")
         given[name] = value
-    return Choice(
-        found,
-        given,
-        _positions(length, start, positions),
-        backend=backend or _environments_backend(),
-        device=_device(device),
-        threads=_threads(threads),
+    if not named:
+        return None
+    ((flag, source),) = named.items()
+    where = {
+        "positions": _positions(length, start, positions),
+        "backend": backend or _environments_backend(),
+        "device": _device(device),
+        "threads": _threads(threads),
+    }
+    if flag == "--scheme":
+        for option, text in (("--layer-type", layer_type), ("--as", engine)):
+            if text is not None:
+                raise InvalidInput(f"{option} {abbreviated(text)}: goes with --config or --model")
+        return _of_schemes(source, given, **where)
+    from posenc_cli.models.config import read_config, resolve
+    from posenc_cli.models.library import find
+
+    config, name = (
+        (read_config(source), source) if flag == "--config" else (find(source).config, source)
     )
+    resolved = resolve(config, engine=engine or "transformers", name=name)
+    layers = resolved.layer(layer_type)
+    settled = {key: each.value for key, each in layers.params.items()}
+    return Choice(
+        catalogue.find(layers.scheme),
+        {**settled, **given},
+        **where,  # type: ignore[arg-type]
+        warnings=resolved.warnings,
+    )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    """The name and the value of one ``--set``."""
+    name, equals, value = text.partition("=")
+    name = name.strip().replace("-", "_")
+    if not equals or not name:
+        raise InvalidInput(f"--set {abbreviated(text)}: must be NAME=VALUE")
+    return name, value
+
+
+def _of_schemes(name: str, given: dict[str, object], **where: Any) -> Choice:
+    """The choice of a scheme, or of the parts of a hybrid ``A+B``.
+
+    A part takes the parameters it has, and ``part.name`` is a parameter of that part alone.
+    """
+    schemes = [catalogue.find(part) for part in name.split("+")]
+    if len(schemes) == 1:
+        return Choice(schemes[0], given, **where)
+    names = [scheme.name for scheme in schemes]
+    for part in names:
+        if names.count(part) > 1:
+            raise InvalidInput(f"--scheme {abbreviated(name)}: {part} is in it twice")
+    parts = []
+    taken: set[str] = set()
+    for scheme in schemes:
+        own = {key: f"{scheme.name}.{key}" for key in scheme.parameters}
+        mine = {
+            key: given[full] if full in given else given[key]
+            for key, full in own.items()
+            if full in given or key in given
+        }
+        taken |= {*mine, *own.values()}
+        parts.append(Choice(scheme, mine, **where))
+    for key in given:
+        if key not in taken:
+            raise InvalidInput(
+                f"--set {key}: none of {', '.join(names)} has a parameter {key!r}",
+                hint=nearest(key, [each for scheme in schemes for each in scheme.parameters]),
+            )
+    return Choice(schemes[0], {}, **where, parts=tuple(parts))
 
 
 def _environments_backend() -> str:
@@ -238,7 +321,39 @@ _CHOOSING = [
         None,
         *("--scheme", "-s"),
         metavar="NAME",
-        help="a name that posenc schemes lists, or package.module:attribute of your own",
+        help="a name that posenc schemes lists, A+B of two, or package.module:attribute",
+    ),
+    _option(
+        "config",
+        str | None,
+        None,
+        "--config",
+        metavar="FILE",
+        help="the encoding of a Hugging Face config.json, or of the folder that holds one",
+    ),
+    _option(
+        "model",
+        str | None,
+        None,
+        *("--model", "-m"),
+        metavar="NAME",
+        help="the encoding of a model that posenc models lists",
+    ),
+    _option(
+        "layer_type",
+        str | None,
+        None,
+        "--layer-type",
+        metavar="NAME",
+        help="which layers of a config, where they differ",
+    ),
+    _option(
+        "engine",
+        str | None,
+        None,
+        "--as",
+        metavar="ENGINE",
+        help="read a config as transformers|vllm|llama.cpp|… does [default: transformers]",
     ),
     _option("length", str | None, None, "--len", "-l", metavar="N", help="how many positions"),
     _option(
@@ -288,10 +403,11 @@ def command(
     """A command as Typer sees it: ``function`` with the options it leaves to this module.
 
     ``documented`` says whether the options' help will be read: what it derives from takes a while.
-    A parameter ``choice: Choice`` stands for all options that choose an encoding, a parameter
-    ``console: Console`` for those that every command has.
+    A parameter ``choice: Choice`` stands for all options that choose an encoding (``Choice | None``
+    where a command can do without one), ``console: Console`` for those that every command has.
     """
     own = inspect.signature(function, eval_str=True).parameters
+    optional = "choice" in own and own["choice"].annotation != Choice
     choosing = _CHOOSING if "choice" in own else []
     if documented:
         choosing = [
@@ -312,7 +428,15 @@ def command(
         color = one_of("--color", common["color"], COLORS)
         values["console"] = Console(quiet=common["quiet"], color=color)
         if choosing:
-            values["choice"] = _chosen(**{each.name: values.pop(each.name) for each in choosing})
+            choice = _chosen(**{each.name: values.pop(each.name) for each in choosing})
+            if choice is None and not optional:
+                raise InvalidInput(
+                    "--scheme, --config or --model: one of them is needed",
+                    hint="posenc schemes and posenc models list what there is",
+                )
+            values["choice"] = choice
+            for warning in choice.warnings if choice else ():
+                values["console"].warning(warning)
         try:
             return function(**values)
         except BrokenPipeError:

@@ -91,15 +91,19 @@ def _described(console: Console, scheme: Scheme) -> str:
         f"Weights: a file of shape {scheme.weights.text} settles both." if scheme.weights else "",
     ]
     texts = [console.paragraph_text(paragraph) for paragraph in paragraphs if paragraph]
-    if scheme.parameters:
-        rows = [_parameter_row(each) for each in scheme.parameters.values()]
-        texts.append(console.table_text(["parameter", "default", "values", "meaning"], rows))
-    return "\n\n".join(texts)
+    parameters = [_parameter_text(console, each) for each in scheme.parameters.values()]
+    return "\n\n".join([*texts, "\n".join(parameters)] if parameters else texts)
 
 
-def _parameter_row(parameter: Parameter) -> list[str]:
-    # Spaces, so that a narrow column breaks between the choices and not within one.
+def _parameter_text(console: Console, parameter: Parameter) -> str:
+    """One parameter: how it is given, what it may be, and what it means."""
+    # Spaces, so that a line breaks between the choices and not within one.
     kind = parameter.type_text.replace("|", " | ")
     values = ", ".join(filter(None, (kind, parameter.range_text)))
-    source = f" [default: {parameter.rules.source}]" if parameter.rules.source else ""
-    return [parameter.flag, parameter.default_text, values, parameter.rules.help + source]
+    default = parameter.default_text
+    default = (
+        "required" if parameter.required else f"default {default}" if default else "no default"
+    )
+    source = f" (default from {parameter.rules.source})" if parameter.rules.source else ""
+    head = console.paragraph_text(f"{parameter.flag}: {values}; {default}", indent=2, hanging=6)
+    return f"{head}\n{console.paragraph_text(parameter.rules.help + source, indent=6)}"

@@ -23,7 +23,8 @@ class Format:
 
     ``check`` refuses a matrix that the format cannot hold; ``write`` streams one; ``size`` is the
     exact length of the file (None for text), ``minimum_size`` a lower bound. ``verify``, where
-    there is one, reads a finished regular file back before it takes its name.
+    there is one, reads a finished regular file back before it takes its name. ``holds_several``
+    arrays, or just one.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Format:
     size: Callable[[Matrix], int | None]
     minimum_size: Callable[[Matrix], int]
     verify: Callable[[str, Matrix], None] | None = None
+    holds_several: bool = False
 
 
 FORMATS = {
@@ -44,12 +46,13 @@ FORMATS = {
         Format(
             "npz",
             ".npz",
-            "a NumPy archive of `encoding` and `metadata`",
+            "a NumPy archive of `encoding` (or each part of a hybrid) and `metadata`",
             True,
             npz.check,
             npz.write,
             npz.size,
             npz.size,
+            holds_several=True,
         ),
         Format(
             "csv",
@@ -64,13 +67,14 @@ FORMATS = {
         Format(
             "safetensors",
             ".safetensors",
-            "one tensor `encoding` with metadata; holds bfloat16",
+            "a tensor `encoding` (or each part of a hybrid) with metadata; holds bfloat16",
             True,
             safetensors_file.check,
             safetensors_file.write,
             safetensors_file.size,
             safetensors_file.size,
             safetensors_file.verify,
+            holds_several=True,
         ),
     )
 }

@@ -31,7 +31,8 @@ class Matrix:
 
     ``header`` asks for a first line of names and a first column of labels, which only text has:
     ``row_labels()`` yields one integer a row (a position, an offset; by default its number), and
-    ``row_label`` names that column.
+    ``row_label`` names that column. ``others`` are further arrays, each of its own ``name``, that
+    a format with room for several holds beside this one.
     """
 
     shape: tuple[int, ...]
@@ -41,10 +42,17 @@ class Matrix:
     row_labels: Callable[[], Iterator[int]] | None = None
     row_label: str = "position"
     header: bool = False
+    name: str = "encoding"
+    others: tuple[Matrix, ...] = ()
+
+    @property
+    def arrays(self) -> tuple[Matrix, ...]:
+        """This array and the others."""
+        return (self, *self.others)
 
     @property
     def size(self) -> int:
-        """The number of values.
+        """The number of values, those of the others left out.
 
         >>> from posenc_cli.numerics.dtypes import FLOAT16
         >>> matrix = Matrix((3, 4), FLOAT16, lambda: iter(()), {})

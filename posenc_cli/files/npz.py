@@ -1,4 +1,4 @@
-"""NumPy's ``.npz``: an uncompressed zip of ``encoding.npy`` and the request, ``metadata.npy``."""
+"""NumPy's ``.npz``: an uncompressed zip of the arrays and of the request, ``metadata.npy``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
     from posenc_cli.files.matrix import ByteSink, Matrix
 
-_ENCODING, _METADATA = "encoding.npy", "metadata.npy"
+_METADATA = "metadata.npy"
 
 
 def check(matrix: Matrix) -> None:
     """Refuse what an ``.npz`` cannot hold; raises as ``npy.check`` does."""
-    npy.check(matrix, "npz")
+    for each in matrix.arrays:
+        npy.check(each, "npz")
 
 
 def size(matrix: Matrix) -> int:
@@ -27,7 +28,8 @@ def size(matrix: Matrix) -> int:
     from zipfile import ZIP64_LIMIT
 
     members, directory = 0, 0
-    for name, length in ((_ENCODING, npy.size(matrix)), (_METADATA, len(_metadata(matrix)))):
+    contents = [(_array(each), npy.size(each)) for each in matrix.arrays]
+    for name, length in (*contents, (_METADATA, len(_metadata(matrix)))):
         # What 32 bits cannot hold, both lengths or the offset, the directory repeats in 64.
         wide = 16 * (length > ZIP64_LIMIT) + 8 * (members > ZIP64_LIMIT)
         directory += 46 + len(name) + (4 + wide if wide else 0)
@@ -41,10 +43,15 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
 
     sink = _Sink(stream)
     with ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
-        with archive.open(_member(_ENCODING), "w", force_zip64=True) as member, sink:
-            npy.write(member, matrix)
+        for each in matrix.arrays:
+            with archive.open(_member(_array(each)), "w", force_zip64=True) as member, sink:
+                npy.write(member, each)
         with archive.open(_member(_METADATA), "w", force_zip64=True) as member, sink:
             member.write(_metadata(matrix))
+
+
+def _array(matrix: Matrix) -> str:
+    return f"{matrix.name}.npy"
 
 
 def _member(name: str) -> ZipInfo:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.files.matrix import ByteSink, Matrix
 
-TENSOR = "encoding"
 CODES = {
     "float16": "F16",
     "bfloat16": "BF16",
@@ -30,9 +29,10 @@ def check(matrix: Matrix) -> None:
         InvalidInput: a dtype without a code, such as complex128; or a header, which only text has.
         Unavailable: the safetensors library, which ``verify`` needs at the end, does not load.
     """
-    if matrix.dtype.name not in CODES:
+    unknown = [each.dtype.name for each in matrix.arrays if each.dtype.name not in CODES]
+    if unknown:
         raise InvalidInput(
-            f"--dtype {matrix.dtype.name}: safetensors cannot hold {matrix.dtype.name}",
+            f"--dtype {unknown[0]}: safetensors cannot hold {unknown[0]}",
             hint="use --format npy, or --dtype float32 (complex64), or --table interleaved",
         )
     if matrix.header:
@@ -52,11 +52,14 @@ def header(matrix: Matrix) -> bytes:
             key: value.encode("utf-8", "backslashreplace").decode("utf-8")
             for key, value in matrix.metadata.items()
         }
-    entries[TENSOR] = {
-        "dtype": CODES[matrix.dtype.name],
-        "shape": list(matrix.shape),
-        "data_offsets": [0, matrix.nbytes],
-    }
+    begin = 0
+    for each in matrix.arrays:
+        entries[each.name] = {
+            "dtype": CODES[each.dtype.name],
+            "shape": list(each.shape),
+            "data_offsets": [begin, begin + each.nbytes],
+        }
+        begin += each.nbytes
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
@@ -64,13 +67,14 @@ def header(matrix: Matrix) -> bytes:
 
 def size(matrix: Matrix) -> int:
     """The exact size of the file in bytes."""
-    return len(header(matrix)) + matrix.nbytes
+    return len(header(matrix)) + sum(each.nbytes for each in matrix.arrays)
 
 
 def write(stream: ByteSink, matrix: Matrix) -> None:
-    """Write ``matrix`` as the tensor ``encoding``, its metadata in the header."""
+    """Write each array as a tensor of its name, and the metadata in the header."""
     stream.write(header(matrix))
-    write_values(stream, matrix)
+    for each in matrix.arrays:
+        write_values(stream, each)
 
 
 def verify(path: str, matrix: Matrix) -> None:
@@ -82,7 +86,7 @@ def verify(path: str, matrix: Matrix) -> None:
         RuntimeError: the library reads something else.
     """
     library = _library()
-    expected = {TENSOR: (CODES[matrix.dtype.name], list(matrix.shape))}
+    expected = {each.name: (CODES[each.dtype.name], list(each.shape)) for each in matrix.arrays}
     try:
         with library.safe_open(path, framework="np") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118

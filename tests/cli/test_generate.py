@@ -107,7 +107,18 @@ def test_settings_reach_the_scheme(call, tmp_path):
 
 
 REFUSED = [
-    ("", "--scheme is missing", "posenc schemes"),
+    ("", "--scheme, --config or --model: one of them is needed", "posenc schemes"),
+    ("-s rope --model gpt2 -l 4", "--scheme and --model: give one of them", None),
+    ("-s rope --layer-type full -l 4", "--layer-type 'full': goes with --config", None),
+    ("-s rope --as vllm -l 4", "--as 'vllm': goes with --config", None),
+    ("-s rope+t5 -l 4 --set form=mpt", "--set form: none of rope, t5 has a parameter", None),
+    ("-s rope+t5 -l 4 -d 8 --set t5.dim=8", "--set t5.dim: none of rope, t5", None),
+    ("-s rope+rope -l 4", "rope is in it twice", None),
+    ("-s rope+nothing -l 4", "unknown scheme 'nothing'", None),
+    ("-s rope+ -l 4", "unknown scheme ''", None),
+    ("-s rope+t5 -l 4 -o a.npy", "--format npy: holds one array, and rope+t5 is 2", "npz"),
+    ("-s sinusoidal+t5 -l 4 --table cos", "--table cos: no part of sinusoidal+t5 is rotary", None),
+    ("-s sinusoidal+rope -l 4 --head 1", "--head 1: no part of sinusoidal+rope is bias", None),
     ("-s rop -l 4", "unknown scheme 'rop'", "did you mean 'rope'?"),
     ("-s rope", "rope needs the positions to encode", "--len N"),
     ("-s rope -l 0", "--len 0: must be at least 1", None),

@@ -16,7 +16,10 @@ from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import narrow
 from tests.encoding import matrix, request
 
-SMALL = {"learned": {"extend": "random"}}
+SMALL = {
+    "learned": {"extend": "random"},
+    "rope-longrope": {"dim": 8, "short_factor": "1,1,1.5,2", "long_factor": "1,2,3,4.5"},
+}
 """What a scheme needs beside its defaults to serve the positions of these tests."""
 
 FOLLOWS_LENGTH = {
