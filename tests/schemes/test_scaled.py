@@ -7,6 +7,8 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.errors import InvalidInput
@@ -258,3 +260,27 @@ def test_the_paper_example_of_the_attention_factor():
     assert float(waves_of("rope-yarn", {"factor": 32}).scale) == pytest.approx(
         0.1 * math.log(32) + 1, abs=1e-14
     )
+
+
+@given(
+    dim=st.integers(2, 64).map(lambda half: 2 * half),
+    base=st.floats(2, 1e7),
+    factor=st.floats(1, 1000),
+    original=st.integers(64, 10**6),
+)
+def test_stretching_slows_each_pair_by_a_share_of_the_factor(dim, base, factor, original):
+    """Between plain RoPE and positional interpolation, and the order of the pairs is kept."""
+    own = {"dim": dim, "base": base, "factor": factor}
+    longer = {**own, "original_max_position_embeddings": original}
+    plain = list(waves_of("rope", {"dim": dim, "base": base}).frequencies(exact))
+    for scheme, settings in (
+        ("rope-linear", own),
+        ("rope-ntk", own),
+        ("rope-yarn", longer),
+        ("rope-llama3", longer),
+    ):
+        slowed = list(waves_of(scheme, settings).frequencies(exact))
+        assert slowed == sorted(slowed, reverse=True)
+        for before, after in zip(plain, slowed, strict=True):
+            share = float(before / after)
+            assert 1 - 1e-15 <= share <= factor * (1 + 1e-15)
