@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
-from posenc_cli.schemes import alibi, counting, learned, rotary, scaled, sinusoids
+from posenc_cli.schemes import (
+    alibi,
+    counting,
+    grids,
+    learned,
+    multimodal,
+    rotary,
+    scaled,
+    sinusoids,
+)
 from posenc_cli.schemes.declare import Scheme
 
 if TYPE_CHECKING:
@@ -25,6 +34,7 @@ BUILT_IN: Mapping[str, Scheme] = {
         counting.normalized,
         counting.binary,
         counting.nope,
+        grids.sinusoidal_nd,
         rotary.rope,
         scaled.rope_linear,
         scaled.rope_ntk,
@@ -33,6 +43,8 @@ BUILT_IN: Mapping[str, Scheme] = {
         scaled.rope_llama3,
         scaled.rope_longrope,
         scaled.rope_proportional,
+        grids.rope_axial,
+        multimodal.mrope,
         alibi.alibi,
         learned.t5,
         learned.t5_clipped,

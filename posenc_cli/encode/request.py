@@ -42,11 +42,12 @@ class Encoding:
     @classmethod
     def of(cls, scheme: Scheme, given: Mapping[str, object], *, seq_len: int | None) -> Encoding:
         """``scheme`` with ``given`` parameters; those that a weights file settles come from it."""
+        from posenc_cli.encode.axial import with_coordinates
         from posenc_cli.encode.weights import loaded_table, table_of
 
         loaded = loaded_table(scheme, given)
         settled = {**loaded.parameters(scheme), **given} if loaded else given
-        bound = scheme.bind(settled, seq_len=seq_len)
+        bound = with_coordinates(scheme.bind(settled, seq_len=seq_len))
         weights = getattr(bound.content, "weights", None)
         return cls(bound, table_of(weights, scheme, loaded) if weights else None)
 

@@ -50,16 +50,26 @@ class Capacity:
 
 
 @dataclass(frozen=True)
+class AxesFile:
+    """A file of coordinates: ``axes`` rows of integers, with position p in column p."""
+
+    path: str
+    axes: int
+
+
+@dataclass(frozen=True)
 class Coordinates:
     """Where a position lies on several axes, and which axis each wave follows.
 
     ``axes`` names an axis for each wave, in order. ``at(positions)`` → one integer array (P,) for
     each axis, of int64 positions (P,). ``capacity`` is how many positions there are, if not all.
+    A scheme that only knows the ``file`` that has the coordinates leaves both to who reads it.
     """
 
     axes: tuple[int, ...]
-    at: Callable[[Array], tuple[Array, ...]]
+    at: Callable[[Array], tuple[Array, ...]] | None = None
     capacity: Capacity | None = None
+    file: AxesFile | None = None
 
 
 @dataclass(frozen=True)
