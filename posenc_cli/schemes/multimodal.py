@@ -22,8 +22,8 @@ _TIME, _HEIGHT, _WIDTH = range(3)
     convention=(
         "Qwen2-VL, Qwen2.5-VL, GLM-4V: the defaults; Qwen3-VL: interleaved=true "
         "sections=24,20,20; both with layout=half. Ernie 4.5 VL: order=hwt sections=22,22,20: the "
-        "pairs of h and w alternate before those of t. XD-RoPE: four sections, whose axes are the four "
-        "rows of the file (HunYuan: position, width, height, image)."
+        "pairs of h and w alternate before those of t. XD-RoPE: four sections, and as many rows in "
+        "the file (HunYuan: position, width, height, image)."
     ),
 )
 def mrope(
