@@ -170,15 +170,14 @@ def _fields(check: SlopesCheck) -> dict[str, object]:
 
 
 def _picture(console: Console, values: Sequence[float], rule: str) -> str:
-    from posenc_cli.render.figure import Curve
-    from posenc_cli.render.terminal import curve_text
+    from posenc_cli.render.figure import Curve, Curves
+    from posenc_cli.render.terminal import curves_text
 
-    curve = Curve(
-        x=tuple(range(len(values))),
-        y=tuple(values),
+    figure = Curves(
+        curves=(Curve(x=tuple(range(len(values))), y=tuple(values)),),
         title=f"ALiBi slopes, {len(values)} heads ({rule})",
         x_label="head",
         y_label="slope",
         y_scale="log",
     )
-    return curve_text(curve, width=console.width, height=min(20, console.height))
+    return curves_text(figure, width=console.width, height=min(20, console.height))

@@ -1,18 +1,306 @@
-"""What a picture shows, before anything is drawn: values, axes and a title."""
+"""What a picture shows, before anything is drawn: values, axes and titles.
+
+A :class:`Heatmap` need not hold its values: it can give those of chosen rows and columns, and who
+draws it asks only for the ones that fit. So a picture of an encoding of any length costs as much
+as a picture of a short one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from posenc_cli.analysis.sampling import spread, steps
+from posenc_cli.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+Content = TypeVar("Content", str, bytes)
+Cells = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
+"""Values at some rows and columns, by index: → (rows, columns), not finite where there is none."""
+
+Wavelengths = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
+"""How fast each of some columns changes: its wavelength, in the units of the rows' axis.
+
+The rows are those that are shown, for who has to judge by the values.
+"""
+
+ScaleKind = Literal["sequential", "diverging", "cyclic"]
+
+
+@dataclass(frozen=True)
+class Band:
+    """Neighbouring columns (or rows), from ``start`` to ``stop``, that belong together."""
+
+    label: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What the rows or columns of a heatmap stand for.
+
+    ``points`` are numbers or names, one a row: a range will do, however long. ``bands`` part them
+    in drawing; they follow each other without gaps. ``even`` asks that no rows be skipped but at
+    equal steps.
+
+    >>> Axis("query", range(8)).plural
+    'queries'
+    """
+
+    label: str
+    points: Sequence[Any]
+    bands: tuple[Band, ...] = ()
+    even: bool = False
+
+    @property
+    def plural(self) -> str:
+        """The label, of many."""
+        if self.label.endswith("y") and self.label[-2:-1] not in "aeou":
+            return f"{self.label[:-1]}ies"
+        return f"{self.label}s"
+
+    def sampled(self, most: int) -> tuple[list[int], tuple[Band, ...]]:
+        """At most about ``most`` indices, evenly spread, and where the bands lie among them.
+
+        Each band keeps its share, and at least one.
+        """
+        if not self.bands:
+            return spread(len(self.points), most, even=self.even), ()
+        count = len(self.points)
+        indices: list[int] = []
+        bands = []
+        for band in self.bands:
+            length = band.stop - band.start
+            share = length if count <= most else max(1, most * length // count)
+            chosen = [band.start + i for i in spread(length, share, even=self.even)]
+            bands.append(Band(band.label, len(indices), len(indices) + len(chosen)))
+            indices += chosen
+        return indices, tuple(bands)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The part of a heatmap that is shown.
+
+    ``values`` are float64, NaN where there is no finite one (``gaps`` of them). ``rows`` and
+    ``columns`` are the points of the axes that are shown, ``undersampled`` the columns, by index,
+    whose wavelength is under two of the shown rows.
+
+    Shape: values (rows, columns).
+    """
+
+    heatmap: Heatmap
+    values: NDArray[Any]
+    rows: tuple[Any, ...]
+    columns: tuple[Any, ...]
+    row_bands: tuple[Band, ...]
+    column_bands: tuple[Band, ...]
+    undersampled: tuple[int, ...]
+    gaps: int
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know who sees only these values."""
+        return (
+            *self.heatmap.notes,
+            *_sampling_note(self.heatmap.rows, self.rows),
+            *_sampling_note(self.heatmap.columns, self.columns),
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the values."""
+        if not self.gaps:
+            return ()
+        what = "value is" if self.gaps == 1 else "values are"
+        return (f"{self.gaps} of {self.values.size} {what} not finite, and shown as gaps",)
+
+    def fields(self) -> Mapping[str, Any]:
+        """The same as JSON has it: plain values, null for gaps."""
+        import numpy as np
+
+        bands = {"rows": self.row_bands, "columns": self.column_bands}
+        table = self.values.astype(object)
+        table[np.isnan(self.values)] = None
+        return {
+            "title": self.heatmap.title,
+            "shape": [len(self.heatmap.rows.points), len(self.heatmap.columns.points)],
+            "row_label": self.heatmap.rows.label,
+            "column_label": self.heatmap.columns.label,
+            "value_label": self.heatmap.value_label,
+            "rows": list(self.rows),
+            "columns": list(self.columns),
+            "bands": {
+                axis: [{"label": b.label, "start": b.start, "stop": b.stop} for b in each]
+                for axis, each in bands.items()
+                if each
+            },
+            "undersampled": [self.columns[i] for i in self.undersampled],
+            "gaps": self.gaps,
+            "notes": list(self.notes),
+            "values": table.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Values over two axes, rows from the top down.
+
+    ``values`` are an array, or :data:`Cells` that give those of chosen rows and columns. Without
+    ``limits`` the colours reach from the least value shown to the greatest; without a ``scale``
+    values of both signs diverge from 0. ``square`` says that both axes count alike, ``wavelengths``
+    how fast columns change along the rows, and ``notes`` are lines to go with the picture.
+    """
+
+    values: NDArray[Any] | Cells
+    rows: Axis
+    columns: Axis
+    title: str = ""
+    value_label: str = "value"
+    limits: tuple[float, float] | None = None
+    scale: ScaleKind | None = None
+    square: bool = False
+    wavelengths: Wavelengths | None = None
+    notes: tuple[str, ...] = ()
+
+    def shown(self, most_rows: int, most_columns: int) -> Shown:
+        """The values at no more rows and columns than can be told apart.
+
+        Columns that bands part may be a few more: each band has at least one.
+        """
+        import numpy as np
+
+        if not len(self.rows.points) or not len(self.columns.points):
+            raise InvalidInput(f"{self.title or 'the array'}: holds no values to show")
+        rows, row_bands = self.rows.sampled(most_rows)
+        columns, column_bands = self.columns.sampled(most_columns)
+        taken = (
+            self.values(rows, columns)
+            if callable(self.values)
+            else self.values[np.asarray(rows)[:, None], np.asarray(columns)]
+        )
+        values = np.array(taken, dtype=np.float64)
+        finite = np.isfinite(values)
+        values[~finite] = np.nan
+        points = tuple(self.rows.points[i] for i in rows)
+        slow: tuple[int, ...] = ()
+        step = steps(points)
+        if self.wavelengths is not None and step is not None:
+            slow = tuple(np.flatnonzero(self.wavelengths(rows, columns) < 2 * step).tolist())
+        return Shown(
+            self,
+            values,
+            points,
+            tuple(self.columns.points[i] for i in columns),
+            row_bands,
+            column_bands,
+            slow,
+            int(values.size - np.count_nonzero(finite)),
+        )
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One value for each of some points of an axis, all finite."""
+    """A value for each of some points, in order; those that are not finite are left out."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves over the same axes.
+
+    ``levels`` are heights to compare with, each with its name.
+    """
+
+    curves: tuple[Curve, ...]
     title: str
     x_label: str
     y_label: str
+    x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "linear"
+    levels: tuple[tuple[float, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Several figures side by side: as small multiples, heatmaps ``shared`` one colour scale.
+
+    ``noun`` is what a panel stands for, should not all of them have room.
+    """
+
+    panels: tuple[Heatmap | Curves, ...]
+    title: str
+    shared: bool = True
+    noun: str = "panel"
+    notes: tuple[str, ...] = ()
+
+
+Figure = Heatmap | Curves | Panels
+
+
+@dataclass(frozen=True)
+class Picture(Generic[Content]):
+    """A figure as drawn, and what its reader should be warned of."""
+
+    content: Content
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The values that the ends of a colour map stand for."""
+
+    low: float
+    high: float
+    kind: ScaleKind
+
+    def places(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Where values lie between the ends, 0 … 1; NaN for gaps, the middle if all are equal."""
+        import numpy as np
+
+        if self.high <= self.low:
+            return np.where(np.isnan(values), np.nan, 0.5)
+        # Halved, because the distance of the largest numbers overflows.
+        low, half = self.low / 2, self.high / 2 - self.low / 2
+        places: NDArray[Any] = np.clip((values / 2 - low) / half, 0, 1)
+        return places
+
+
+def scale_of(shown: Sequence[Shown]) -> Scale:
+    """The one scale that suits all of some heatmaps.
+
+    Raises: InvalidInput where nothing is finite.
+    """
+    import numpy as np
+
+    first = shown[0].heatmap
+    finite = [each.values[np.isfinite(each.values)] for each in shown]
+    if not any(each.size for each in finite):
+        raise InvalidInput(f"{first.title or 'the array'}: no value is finite, nothing to show")
+    low = min(float(each.min()) for each in finite if each.size)
+    high = max(float(each.max()) for each in finite if each.size)
+    given = [each.heatmap.limits for each in shown if each.heatmap.limits is not None]
+    if len(given) == len(shown):
+        low, high = min(each[0] for each in given), max(each[1] for each in given)
+    kind: ScaleKind = first.scale or ("diverging" if low < 0 < high else "sequential")
+    if kind == "diverging":
+        high = max(-low, high)
+        low = -high
+    return Scale(low, high, kind)
+
+
+def _sampling_note(axis: Axis, points: tuple[Any, ...]) -> tuple[str, ...]:
+    count = len(axis.points)
+    if len(points) == count:
+        return ()
+    return (f"shows {len(points)} of {count} {axis.plural}",)
