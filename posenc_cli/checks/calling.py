@@ -1,0 +1,330 @@
+"""A user's function as a subject: read by what it does to every unit vector, at every position.
+
+A linear map is known once its values at d unit vectors are; that it is linear, and that a row of
+its result follows from that row and its position alone, is tried on the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.subject import LAYOUTS, Subject
+from posenc_cli.checks.turning import Block, Places, Reading, Turning
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.positions import Positions
+
+_CELLS = 1 << 22
+"""Values of one call: enough to be fast, few enough for any machine."""
+
+_LARGE = 1 << 15
+"""Positions from which factors are kept in single precision, which holds float32 results."""
+
+_ALIKE = 1e-4
+"""Relative: two ways to ask for the same values agree to this, in any format but a half one."""
+
+
+class Implementation:
+    """A user's function in a process of its own; a context manager, which ends that process."""
+
+    def __init__(self, target: str, *, dim: int) -> None:
+        place, colon, name = target.rpartition(":")
+        if not colon or not place or not name:
+            raise InvalidInput(
+                f"--impl {abbreviated(target)}: must be module:function or ./file.py:function"
+            )
+        if place.endswith(".py") and not Path(place).is_file():
+            raise Unavailable(f"--impl {abbreviated(target)}: there is no file {place!r}")
+        self.target, self.dim = target, dim
+        worker = Path(__file__).with_name("worker.py")
+        # -P: neither the current folder nor posenc's own is put on the path.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(worker), target],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> Implementation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        self._process.wait()
+
+    def matrices(self, positions: NDArray[np.int64]) -> tuple[NDArray[Any], str]:
+        """The values at all unit vectors: [k, j, o] is column o of unit vector j at position k.
+
+        Shape: (positions, dim, dim).
+        Raises: InvalidInput when the function does not give them.
+        """
+        values, dtype = self._asked(positions, None)
+        return values.reshape(positions.size, self.dim, self.dim), dtype
+
+    def values(self, x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[Any]:
+        """The values at some vectors, a row each.
+
+        Raises: InvalidInput when the function does not give them.
+        """
+        return self._asked(positions, x)[0].reshape(x.shape)
+
+    def _asked(
+        self, positions: NDArray[np.int64], x: NDArray[np.float32] | None
+    ) -> tuple[NDArray[Any], str]:
+        request, answers = self._process.stdin, self._process.stdout
+        assert request is not None
+        assert answers is not None
+        header = {"rows": int(positions.size), "dim": self.dim, "basis": x is None}
+        try:
+            request.write(json.dumps(header).encode() + b"\n" + positions.tobytes())
+            if x is not None:
+                request.write(np.ascontiguousarray(x, np.float32).tobytes())
+            request.flush()
+        except OSError:
+            raise self._died() from None
+        line = answers.readline()
+        if not line.endswith(b"\n"):
+            raise self._died()
+        answer = json.loads(line)
+        if "error" in answer:
+            hint = None
+            if answer.get("missing"):
+                hint = "the current folder is not searched; PYTHONPATH=. adds it"
+            raise InvalidInput(f"--impl {abbreviated(self.target)}: {answer['error']}", hint=hint)
+        data = answers.read(answer["bytes"])
+        if len(data) != answer["bytes"]:
+            raise self._died()
+        return np.frombuffer(data, answer["stored"]), answer["dtype"]
+
+    def _died(self) -> InvalidInput:
+        code = self._process.wait()
+        how = f"ended its process with status {code}"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                how = f"crashed ({signal.Signals(-code).name})"
+        return InvalidInput(f"--impl {abbreviated(self.target)}: {how}")
+
+
+@dataclass
+class _Kept:
+    """What is kept of a function's matrices, under one reading."""
+
+    reading: Reading
+    turned: NDArray[Any]
+    mirrored: NDArray[Any]
+    rest: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, reading: Reading, count: int, kind: Any) -> _Kept:
+        shape = (count, reading.pairs)
+        return cls(reading, np.empty(shape, kind), np.zeros(shape, kind), np.zeros(count))
+
+    def turning(self, places: Places, dtype: str) -> Turning:
+        mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
+
+        def read(rows: Any) -> Block:
+            return Block(
+                places.at(rows),
+                self.turned[rows].astype(np.complex128),
+                self.mirrored[rows].astype(np.complex128) if mirrors else None,
+                self.rest[rows] if strays else None,
+            )
+
+        return Turning(places, self.reading.pairs, dtype, 3, self.reading, read)
+
+
+def implementation(
+    target: str,
+    reference: Reference,
+    positions: Positions,
+    *,
+    whole: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Subject:
+    """A user's function ``f(x, positions) → y`` as a subject.
+
+    ``whole`` says that what it does may depend on the largest position, which is then part of
+    every call. ``progress`` is told how many positions were read.
+
+    Raises: InvalidInput when the function cannot be loaded, raises, crashes, changes its input,
+    or returns anything but real numbers of the shape of x.
+    """
+    dim, places = reference.head, Places.of(positions)
+    last = np.array([positions.last], np.int64) if whole else np.empty(0, np.int64)
+    with Implementation(target, dim=dim) as function:
+        few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
+        shown, dtype = function.matrices(np.concatenate([few, last]))
+        shown = shown[: few.size]
+        broken = [] if whole else list(_irregular(function, few, shown))
+        if not np.isfinite(shown).all():
+            broken.insert(
+                0, f"returned values that are not finite at position {_first_bad(few, shown)}"
+            )
+        own = _reading(shown, reference)
+        readings = [own]
+        if own.layout != reference.content.layout and own.pairs == reference.pairs:
+            readings.append(reference.reading)
+        single = places.count > _LARGE and dtype != "float64"
+        kind = np.complex64 if single else np.complex128
+        kept = [_Kept.empty(each, places.count, kind) for each in readings]
+        step = max(1, _CELLS // dim**2)
+        for start in range(0, places.count, step):
+            rows = slice(start, min(start + step, places.count))
+            where = places.at(rows)
+            matrices = function.matrices(np.concatenate([where, last]))[0][: where.size]
+            for each in kept:
+                each.turned[rows], each.mirrored[rows], each.rest[rows] = read_as(
+                    matrices, each.reading
+                )
+            if progress is not None:
+                progress(where.size)
+    turnings = [each.turning(places, dtype) for each in kept]
+    mismatch = None
+    if own.pairs != reference.pairs:
+        mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
+    return Subject(
+        "impl",
+        target,
+        turnings[0],
+        None if mismatch else turnings[-1],
+        mismatch,
+        broken=tuple(broken),
+    )
+
+
+def read_as(
+    matrices: NDArray[Any], reading: Reading
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    """Turned and mirrored parts of the pairs of a reading, and the norm of all else.
+
+    ``matrices`` is [k, j, o]: column o of what becomes of unit vector j. Columns without a pair
+    are meant to stay as they are.
+    """
+    first, second = list(reading.first), list(reading.second)
+    out_first, out_second = list(reading.out_first), list(reading.out_second)
+    a, b = matrices[:, first, out_first], matrices[:, second, out_first]
+    c, d = matrices[:, first, out_second], matrices[:, second, out_second]
+    a, b, c, d = (each.astype(np.float64) for each in (a, b, c, d))
+    turned = ((a + d) + 1j * (c - b)) / 2
+    mirrored = ((a - d) + 1j * (c + b)) / 2
+    rest = matrices.astype(np.float64)
+    for inside in (first, second):
+        for outside in (out_first, out_second):
+            rest[:, inside, outside] = 0
+    others = sorted(set(range(matrices.shape[1])) - set(first) - set(second))
+    rest[:, others, others] -= 1
+    return turned, mirrored, np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
+
+
+def _reading(matrices: NDArray[Any], reference: Reference) -> Reading:
+    """How a function pairs columns: the first of the known ways that leaves little over.
+
+    Where none does, each column's partner is the one that it mixes with most.
+    """
+    candidates = list(_candidates(reference))
+    finite = np.where(np.isfinite(matrices), matrices, 0)
+    strays = [_stray(finite, each) for each in candidates]
+    best = int(np.argmin(strays))
+    if strays[0] <= max(1e-3, 1.001 * strays[best]):
+        return candidates[0]
+    if strays[best] > 1e-2:
+        found = _by_partners(finite)
+        if found is not None and _stray(finite, found) < 0.5 * strays[best]:
+            return found
+    return candidates[best]
+
+
+def _stray(matrices: NDArray[Any], reading: Reading) -> float:
+    _, mirrored, rest = read_as(matrices, reading)
+    return float(np.abs(mirrored).max(initial=0) + rest.max(initial=0))
+
+
+def _candidates(reference: Reference) -> Iterator[Reading]:
+    layouts = sorted(LAYOUTS, key=lambda each: each != reference.content.layout)
+    parts = reference.content.blocks
+    for layout in layouts:
+        for out in (layout, *(each for each in layouts if each != layout)):
+            yield Reading.named(layout, reference.pairs, parts=parts, out_layout=out)
+    if reference.head != 2 * reference.pairs and reference.head % 2 == 0:
+        for layout in layouts:
+            yield Reading.named(layout, reference.head // 2)
+
+
+def _by_partners(matrices: NDArray[Any]) -> Reading | None:
+    mixing = np.abs(matrices).max(axis=0)
+    mixing = np.maximum(mixing, mixing.T)
+    np.fill_diagonal(mixing, 0)
+    partners = mixing.argmax(axis=1)
+    moved = [j for j in range(partners.size) if mixing[j, partners[j]] > 1e-6]
+    if not moved or any(partners[partners[j]] != j for j in moved):
+        return None
+    first = tuple(j for j in moved if j < partners[j])
+    second = tuple(int(partners[j]) for j in first)
+    return Reading(first, second, first, second, None, None)
+
+
+def _irregular(
+    function: Implementation, positions: NDArray[np.int64], matrices: NDArray[Any]
+) -> Iterator[str]:
+    """What a function does that no map of each row by its position alone does."""
+    generator = np.random.default_rng(20)
+    dim = function.dim
+    x = generator.standard_normal((positions.size, dim)).astype(np.float32)
+    expected = np.einsum("kj,kjo->ko", x.astype(np.float64), matrices.astype(np.float64))
+    size = np.abs(expected).max(initial=1e-30)
+
+    def differs(values: NDArray[Any], wanted: NDArray[Any]) -> bool:
+        if not np.isfinite(wanted).all():
+            return False
+        coarse = 64 if values.dtype.itemsize < 4 or _is_half(matrices) else 1
+        return not bool(np.abs(values - wanted).max(initial=0) <= coarse * _ALIKE * size)
+
+    if differs(function.values(x, positions), expected):
+        yield "is not linear in x, or mixes rows"
+        return
+    scaled = function.values(x * np.float32(1024), positions) / 1024
+    if differs(scaled, expected):
+        yield "is not linear in x: 1024 times x gives another result"
+    backwards = function.values(x[::-1], positions[::-1])[::-1]
+    if differs(backwards, expected):
+        yield "depends on the order of the rows, not on their positions alone"
+    alone = np.concatenate(
+        [
+            function.values(x[k : k + 1], positions[k : k + 1])
+            for k in (0, -1)
+            if positions[k:][:1].size == 1
+        ]
+    )
+    wanted = expected[[0, -1]] if alone.shape[0] == 2 else expected[: alone.shape[0]]
+    if differs(alone, wanted):
+        yield "depends on how many rows it is given, not on their positions alone"
+
+
+def _is_half(matrices: NDArray[Any]) -> bool:
+    """Whether all values lie on the grid of bfloat16 or coarser: torch's come widened."""
+    if matrices.dtype != np.float32:
+        return matrices.dtype.itemsize < 4
+    return not bool((np.ascontiguousarray(matrices).view(np.uint32) & np.uint32(0xFFFF)).any())
+
+
+def _first_bad(positions: NDArray[np.int64], matrices: NDArray[Any]) -> int:
+    bad = ~np.isfinite(matrices).all(axis=(1, 2))
+    return int(positions[int(np.argmax(bad))])

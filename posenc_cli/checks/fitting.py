@@ -1,0 +1,129 @@
+"""The rotation that a subject performs, found from what it does: a rate for each pair.
+
+Owns the step from factors at positions to frequencies. Phases wrap, so a rate is found from
+neighbouring positions first, and then sharpened over windows that grow twofold: within each the
+phases that the rate so far leaves over are small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Rotations:
+    """Factors amplitude · exp(i·p·ω), one ω and one complex amplitude a pair.
+
+    ``gap`` is the smallest distance of positions: frequencies are known modulo 2π/gap.
+    """
+
+    frequencies: NDArray[np.float64]
+    amplitudes: NDArray[np.complex128]
+    gap: int
+
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.complex128]:
+        """The factors. Shape: (positions, pairs)."""
+        angles = np.multiply.outer(positions.astype(np.float64), self.frequencies)
+        return np.exp(1j * angles) * self.amplitudes
+
+
+def fitted(positions: NDArray[np.int64], factors: NDArray[np.complex128]) -> Rotations:
+    """The rotations nearest to ``factors`` (P, pairs) at ``positions`` (P,).
+
+    >>> at = np.arange(40)
+    >>> turned = 1.5 * np.exp(1j * np.multiply.outer(at, [1.0, -0.01]))
+    >>> [round(float(f), 9) for f in fitted(at, turned).frequencies]
+    [1.0, -0.01]
+    """
+    order = np.argsort(positions, kind="stable")
+    where, first = np.unique(positions[order], return_index=True)
+    values = factors[order][first]
+    values = np.where(np.isfinite(values), values, 0)
+    if where.size == 1:
+        return Rotations(np.zeros(values.shape[1]), values[0], 1)
+    steps = np.diff(where)
+    gap = int(steps.min())
+    near = np.flatnonzero(steps == gap)
+    rates = np.angle((values[near].conj() * values[near + 1]).sum(axis=0)) / gap
+    reach, last = 2 * gap, int(where[-1] - where[0])
+    while True:
+        rates = _sharpened(where, values, rates, reach)
+        if reach >= last:
+            break
+        reach *= 2
+    for _ in range(2):
+        rates = _weighed(where, values, rates)
+    return Rotations(rates, _amplitudes(where, values, rates), gap)
+
+
+def with_frequencies(
+    positions: NDArray[np.int64],
+    factors: NDArray[np.complex128],
+    frequencies: NDArray[np.float64],
+) -> Rotations:
+    """The rotations of given frequencies that are nearest to ``factors``."""
+    values = np.where(np.isfinite(factors), factors, 0)
+    return Rotations(frequencies, _amplitudes(positions, values, frequencies), 1)
+
+
+def _sharpened(
+    positions: NDArray[np.int64],
+    values: NDArray[np.complex128],
+    rates: NDArray[np.float64],
+    reach: int,
+) -> NDArray[np.float64]:
+    """The rates, corrected by the slopes of what they leave over within a window."""
+    window = positions - positions[0] <= reach
+    if window.sum() < 2:
+        return rates
+    some = positions[window].astype(np.float64)
+    rest = values[window] * np.exp(-1j * np.multiply.outer(some, rates))
+    phases = np.angle(rest * rest.mean(axis=0).conj())
+    centred = some - some.mean()
+    correction: NDArray[np.float64] = (centred @ phases) / (centred @ centred)
+    return rates + correction
+
+
+def _weights(positions: NDArray[np.int64], rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much a phase counts: its error grows with the angle, as code in float32 has it."""
+    angles = np.multiply.outer(np.abs(positions).astype(np.float64), np.abs(rates))
+    return np.asarray((1 + angles) ** -2.0)
+
+
+def _weighed(
+    positions: NDArray[np.int64],
+    values: NDArray[np.complex128],
+    rates: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The rates, corrected by a line through all phases they leave over, each by its weight."""
+    where = positions.astype(np.float64)
+    rest = values * np.exp(-1j * np.multiply.outer(where, rates))
+    weights = _weights(positions, rates)
+    total = weights.sum(axis=0)
+    phases = np.angle(rest * (weights * rest).sum(axis=0).conj())
+    centred = where[:, None] - (weights * where[:, None]).sum(axis=0) / total
+    slopes = (weights * centred * phases).sum(axis=0) / (weights * centred**2).sum(axis=0)
+    return rates + slopes
+
+
+def _amplitudes(
+    positions: NDArray[np.int64],
+    values: NDArray[np.complex128],
+    rates: NDArray[np.float64],
+) -> NDArray[np.complex128]:
+    """What the rates leave over, on average: its size and its phase apart.
+
+    The mean of complex numbers that scatter is smaller than they are.
+    """
+    rest = values * np.exp(-1j * np.multiply.outer(positions.astype(np.float64), rates))
+    mean = (rest * _weights(positions, rates)).sum(axis=0)
+    size = np.abs(mean)
+    direction = np.where(size > 0, mean / np.where(size > 0, size, 1), 1)
+    amplitudes: NDArray[np.complex128] = np.median(np.abs(values), axis=0) * direction
+    return amplitudes

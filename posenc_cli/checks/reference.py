@@ -1,0 +1,152 @@
+"""The rotation that a subject is compared with: exact, in float64, at any positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.turning import Reading
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.tables import rotary_placements
+from posenc_cli.numerics import exact
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.schemes.declare import Rotation, Waves
+from posenc_cli.schemes.parameters import as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.encode.request import Encoding
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The factors exp(i·p·ω) of pairs, within an ulp of the exact ones for any position."""
+
+    waves: Waves
+    engine: Engine
+    backward: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, frequencies: NDArray[np.float64], engine: Engine) -> Turns:
+        """Turns by frequencies that are given as exactly these numbers, negative ones too."""
+        values = [abs(float(f)) for f in frequencies]
+        backward = frequencies < 0
+        return cls(
+            Waves(len(values), lambda xp: xp.asarray(values)),
+            engine,
+            backward if backward.any() else None,
+        )
+
+    @cached_property
+    def _filler(self) -> Any:
+        return self.engine.waves(self.waves)
+
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.complex128]:
+        """The factor of each pair at each position.
+
+        Shape: (positions, pairs).
+        """
+        pairs = self.waves.count
+        out = np.empty((positions.shape[0], 2 * pairs))
+        placements = rotary_placements("interleaved", pairs)
+        self._filler.fill(out, positions, placements, dtype=FLOAT64)
+        factors = out.view(np.complex128)
+        return (
+            factors if self.backward is None else np.where(self.backward, factors.conj(), factors)
+        )
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A rotary scheme with its parameters settled, as what is right."""
+
+    encoding: Encoding
+    engine: Engine
+
+    @classmethod
+    def of(cls, encoding: Encoding, engine: Engine | None = None) -> Reference:
+        """The reference that an encoding is; its content must be a Rotation."""
+        return cls(encoding, engine or Engine())
+
+    @property
+    def content(self) -> Rotation:
+        """What the scheme gives."""
+        content = self.encoding.bound.content
+        assert isinstance(content, Rotation)
+        return content
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The settled parameters."""
+        return self.encoding.bound.params
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of columns turn."""
+        return self.content.waves.count
+
+    @property
+    def head(self) -> int:
+        """How many columns a head has, those that do not turn included."""
+        return max(int(self.params.get("dim", 0) or 0), 2 * self.pairs)
+
+    @cached_property
+    def scale(self) -> float:
+        """What cosines and sines are multiplied by: the attention factor."""
+        return float(self.content.waves.scale)
+
+    @cached_property
+    def frequencies(self) -> NDArray[np.float64]:
+        """The frequencies, correctly rounded. Units: radians per position."""
+        return np.array([float(f) for f in self.content.waves.frequencies(exact)])
+
+    @cached_property
+    def turns(self) -> Turns:
+        """The factors of the pairs, the attention factor included, growth left out."""
+        waves = self.content.waves
+        return Turns(
+            Waves(waves.count, waves.frequencies, waves.scale, waves.coordinates), self.engine
+        )
+
+    @property
+    def reading(self) -> Reading:
+        """How the scheme pairs columns."""
+        return Reading.named(self.content.layout, self.pairs, parts=self.content.blocks)
+
+    def growth_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """The amplitudes that change with the position, None where they do not.
+
+        Shape: (positions, pairs).
+        """
+        growth = self.content.waves.growth
+        if growth is None:
+            return None
+        logarithms = np.log([float(base) for base in growth.bases(exact)])
+        exponents = (positions - growth.centre).astype(np.float64) / float(growth.span)
+        amplitudes: NDArray[np.float64] = np.exp(np.multiply.outer(exponents, logarithms))
+        return amplitudes
+
+    @property
+    def text(self) -> str:
+        """The scheme and the parameters that matter, on one line.
+
+        >>> from posenc_cli import catalogue
+        >>> from posenc_cli.encode.request import Encoding
+        >>> Reference.of(Encoding.of(catalogue.find("rope"), {}, seq_len=None)).text
+        'rope dim=64 base=10000 layout=interleaved'
+        """
+        scheme = self.encoding.bound.scheme
+        shown = [
+            f"{name}={as_text(value)}"
+            for name, value in self.params.items()
+            if value is not None
+            and (name in ("dim", "base", "layout") or value != scheme.parameters[name].default)
+            and not isinstance(value, tuple)
+        ]
+        return " ".join([scheme.name, *shown])

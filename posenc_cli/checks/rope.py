@@ -1,0 +1,262 @@
+"""Whether a subject turns queries and keys as RoPE must: the findings, and why they cover all.
+
+**What is checked.** A subject applies a linear map A_p of R^d at position p, to queries and keys
+alike, so a score is qᵀ A_mᵀ A_n k, and for all unit q and k at once the largest change of a score
+is the spectral norm of the change of the matrix A_mᵀ A_n.
+
+**Relative, all pairs of positions.** If A_mᵀ A_n depends only on n − m for all integers, then
+A_pᵀ A_p = S² is the same for every p, and where S is invertible A_p = Q G^p S with orthogonal Q and
+G; in a plane that S does not distort, that is a factor a·u^p with |u| = 1. Conversely, let
+A_p = U^p S + E_p with a rotation U and ‖E_p‖ ≤ e_p. Then for every m and n
+
+    ‖A_mᵀ A_n − S U^(n−m) S‖ ≤ ‖S‖ (e_m + e_n) + e_m e_n,
+
+by the triangle inequality and ‖U‖ = 1. So it is enough to know e_p for each of the L positions:
+every one of the L² pairs of positions, and every q and k, is then within the bound, in O(L·d).
+For correct code e_p ≤ t_p, the tolerance at p, and the right side is at most
+‖S‖ (t_m + t_n) + t_m t_n for each pair of positions. Where some e_p > t_p the finding fails; it
+reports 2‖S‖e_p + e_p² at the p where e_p/t_p is largest. The bound is sharp: phases that err by
+±e at two positions change a score by 2 sin e.
+
+U is the reference's own rotation where the subject equals the reference, else the one that is
+nearest to the subject (:mod:`posenc_cli.checks.fitting`). A block that turns no plane counts
+wholly as E: off the pairs of columns the Frobenius norm of the rest of the matrix bounds it, and
+within a pair x → z·x + w·x̄ has the norm |z| + |w|.
+
+**Positions with gaps.** A function of n − m on a few positions says little, since most distances
+occur once. Asked is what the property for all integers implies: one rotation U for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.fitting import Rotations, fitted, with_frequencies
+from posenc_cli.checks.reference import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.tolerance import Tolerance
+    from posenc_cli.checks.turning import Block, Turning
+
+CURVE_POINTS = 120
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: whether it holds, the worst deviation, what was allowed there, and where.
+
+    ``worst`` and ``tolerance`` are None where a value is not a number, or there is none to give.
+    """
+
+    check: str
+    ok: bool
+    worst: float | None
+    tolerance: float | None
+    at: dict[str, int] | None
+    message: str
+
+
+@dataclass
+class Worst:
+    """The place where a deviation is largest, measured by what is allowed there."""
+
+    ratio: float = -1.0
+    value: float = 0.0
+    allowed: float = 0.0
+    position: int = 0
+    pair: int = 0
+
+    def update(
+        self,
+        positions: NDArray[np.int64],
+        values: NDArray[np.float64],
+        allowed: NDArray[np.float64],
+    ) -> None:
+        """Take the worst of these (n, pairs) values, if it is worse; NaN is worse than all."""
+        ratios = values / allowed
+        index = int(np.argmax(ratios))  # of the first NaN, where there is one
+        row, pair = divmod(index, values.shape[1])
+        ratio = float(ratios[row, pair])
+        ratio = math.inf if math.isnan(ratio) else ratio
+        if ratio > self.ratio:
+            self.ratio, self.value = ratio, float(values[row, pair])
+            self.allowed = float(np.broadcast_to(allowed, values.shape)[row, pair])
+            self.position, self.pair = int(positions[row]), pair
+
+
+@dataclass
+class Survey:
+    """What one pass over a subject shows, compared with the factors that are right."""
+
+    reference: Worst = field(default_factory=Worst)
+    norm: Worst = field(default_factory=Worst)
+    identity: Worst = field(default_factory=Worst)
+    shortest: float = math.inf
+    longest: float = 0.0
+    largest: float = 0.0
+    errors: list[tuple[int, float]] = field(default_factory=list)
+
+
+def normalised(block: Block, reference: Reference) -> NDArray[np.complex128]:
+    """The factors of a block, freed of the amplitude that grows with the position by design.
+
+    Keys shrink as queries grow, so that the amplitude of a score depends on n − m alone.
+    """
+    growth = reference.growth_at(block.positions)
+    return block.turned if growth is None else block.turned / growth
+
+
+def survey(turning: Turning, reference: Reference, tolerance: Tolerance) -> Survey:
+    """One pass over all positions of a subject that has as many pairs as the reference."""
+    found = Survey()
+    per_point = max(1, -(-turning.places.count // CURVE_POINTS))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for block in turning.blocks():
+            _survey_block(found, block, reference, tolerance, per_point)
+    return found
+
+
+def _survey_block(
+    found: Survey, block: Block, reference: Reference, tolerance: Tolerance, per_point: int
+) -> None:
+    positions, factors = block.positions, normalised(block, reference)
+    stray = block.stray()
+    size = np.abs(factors)
+    lengthened = np.abs(size - reference.scale)
+    deviation = np.abs(factors - reference.turns.at(positions))
+    if stray is not None:
+        lengthened = lengthened + stray
+        deviation = deviation + stray
+    if block.seen is not None:
+        size = np.where(block.seen, size, reference.scale)
+        lengthened = np.where(block.seen, lengthened, 0.0)
+        deviation = np.where(block.seen, deviation, 0.0)
+    found.reference.update(positions, deviation, tolerance.cells(positions, reference.frequencies))
+    floor = np.full((1, 1), tolerance.floor)
+    found.norm.update(positions, lengthened, floor)
+    start = positions == 0
+    if start.any():
+        found.identity.update(positions[start], deviation[start], floor)
+    found.shortest = min(found.shortest, float(size.min()))
+    found.longest = max(found.longest, float(size.max()))
+    rows = np.arange(0, positions.size, per_point)
+    per_row = deviation.max(axis=1)
+    found.largest = max(found.largest, float(per_row.max()))
+    peaks = np.maximum.reduceat(per_row, rows)
+    found.errors += zip(positions[rows].tolist(), peaks.tolist(), strict=True)
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """How near a subject is to rotations of its own, at every position."""
+
+    rotations: Rotations
+    worst: Worst
+    stretch: float
+
+
+def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) -> Consistency:
+    """The rotations that a subject comes nearest to, and by how much it misses them anywhere.
+
+    Tolerances follow the angles of those rotations, not of the reference.
+    """
+    sample = turning.read(turning.places.sample())
+    factors = normalised(sample, reference) if turning.pairs == reference.pairs else sample.turned
+    mirrored = sample.mirrored
+    mirrors = mirrored is not None and np.abs(mirrored).sum() > np.abs(factors).sum()
+    main = mirrored if mirrors and mirrored is not None else factors
+    rotations = _nearest(sample.positions, main, reference)
+    turns = _turns(rotations, reference)
+    other = None
+    if mirrored is not None:
+        minor = factors if mirrors else mirrored
+        rest = minor * turns(sample.positions).conj()
+        other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)
+    worst = Worst()
+    with np.errstate(invalid="ignore", over="ignore"):
+        for block in turning.blocks():
+            same = turning.pairs == reference.pairs
+            major = normalised(block, reference) if same else block.turned
+            minor_part = block.mirrored
+            if mirrors and minor_part is not None:
+                major, minor_part = minor_part, major
+            units = turns(block.positions)
+            missed = np.abs(major - units * rotations.amplitudes)
+            if minor_part is not None:
+                missed = missed + np.abs(minor_part - (0 if other is None else units * other))
+            if block.rest is not None:
+                missed = missed + block.rest[:, None]
+            if block.seen is not None:
+                missed = np.where(block.seen, missed, 0.0)
+            allowed = tolerance.cells(block.positions, rotations.frequencies)
+            worst.update(block.positions, missed, allowed)
+    stretch = float(np.abs(rotations.amplitudes).max())
+    if other is not None:
+        stretch += float(np.abs(other).max())
+    return Consistency(rotations, worst, stretch)
+
+
+def _nearest(
+    positions: NDArray[np.int64], factors: NDArray[np.complex128], reference: Reference
+) -> Rotations:
+    """The nearest rotations: each pair's fitted frequency or the reference's, if that is nearer."""
+    if reference.content.waves.coordinates is not None:
+        size = np.median(np.abs(factors), axis=0).astype(np.complex128)
+        return Rotations(reference.frequencies, size, 1)
+    free = fitted(positions, factors)
+    if free.frequencies.shape != reference.frequencies.shape:
+        return free
+    best, least = free, _missed(free, positions, factors)
+    for frequencies in (reference.frequencies, -reference.frequencies):
+        other = with_frequencies(positions, factors, frequencies)
+        missed = _missed(other, positions, factors)
+        nearer = missed < least
+        least = np.where(nearer, missed, least)
+        best = Rotations(
+            np.where(nearer, other.frequencies, best.frequencies),
+            np.where(nearer, other.amplitudes, best.amplitudes),
+            free.gap,
+        )
+    return best
+
+
+def _missed(
+    rotations: Rotations, positions: NDArray[np.int64], factors: NDArray[np.complex128]
+) -> NDArray[np.float64]:
+    missed = np.abs(factors - rotations.at(positions))
+    worst: NDArray[np.float64] = np.where(np.isfinite(missed), missed, np.inf).max(axis=0)
+    return worst
+
+
+def _turns(
+    rotations: Rotations, reference: Reference
+) -> Callable[[NDArray[np.int64]], NDArray[np.complex128]]:
+    """The factors exp(i·p·ω) of fitted rotations, exact at any position."""
+    if reference.content.waves.coordinates is not None:
+        return lambda positions: reference.turns.at(positions) / reference.scale
+    return Turns.of(rotations.frequencies, reference.engine).at
+
+
+def judged(ok_ratio: float, value: float, allowed: float, tolerance: Tolerance) -> dict[str, Any]:
+    """The verdict on a reported value: by its ratio, or by the number the user gave."""
+    finite = math.isfinite(value)
+    if tolerance.fixed is not None:
+        return {
+            "ok": finite and value <= tolerance.fixed,
+            "worst": value if finite else None,
+            "tolerance": tolerance.fixed,
+        }
+    return {
+        "ok": ok_ratio <= 1,
+        "worst": value if finite else None,
+        "tolerance": allowed if math.isfinite(allowed) else None,
+    }

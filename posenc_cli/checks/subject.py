@@ -1,0 +1,415 @@
+"""What is checked: tables, frequencies or rotated vectors from files, or posenc's own tables.
+
+Owns the step from what someone computed to turns of pairs of columns. A function is read by
+:mod:`posenc_cli.checks.calling`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.checks.reference import Turns
+from posenc_cli.checks.tolerance import unit
+from posenc_cli.checks.turning import Block, Places, Reading, Turning
+from posenc_cli.encode.tables import rotary_placements
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.naming import shown
+from posenc_cli.files.reading import read_array
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.positions import Positions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.files.reading import Loaded
+    from posenc_cli.schemes.declare import Layout
+
+Kind = Literal["posenc", "tables", "inv-freq", "rotated", "impl"]
+Rows = Any
+LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something that turns queries and keys, or says how.
+
+    ``own`` is what it does, its columns paired as it pairs them; ``as_reference`` the same, paired
+    as the reference pairs columns, None where their number differs (``mismatch`` says how).
+    ``frequencies`` are those that were given, where a subject is nothing but frequencies.
+    ``notes`` say what a reader of the findings should know of it.
+    """
+
+    kind: Kind
+    name: str
+    own: Turning
+    as_reference: Turning | None
+    mismatch: str | None = None
+    frequencies: NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+
+    @property
+    def dtype(self) -> str:
+        """The number format its values are stored in."""
+        return self.own.dtype
+
+
+def own_tables(reference: Reference, positions: Positions) -> Subject:
+    """The tables that posenc itself writes, as float32 (as float64 where amplitudes grow)."""
+    waves = reference.content.waves
+    placements = rotary_placements("interleaved", waves.count)
+    places = Places.of(positions)
+    filler = reference.engine.waves(waves)
+    dtype = FLOAT32 if waves.growth is None else FLOAT64
+
+    def read(rows: Rows) -> Block:
+        where = places.at(rows)
+        out = np.empty((where.shape[0], 2 * waves.count), dtype.numpy)
+        filler.fill(out, where, placements, dtype=dtype)
+        return Block(where, _complex(out[:, 0::2], out[:, 1::2]))
+
+    turning = Turning(places, waves.count, dtype.name, 1, reference.reading, read)
+    return Subject("posenc", reference.encoding.bound.scheme.name, turning, turning)
+
+
+def matrix_of(path: str, flag: str) -> Loaded:
+    """The real matrix in a file; leading axes of length 1 are dropped.
+
+    Raises: InvalidInput when it is no matrix of real numbers.
+    """
+    loaded = read_array(path)
+    values = loaded.values
+    while values.ndim > 2 and values.shape[0] == 1:
+        values = values[0]
+    if values.ndim != 2 or values.dtype.kind != "f":
+        shape = "×".join(map(str, loaded.values.shape))
+        what = "complex numbers" if values.dtype.kind == "c" else f"an array of shape {shape}"
+        raise InvalidInput(f"{flag} {shown(path)}: must be a matrix of real numbers, not {what}")
+    return type(loaded)(values, loaded.dtype, loaded.path)
+
+
+def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
+    """The positions of the rows of a file: 0, 1, … where none are given.
+
+    Raises: InvalidInput when more are given than there are rows.
+    """
+    if positions is None:
+        return Positions.contiguous(0, rows)
+    if positions.count > rows:
+        raise InvalidInput(
+            f"{flag}: has {rows} rows, but {positions.count} positions are asked for"
+        )
+    return positions
+
+
+def tables(
+    cos_path: str, sin_path: str, reference: Reference, positions: Positions | None
+) -> Subject:
+    """Tables of cosines and sines, (L, d/2) or repeated to (L, d), from files.
+
+    Raises: InvalidInput when they are not matrices of one shape.
+    """
+    flag = "--tables"
+    cos, sin = matrix_of(cos_path, flag), matrix_of(sin_path, flag)
+    if cos.values.shape != sin.values.shape:
+        sizes = [f"{a.values.shape[0]}×{a.values.shape[1]}" for a in (cos, sin)]
+        raise InvalidInput(
+            f"{flag} {shown(cos_path)} {shown(sin_path)}: must have one shape, "
+            f"not {sizes[0]} and {sizes[1]}"
+        )
+    dtype = max((cos.dtype, sin.dtype), key=unit)
+    where = row_positions(cos.values.shape[0], positions, flag)
+    name = f"{shown(cos_path)} {shown(sin_path)}"
+    return table_subject(cos.values, sin.values, dtype, reference, where, name=name)
+
+
+def table_subject(
+    cos: NDArray[Any],
+    sin: NDArray[Any],
+    dtype: str,
+    reference: Reference,
+    positions: Positions,
+    *,
+    name: str = "tables",
+) -> Subject:
+    """Tables of cosines and sines as a subject; ``dtype`` is the format they were stored in."""
+    width, places = cos.shape[1], Places.of(positions)
+    notes = []
+    if places.count < cos.shape[0]:
+        notes.append(f"the first {places.count} of {cos.shape[0]} rows")
+    roundings = 1 if reference.scale == 1 else 2
+
+    def half(rows: Rows) -> Block:
+        return Block(places.at(rows), _complex(cos[rows], sin[rows]))
+
+    def made(reading: Reading | None, pairs: int) -> Turning:
+        if reading is None:
+            return Turning(places, pairs, dtype, roundings, None, half)
+        return Turning(
+            places, pairs, dtype, roundings, reading, _full_reader(cos, sin, reading, places)
+        )
+
+    if width == reference.pairs:
+        turning = made(None, width)
+        return Subject("tables", name, turning, turning, notes=tuple(notes))
+    repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
+    if width == 2 * reference.pairs:
+        right = made(reference.reading, reference.pairs)
+        own = right
+        if repeated not in (None, reference.content.layout):
+            assert repeated is not None
+            parts = reference.content.blocks
+            own = made(Reading.named(repeated, reference.pairs, parts=parts), reference.pairs)
+        return Subject("tables", name, own, right, notes=tuple(notes))
+    own = made(None, width)
+    if repeated is not None:
+        own = made(Reading.named(repeated, width // 2), width // 2)
+    mismatch = (
+        f"the tables turn {own.pairs} pairs ({width} columns"
+        f"{', each value twice' if repeated else ''}), the reference {reference.pairs}"
+    )
+    return Subject("tables", name, own, None, mismatch, notes=tuple(notes))
+
+
+def _complex(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[np.complex128]:
+    out = np.empty(real.shape, np.complex128)
+    out.real, out.imag = real, imaginary
+    return out
+
+
+def _full_reader(cos: NDArray[Any], sin: NDArray[Any], reading: Reading, places: Places) -> Any:
+    """What reads full tables: the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
+    first, second = _columns(reading.first), _columns(reading.second)
+
+    def read(rows: Rows) -> Block:
+        some_cos, some_sin = cos[rows], sin[rows]
+        c1, c2 = some_cos[:, first], some_cos[:, second]
+        s1, s2 = some_sin[:, first], some_sin[:, second]
+        where = places.at(rows)
+        if np.array_equal(c1, c2) and np.array_equal(s1, s2):
+            return Block(where, _complex(c1, s1))
+        c1, c2, s1, s2 = (each.astype(np.float64) for each in (c1, c2, s1, s2))
+        return Block(
+            where,
+            _complex((c1 + c2) / 2, (s1 + s2) / 2),
+            _complex((c1 - c2) / 2, (s2 - s1) / 2),
+        )
+
+    return read
+
+
+def _columns(columns: tuple[int, ...]) -> Any:
+    """Columns as a slice where they are one, which reads without a copy."""
+    if len(columns) < 2:
+        return list(columns)
+    step = columns[1] - columns[0]
+    regular = slice(columns[0], columns[-1] + 1, step) if step > 0 else None
+    if regular and tuple(range(columns[0], columns[-1] + 1, step)) == columns:
+        return regular
+    return list(columns)
+
+
+def _repeated_layout(
+    cos: NDArray[Any], sin: NDArray[Any], places: Places, *, parts: int = 1
+) -> Layout | None:
+    """The layout in which full tables repeat each value, None if they do in neither or in both."""
+    width = cos.shape[1]
+    if width % 2 or width < 4:
+        return None
+    rows = places.sample()
+    fitting: list[Layout] = []
+    for layout in LAYOUTS:
+        reading = Reading.named(layout, width // 2, parts=parts if width % (2 * parts) == 0 else 1)
+        first, second = list(reading.first), list(reading.second)
+        if all(
+            np.allclose(some[:, first], some[:, second], rtol=0, atol=1e-6, equal_nan=True)
+            for some in (cos[rows], sin[rows])
+        ):
+            fitting.append(layout)
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def inverse_frequencies(path: str, reference: Reference, positions: Positions) -> Subject:
+    """Frequencies in a file, as what turns the pairs.
+
+    Raises: InvalidInput when they are no row of real numbers.
+    """
+    loaded = read_array(path)
+    values = loaded.values
+    if values.size != max(values.shape) or values.dtype.kind != "f":
+        shape = "×".join(map(str, values.shape))
+        raise InvalidInput(
+            f"--inv-freq {shown(path)}: must be one row of real numbers, not an array of "
+            f"shape {shape}"
+        )
+    return frequency_subject(
+        values.reshape(-1), loaded.dtype, reference, positions, name=shown(path)
+    )
+
+
+def frequency_subject(
+    frequencies: NDArray[Any],
+    dtype: str,
+    reference: Reference,
+    positions: Positions,
+    *,
+    name: str = "inv-freq",
+) -> Subject:
+    """Frequencies as a subject: each is taken as exactly the number it is."""
+    given = frequencies.astype(np.float64)
+    finite = np.isfinite(given)
+    broken: tuple[str, ...] = ()
+    if not finite.all():
+        at = int(np.argmin(finite))
+        broken = (f"{int((~finite).sum())} of {given.size} frequencies are not finite (pair {at})",)
+    turns = Turns.of(np.where(finite, given, 0.0), reference.engine)
+    places = Places.of(positions)
+
+    def read(rows: Rows) -> Block:
+        where = places.at(rows)
+        factors = turns.at(where)
+        factors *= reference.scale
+        factors[:, ~finite] = np.nan
+        return Block(where, factors)
+
+    turning = Turning(places, given.size, dtype, 1, None, read)
+    fits = given.size == reference.pairs
+    return Subject(
+        "inv-freq",
+        name,
+        turning,
+        turning if fits else None,
+        None
+        if fits
+        else f"there are {given.size} frequencies, the reference has {reference.pairs} pairs",
+        frequencies=given,
+        notes=("frequencies alone: no layout, direction or attention factor to check",),
+        broken=broken,
+    )
+
+
+def rotated(before: str, after: str, reference: Reference, positions: Positions | None) -> Subject:
+    """Vectors before and after the rotation, (L, d) each, from files.
+
+    Raises: InvalidInput when they are not matrices of one shape.
+    """
+    flag = "--rotated"
+    x, y = matrix_of(before, flag), matrix_of(after, flag)
+    if x.values.shape != y.values.shape:
+        sizes = [f"{a.values.shape[0]}×{a.values.shape[1]}" for a in (x, y)]
+        raise InvalidInput(
+            f"{flag} {shown(before)} {shown(after)}: must have one shape, "
+            f"not {sizes[0]} and {sizes[1]}"
+        )
+    where = row_positions(x.values.shape[0], positions, flag)
+    name = f"{shown(before)} {shown(after)}"
+    return rotated_subject(x.values, y.values, y.dtype, reference, where, name=name)
+
+
+def rotated_subject(
+    x: NDArray[Any],
+    y: NDArray[Any],
+    dtype: str,
+    reference: Reference,
+    positions: Positions,
+    *,
+    name: str = "rotated",
+) -> Subject:
+    """Vectors before and after as a subject.
+
+    One vector a position shows one complex number a pair: z = y/x, if it turns pairs at all.
+
+    Raises: InvalidInput when the vectors before are not finite, or all zero.
+    """
+    places = Places.of(positions)
+    if not np.isfinite(x[: places.count]).all():
+        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are not finite")
+    if not x[: places.count].any():
+        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
+
+    def made(reading: Reading) -> Turning:
+        reader = _rotated_reader(x, y, reading, places)
+        return Turning(places, reading.pairs, dtype, 4, reading, reader)
+
+    notes = ("one vector a position: that pairs of columns turn is taken for granted",)
+    width = x.shape[1]
+    if width not in (reference.head, 2 * reference.pairs):
+        if width < 2:
+            raise InvalidInput(f"--rotated {name}: has one column; rotary encodings turn pairs")
+        own = made(Reading.named(reference.content.layout, width // 2))
+        mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
+        return Subject("rotated", name, own, None, mismatch, notes=notes)
+    own = _likeliest([made(each) for each in _candidates(reference, width)])
+    if own.pairs != reference.pairs:
+        mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
+        return Subject("rotated", name, own, None, mismatch, notes=notes)
+    alike = own.reading is not None and own.reading.layout == reference.content.layout
+    return Subject("rotated", name, own, own if alike else made(reference.reading), notes=notes)
+
+
+def _likeliest(turnings: list[Turning]) -> Turning:
+    """The first reading, unless another makes far better turns of the same vectors."""
+    best, least = turnings[0], _unlike_turns(turnings[0])
+    for each in turnings[1:] if least > 1e-3 else []:
+        unlike = _unlike_turns(each)
+        if unlike < 0.5 * least:
+            best, least = each, unlike
+    return best
+
+
+def _candidates(reference: Reference, width: int) -> Iterator[Reading]:
+    """Readings of vectors, the likeliest first."""
+    parts = reference.content.blocks
+    layouts: list[Layout] = sorted(LAYOUTS, key=lambda each: each != reference.content.layout)
+    for layout in layouts:
+        for out in (layout, *(each for each in layouts if each != layout)):
+            yield Reading.named(layout, reference.pairs, parts=parts, out_layout=out)
+    if width != 2 * reference.pairs:
+        for layout in layouts:
+            yield Reading.named(layout, width // 2)
+
+
+def _unlike_turns(turning: Turning) -> float:
+    """How much the sizes of factors scatter, over pairs and positions: turns keep all lengths."""
+    block = turning.read(turning.places.sample(256))
+    sizes = np.abs(block.turned)
+    if block.seen is not None:
+        sizes = sizes[block.seen]
+    sizes = sizes[np.isfinite(sizes)]
+    if sizes.size == 0:
+        return 0.0
+    rest = 0.0 if block.rest is None else float(np.mean(block.rest))
+    return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
+
+
+def _rotated_reader(x: NDArray[Any], y: NDArray[Any], reading: Reading, places: Places) -> Any:
+    first, second = list(reading.first), list(reading.second)
+    out_first, out_second = list(reading.out_first), list(reading.out_second)
+    others = sorted(set(range(x.shape[1])) - set(first) - set(second))
+
+    def read(rows: Rows) -> Block:
+        before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
+        pairs = _complex(before[:, first], before[:, second])
+        turned = _complex(after[:, out_first], after[:, out_second])
+        seen = pairs != 0
+        length = np.linalg.norm(before, axis=1)
+        length[length == 0] = 1
+        kept = after[:, others] - before[:, others]
+        lost = np.where(seen, 0, np.abs(turned))
+        rest = (np.linalg.norm(kept, axis=1) + np.linalg.norm(lost, axis=1)) / length
+        # Not a reciprocal: 1/x of a small x would be infinite.
+        factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
+        return Block(
+            places.at(rows),
+            factors,
+            rest=rest if rest.any() else None,
+            seen=None if seen.all() else seen,
+        )
+
+    return read

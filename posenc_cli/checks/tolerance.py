@@ -1,0 +1,99 @@
+"""How far a right implementation may be from the exact values, and why.
+
+Code that computes in float32 rounds each frequency and each product of position and frequency, so
+the error of its angle grows with the angle: correct libraries show up to 7e-7 of it. A fixed
+tolerance would fail them at long positions, or pass wrong code at short ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from posenc_cli.numerics.dtypes import REAL_DTYPES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PER_ANGLE = 1e-6
+"""Of the angle: correct float32 code was measured to need up to 7e-7."""
+
+FUNCTIONS = 1e-6
+"""Absolute, at amplitude 1: float32 cosines, sines and products of any library."""
+
+Rule = Literal["auto", "strict"] | float
+
+
+def unit(dtype: str) -> float:
+    """The largest relative error of one rounding to a number format.
+
+    Integers are taken for float64, in which posenc reads them.
+
+    >>> unit("bfloat16") == 2.0**-8, unit("float32") == 2.0**-24
+    (True, True)
+    """
+    known = REAL_DTYPES.get(dtype)
+    return 2.0 ** -(53 if known is None else known.precision)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What a subject may deviate by: ``floor`` everywhere, and ``per_angle`` of the angle.
+
+    ``fixed`` takes the place of both where the user gave a number: it bounds what a finding
+    reports, whatever the finding measures.
+    """
+
+    floor: float
+    per_angle: float
+    reason: str
+    fixed: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rule: Rule,
+        *,
+        dtype: str,
+        roundings: int,
+        amplitude: float,
+        of_frequencies: bool = False,
+    ) -> Tolerance:
+        """The tolerance of values of size ``amplitude`` that were rounded so often to ``dtype``.
+
+        Frequencies that were stored have no cosines yet: their format is no excuse.
+        """
+        rounding = roundings * unit(dtype)
+        if rule == "strict":
+            if of_frequencies:
+                per_angle = min(unit(dtype), unit("float32"))
+                return cls(4e-15, per_angle, f"strict: each frequency rounded once to {dtype}")
+            floor = amplitude * (rounding + 4e-16)
+            return cls(floor, 0.0, f"strict: {_counted(roundings)} to {dtype}")
+        half = 0.0 if of_frequencies or unit(dtype) <= unit("float32") else rounding
+        floor = amplitude * (FUNCTIONS + half)
+        reason = f"{PER_ANGLE:g} of the angle (float32 products) + {FUNCTIONS:g} (cos and sin)"
+        if half:
+            reason += f" + {_counted(roundings)} to {dtype}"
+        fixed = None if rule == "auto" else float(rule)
+        if fixed is not None:
+            reason = "given"
+        return cls(floor, amplitude * PER_ANGLE, reason, fixed)
+
+    def cells(
+        self, positions: NDArray[np.int64], frequencies: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """What each pair may deviate by at each position.
+
+        Shape: (positions, pairs).
+        """
+        angles = np.abs(positions).astype(np.float64) * self.per_angle
+        allowed: NDArray[np.float64] = np.multiply.outer(angles, np.abs(frequencies))
+        allowed += self.floor
+        return allowed
+
+
+def _counted(roundings: int) -> str:
+    return "one rounding" if roundings == 1 else f"{roundings} roundings"

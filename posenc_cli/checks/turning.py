@@ -1,0 +1,194 @@
+"""What every subject of a RoPE check reduces to: what happens to pairs of columns at positions.
+
+Owns the description of a linear map of q or k as turns of planes. A pair of columns (x₁, x₂) is
+the complex number x = x₁ + i·x₂, and any real 2×2 matrix is x → z·x + w·x̄: z turns and stretches,
+w mirrors. Its spectral norm is |z| + |w|, so a rotation is |z| = 1 and w = 0. What a map does
+besides, off those planes, is bounded by the Frobenius norm of the rest of the matrix.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.positions import Positions
+    from posenc_cli.schemes.declare import Layout
+
+ROWS = 2048
+"""Rows of a block: a block of 64 pairs stays in the cache, and many blocks cost little memory."""
+
+Index = "slice | NDArray[np.int64]"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How columns are paired, going in and coming out: pair i is (first[i], second[i]).
+
+    ``layout`` is the name of the pairing of the columns going in, None for one without a name;
+    ``out_layout`` of those coming out, which differs where a function also reorders columns.
+    """
+
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    out_first: tuple[int, ...]
+    out_second: tuple[int, ...]
+    layout: Layout | None
+    out_layout: Layout | None
+
+    @classmethod
+    def named(
+        cls, layout: Layout, pairs: int, *, parts: int = 1, out_layout: Layout | None = None
+    ) -> Reading:
+        """The pairing of a layout, within each of ``parts`` equal parts of the columns.
+
+        >>> Reading.named("half", 2).second, Reading.named("interleaved", 2).second
+        ((2, 3), (1, 3))
+        """
+        out = out_layout or layout
+        first, second = paired_columns(layout, pairs, parts)
+        out_first, out_second = paired_columns(out, pairs, parts)
+        return cls(first, second, out_first, out_second, layout, out)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs there are."""
+        return len(self.first)
+
+    @property
+    def text(self) -> str:
+        """The pairing, as messages show it.
+
+        >>> Reading.named("half", 32).text
+        'i and i + 32'
+        """
+        if self.layout == "interleaved":
+            return "2i and 2i+1"
+        steps = {b - a for a, b in zip(self.first, self.second, strict=True)}
+        if len(steps) == 1:
+            return f"i and i + {steps.pop()}"
+        return "an irregular pairing"
+
+
+def paired_columns(
+    layout: Layout, pairs: int, parts: int = 1
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The first and the second column of each pair.
+
+    >>> paired_columns("half", 4, parts=2)
+    ((0, 1, 4, 5), (2, 3, 6, 7))
+    """
+    if layout == "interleaved":
+        return tuple(range(0, 2 * pairs, 2)), tuple(range(1, 2 * pairs, 2))
+    count = pairs // parts
+    first = tuple(2 * count * part + i for part in range(parts) for i in range(count))
+    return first, tuple(column + count for column in first)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a subject does at some positions.
+
+    ``turned`` is z and ``mirrored`` is w (None: 0), both (n, pairs); ``rest`` (n,) bounds all else
+    (None: 0). ``seen`` (n, pairs) says which pairs could be observed (None: all).
+    """
+
+    positions: NDArray[np.int64]
+    turned: NDArray[np.complex128]
+    mirrored: NDArray[np.complex128] | None = None
+    rest: NDArray[np.float64] | None = None
+    seen: NDArray[np.bool_] | None = None
+
+    def stray(self) -> NDArray[np.float64] | None:
+        """The norm of all that is no turn of a pair: |w| plus the rest; None where it is 0.
+
+        Shape: (n, pairs) or (n, 1).
+        """
+        stray = None if self.mirrored is None else np.abs(self.mirrored)
+        if self.rest is None:
+            return stray
+        rest = self.rest[:, None]
+        return rest if stray is None else stray + rest
+
+
+@dataclass(frozen=True)
+class Turning:
+    """The map of a subject at positions, read as turns of pairs of columns.
+
+    ``read(rows)`` gives any rows of it; nothing larger is ever held. ``dtype`` names the number
+    format its values are stored in, and ``roundings`` counts how often correct code rounds to it.
+    """
+
+    places: Places
+    pairs: int
+    dtype: str
+    roundings: int
+    reading: Reading | None
+    read: Callable[[Any], Block]
+
+    def blocks(self) -> Iterator[Block]:
+        """All of it, in order."""
+        for start in range(0, self.places.count, ROWS):
+            yield self.read(slice(start, min(start + ROWS, self.places.count)))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Positions by row, any of them at no cost.
+
+    >>> from posenc_cli.positions import Positions
+    >>> Places.of(Positions.parse("0:4,10:30:5")).at(np.array([3, 4, 5])).tolist()
+    [3, 10, 15]
+    """
+
+    positions: Positions
+    starts: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, positions: Positions) -> Places:
+        """The rows of ``positions``, one after another."""
+        counts = [len(each) for each in positions.ranges]
+        return cls(
+            positions,
+            np.array([each.start for each in positions.ranges], np.int64),
+            np.array([each.step for each in positions.ranges], np.int64),
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return int(self.rows[-1])
+
+    def at(self, rows: slice | NDArray[np.int64]) -> NDArray[np.int64]:
+        """The positions of some rows."""
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(self.count), dtype=np.int64)
+        ranges = np.searchsorted(self.rows, rows, side="right") - 1
+        return self.starts[ranges] + self.steps[ranges] * (rows - self.rows[ranges])
+
+    def sample(self, limit: int = 768) -> NDArray[np.int64]:
+        """Rows that show a subject well: the first, some at every scale, and the last.
+
+        Rows around powers of two are where number formats run out of integers.
+        """
+        count = self.count
+        if count <= limit:
+            return np.arange(count, dtype=np.int64)
+        wanted = [np.arange(320, dtype=np.int64), np.arange(count - 8, count, dtype=np.int64)]
+        scale = 256.0
+        while scale < count:
+            near = np.arange(-2, 6, dtype=np.int64)
+            wanted += [int(scale) + near, int(1.4 * scale) + near]
+            scale *= 2
+        rows = np.unique(np.concatenate(wanted))
+        return rows[(rows >= 0) & (rows < count)]

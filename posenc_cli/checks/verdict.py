@@ -1,0 +1,204 @@
+"""The verdict on a subject: its findings put into words, and the whole report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.checks.rope import Consistency, Finding, Survey, Worst, consistency, judged, survey
+from posenc_cli.checks.tolerance import Tolerance
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.subject import Subject
+    from posenc_cli.checks.tolerance import Rule
+
+CHECKS = {
+    "relative": "q·k depends only on m − n, for all q and k and all pairs of positions",
+    "norm": "lengths are kept, times the attention factor",
+    "identity": "position 0 turns nothing",
+    "reference": "equals the reference scheme",
+}
+"""What is checked, in the order of reports."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a subject differs from the reference, in the words of the list of causes."""
+
+    cause: str
+    message: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found: the findings, why one failed, and the error by position."""
+
+    subject: dict[str, Any]
+    reference: dict[str, Any]
+    positions: str
+    count: int
+    pairs: int
+    findings: tuple[Finding, ...]
+    diagnosis: tuple[Cause, ...]
+    notes: tuple[str, ...]
+    tolerance: str
+    curve: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every finding holds."""
+        return all(finding.ok for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The findings on a subject at its positions, and what they were made from."""
+
+    subject: Subject
+    reference: Reference
+    tolerance: Tolerance
+    findings: tuple[Finding, ...]
+    survey: Survey | None
+    consistency: Consistency | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every finding holds."""
+        return all(finding.ok for finding in self.findings)
+
+
+def examined(subject: Subject, reference: Reference, rule: Rule) -> Examined:
+    """The findings on one subject.
+
+    Where the subject equals the reference within the tolerance, its rotation is the reference's
+    and one pass shows all; else the rotation that the subject comes nearest to is looked for.
+    """
+    turning = subject.as_reference or subject.own
+    tolerance = Tolerance.of(
+        rule,
+        dtype=turning.dtype,
+        roundings=turning.roundings,
+        amplitude=reference.scale,
+        of_frequencies=subject.frequencies is not None,
+    )
+    seen = survey(turning, reference, tolerance) if subject.as_reference else None
+    found: Consistency | None = None
+    if seen is None or seen.reference.ratio > 1 or tolerance.fixed is not None:
+        found = consistency(subject.own, reference, tolerance)
+    lengths = seen
+    if seen is not None and subject.own is not subject.as_reference:
+        lengths = survey(subject.own, reference, tolerance)
+    findings = [_relative(subject, reference, tolerance, seen, found)]
+    if lengths is not None and seen is not None:
+        findings.append(_norm(lengths, reference, tolerance))
+        if seen.identity.ratio >= 0:
+            findings.append(_identity(lengths, tolerance))
+    findings.append(_reference(subject, seen, tolerance))
+    return Examined(subject, reference, tolerance, tuple(findings), seen, found)
+
+
+def _relative(
+    subject: Subject,
+    reference: Reference,
+    tolerance: Tolerance,
+    seen: Survey | None,
+    found: Consistency | None,
+) -> Finding:
+    if found is not None:
+        worst, stretch = found.worst, found.stretch
+    else:
+        assert seen is not None
+        worst, stretch = seen.reference, reference.scale
+    if seen is not None and seen.reference.ratio <= min(1.0, worst.ratio):
+        worst, stretch = seen.reference, reference.scale
+    value = (2 * stretch + worst.value) * worst.value
+    allowed = (2 * stretch + worst.allowed) * worst.allowed
+    verdict = judged(worst.ratio, value, allowed, tolerance)
+    if subject.broken:
+        verdict["ok"] = False
+        message = f"the function {subject.broken[0]}"
+        if subject.kind != "impl":
+            message = subject.broken[0]
+    elif verdict["ok"]:
+        message = "no score, for any unit q and k and any two positions, deviates by more"
+    else:
+        message = (
+            f"q·k is no function of m − n: it changes by up to {_number(value)}, "
+            f"worst where position {worst.position} takes part, in pair {worst.pair}"
+        )
+    return Finding("relative", at=_place(worst), message=message, **verdict)
+
+
+def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
+    verdict = judged(seen.norm.ratio, seen.norm.value, seen.norm.allowed, tolerance)
+    scale = reference.scale
+    times = "" if scale == 1 else f", times {scale:.6g}"
+    if verdict["ok"]:
+        message = f"lengths are kept{times}"
+    elif seen.longest - seen.shortest <= 4 * tolerance.floor * max(1.0, seen.longest):
+        message = (
+            f"every length is multiplied by {seen.longest:.6g}, not by {scale:.6g}: "
+            "an attention factor"
+        )
+    else:
+        message = f"lengths are multiplied by {seen.shortest:.4g} to {seen.longest:.4g}"
+    return Finding("norm", at=_place(seen.norm), message=message, **verdict)
+
+
+def _identity(seen: Survey, tolerance: Tolerance) -> Finding:
+    worst = seen.identity
+    verdict = judged(worst.ratio, worst.value, worst.allowed, tolerance)
+    message = "position 0 turns nothing" if verdict["ok"] else "position 0 changes q and k"
+    return Finding("identity", at=_place(worst), message=message, **verdict)
+
+
+def _reference(subject: Subject, seen: Survey | None, tolerance: Tolerance) -> Finding:
+    if seen is None:
+        return Finding("reference", False, None, None, None, subject.mismatch or "")
+    worst = seen.reference
+    verdict = judged(worst.ratio, worst.value, worst.allowed, tolerance)
+    verdict["ok"] = verdict["ok"] and not subject.broken
+    reading = (subject.as_reference or subject.own).reading
+    if not math.isfinite(worst.value):
+        message = f"is not a number at position {worst.position}, pair {worst.pair}"
+    elif verdict["ok"]:
+        message = "equals the reference"
+        if reading is not None and reading.out_layout != reading.layout:
+            message += f"; columns come out as {reading.out_layout}, which no score can tell"
+    else:
+        message = f"differs from the reference by up to {_number(seen.largest)}"
+    return Finding("reference", at=_place(worst), message=message, **verdict)
+
+
+def _place(worst: Worst) -> dict[str, int] | None:
+    if worst.ratio < 0:
+        return None
+    return {"position": worst.position, "pair": worst.pair}
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if math.isfinite(value) else "no number"
+
+
+def combined(reports: list[Report]) -> Report:
+    """One report of several lengths of sequence: of each check the finding nearest to failing."""
+    first = reports[0]
+    findings = []
+    for check in (finding.check for finding in first.findings):
+        found = [f for report in reports for f in report.findings if f.check == check]
+        findings.append(max(found, key=_severity))
+    failed = next((report for report in reports if not report.ok), reports[-1])
+    return replace(
+        failed,
+        findings=tuple(findings),
+        positions=first.positions if len(reports) == 1 else failed.positions,
+    )
+
+
+def _severity(finding: Finding) -> tuple[bool, float]:
+    if finding.worst is None or not finding.tolerance:
+        return not finding.ok, math.inf
+    return not finding.ok, finding.worst / finding.tolerance

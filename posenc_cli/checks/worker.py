@@ -1,0 +1,168 @@
+"""The process in which a user's function runs: it may print, exit or crash without harm.
+
+Started by path, with nothing of posenc imported, so that the current folder stays off the path and
+whatever the function does to its process ends there. Requests arrive on standard input and answers
+leave by a copy of standard output, each a line of JSON and the bytes of an array; what the function
+prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, BinaryIO
+
+
+def main(target: str) -> None:
+    """Answer requests for values of the function ``target`` until standard input ends."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    requests = sys.stdin.buffer
+    # The function must not read what is meant for this loop.
+    sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - open until the process ends
+    function, failure = None, None
+    try:
+        function = Function(load(target))
+    except BaseException as error:
+        failure = described(error)
+    while line := requests.readline():
+        header = json.loads(line)
+        try:
+            if function is None:
+                raise Refused(f"cannot be loaded ({failure})", missing=True)
+            answer(header, requests, answers, function)
+        except Refused as refused:
+            reply(answers, {"error": str(refused), "missing": refused.missing})
+        except BaseException as error:
+            reply(answers, {"error": f"raised {described(error)}"})
+
+
+class Refused(Exception):
+    """What a function may not do, in words."""
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+def load(target: str) -> Any:
+    """The function that ``module:function`` or ``file.py:function`` names."""
+    place, _, name = target.rpartition(":")
+    if place.endswith(".py"):
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        spec = spec_from_file_location("subject", place)
+        if spec is None or spec.loader is None:
+            raise ImportError(place)
+        module = module_from_spec(spec)
+        sys.modules["subject"] = module
+        spec.loader.exec_module(module)
+    else:
+        from importlib import import_module
+
+        module = import_module(place)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part)
+    if not callable(found):
+        raise TypeError(f"{name} is a {type(found).__name__}, not a function")
+    return found
+
+
+class Function:
+    """A user's function, called with NumPy arrays, or with torch tensors where it needs them."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        annotated = str(getattr(function, "__annotations__", {}))
+        self.torch = "Tensor" in annotated and "torch" in sys.modules
+        self.settled = self.torch
+
+    def __call__(self, x: Any, positions: Any) -> tuple[Any, str]:
+        """The values of the function as an array, and the number format it returned."""
+        if not self.settled:
+            try:
+                values = self._called(x, positions)
+            except Exception as error:
+                if "torch" not in sys.modules or isinstance(error, Refused):
+                    raise
+                self.torch = True
+                try:
+                    values = self._called(x, positions)
+                except Exception:
+                    self.torch = False
+                    raise error from None
+            self.settled = True
+            return values
+        return self._called(x, positions)
+
+    def _called(self, x: Any, positions: Any) -> tuple[Any, str]:
+        import numpy as np
+
+        given: tuple[Any, ...] = (x.copy(), positions.copy())
+        if self.torch:
+            torch = sys.modules["torch"]
+            given = tuple(torch.from_numpy(each) for each in given)
+        result = self.function(*given)
+        if not all(np.array_equal(a, b) for a, b in zip(given, (x, positions), strict=True)):
+            raise Refused("changed its input: it must return a new array and leave x as it is")
+        values, dtype = as_array(result)
+        if values.shape != x.shape:
+            raise Refused(f"returned an array of shape {values.shape} for x of shape {x.shape}")
+        return values, dtype
+
+
+def as_array(result: Any) -> tuple[Any, str]:
+    """What a function returned as a float array, and the name of its number format."""
+    import numpy as np
+
+    dtype = None
+    if hasattr(result, "detach"):
+        result = result.detach().cpu()
+        dtype = str(result.dtype).removeprefix("torch.")
+        result = (result.float() if dtype == "bfloat16" else result).numpy()
+    elif str(getattr(result, "dtype", "")) == "bfloat16":
+        dtype, result = "bfloat16", np.asarray(result).astype(np.float32)
+    values = np.asarray(result)
+    if values.dtype.kind not in "fiu":
+        raise Refused(f"returned {type(result).__name__} of {values.dtype}, not real numbers")
+    if values.dtype.kind != "f" or values.dtype.itemsize > 8:
+        values = values.astype(np.float64)
+    return np.ascontiguousarray(values), dtype or values.dtype.name
+
+
+def answer(
+    header: dict[str, Any], requests: BinaryIO, answers: BinaryIO, function: Function
+) -> None:
+    """Read the rest of a request, and answer it."""
+    import numpy as np
+
+    rows, dim = header["rows"], header["dim"]
+    positions = np.frombuffer(requests.read(8 * rows), np.int64)
+    if header["basis"]:
+        # Every unit vector at every position: row k·dim + j is the vector j at position k.
+        x = np.tile(np.eye(dim, dtype=np.float32), (rows, 1))
+        positions = np.repeat(positions, dim)
+    else:
+        x = np.frombuffer(requests.read(4 * rows * dim), np.float32).reshape(rows, dim)
+    values, dtype = function(x, positions)
+    stored = values.dtype.name
+    reply(answers, {"dtype": dtype, "stored": stored, "bytes": values.nbytes}, values.data)
+
+
+def reply(answers: BinaryIO, header: dict[str, Any], data: Any = b"") -> None:
+    """Send an answer."""
+    answers.write(json.dumps(header).encode() + b"\n")
+    answers.write(data)
+    answers.flush()
+
+
+def described(error: BaseException) -> str:
+    """An exception on one line."""
+    return (f"{type(error).__name__}: {error}".splitlines() or [""])[0][:300]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
