@@ -183,3 +183,21 @@ def test_columns_that_cannot_hold_their_waves_are_refused():
         filler.fill(
             np.empty((1, 12)), np.zeros(1, np.int64), [Placement("cos", slice(0, 3))], dtype=FLOAT64
         )
+
+
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=REAL_DTYPES)
+def test_every_backend_on_the_cpu_gives_the_same_bytes(dtype):
+    pytest.importorskip("numba")
+    from posenc_cli.backends import registry
+
+    def at(positions):
+        return positions // 40, 2 * (positions % 40) - 39
+
+    grid = waves_along([0, 1, 0, 1, 0, 1], at, scale=1.25)
+    tables = []
+    for backend in ("numpy", "fast"):
+        out = np.empty((1600, 12), dtype.numpy)
+        filler = AxialWaves(grid, Engine(registry.find(backend)))
+        filler.fill(out, np.arange(1600), PLACED["halves"], dtype=dtype)
+        tables.append(out.tobytes())
+    assert tables[0] == tables[1]
