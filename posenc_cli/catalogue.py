@@ -11,8 +11,11 @@ from posenc_cli.schemes import (
     alibi,
     counting,
     grids,
+    growing,
+    kernels,
     learned,
     multimodal,
+    relative,
     rotary,
     scaled,
     sinusoids,
@@ -45,9 +48,15 @@ BUILT_IN: Mapping[str, Scheme] = {
         scaled.rope_proportional,
         grids.rope_axial,
         multimodal.mrope,
+        growing.xpos,
         alibi.alibi,
         learned.t5,
         learned.t5_clipped,
+        kernels.kerple_log,
+        kernels.kerple_power,
+        kernels.sandwich,
+        relative.shaw,
+        relative.transformer_xl,
     )
 }
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.encode.arrays import in_arithmetic, position_array, position_blocks, rows_a_block
-from posenc_cli.numerics import exact
+from posenc_cli.numerics import bounded, exact
+from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.schemes.declare import Bias, BucketBias
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.precision import Precision
+    from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
     from posenc_cli.schemes.declare import Table
 
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 
 _EXACT_VALUES = 1 << 12
 """Exact values held at a time: each costs a few hundred bytes."""
+
+_BOUNDED_VALUES = 1 << 13
+"""Bounded numbers computed with at a time: few enough for the cache."""
+
+_PROFILES_KEPT = 64
+"""Pieces of what all heads share that are kept from head to head."""
 
 
 def score_blocks(
@@ -107,28 +115,91 @@ def _formula_scores(
 ) -> Callable[[int, NDArray[np.int64]], NDArray[Any]]:
     """Scores by formula: head and indices → (n,), rounded and stored."""
     if engine.arithmetic == "exact":
-        exact_coefficients = content.coefficients(exact)
-
-        def exactly(head: int, indices: NDArray[np.int64]) -> NDArray[Any]:
-            pieces = (
-                exact.asarray(indices[i : i + _EXACT_VALUES].tolist())
-                for i in range(0, len(indices), _EXACT_VALUES)
-            )
-            scores = [content.scores(exact, exact_coefficients[head], piece) for piece in pieces]
-            return _checked(np.concatenate([*map(precision.exact, scores)]), indices)
-
-        return exactly
+        exactly = _ExactScores(content, precision.rounded)
+        return lambda head, indices: precision.stored_as(exactly(head, indices))
 
     from posenc_cli.backends.numpy import Rounding
 
     rounded = Rounding(engine.arithmetic)
-    coefficients = rounded(content.coefficients(rounded.namespace))
+    coefficients = content.coefficients(rounded.namespace)
+    if isinstance(coefficients, tuple):
+        coefficients = tuple(map(rounded, coefficients))
+    else:
+        coefficients = rounded(coefficients)
+
+    @lru_cache(maxsize=1)
+    def profile(indices: bytes) -> NDArray[Any]:
+        """What all heads share of some indices."""
+        values = rounded(np.frombuffer(indices, dtype=np.int64))
+        return rounded(content.profile(rounded.namespace, values)) if content.profile else values
 
     def as_frameworks_do(head: int, indices: NDArray[np.int64]) -> NDArray[Any]:
-        scores = content.scores(rounded.namespace, coefficients[head], rounded(indices))
-        return _checked(precision.narrow(rounded(scores).astype(np.float64)), indices)
+        with np.errstate(all="ignore"):
+            values = profile(indices.tobytes())
+            scores = content.scores(rounded.namespace, _of_head(coefficients, head), values)
+            return _checked(precision.narrow(rounded(scores).astype(np.float64)), indices)
 
     return as_frameworks_do
+
+
+class _ExactScores:
+    """Scores by formula, correctly rounded: head and indices → (n,), in the storage of a format.
+
+    Numbers with a bound of their error prove nearly all of them; the others are computed again in
+    60-digit reals, and so are all where a formula needs what bounded numbers lack.
+    """
+
+    def __init__(self, content: Bias, dtype: DType) -> None:
+        self._content = content
+        self._dtype = dtype
+        self._coefficients = content.coefficients(exact)
+        self._profile = lru_cache(maxsize=_PROFILES_KEPT)(self._bounded_profile)
+
+    def __call__(self, head: int, indices: NDArray[np.int64]) -> NDArray[Any]:
+        coefficient = _of_head(self._coefficients, head)
+        pieces = [
+            self._piece(coefficient, indices[i : i + _BOUNDED_VALUES])
+            for i in range(0, len(indices), _BOUNDED_VALUES)
+        ]
+        return np.concatenate(pieces)
+
+    def _piece(self, coefficient: Any, indices: NDArray[np.int64]) -> NDArray[Any]:
+        values, proven = self._proven(coefficient, indices)
+        pending = np.flatnonzero(~proven)
+        for start in range(0, pending.size, _EXACT_VALUES):
+            some = pending[start : start + _EXACT_VALUES]
+            values[some] = _checked(self._settled(coefficient, indices[some]), some)
+        return values
+
+    def _proven(
+        self, coefficient: Any, indices: NDArray[np.int64]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The scores from bounded numbers, and which of them those prove."""
+        with np.errstate(all="ignore"):
+            try:
+                profile = self._profile(indices.tobytes())
+                scores = self._content.scores(bounded, coefficient, profile)
+                if scores.shape == indices.shape:
+                    return scores.rounded(self._dtype)  # type: ignore[no-any-return]
+            except Exception:
+                pass  # exact numbers tell what is wrong, if anything is
+        return np.empty(indices.shape, self._dtype.numpy), np.zeros(indices.shape, np.bool_)
+
+    def _bounded_profile(self, indices: bytes) -> Any:
+        values = bounded.asarray(np.frombuffer(indices, dtype=np.int64))
+        return self._content.profile(bounded, values) if self._content.profile else values
+
+    def _settled(self, coefficient: Any, indices: NDArray[np.int64]) -> NDArray[Any]:
+        values = exact.asarray(indices.tolist())
+        if self._content.profile:
+            values = self._content.profile(exact, values)
+        return round_exact(list(self._content.scores(exact, coefficient, values)), self._dtype)
+
+
+def _of_head(coefficients: Any, head: int) -> Any:
+    if isinstance(coefficients, tuple):
+        return tuple(each[head] for each in coefficients)
+    return coefficients[head]
 
 
 def _checked(scores: NDArray[Any], indices: NDArray[np.int64]) -> NDArray[Any]:

@@ -74,12 +74,13 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class Growth:
-    """Amplitudes that change with the position p: exp(rate · (p − centre)), a rate for each wave.
+    """Amplitudes that change with the position p: base^((p − centre) / span), a base for each wave.
 
-    ``rates(xp)`` → (count,), nepers per position.
+    ``bases(xp)`` → (count,), above 0. A negative ``span`` makes the inverse amplitudes.
     """
 
-    rates: Callable[[Namespace], Array]
+    bases: Callable[[Namespace], Array]
+    span: float
     centre: int
 
 
@@ -167,15 +168,18 @@ class Rows:
 class Bias:
     """What a bias scheme gives by formula.
 
-    ``coefficients(xp)`` → one a head; ``scores(xp, coefficient, indices)`` → (n,), where ``by``
-    says what the indices are: offsets j − i of key and query, or keys j alone.
+    ``coefficients(xp)`` → one a head, or a tuple of such vectors where a head has several;
+    ``scores(xp, coefficient, indices)`` → (n,), where ``by`` says what the indices are: offsets
+    j − i of key and query, or keys j alone. Where all heads share a costly function of the indices,
+    ``profile(xp, indices)`` → (n,) is it, and the scores are of its values.
     """
 
     heads: int
     by: Literal["offset", "key"]
-    coefficients: Callable[[Namespace], Array]
+    coefficients: Callable[[Namespace], Array | tuple[Array, ...]]
     scores: Callable[[Namespace, Any, Array], Array]
     capacity: Capacity | None = None
+    profile: Callable[[Namespace, Array], Array] | None = None
 
 
 @dataclass(frozen=True)

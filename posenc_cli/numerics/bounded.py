@@ -1,0 +1,312 @@
+"""An array namespace of double-double numbers, each with a bound of its error.
+
+Owns a quick way through a formula written over ``xp``: every operation gives its result and how far
+that can be from the true one, so that Ziv's test decides the rounding of most elements, and only
+the others need :mod:`posenc_cli.numerics.exact`. What is not here, comparisons above all, raises
+TypeError or AttributeError: who computes with these numbers then computes exactly.
+
+Error. A number is high + low ± error. The bounds of single operations follow Joldes, Muller and
+Popescu (see :mod:`posenc_cli.numerics.double_double`), with room to spare; those of exp, log, sin
+and cos come out of the operations they are made of, plus the remainder of their series. Bounds are
+summed in float64 and raised by 2^−40 of themselves each time, which is more than their rounding.
+``UNDERFLOW`` covers what the low part of a product loses below the smallest float64; numbers that
+overflow become NaN, which nothing decides.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from posenc_cli.numerics import exact
+from posenc_cli.numerics.double_double import fast_two_sum, product, two_sum
+from posenc_cli.numerics.fixed_point import pi as fixed_pi
+from posenc_cli.numerics.fixed_point import two_floats
+from posenc_cli.numerics.rounding import narrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.numerics.dtypes import DType
+
+SUM = 2.0**-103
+PRODUCT = 2.0**-101
+QUOTIENT = 2.0**-99
+NUMBER = 2.0**-105
+UNDERFLOW = 2.0**-1000
+_RAISED = 1 + 2.0**-40
+
+_SMALL = 2.0**-20
+"""Beyond such an error of its argument nothing is said of a function."""
+_EXP_HALVINGS = 8
+_LARGEST_EXPONENT = 2.0**13
+"""Exponents are cut to this size: e to the power of it is past every number format."""
+
+
+class Bounded:
+    """Numbers high + low ± error, with elementwise arithmetic; immutable.
+
+    A number, of Python's or :mod:`decimal`'s, is taken exactly, or to 2^−105 of itself.
+
+    >>> third = 1 / asarray([3, 4])
+    >>> third.high.tolist(), bool((third.error < 1e-29).all())
+    ([0.3333333333333333, 0.25], True)
+    """
+
+    __slots__ = ("error", "high", "low")
+    __hash__ = None  # type: ignore[assignment]
+    # NumPy must not take these numbers for objects to compute with one by one.
+    __array_ufunc__ = None
+
+    def __init__(self, high: Any, low: Any, error: Any) -> None:
+        self.high = high
+        self.low = low
+        self.error = error * _RAISED
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of elements along each axis."""
+        return tuple(np.shape(self.high))
+
+    def __getitem__(self, index: Any) -> Bounded:
+        return Bounded(self.high[index], self.low[index], self.error[index])
+
+    def __neg__(self) -> Bounded:
+        return Bounded(-self.high, -self.low, self.error)
+
+    def __pos__(self) -> Bounded:
+        return self
+
+    def __abs__(self) -> Bounded:
+        sign = np.where(self.high < 0, -1.0, 1.0)
+        return Bounded(self.high * sign, self.low * sign, self.error)
+
+    def __add__(self, other: Any) -> Bounded:
+        return _sum(self, _operand(other))
+
+    def __radd__(self, other: Any) -> Bounded:
+        return _sum(_operand(other), self)
+
+    def __sub__(self, other: Any) -> Bounded:
+        return _sum(self, -_operand(other))
+
+    def __rsub__(self, other: Any) -> Bounded:
+        return _sum(_operand(other), -self)
+
+    def __mul__(self, other: Any) -> Bounded:
+        return _product(self, _operand(other))
+
+    def __rmul__(self, other: Any) -> Bounded:
+        return _product(_operand(other), self)
+
+    def __truediv__(self, other: Any) -> Bounded:
+        return _quotient(self, _operand(other))
+
+    def __rtruediv__(self, other: Any) -> Bounded:
+        return _quotient(_operand(other), self)
+
+    def __pow__(self, other: Any) -> Bounded:
+        return exp(log(self) * _operand(other))
+
+    def __rpow__(self, other: Any) -> Bounded:
+        return exp(self * log(_operand(other)))
+
+    def _undecided(self, _other: object = None) -> NoReturn:
+        raise TypeError("numbers with an error are not compared")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _undecided
+
+    def rounded(self, dtype: DType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The numbers rounded to ``dtype``, in its storage, and which of them that proves."""
+        above = narrow(*two_sum(self.high, self.low + self.error), dtype)
+        below = narrow(*two_sum(self.high, self.low - self.error), dtype)
+        word = np.dtype(f"u{dtype.itemsize}")
+        proven = (above.view(word) == below.view(word)) & np.isfinite(self.high + self.error)
+        return above, proven
+
+
+def _operand(value: Any) -> Bounded:
+    if isinstance(value, Bounded):
+        return value
+    if isinstance(value, (bool, int, float)) and float(value) == value:
+        return Bounded(np.float64(value), np.float64(0), np.float64(0))
+    if isinstance(value, (int, Decimal, Fraction)):
+        return numbers([value])[0]
+    raise TypeError(f"no number: {value!r}")
+
+
+def _sum(left: Bounded, right: Bounded) -> Bounded:
+    high, error = two_sum(left.high, right.high)
+    high, low = fast_two_sum(high, error + (left.low + right.low))
+    lost = SUM * (np.abs(left.high) + np.abs(right.high))
+    return Bounded(high, low, lost + left.error + right.error)
+
+
+def _product(left: Bounded, right: Bounded) -> Bounded:
+    high, low = product((left.high, left.low), (right.high, right.low))
+    lost = PRODUCT * np.abs(high) + UNDERFLOW
+    carried = left.error * (np.abs(right.high) * _RAISED + right.error)
+    carried = carried + right.error * np.abs(left.high) * _RAISED
+    return Bounded(high, low, lost + carried)
+
+
+def _quotient(left: Bounded, right: Bounded) -> Bounded:
+    # One correction of a float64 quotient: it is right to 8u² of itself, beside what the
+    # remainder, a product and a difference, is off by.
+    high = left.high / right.high
+    back = product((high, np.zeros_like(high)), (right.high, right.low))
+    rest, error = two_sum(left.high, -back[0])
+    rest = rest + (error + (left.low - back[1]))
+    high, low = fast_two_sum(high, rest / right.high)
+    smallest = np.abs(right.high) * (1 - 2.0**-40) - right.error
+    carried = (left.error + np.abs(high) * right.error * _RAISED) / smallest
+    lost = QUOTIENT * np.abs(high) + UNDERFLOW * (1 + 1 / smallest)
+    return Bounded(high, low, np.where(smallest > 0, lost + carried, np.inf))
+
+
+def numbers(values: Sequence[int | float | Decimal | Fraction]) -> Bounded:
+    """Exact numbers, to 2^−105 of themselves.
+
+    Shape: (number of values,).
+    """
+    pairs = []
+    for value in values:
+        numerator, denominator = value.as_integer_ratio()
+        bits = max(0, 256 + denominator.bit_length() - numerator.bit_length())
+        pairs.append(two_floats((numerator << bits) // denominator, bits))
+    high, low = np.array(pairs, np.float64).reshape(-1, 2).T
+    # What float64 holds is meant exactly: only numbers with more digits are cut.
+    same = [float(h) == value and not n for (h, n), value in zip(pairs, values, strict=True)]
+    return Bounded(high, low, np.where(same, 0.0, NUMBER * np.abs(high) + UNDERFLOW))
+
+
+def asarray(values: Any, dtype: object = None) -> Bounded:  # noqa: ARG001
+    """Integers up to 2^53, or what is bounded already.
+
+    >>> asarray([1, 2]).shape
+    (2,)
+    """
+    if isinstance(values, Bounded):
+        return values
+    high = np.asarray(values).astype(np.float64)
+    return Bounded(high, np.zeros_like(high), np.zeros_like(high))
+
+
+def arange(start: int, stop: int | None = None, step: int = 1) -> Bounded:
+    """The integers start, start + step, … below ``stop``."""
+    return asarray(np.arange(start, stop, step) if stop is not None else np.arange(start))
+
+
+def abs(values: Any) -> Bounded:  # noqa: A001 - the standard's name
+    """The magnitude of each element."""
+    return _operand(values).__abs__()
+
+
+def exponential(values: Bounded) -> tuple[Bounded, NDArray[np.float64]]:
+    """Powers of e: of each element, as m · 2^k: m from 0.7 to 1.42, and integers k.
+
+    Exponents beyond ±8192 are cut to that.
+    """
+    size = np.clip(values.high, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)
+    values = Bounded(size, np.where(size == values.high, values.low, 0.0), values.error)
+    powers = np.rint(values.high / _LN2.high)
+    zeros = np.zeros_like(powers)
+    rest = values - Bounded(powers, zeros, zeros) * _LN2
+    scale = 2.0**-_EXP_HALVINGS
+    small = Bounded(rest.high * scale, rest.low * scale, rest.error * scale)
+    # e^x − 1 of |x| < 2^−9: what the series leaves out is below x^10/10! < 2^−111.
+    less_one = small + small * small * _series(small, _EXP_SERIES)
+    left_out = np.where(rest.error < _SMALL, 2.0**-111, np.inf)
+    less_one = Bounded(less_one.high, less_one.low, less_one.error + left_out)
+    for _ in range(_EXP_HALVINGS):
+        less_one = less_one * (less_one + 2)
+    return less_one + 1, powers
+
+
+def exp(values: Any) -> Bounded:
+    """The exponential of each element."""
+    mantissa, powers = exponential(_operand(values))
+    exponents = np.clip(powers, -5000, 5000).astype(np.int32)
+    high, low, error = (
+        np.ldexp(part, exponents) for part in (mantissa.high, mantissa.low, mantissa.error)
+    )
+    return Bounded(high, low, error + UNDERFLOW)
+
+
+def log(values: Any) -> Bounded:
+    """The natural logarithm of each element; nothing is known of it where one may be ≤ 0."""
+    values = _operand(values)
+    near = np.asarray(np.log(values.high), np.float64)
+    zeros = np.zeros_like(near)
+    # log x = y + log(x e^−y), whose second logarithm is of a number 1 + δ, |δ| < 2^−40.
+    rest = values * exp(Bounded(-near, zeros, zeros)) - 1
+    close = np.abs(rest.high) < 2.0**-40
+    result = Bounded(near, zeros, zeros) + (rest - rest * rest * 0.5)
+    known = close & (values.high > 2 * values.error) & (rest.error < _SMALL)
+    # dlog = dx/x is in the error of ``rest`` already; δ³/3 is what the series leaves out.
+    return Bounded(result.high, result.low, np.where(known, result.error + 2.0**-120, np.inf))
+
+
+def sin(values: Any) -> Bounded:
+    """The sine of each angle in radians."""
+    return _circular(_operand(values), 0)
+
+
+def cos(values: Any) -> Bounded:
+    """The cosine of each angle in radians."""
+    return _circular(_operand(values), 1)
+
+
+def _circular(angles: Bounded, quarters: int) -> Bounded:
+    """The sine of angles and so many quarters of a turn."""
+    turned = np.rint(angles.high / _QUARTER.high)
+    zeros = np.zeros_like(turned)
+    rest = angles - Bounded(turned, zeros, zeros) * _QUARTER
+    square = rest * rest
+    # Within an eighth of a turn the series leave out less than x^29/29! < 2^−112.
+    sine = rest + rest * square * _series(square, _SIN_SERIES)
+    cosine = 1 + square * _series(square, _COS_SERIES)
+    quadrant = np.mod(turned + quarters, 4)
+    odd = np.mod(quadrant, 2) == 1
+    sign = np.where(quadrant > 1, -1.0, 1.0)
+    parts = (
+        np.where(odd, of_cosine, of_sine)
+        for of_sine, of_cosine in (
+            (sine.high * sign, cosine.high * sign),
+            (sine.low * sign, cosine.low * sign),
+            (sine.error, cosine.error),
+        )
+    )
+    high, low, error = parts
+    near = (np.abs(rest.high) < 0.79) & (rest.error < _SMALL) & (np.abs(turned) < 2.0**52)
+    return Bounded(high, low, np.where(near, error + 2.0**-112, np.inf))
+
+
+def _series(variable: Bounded, coefficients: Sequence[Bounded]) -> Bounded:
+    """The polynomial of ``coefficients``, the lowest first."""
+    total = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * variable + coefficient
+    return total
+
+
+def _inverse_factorials(first: int, count: int, step: int, sign: int) -> list[Bounded]:
+    """The numbers sign^k / n! of n = first, first + step, …, k from 1."""
+    orders = range(first, first + count * step, step)
+    fractions = [Fraction(sign ** (k + 1), math.factorial(n)) for k, n in enumerate(orders)]
+    return [_operand(each) for each in fractions]
+
+
+_EXP_SERIES = _inverse_factorials(2, 8, 1, 1)
+_SIN_SERIES = _inverse_factorials(3, 13, 2, -1)
+_COS_SERIES = _inverse_factorials(2, 14, 2, -1)
+_LN2 = _operand(exact.log(2)[0])
+_QUARTER = _operand(Fraction(fixed_pi(512), 2 << 512))
