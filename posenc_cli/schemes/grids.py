@@ -219,15 +219,13 @@ def rope_axial(
         Param(
             "base of the geometric ladder of wavelengths; 100 for dinov3 and gemma4, else 10000",
             above=1,
-            source="each convention's own",
         ),
     ] = None,
     layout: Annotated[
         Literal["interleaved", "half"] | None,
         Param(
             "columns that turn together: 2i and 2i+1 (interleaved), or i and i+d/2 (half; of each "
-            "axis' columns for gemma4)",
-            source="each convention's own",
+            "axis' columns for gemma4); the model's own where not given"
         ),
     ] = None,
     partial: Partial = 1.0,
@@ -239,8 +237,8 @@ def rope_axial(
     order: Annotated[
         Literal["hw", "wh"] | None,
         Param(
-            "axis that the first half of the pairs follows: rows (hw) or columns (wh)",
-            source="each convention's own",
+            "axis that the first half of the pairs follows: rows (hw) or columns (wh); "
+            "the model's own where not given"
         ),
     ] = None,
 ) -> Rotation:

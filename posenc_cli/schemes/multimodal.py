@@ -17,13 +17,15 @@ _TIME, _HEIGHT, _WIDTH = range(3)
     source="Wang et al. 2024, arXiv:2409.12191 §2.1",
     formula=(
         "the pair i turns by x · base^(−2i/d), where x is the position on its section's axis; "
-        "interleaved: on h for i mod 3 = 1 and i < 3·h, on w for i mod 3 = 2 and i < 3·w, else on t"
+        "interleaved: "
+        "on h where i mod 3 = 1 and i < 3 · sections[1], on w where i mod 3 = 2 and i < 3 · "
+        "sections[2], else on t"
     ),
     convention=(
-        "Qwen2-VL, Qwen2.5-VL, GLM-4V: the defaults; Qwen3-VL: interleaved=true "
-        "sections=24,20,20; both with layout=half. Ernie 4.5 VL: order=hwt sections=22,22,20: the "
-        "pairs of h and w alternate before those of t. XD-RoPE: four sections, and as many rows in "
-        "the file (HunYuan: position, width, height, image)."
+        "Qwen2-VL, Qwen2.5-VL: layout=half; Qwen3-VL: layout=half interleaved=true "
+        "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20: the pairs of h and w "
+        "alternate before those of t. XD-RoPE: four sections, and as many rows in the file "
+        "(HunYuan: position, width, height, image)."
     ),
 )
 def mrope(
