@@ -1,0 +1,351 @@
+"""What other engines make of the same config: their known differences, as data.
+
+transformers 5 is what a config means. Each entry of :data:`DIFFERENCES` is one point at which
+another engine is known to compute something else, read in that engine's own code at the version
+its :class:`Engine` names. What was not read is refused: no engine's behaviour is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.models import engine_rules as rules
+from posenc_cli.models.engine_rules import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from posenc_cli.models.engine_rules import Changes
+
+__all__ = [
+    "DIFFERENCES",
+    "ENGINES",
+    "Adjusted",
+    "Engine",
+    "EngineDifference",
+    "Reading",
+    "adjusted",
+    "find",
+]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine at the version whose code was read.
+
+    ``model_types`` are those whose rotary embedding was traced through its code, each with the
+    schemes for which that was done; elsewhere it is not known what the engine does.
+    """
+
+    name: str
+    version: str
+    model_types: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class EngineDifference:
+    """One point at which an engine differs from transformers 5.
+
+    ``evidence`` is where that can be read. ``rule(reading)`` gives the changes, empty where the
+    difference makes none for this config. ``model_types`` limits it, empty to none.
+    """
+
+    engine: str
+    topic: str
+    schemes: frozenset[str]
+    what: str
+    evidence: str
+    rule: Callable[[Reading], Changes]
+    model_types: frozenset[str] = frozenset()
+
+    def applies(self, reading: Reading) -> bool:
+        """Whether it concerns this kind of layer."""
+        return reading.scheme in self.schemes and (
+            not self.model_types or reading.model_type in self.model_types
+        )
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """What an engine makes of a reading: the scheme, its parameters, and why they differ.
+
+    ``reasons`` says for each parameter that differs (``scheme`` too) which difference it is.
+    """
+
+    scheme: str
+    params: Mapping[str, Any]
+    reasons: Mapping[str, EngineDifference]
+
+
+def find(name: str) -> Engine:
+    """The engine of a name.
+
+    Raises: InvalidInput with the nearest name as a hint.
+
+    >>> find("vllm").version
+    '0.33.0'
+    """
+    if name not in ENGINES:
+        known = ", ".join(ENGINES)
+        raise InvalidInput(
+            f"--as {abbreviated(name)}: must be one of {known}", hint=nearest(name, ENGINES)
+        )
+    return ENGINES[name]
+
+
+def adjusted(engine: str, reading: Reading) -> Adjusted:
+    """What an engine makes of what transformers reads.
+
+    Raises: InvalidInput for an unknown engine, and where it is not known what this one does.
+    """
+    found = find(engine)
+    if engine == TRANSFORMERS:
+        return Adjusted(reading.scheme, reading.params, {})
+    if reading.scheme not in found.model_types.get(reading.model_type, frozenset()):
+        raise InvalidInput(
+            f"--as {engine}: what {engine} {found.version} makes of {reading.scheme} in "
+            f"{reading.model_type} was not read in its code, and is not guessed",
+            hint=_known(found),
+        )
+    scheme, params = reading.scheme, dict(reading.params)
+    reasons: dict[str, EngineDifference] = {}
+    for difference in DIFFERENCES:
+        if difference.engine != engine or not difference.applies(reading):
+            continue
+        for name, value in difference.rule(reading).items():
+            if name == "scheme":
+                scheme = value
+            elif value is None:
+                if params.pop(name, None) is None:
+                    continue
+            elif params.get(name) == value:
+                continue
+            else:
+                params[name] = value
+            reasons[name] = difference
+    return Adjusted(scheme, params, reasons)
+
+
+def _known(engine: Engine) -> str:
+    return f"known of {engine.name}: {', '.join(sorted(engine.model_types))}"
+
+
+TRANSFORMERS = "transformers"
+_PLAIN = frozenset({"rope", "rope-linear"})
+_SCALED = _PLAIN | {"rope-yarn", "rope-llama3", "rope-dynamic"}
+
+
+def _of(schemes: frozenset[str], *model_types: str) -> dict[str, frozenset[str]]:
+    return dict.fromkeys(model_types, schemes)
+
+
+_LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
+
+ENGINES: Mapping[str, Engine] = {
+    each.name: each
+    for each in (
+        Engine(TRANSFORMERS, "5.23", {}),
+        Engine(
+            "transformers-4.50",
+            "4.50.3",
+            {
+                **_of(_SCALED, "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "olmo2"),
+                **_of(_SCALED, "gemma", "gemma2", "gemma3_text", "cohere", "starcoder2"),
+                **_of(_PLAIN | {"rope-longrope"}, "phi3"),
+                **_of(_SCALED, "gpt_neox", "phi", "stablelm", "granite"),
+            },
+        ),
+        Engine(
+            "vllm",
+            "0.33.0",
+            {
+                **_of(_SCALED, *_LLAMA_LIKE, "mixtral", "gemma2", "gemma3_text", "cohere"),
+                **_of(_SCALED, "ministral3", "stablelm", "falcon"),
+                **_of(_SCALED | {"rope-longrope"}, "phi3", "phimoe"),
+                **_of(_PLAIN | {"rope-yarn"}, *rules.DEEPSEEK),
+                **_of(frozenset({"rope-yarn"}), "gpt_oss"),
+                **_of(_PLAIN | {"rope-proportional"}, "gemma4_text"),
+                **_of(_SCALED | {"nope"}, "llama4_text"),
+                # Their modules are transformers' own here, but for those that follow the length.
+                **_of(_SCALED - {"rope-dynamic"}, "gpt_neox", "olmo2", "olmo3", "phi"),
+                **_of(_SCALED - {"rope-dynamic"} | {"nope"}, "smollm3"),
+            },
+        ),
+        Engine(
+            "vllm-0.11",
+            "0.11.0",
+            {
+                **_of(_SCALED, *_LLAMA_LIKE, "gemma3_text"),
+                **_of(_PLAIN | {"rope-yarn"}, *rules.DEEPSEEK),
+                **_of(frozenset({"rope-yarn"}), "gpt_oss"),
+            },
+        ),
+        Engine(
+            "llama.cpp",
+            "as in llama-cpp-python 0.3.36",
+            {
+                **_of(_SCALED, "llama", "mistral", "mixtral"),
+                **_of(_SCALED - {"rope-llama3"}, "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
+                **_of(_PLAIN, "gemma3_text"),
+                **_of(_PLAIN | {"rope-yarn"}, *rules.DEEPSEEK, "ministral3", "olmo3"),
+                **_of(frozenset({"rope-yarn"}), "gpt_oss"),
+                **_of(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
+            },
+        ),
+    )
+}
+"""The engines by name, transformers 5 first."""
+
+
+_YARN = frozenset({"rope-yarn"})
+_LONGROPE = frozenset({"rope-longrope"})
+_DYNAMIC = frozenset({"rope-dynamic"})
+_HUB = "https://github.com"
+_TRANSFORMERS_450 = f"{_HUB}/huggingface/transformers/blob/v4.50.3/src/transformers"
+_VLLM = f"{_HUB}/vllm-project/vllm/blob/v0.33.0/vllm/model_executor"
+_VLLM_11 = f"{_HUB}/vllm-project/vllm/blob/v0.11.0/vllm/model_executor"
+_LLAMA_CPP = f"{_HUB}/ggml-org/llama.cpp"
+_ROTARY = "layers/rotary_embedding"
+
+DIFFERENCES: tuple[EngineDifference, ...] = (
+    EngineDifference(
+        "transformers-4.50",
+        "container",
+        _SCALED | _LONGROPE,
+        "reads rope_theta and rope_scaling only",
+        f"{_TRANSFORMERS_450}/models/llama/configuration_llama.py",
+        rules.old_container,
+    ),
+    EngineDifference(
+        "transformers-4.50",
+        "original length",
+        _YARN,
+        "ramps from max_position_embeddings; knows no mscale and always truncates",
+        f"{_TRANSFORMERS_450}/modeling_rope_utils.py",
+        rules.old_yarn,
+    ),
+    EngineDifference(
+        "transformers-4.50",
+        "fields",
+        _LONGROPE,
+        "takes a mapping of type, short_factor and long_factor alone",
+        f"{_TRANSFORMERS_450}/models/phi3/configuration_phi3.py",
+        rules.old_longrope,
+        frozenset({"phi3"}),
+    ),
+    EngineDifference(
+        "vllm",
+        "partial rotation",
+        frozenset({"rope"}),
+        "turns only the share partial_rotary_factor states, for every model",
+        f"{_VLLM}/{_ROTARY}/__init__.py",
+        rules.vllm_share,
+        frozenset(_LLAMA_LIKE),
+    ),
+    EngineDifference(
+        "vllm",
+        "truncate",
+        _YARN,
+        "honours truncate of nested rope_parameters too",
+        f"{_VLLM}/{_ROTARY}/__init__.py",
+        rules.vllm_nested_truncate,
+        frozenset({*_LLAMA_LIKE, "gemma3_text"}),
+    ),
+    EngineDifference(
+        "vllm",
+        "attention factor",
+        _YARN,
+        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0; always truncates",
+        f"{_VLLM}/{_ROTARY}/deepseek_scaling_rope.py",
+        rules.vllm_deepseek,
+        rules.DEEPSEEK,
+    ),
+    EngineDifference(
+        "vllm",
+        "attention factor",
+        _YARN,
+        "hands neither attention_factor nor mscale on",
+        f"{_VLLM}/models/gpt_oss.py",
+        rules.vllm_gpt_oss,
+        frozenset({"gpt_oss"}),
+    ),
+    EngineDifference(
+        "vllm",
+        "choice of factors",
+        _LONGROPE,
+        "chooses once, by max_model_len (here seq_len; by default the original length where the "
+        "top level states it); ignores factor and attention_factor",
+        f"{_VLLM}/{_ROTARY}/phi3_long_rope_scaled_rope.py",
+        rules.vllm_longrope,
+    ),
+    EngineDifference(
+        "vllm",
+        "dynamic length",
+        _DYNAMIC,
+        "stretches by the context over max_trained_positions, which is 1 without that key",
+        f"{_VLLM}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
+        rules.vllm_dynamic,
+    ),
+    EngineDifference(
+        "vllm",
+        "factor",
+        frozenset({"rope-proportional"}),
+        "ignores factor",
+        f"{_VLLM}/{_ROTARY}/gemma4_rope.py",
+        rules.vllm_proportional,
+    ),
+    EngineDifference(
+        "vllm-0.11",
+        "container",
+        _SCALED,
+        "reads rope_theta and rope_scaling only",
+        f"{_VLLM_11}/models/llama.py",
+        rules.vllm11_container,
+    ),
+    EngineDifference(
+        "vllm-0.11",
+        "attention factor",
+        _YARN,
+        "reads attn_factor in place of attention_factor, mscale in DeepSeek alone, and always "
+        "truncates",
+        f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
+        rules.vllm11_yarn,
+    ),
+    EngineDifference(
+        "vllm-0.11",
+        "dynamic length",
+        _DYNAMIC,
+        "stretches once, for max_position_embeddings · factor positions",
+        f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
+        rules.vllm11_dynamic,
+    ),
+    EngineDifference(
+        "llama.cpp",
+        "attention factor",
+        _YARN,
+        "amplitude is 1 + 0.1 ln(factor) whatever attention_factor says, over "
+        "g(mscale_all_dim) in Ministral 3 and cancelled in DeepSeek; always truncates",
+        f"{_LLAMA_CPP}/pull/17945",
+        rules.llama_cpp_yarn,
+    ),
+    EngineDifference(
+        "llama.cpp",
+        "choice of factors",
+        _LONGROPE,
+        "chooses once, by the context it allocates (here seq_len; the whole context by default); "
+        "ignores factor and attention_factor",
+        f"{_LLAMA_CPP}/blob/master/src/llama-model.cpp",
+        rules.llama_cpp_longrope,
+    ),
+    EngineDifference(
+        "llama.cpp",
+        "dynamic length",
+        _DYNAMIC,
+        "does not stretch: its converter leaves the type out",
+        f"{_LLAMA_CPP}/blob/master/conversion/base.py",
+        rules.llama_cpp_dynamic,
+    ),
+)
+"""Every known difference, in the order in which they are applied."""
