@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
+    "buckets": "posenc_cli.cli.buckets:buckets",
     "schemes": "posenc_cli.cli.schemes:schemes",
     "backends": "posenc_cli.cli.backends:backends",
 }

@@ -143,11 +143,7 @@ def _chosen(
     if len(named) > 1:
         raise InvalidInput(f"{' and '.join(named)}: give one of them")
     given: dict[str, object] = {k: v for k, v in rest.items() if v is not None}
-    for setting in settings or []:
-        name, value = _setting(setting)
-        if name in given:
-            raise InvalidInput(f"--set {abbreviated(setting)}: {name} is given twice")
-        given[name] = value
+    given.update(settings_of(settings, given))
     if not named:
         return None
     ((flag, source),) = named.items()
@@ -177,6 +173,21 @@ def _chosen(
         **where,  # type: ignore[arg-type]
         warnings=resolved.warnings,
     )
+
+
+def settings_of(settings: list[str] | None, given: Iterable[str] = ()) -> dict[str, str]:
+    """The parameters that ``--set`` options give, none of them twice nor ``given`` before.
+
+    Raises: InvalidInput.
+    """
+    taken, found = set(given), dict[str, str]()
+    for setting in settings or []:
+        name, value = _setting(setting)
+        if name in taken:
+            raise InvalidInput(f"--set {abbreviated(setting)}: {name} is given twice")
+        taken.add(name)
+        found[name] = value
+    return found
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -1,0 +1,86 @@
+"""The buckets of relative positions, and the runs they make.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posenc_cli.encode.arrays import position_array
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.positions import LARGEST_POSITION, Positions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.schemes.buckets import BucketRule
+
+_MOST = 10_000_000
+
+
+class Run(NamedTuple):
+    """Positions that follow one another, in buckets that are one or follow one another too.
+
+    Each is the first and the last.
+    """
+
+    positions: tuple[int, int]
+    buckets: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Bucketed:
+    """Relative positions, the bucket of each, and the parameters of the rule.
+
+    Shape: both (P,).
+    """
+
+    positions: NDArray[np.int64]
+    buckets: NDArray[np.int64]
+    params: dict[str, Any]
+
+    def runs(self) -> Iterator[Run]:
+        """The buckets in a short form: runs of one bucket, or of buckets one apart.
+
+        >>> found = Bucketed(np.arange(6), np.array([3, 4, 5, 5, 5, 9]), {})
+        >>> [tuple(run) for run in found.runs()]
+        [((0, 1), (3, 4)), ((2, 4), (5, 5)), ((5, 5), (9, 9))]
+        """
+        steps = np.diff(self.buckets)
+        follows = np.diff(self.positions) == 1
+        same = follows & (steps == 0)
+        # Positions that share a bucket stay together: the others may go by ones with their like.
+        alone = ~(np.append(same, False) | np.append(False, same))
+        joined = same | (follows & (np.abs(steps) == 1) & alone[:-1] & alone[1:])
+        turns = np.flatnonzero(joined[1:] & joined[:-1] & (steps[1:] != steps[:-1])) + 1
+        joined[turns] = False
+        ends = np.append(np.flatnonzero(~joined), self.positions.size - 1)
+        start = 0
+        for end in ends.tolist():
+            yield Run(
+                (int(self.positions[start]), int(self.positions[end])),
+                (int(self.buckets[start]), int(self.buckets[end])),
+            )
+            start = end + 1
+
+
+def bucketed(rule: BucketRule, given: Mapping[str, object], positions: str) -> Bucketed:
+    """The buckets that a rule with ``given`` parameters makes of relative positions.
+
+    Raises: InvalidInput for a parameter or a position that is not allowed.
+    """
+    params, bucket = rule.bind(given)
+    where = Positions.parse(positions)
+    shown = f"--positions {abbreviated(positions)}"
+    if max(-where.first, where.last) > LARGEST_POSITION:
+        raise InvalidInput(f"{shown}: must lie within −2^53 and 2^53, the last exact positions")
+    if where.count > _MOST:
+        raise InvalidInput(f"{shown}: holds {where.count} positions; at most {_MOST} are shown")
+    relative = position_array(where)
+    return Bucketed(relative, np.asarray(bucket(np, relative), np.int64), params)
