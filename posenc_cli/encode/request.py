@@ -64,6 +64,7 @@ class Plan:
     dtype: DType
     metadata: Mapping[str, str]
     row_labels: Callable[[], Iterator[int]] | None
+    row_label: str
     blocks: Callable[[Engine], Iterator[NDArray[Any]]]
     may_overflow: bool = False
     computed_as: Literal["waves", "rows", "scores"] = "rows"
@@ -82,6 +83,7 @@ class Plan:
             blocks=partial(self.blocks, engine or Engine()),
             metadata=self.metadata,
             row_labels=self.row_labels,
+            row_label=self.row_label,
         )
 
 
@@ -219,6 +221,7 @@ class Request:
                 if value is not None
             },
             row_labels=rows.__iter__ if rows and len(shape) == 2 else None,
+            row_label="offset" if self.scheme.kind == "relative" else "position",
             blocks=blocks,
             may_overflow=not isinstance(self.encoding.bound.content, Rotation | Sinusoids),
             computed_as=self._computed_as(),
