@@ -1,0 +1,121 @@
+"""How two rotations differ: pair by pair, in amplitude, and in which columns turn together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics import exact
+
+if TYPE_CHECKING:
+    from posenc_cli.schemes.declare import Rotation
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of columns that two rotations turn at different speeds, in radians per position.
+
+    Frequencies are correctly rounded to float64. A pair that stands still has the frequency 0.
+    """
+
+    index: int
+    a: float
+    b: float
+
+    @property
+    def wavelengths(self) -> tuple[float, float]:
+        """Positions per turn, infinite for a pair that stands still."""
+        first, second = (math.inf if f == 0 else 2 * math.pi / abs(f) for f in (self.a, self.b))
+        return first, second
+
+    @property
+    def ratio(self) -> float:
+        """How many times longer b's wavelength is than a's."""
+        return math.inf if self.b == 0 else self.a / self.b
+
+    @property
+    def apart(self) -> float:
+        """The factor, at least 1, by which the wavelengths differ; infinite if one is."""
+        return max(abs(self.ratio), 1 / abs(self.ratio)) if self.ratio else math.inf
+
+
+@dataclass(frozen=True)
+class RotationDifference:
+    """How rotation b differs from a of as many pairs.
+
+    ``pairs`` are those whose frequencies differ. ``scales`` multiply cosines and sines of a and b,
+    and so logits by their squares. ``layouts`` name the columns that turn together, ``alike`` says
+    whether these and the axes that pairs follow are the same.
+    """
+
+    count: int
+    pairs: tuple[Pair, ...]
+    scales: tuple[float, float]
+    layouts: tuple[str, str]
+    alike: bool
+
+    @property
+    def worst(self) -> Pair | None:
+        """The pair whose wavelengths differ by the largest factor."""
+        return max(self.pairs, key=lambda pair: pair.apart, default=None)
+
+    @property
+    def max_abs(self) -> float:
+        """The largest difference of two frequencies."""
+        return max((abs(pair.a - pair.b) for pair in self.pairs), default=0.0)
+
+    @property
+    def max_ulp(self) -> float:
+        """The largest difference of two frequencies in units in the last place of float64."""
+        sizes = ((pair, max(abs(pair.a), abs(pair.b))) for pair in self.pairs)
+        return max(
+            (abs(pair.a - pair.b) / (size - math.nextafter(size, 0)) for pair, size in sizes),
+            default=0.0,
+        )
+
+    def within(self, tolerance: float) -> bool:
+        """Whether frequencies and amplitudes are relatively no further apart than that."""
+        numbers = [(pair.a, pair.b) for pair in self.pairs] + [self.scales]
+        return self.alike and all(abs(a - b) <= tolerance * max(abs(a), abs(b)) for a, b in numbers)
+
+
+def rotation_difference(a: Rotation, b: Rotation) -> RotationDifference:
+    """The difference of two rotations.
+
+    Raises: InvalidInput when they have different numbers of pairs, or amplitudes that change with
+    the position.
+
+    >>> from posenc_cli.catalogue import find
+    >>> plain, linear = (find(name).bind({"dim": 4}).content for name in ("rope", "rope-linear"))
+    >>> [(pair.index, pair.ratio) for pair in rotation_difference(plain, linear).pairs]
+    [(0, 4.0), (1, 4.0)]
+    """
+    if a.waves.count != b.waves.count:
+        raise InvalidInput(
+            f"the shapes differ: {a.waves.count} and {b.waves.count} pairs",
+            hint="--dim is how many columns turn",
+        )
+    if a.waves.growth is not None or b.waves.growth is not None:
+        raise InvalidInput(
+            "an amplitude that changes with the position needs positions to compare at",
+            hint="--len N",
+        )
+    frequencies = [[float(f) for f in each.waves.frequencies(exact)] for each in (a, b)]
+    return RotationDifference(
+        count=a.waves.count,
+        pairs=tuple(
+            Pair(index, f, g)
+            for index, (f, g) in enumerate(zip(*frequencies, strict=True))
+            if f != g
+        ),
+        scales=(float(a.waves.scale), float(b.waves.scale)),
+        layouts=(a.layout, b.layout),
+        alike=(a.layout, a.blocks, _axes(a)) == (b.layout, b.blocks, _axes(b)),
+    )
+
+
+def _axes(rotation: Rotation) -> tuple[int, ...] | None:
+    coordinates = rotation.waves.coordinates
+    return None if coordinates is None else coordinates.axes

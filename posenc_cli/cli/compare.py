@@ -1,0 +1,150 @@
+"""``posenc compare``: how far two arrays or two encodings are apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from posenc_cli.cli.comparison import ArrayReport, RotationReport
+from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.operands import operand, positioned, side, turns, with_parameters
+from posenc_cli.cli.options import _positions as positions_of
+from posenc_cli.cli.options import one_of, whole_number
+from posenc_cli.encode.tables import ROTARY_TABLES
+from posenc_cli.errors import InvalidInput
+from posenc_cli.models.engines import ENGINES, TRANSFORMERS, find
+from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.schemes.parameters import Param, parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
+
+
+def compare(
+    console: Console,
+    a: Annotated[str, typer.Argument(metavar="A", help="a file, scheme, config or model")],
+    b: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="another; without it A as another engine")
+    ] = None,
+    *,
+    tol: Annotated[
+        str | None,
+        typer.Option("--tol", metavar="X", help="differences to pass over [default: none]"),
+    ] = None,
+    engines: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--as",
+            metavar="ENGINE",
+            help=f"of a config: {'|'.join(ENGINES)}; once for both, twice for A and B",
+        ),
+    ] = None,
+    layer_type: Annotated[
+        str | None,
+        typer.Option("--layer-type", metavar="NAME", help="which layers, where they differ"),
+    ] = None,
+    length: Annotated[
+        str | None, typer.Option("--len", "-l", metavar="N", help="how many positions")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", metavar="N", help="the first position [default: 0]")
+    ] = None,
+    positions: Annotated[
+        str | None, typer.Option("--positions", metavar="SPEC", help="in place of --len")
+    ] = None,
+    dim: Annotated[str | None, typer.Option("--dim", "-d", metavar="N", help="columns")] = None,
+    heads: Annotated[str | None, typer.Option("--heads", metavar="H")] = None,
+    base: Annotated[str | None, typer.Option("--base", metavar="X")] = None,
+    layout: Annotated[str | None, typer.Option("--layout", metavar="NAME")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="any other parameter, for both; a.NAME=VALUE or b.NAME=VALUE for one",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table", metavar="NAME", help=f"of rotary schemes: {'|'.join(ROTARY_TABLES)}"
+        ),
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="H", help="one head of a bias, from 0")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype",
+            metavar="NAME",
+            help=f"of what is computed: {'|'.join(REAL_DTYPES)} [default: the file's, or float64]",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+) -> int:
+    """Compare two arrays or encodings; status 1 where they differ.
+
+    A and B are files (.npy .npz .csv .safetensors), schemes, configs or models. Two rotary
+    encodings without positions are compared pair by pair: frequencies and amplitude.
+    Without --tol, status is 0 only where all values are equal; NaN equals NaN.
+
+    \b
+    Examples:
+      posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=8 --tol 1e-6
+      posenc compare rope rope --dim 64 --set b.base=10000 --len 128
+      posenc compare llama-2-7b --as transformers --as vllm
+    """
+    tolerance = 0.0 if tol is None else _TOLERANCE.value(tol, flag="--tol")
+    first, second = _engines(engines or [], alone=b is None)
+    sides = with_parameters(
+        [
+            side(a, engine=first, layer_type=layer_type),
+            side(a if b is None else b, engine=second, layer_type=layer_type),
+        ],
+        {"dim": dim, "heads": heads, "base": base, "layout": layout},
+        settings or [],
+    )
+    for warning in dict.fromkeys(warning for each in sides for warning in each.warnings):
+        console.warning(warning)
+    where = positions_of(length, start, positions)
+    one_head = None if head is None else whole_number("--head", head, minimum=0)
+    sides = positioned(sides, where, head=one_head)
+    report: ArrayReport | RotationReport
+    if where is None and table is None and all(map(turns, sides)):
+        report = RotationReport.of(sides, tolerance)
+    else:
+        operands = [
+            operand(
+                *(each, other),
+                table=table and one_of("--table", table, ROTARY_TABLES),
+                head=one_head,
+                dtype=None if dtype is None else REAL_DTYPES[one_of("--dtype", dtype, REAL_DTYPES)],
+            )
+            for each, other in zip(sides, sides[::-1], strict=True)
+        ]
+        report = ArrayReport.of(sides, operands, tolerance)
+    if as_json:
+        console.json("compare", report.fields())
+    else:
+        console.result(report.text(console))
+    return 0 if report.ok else 1
+
+
+def _engines(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:
+    """The engines of A and B; one name is for both, but of A alone for B."""
+    if len(names) > 2:
+        raise InvalidInput(f"--as {names[2]}: is the third; there are but two sides")
+    for name in names:
+        find(name)
+    if alone and not names:
+        raise InvalidInput(
+            "B is missing: what A is to be compared with",
+            hint="--as vllm compares what two engines make of one config",
+        )
+    if alone and len(names) == 1:
+        return TRANSFORMERS, names[0]
+    return (names[0], names[-1]) if names else (None, None)

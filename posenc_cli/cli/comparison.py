@@ -1,0 +1,282 @@
+"""The two reports of ``posenc compare``: for a reader, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.schemes.parameters import as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.checks.difference import Difference, Operand
+    from posenc_cli.checks.rotations import Pair, RotationDifference
+    from posenc_cli.cli.console import Console
+    from posenc_cli.cli.operands import Side
+    from posenc_cli.schemes.declare import Bound
+
+ROWS = 12
+"""Pairs that the text shows of a long list."""
+
+_LONGEST = 24
+
+
+@dataclass(frozen=True)
+class ArrayReport:
+    """How two arrays differ."""
+
+    sides: Sequence[Side]
+    operands: Sequence[Operand]
+    found: Difference
+    tolerance: float
+
+    @classmethod
+    def of(
+        cls, sides: Sequence[Side], operands: Sequence[Operand], tolerance: float
+    ) -> ArrayReport:
+        """The comparison of two operands.
+
+        Raises: InvalidInput when their shapes differ.
+        """
+        from posenc_cli.checks.difference import difference
+
+        return cls(sides, operands, difference(*operands), tolerance)
+
+    @property
+    def ok(self) -> bool:
+        """Whether they are no further apart than allowed."""
+        return self.found.within(self.tolerance)
+
+    def fields(self) -> dict[str, Any]:
+        """The report as plain values."""
+        found = self.found
+        return {
+            "kind": "arrays",
+            "ok": self.ok,
+            "tolerance": self.tolerance,
+            "max_abs": found.max_abs,
+            "max_ulp": found.max_ulp,
+            "ulp_format": found.ulp_format,
+            "rms": found.rms,
+            "at": found.at,
+            "position": self._position(),
+            "values": None if found.at is None else [_plain(found.a), _plain(found.b)],
+            "differing": found.differing,
+            "unmatched": found.unmatched,
+            "cells": found.cells,
+            "shape": found.shape,
+            **{
+                key: {**_side_fields(each), "dtype": operand.dtype}
+                for key, each, operand in zip("ab", self.sides, self.operands, strict=True)
+            },
+        }
+
+    def text(self, console: Console) -> str:
+        """The report for a reader."""
+        found = self.found
+        from posenc_cli.checks.difference import shape_text
+
+        lines = [
+            f"{key}  {each.title}: {_encoding_text(each)}{operand.dtype}"
+            for key, each, operand in zip("AB", self.sides, self.operands, strict=True)
+        ]
+        if found.at is None:
+            lines.append(f"equal: all {found.cells} values ({shape_text(found.shape)})")
+            return "\n".join(lines)
+        verdict = "ok" if self.ok else "DIFFERENT"
+        share = f"{found.differing} of {found.cells} values differ ({shape_text(found.shape)})"
+        lines.append(f"{verdict}: {share}")
+        if found.unmatched:
+            lines.append(f"{found.unmatched} of them by NaN or infinity, which no number measures")
+        lines.append(
+            f"largest difference {found.max_abs:.4g}, or {found.max_ulp:.4g} ulp of "
+            f"{found.ulp_format}; root mean square {found.rms:.4g}"
+        )
+        lines.append(f"at {self._place()}: {found.a!r} and {found.b!r}")
+        return "\n".join(map(console.paragraph_text, lines))
+
+    def _place(self) -> str:
+        at = self.found.at or ()
+        position = self._position()
+        if len(at) != 2:
+            return f"[{', '.join(map(str, at))}]"
+        named = f"position {position}" if position is not None else f"row {at[0]}"
+        return f"{named}, column {at[1]}"
+
+    def _position(self) -> int | None:
+        """The position that the row of the difference stands for, if a side knows it."""
+        at = self.found.at
+        for each in self.sides:
+            choice = each.choice
+            rows = choice and choice.positions and choice.scheme.kind in ("absolute", "rotary")
+            if choice and choice.positions and rows and at and len(at) == 2:
+                return _nth(choice.positions.ranges, at[0])
+        return None
+
+
+@dataclass(frozen=True)
+class RotationReport:
+    """How two rotary encodings differ, whatever the position."""
+
+    sides: Sequence[Side]
+    bounds: Sequence[Bound]
+    found: RotationDifference
+    tolerance: float
+
+    @classmethod
+    def of(cls, sides: Sequence[Side], tolerance: float) -> RotationReport:
+        """The comparison of two rotary encodings.
+
+        Raises: InvalidInput when they have different numbers of pairs.
+        """
+        from posenc_cli.checks.rotations import rotation_difference
+        from posenc_cli.schemes.declare import Rotation
+
+        bounds = [each.choice.encoding().bound for each in sides if each.choice]
+        contents = [each.content for each in bounds if isinstance(each.content, Rotation)]
+        return cls(sides, bounds, rotation_difference(*contents), tolerance)
+
+    @property
+    def ok(self) -> bool:
+        """Whether they are relatively no further apart than allowed, and pair the same columns."""
+        return self.found.within(self.tolerance)
+
+    def fields(self) -> dict[str, Any]:
+        """The report as plain values."""
+        found, worst = self.found, self.found.worst
+        return {
+            "kind": "rotations",
+            "ok": self.ok,
+            "tolerance": self.tolerance,
+            "max_abs": found.max_abs,
+            "max_ulp": found.max_ulp,
+            "at": None if worst is None else [worst.index],
+            "differing": len(found.pairs),
+            "count": found.count,
+            **{
+                key: {
+                    **_side_fields(each),
+                    "params": dict(bound.params),
+                    "layout": layout,
+                    "attention_factor": scale,
+                }
+                for key, each, bound, layout, scale in zip(
+                    *("ab", self.sides, self.bounds, found.layouts, found.scales), strict=True
+                )
+            },
+            "pairs": [
+                {
+                    "pair": pair.index,
+                    "frequencies": [pair.a, pair.b],
+                    "wavelengths": [_plain(length) for length in pair.wavelengths],
+                    "ratio": _plain(pair.ratio),
+                }
+                for pair in found.pairs
+            ],
+        }
+
+    def text(self, console: Console) -> str:
+        """The report for a reader."""
+        found, worst = self.found, self.found.worst
+        lines = [
+            f"{key}  {each.title}: {bound.scheme.name}, {layout}, attention factor {scale:.6g} "
+            f"(logits × {scale * scale:.6g})"
+            for key, each, bound, layout, scale in zip(
+                *("AB", self.sides, self.bounds, found.layouts, found.scales), strict=True
+            )
+        ]
+        verdict = "ok" if self.ok else "DIFFERENT"
+        if worst is None:
+            equal = found.alike and found.scales[0] == found.scales[1]
+            lines.append(
+                f"{'equal' if equal else verdict}: all {found.count} frequencies are the same"
+            )
+        else:
+            factor = f"by up to × {worst.apart:.4g} (pair {worst.index})"
+            lines.append(f"{verdict}: {len(found.pairs)} of {found.count} pairs differ, {factor}")
+        if not found.alike:
+            lines.append("the columns that turn together, or the axes they follow, differ")
+        texts = ["\n".join(map(console.paragraph_text, lines))]
+        parameters = self._parameter_rows()
+        if parameters:
+            texts.append(console.table_text(["parameter", "A", "B"], parameters))
+        if found.pairs:
+            shown = _spread(found.pairs, worst)
+            texts.append(
+                console.table_text(
+                    ["pair", "wavelength A", "wavelength B", "B/A"], list(map(_pair_row, shown))
+                )
+            )
+            if len(shown) < len(found.pairs):
+                rest = len(found.pairs) - len(shown)
+                texts.append(f"{rest} more pairs differ; --json has them all")
+        return "\n\n".join(texts)
+
+    def _parameter_rows(self) -> list[list[str]]:
+        """The parameters that differ, each with where a config has it from."""
+        first, second = (each.params for each in self.bounds)
+        rows = []
+        for name in dict.fromkeys([*first, *second]):
+            a, b = first.get(name), second.get(name)
+            if a != b:
+                cells = [
+                    _parameter_text(name, value, each)
+                    for value, each in zip((a, b), self.sides, strict=True)
+                ]
+                rows.append([name, *cells])
+        return rows
+
+
+def _parameter_text(name: str, value: Any, each: Side) -> str:
+    text = "none" if value is None else as_text(value)
+    if len(text) > _LONGEST and isinstance(value, tuple):
+        text = f"{len(value)} numbers"
+    return f"{text} ({each.sources[name]})" if name in each.sources else text
+
+
+def _pair_row(pair: Pair) -> list[str]:
+    lengths = [f"{length:.6g}" if math.isfinite(length) else "∞" for length in pair.wavelengths]
+    ratio = f"{pair.ratio:.4g}" if math.isfinite(pair.ratio) else "∞"
+    return [str(pair.index), *lengths, ratio]
+
+
+def _spread(pairs: Sequence[Pair], worst: Pair | None) -> list[Pair]:
+    """At most :data:`ROWS` of the pairs: first, last, the worst, and some evenly between."""
+    if len(pairs) <= ROWS:
+        return list(pairs)
+    chosen = {round(step * (len(pairs) - 1) / (ROWS - 2)) for step in range(ROWS - 1)}
+    return [pair for index, pair in enumerate(pairs) if index in chosen or pair is worst]
+
+
+def _side_fields(each: Side) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "engine": each.engine,
+        "scheme": each.choice.scheme.name if each.choice else None,
+    }
+
+
+def _encoding_text(each: Side) -> str:
+    if each.choice is None or each.choice.scheme.name == each.name:
+        return ""
+    return f"{each.choice.scheme.name}, "
+
+
+def _plain(value: Any) -> Any:
+    """A number as JSON takes it: null where it is not finite, [real, imaginary] if complex."""
+    if isinstance(value, complex):
+        return [_plain(value.real), _plain(value.imag)]
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _nth(ranges: Sequence[range], row: int) -> int:
+    for each in ranges:
+        if row < len(each):
+            return each[row]
+        row -= len(each)
+    raise IndexError(row)
+
+
+__all__ = ["ArrayReport", "RotationReport"]
