@@ -49,10 +49,7 @@ def score_blocks(
     engine: Engine,
 ) -> Iterator[NDArray[Any]]:
     """The (L, L) scores of some heads, queries by keys, as blocks of whole rows."""
-    if isinstance(content, Bias):
-        compute = _formula_scores(content, precision, engine)
-    else:
-        compute = _table_scores(content, table, precision, engine)
+    compute = scores_by_index(content, table, precision=precision, engine=engine)
     for head in heads:
         scores = partial(compute, head)
         if isinstance(content, Bias) and content.by == "key":
@@ -61,6 +58,15 @@ def score_blocks(
             yield from _slid(scores, positions)
         else:
             yield from _gathered(scores, positions)
+
+
+def scores_by_index(
+    content: Bias | BucketBias, table: Table | None, *, precision: Precision, engine: Engine
+) -> Callable[[int, NDArray[np.int64]], NDArray[Any]]:
+    """The scores of a head at some offsets j − i, or keys: head and indices (n,) → (n,)."""
+    if isinstance(content, Bias):
+        return _formula_scores(content, precision, engine)
+    return _table_scores(content, table, precision, engine)
 
 
 def _repeated(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:

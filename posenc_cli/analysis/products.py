@@ -1,0 +1,220 @@
+"""Dot products of the rows of a matrix with one another, of any number of rows.
+
+Owns the tiles they are computed in, and what is told of each diagonal of them. Every tile is the
+same product of matrices of one shape, at multiples of one grid, with rows of zeros past the last:
+libraries sum in another order for another shape. So a value is the same bytes for any block, and
+in a longer matrix.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+TILE = 32, 512
+"""Rows and columns of a tile: a block of rows of any length stays small, and a product busy."""
+
+HELD_VALUES = 1 << 25
+"""Up to so many values, rows are held in memory; more are asked for again and again."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a matrix, whole or some at a time.
+
+    ``read(which)`` → float64 (n, width), of row numbers. ``unit`` is how far rounding
+    may have put a value off, relatively: 2^−24 of float32, 0 of integers.
+    """
+
+    count: int
+    width: int
+    read: Callable[[Sequence[int]], NDArray[np.float64]]
+    unit: float = 2.0**-53
+
+    def held(self) -> Rows:
+        """The same rows, in memory where they fit."""
+        if self.count * self.width > HELD_VALUES:
+            return self
+        values = self.read(range(self.count))
+        return Rows.of(values, unit=self.unit)
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], *, unit: float = 2.0**-53) -> Rows:
+        """The rows of an array."""
+        count, width = values.shape
+        return cls(
+            count,
+            width,
+            read=lambda which: values[places(which)],
+            unit=unit,
+        )
+
+    def scaled_to_one(self) -> Rows:
+        """The same rows, each divided by its length; a row of zeros has no direction: NaN."""
+
+        def read(which: Sequence[int]) -> NDArray[np.float64]:
+            rows = self.read(which)
+            with np.errstate(all="ignore"):
+                rows = rows / np.abs(rows).max(axis=1, keepdims=True, initial=0)
+                lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+                directions: NDArray[np.float64] = rows / lengths
+            return directions
+
+        return Rows(self.count, self.width, read, max(self.unit, 2.0**-53))
+
+
+def places(which: Sequence[int]) -> Any:
+    """What selects the rows of these numbers from an array: a slice where they are a range."""
+    return slice(which.start, which.stop, which.step) if isinstance(which, range) else list(which)
+
+
+def product_rows(rows: Rows, which: range, columns: int) -> NDArray[np.float64]:
+    """The products of consecutive rows with the first ``columns`` rows.
+
+    ``which`` starts at a multiple of the tile's rows, and is not longer than it.
+
+    Shape: (len(which), columns).
+    """
+    tall, wide = TILE
+    left = _padded(rows.read(which), tall)
+    out = np.empty((len(which), columns))
+    step = max(wide, HELD_VALUES // max(1, rows.width) // wide * wide)
+    with np.errstate(all="ignore"):
+        for begin in range(0, columns, step):
+            right = rows.read(range(begin, min(begin + step, rows.count)))
+            for start in range(0, min(step, columns - begin), wide):
+                tile = left @ _padded(right[start : start + wide], wide).T
+                target = out[:, begin + start : begin + start + wide]
+                target[...] = tile[: target.shape[0], : target.shape[1]]
+    return out
+
+
+def product_blocks(rows: Rows) -> Iterator[range]:
+    """The blocks of rows that :func:`product_rows` takes."""
+    for begin in range(0, rows.count, TILE[0]):
+        yield range(begin, min(begin + TILE[0], rows.count))
+
+
+def _padded(rows: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    if len(rows) == count:
+        return rows
+    return np.concatenate([rows, np.zeros((count - len(rows), rows.shape[1]))])
+
+
+@dataclass(frozen=True)
+class Diagonals:
+    """What the products at each offset m − n ≥ 0 have in common: one value of each, by offset.
+
+    ``pairs`` counts the pairs of rows looked at, ``dropped`` those whose product is not finite.
+    ``reach`` is the largest squared length of a row.
+
+    Shape: (offsets,) each; NaN where no product is finite.
+    """
+
+    offsets: NDArray[np.int64]
+    least: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    most: NDArray[np.float64]
+    pairs: int
+    dropped: int
+    reach: float
+
+    @property
+    def spread(self) -> float:
+        """The largest difference between two products at one offset; 0 where none is finite."""
+        spreads = self.most - self.least
+        finite = spreads[np.isfinite(spreads)]
+        return float(finite.max()) if finite.size else 0.0
+
+
+def diagonals(rows: Rows, windows: tuple[range, ...] | None = None) -> Diagonals:
+    """What is told of all pairs of rows, or of those of some equally spaced windows of rows.
+
+    Windows are equally long and do not overlap; all pairs of rows within and between them count.
+    """
+    windows = windows or (range(rows.count),)
+    width, spacing = len(windows[0]), 0
+    if len(windows) > 1:
+        rows = Rows.of(np.concatenate([rows.read(window) for window in windows]), unit=rows.unit)
+        spacing = windows[1].start - windows[0].start
+    else:
+        rows = rows.held()
+    # One line for each distance in windows, with room for the offsets within.
+    shape = len(windows), 2 * width - 1
+    least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
+    total, counts = np.zeros(shape), np.zeros(shape, np.int64)
+    reach, pairs, kept = 0.0, 0, 0
+    for block in product_blocks(rows):
+        products = product_rows(rows, block, block.stop)
+        finite = np.isfinite(products)
+        whole = bool(finite.all())
+        for row, (m, values) in enumerate(zip(block, products, strict=True)):
+            there = finite[row]
+            if there[m]:
+                reach = max(reach, float(values[m]))
+            window, within = divmod(m, width)
+            for other in range(window + 1):
+                first = other * width
+                # Newest first: offsets grow from left to right.
+                backward = values[first : min(first + width, m + 1)][::-1]
+                start = width - 1 + within - (len(backward) - 1 if other < window else within)
+                place = window - other, slice(start, start + len(backward))
+                pairs += len(backward)
+                if whole:
+                    counts[place] += 1
+                    kept += len(backward)
+                else:
+                    mask = there[first : first + len(backward)][::-1]
+                    backward = np.where(mask, backward, np.nan)
+                    counts[place] += mask
+                    kept += int(mask.sum())
+                np.fmin(least[place], backward, out=least[place])
+                np.fmax(most[place], backward, out=most[place])
+                total[place] += backward if whole else np.where(mask, backward, 0.0)
+    inner = np.arange(2 * width - 1, dtype=np.int64) - (width - 1)
+    offsets = spacing * np.arange(len(windows), dtype=np.int64)[:, None] + inner
+    seen = offsets >= 0 if len(windows) == 1 else counts > 0
+    with np.errstate(all="ignore"):
+        means = np.where(counts > 0, total / counts, np.nan)
+    none = counts == 0
+    least[none], most[none] = np.nan, np.nan
+    order = np.argsort(offsets[seen], kind="stable")
+    return Diagonals(
+        offsets=offsets[seen][order],
+        least=least[seen][order],
+        mean=means[seen][order],
+        most=most[seen][order],
+        pairs=pairs,
+        dropped=pairs - kept,
+        reach=reach,
+    )
+
+
+def windows_of(count: int, width: int, *, products: int) -> tuple[range, ...] | None:
+    """Windows of rows whose pairs take at most so many multiplications; None where all do.
+
+    >>> windows_of(1000, 8, products=10**9) is None
+    True
+    >>> len(windows_of(10**9, 8, products=1 << 20)), windows_of(10**9, 8, products=1 << 20)[-1]
+    (8, range(999999936, 1000000000))
+    """
+    if count * count // 2 * max(1, width) <= products:
+        return None
+    chosen = int((2 * products / max(1, width)) ** 0.5)
+    number = 8
+    length = max(1, min(chosen // number, count // (4 * number)))  # far apart: no offset in two
+    spacing = (count - length) // (number - 1)
+    last = count - length
+    return tuple(
+        range(start, start + length)
+        for start in range(last - (number - 1) * spacing, last + 1, spacing)
+    )

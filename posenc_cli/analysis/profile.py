@@ -1,0 +1,134 @@
+"""Similarities that depend on the offset m − n alone: their value at each offset.
+
+Owns the proof that they do, which is read from what a scheme declares, and the values in float64.
+
+- Waves. Where every wave has as many sines as cosines, rows m and n have the dot product
+  Σ w_i · scale² · (cos mω_i · cos nω_i + sin mω_i · sin nω_i) = Σ w_i · scale² · cos((m − n)ω_i).
+  Queries and keys of one content, each turned by its position, have the same, with w_i the squared
+  length of the content of pair i. One cosine a wave and offset then stands for all pairs of
+  positions at that offset. Waves that follow several axes, or lack a sine, prove nothing.
+- Biases. A formula of the offset, or a bucket of it, says so itself.
+
+A value is the correctly rounded sum of float64 products but for d · 2^−53 of the largest.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.scores import scores_by_index
+from posenc_cli.numerics import exact
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.placements import Placement
+from posenc_cli.schemes.declare import Bias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.encode.engine import Engine
+    from posenc_cli.schemes.declare import BucketBias, Table, Waves
+
+_BLOCK_VALUES = 1 << 17
+_PRECISION = Precision.of(FLOAT64, None)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A similarity as a function of the offset m − n, and what proves that it is one.
+
+    ``at(offsets)`` → float64 values, of int64 offsets (n,), each value the same whatever is asked
+    beside it. ``even`` says that it is proven to be the same at −Δ as at Δ.
+    """
+
+    at: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    even: bool
+    proof: str
+
+
+def wave_weights(waves: int, placements: Sequence[Placement]) -> NDArray[np.float64] | None:
+    """How often each wave has both a sine and a cosine among the columns.
+
+    None where one has more of the first than of the second: then rows at the same distance may
+    differ in their dot product.
+
+    Shape: (waves,).
+
+    >>> wave_weights(2, [Placement("sin", slice(0, 2)), Placement("cos", slice(2, 4))])
+    array([1., 1.])
+    >>> wave_weights(2, [Placement("sin", slice(0, 2)), Placement("cos", slice(2, 3), slice(0, 1))])
+    """
+    counts = {"sin": np.zeros(waves), "cos": np.zeros(waves)}
+    for placement in placements:
+        if placement.function != "zero":
+            counts[placement.function][placement.waves] += 1
+    return counts["cos"] if np.array_equal(counts["sin"], counts["cos"]) else None
+
+
+def content_weights(
+    content: NDArray[np.float64], waves: int, placements: Sequence[Placement]
+) -> NDArray[np.float64]:
+    """The squared length of each pair of columns of a content that is turned.
+
+    Shape: ``content`` (d,); ``placements`` those of the full table of cosines; result (waves,).
+    """
+    weights = np.zeros(waves)
+    for placement in placements:
+        weights[placement.waves] += content[placement.columns] ** 2
+    return weights
+
+
+def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> Profile | None:
+    """The dot products of rows of ``waves``, each wave counted ``weights`` times.
+
+    None where the declaration of the waves proves nothing: they follow several axes. Of waves that
+    grow with the position, row m has the growth declared and row n its inverse: query and key.
+    """
+    if waves.coordinates is not None:
+        return None
+    rates = None
+    if waves.growth is not None:
+        rates = np.array([float(rate) for rate in exact.log(waves.growth.bases(exact))])
+        rates = rates / waves.growth.span
+    filler = engine.waves(replace(waves, scale=1, growth=None))
+    weights = weights * float(waves.scale) ** 2
+    rows = max(1, _BLOCK_VALUES // max(1, waves.count))
+    columns = (Placement("cos", slice(0, waves.count)),)
+
+    def at(offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+        values = np.empty(len(offsets))
+        for begin in range(0, len(offsets), rows):
+            some = offsets[begin : begin + rows]
+            table = np.empty((len(some), waves.count))
+            filler.fill(table, some, columns, dtype=FLOAT64)
+            if rates is not None:
+                with np.errstate(over="ignore", under="ignore"):
+                    table *= np.exp(some[:, None] * rates)
+            # Not a product of matrices: its sums may change with the number of rows.
+            values[begin : begin + rows] = (table * weights).sum(axis=1)
+        return values
+
+    turns = "each wave turns both rows by the same angle a position"
+    if rates is None:
+        return Profile(at, even=True, proof=turns)
+    return Profile(at, even=False, proof=f"{turns}, and what one grows the other shrinks")
+
+
+def bias_profile(
+    content: Bias | BucketBias, head: int, table: Table | None, engine: Engine
+) -> Profile:
+    """The scores of one head of a bias that goes by offset; the key is offset −Δ from the query."""
+    scores = scores_by_index(content, table, precision=_PRECISION, engine=engine)
+    what = "a formula" if isinstance(content, Bias) else "the bucket"
+    return Profile(
+        lambda offsets: scores(head, -offsets),
+        even=False,
+        proof=f"{what} of the offset gives the score",
+    )

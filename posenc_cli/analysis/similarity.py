@@ -1,0 +1,314 @@
+"""How alike positions are: S[m, n], what it is for each kind of scheme, and what is told of it.
+
+=========  =======================================================================
+absolute   the dot product of rows m and n (of relative schemes: of two offsets)
+rotary     q·k / d of one content, turned at m and at n, attention scaling included
+bias       the score that query m adds for key n
+=========  =======================================================================
+
+Where the declaration of a scheme proves that S depends on m − n alone, a profile stands for all of
+it (:mod:`posenc_cli.analysis.profile`); else S is computed (:mod:`posenc_cli.analysis.products`).
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.analysis.products import Rows, places, product_blocks, product_rows
+from posenc_cli.analysis.profile import (
+    Profile,
+    bias_profile,
+    content_weights,
+    wave_profile,
+    wave_weights,
+)
+from posenc_cli.encode.arrays import position_array
+from posenc_cli.encode.scores import scores_by_index
+from posenc_cli.encode.tables import rotary_placements
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics.rounding import narrow
+from posenc_cli.positions import Positions
+from posenc_cli.schemes import declare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encode.request import Request
+    from posenc_cli.numerics.dtypes import DType
+
+Content = Literal["ones", "random"]
+Normalization = Literal["dot", "cosine"]
+
+SEED = 0
+"""The seed of a random content."""
+
+_BLOCK_BYTES = 1 << 19
+"""Bytes of a block laid out from a profile: it stays in the cache until it is written."""
+_VIEWED_BYTES = 1 << 16
+"""Rows from so many bytes on are handed on as they lie in the profile, without a copy."""
+
+
+@dataclass(frozen=True)
+class KeyScores:
+    """A bias that goes by the key alone: ``at(keys)`` → (n,)."""
+
+    at: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """S[m, n] for m and n in ``positions``, and what gives its values.
+
+    ``quantity`` says in words what they are. ``of_scores`` says that they are added to attention
+    scores, where a difference counts and not a ratio.
+    """
+
+    name: str
+    quantity: str
+    positions: Positions
+    source: Profile | Rows | KeyScores
+    of_scores: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many positions there are: S has as many rows and columns."""
+        return self.positions.count
+
+    @property
+    def step(self) -> int | None:
+        """How far apart the positions are, or None where that changes."""
+        return self.positions.ranges[0].step if len(self.positions.ranges) == 1 else None
+
+    def positions_at(self, which: Sequence[int]) -> NDArray[np.int64]:
+        """Some of the positions, by their places among them."""
+        places = np.asarray(which, np.int64)
+        if self.step is None:
+            return position_array(self.positions)[places]
+        return self.positions.ranges[0].start + self.step * places
+
+    def entries(self, queries: Sequence[int], keys: Sequence[int]) -> NDArray[np.float64]:
+        """Some rows of S at some columns, by their places.
+
+        Shape: (len(queries), len(keys)).
+        """
+        if isinstance(self.source, Rows):
+            with np.errstate(all="ignore"):
+                products: NDArray[np.float64] = self.source.read(queries) @ self.source.read(keys).T
+            return products
+        if isinstance(self.source, KeyScores):
+            scores = self.source.at(self.positions_at(keys))
+            repeated: NDArray[np.float64] = np.broadcast_to(scores, (len(queries), len(keys)))
+            return repeated
+        offsets = self.positions_at(queries)[:, None] - self.positions_at(keys)
+        some, where = np.unique(offsets, return_inverse=True)
+        values: NDArray[np.float64] = self.source.at(some)[where.reshape(offsets.shape)]
+        return values
+
+    def blocks(self, dtype: DType, engine: Engine) -> Iterator[NDArray[Any]]:
+        """S from its first row to its last, as blocks of whole rows in a number format."""
+        source = self.source
+        if isinstance(source, KeyScores):
+            yield from _repeated(_rounded(source.at(self.positions_at(range(self.count))), dtype))
+        elif isinstance(source, Rows):
+            rows = source.held()
+
+            def block(which: range) -> NDArray[Any]:
+                return _rounded(product_rows(rows, which, self.count), dtype)
+
+            yield from engine.in_order(block, product_blocks(rows))
+        elif self.step is None:
+            keys, rows_a_block = range(self.count), max(1, _BLOCK_BYTES // 8 // self.count)
+            for begin in range(0, self.count, rows_a_block):
+                queries = range(begin, min(begin + rows_a_block, self.count))
+                yield _rounded(self.entries(queries, keys), dtype)
+        else:
+            yield from _slid(_rounded(self._newest_first(source), dtype))
+
+    def _newest_first(self, profile: Profile) -> NDArray[np.float64]:
+        """The values at all offsets m − n, from the largest on."""
+        distances = np.arange(self.count, dtype=np.int64) * (self.step or 1)
+        past = profile.at(distances)
+        future = past if profile.even else profile.at(-distances)
+        return np.concatenate([past[::-1], future[1:]])
+
+
+def similarity(
+    request: Request, engine: Engine, *, content: Content = "ones", normalize: Normalization = "dot"
+) -> Similarity:
+    """The similarity of the positions of a request, in float64.
+
+    Raises: InvalidInput where the request is, or where there is nothing to normalize.
+    """
+    shape = request.plan().shape
+    bound = request.encoding.bound
+    given = bound.content
+    positions = request.positions or Positions.contiguous(0, shape[-2])
+    if bound.scheme.kind == "relative":
+        positions = positions.offsets(getattr(given, "farthest", None))
+    if isinstance(given, declare.Bias | declare.BucketBias):
+        if normalize == "cosine":
+            raise InvalidInput(
+                f"--normalize cosine: {bound.scheme.name} is a bias, not vectors with an angle"
+            )
+        return _of_bias(request, given, positions, engine)
+    quantity = "cosine" if normalize == "cosine" else "dot product of rows"
+    made: Profile | Rows | None = None
+    factors = None
+    if isinstance(given, declare.Rotation):
+        weights = _content_weights(given, content)
+        factors = np.sqrt(np.concatenate([weights, weights]))
+        if normalize == "dot":
+            quantity = f"q·k / d, content {content}"
+            if given.waves.scale != 1:
+                quantity += f", attention scaling {float(given.waves.scale):.4g}² included"
+        made = _of_waves(given.waves, weights, engine, normalize)
+    elif isinstance(given, declare.Sinusoids):
+        counted = wave_weights(given.waves.count, given.placements)
+        if counted is not None:
+            made = _of_waves(given.waves, counted, engine, normalize)
+    if made is None:
+        made = _of_rows(request, engine, factors)
+        made = made.scaled_to_one() if normalize == "cosine" else made
+    return Similarity(bound.scheme.name, quantity, positions, made)
+
+
+def similarity_of_array(
+    values: NDArray[Any], dtype: str, *, name: str, normalize: Normalization = "dot"
+) -> Similarity:
+    """The dot products of the rows of an array that was stored as ``dtype``.
+
+    A complex row counts as its real and imaginary parts: turned pairs.
+
+    Raises: InvalidInput unless it is a matrix.
+    """
+    if values.ndim != 2:
+        shape = " × ".join(map(str, values.shape))
+        raise InvalidInput(
+            f"--in {name}: holds an array of {shape}; it must be a matrix with a row a position"
+        )
+    if np.iscomplexobj(values):
+        values = np.ascontiguousarray(values).view(values.real.dtype)
+
+    def read(which: Sequence[int]) -> NDArray[np.float64]:
+        rows: NDArray[np.float64] = values[places(which)].astype(np.float64)
+        return rows
+
+    count, width = values.shape
+    rows = Rows(count, width, read, unit=_unit(dtype))
+    quantity = "dot product of rows"
+    if normalize == "cosine":
+        rows, quantity = rows.scaled_to_one(), "cosine"
+    return Similarity(name, quantity, Positions.contiguous(0, rows.count), rows)
+
+
+def _unit(dtype: str) -> float:
+    """How far rounding to a stored format may put a value off, relatively."""
+    digits = {"float16": 11, "bfloat16": 8, "float32": 24, "complex64": 24}
+    if dtype.startswith(("int", "uint", "bool")):
+        return 0.0
+    return 2.0 ** -digits.get(dtype, 53)
+
+
+def _of_bias(
+    request: Request,
+    given: declare.Bias | declare.BucketBias,
+    positions: Positions,
+    engine: Engine,
+) -> Similarity:
+    head = request.head or 0
+    source: Profile | KeyScores
+    if isinstance(given, declare.Bias) and given.by == "key":
+        scores = scores_by_index(given, None, precision=request.precision, engine=engine)
+        source = KeyScores(lambda keys: scores(head, keys))
+    else:
+        source = bias_profile(given, head, request.encoding.table, engine)
+    name = request.scheme.name
+    quantity = f"bias of head {head} of {given.heads}"
+    return Similarity(name, quantity, positions, source, of_scores=True)
+
+
+def _content_weights(rotation: declare.Rotation, content: Content) -> NDArray[np.float64]:
+    """The squared length of what each pair turns, divided by the number of columns."""
+    pairs = rotation.waves.count
+    values = np.ones(2 * pairs)
+    if content == "random":
+        values = np.random.default_rng(SEED).standard_normal(2 * pairs)
+    placements = rotary_placements("cos-full", pairs, rotation.layout, rotation.blocks)
+    return content_weights(values, pairs, placements) / (2 * pairs)
+
+
+def _of_waves(
+    waves: declare.Waves, weights: NDArray[np.float64], engine: Engine, normalize: Normalization
+) -> Profile | None:
+    if normalize == "cosine":
+        if waves.growth is not None:
+            return None
+        # The square of every row's length, which is the same at every position.
+        weights, waves = weights / weights.sum(), replace(waves, scale=1)
+    return wave_profile(waves, weights, engine)
+
+
+def _of_rows(request: Request, engine: Engine, factors: NDArray[np.float64] | None) -> Rows:
+    """The rows of a request; of a rotary one, its cosines and sines times ``factors``."""
+    plan = request.plan()
+    count, width = plan.shape
+
+    def drawn(some: Request) -> NDArray[np.float64]:
+        matrix = some.plan().matrix(engine)
+        values = np.concatenate([block.reshape(-1, width) for block in matrix.blocks()])
+        return values if factors is None else values * factors
+
+    if request.scheme.kind == "relative":
+        return Rows.of(drawn(request))
+    positions = request.positions or Positions.contiguous(0, count)
+    single = positions.ranges[0] if len(positions.ranges) == 1 else None
+
+    def read(which: Sequence[int]) -> NDArray[np.float64]:
+        if single is not None and isinstance(which, range):
+            return drawn(replace(request, positions=Positions((single[places(which)],))))
+        listed = position_array(positions) if single is None else single
+        some = tuple(range(p, p + 1) for p in (int(listed[place]) for place in which))
+        return drawn(replace(request, positions=Positions(some)))
+
+    return Rows(count, width, read)
+
+
+def _rounded(values: NDArray[np.float64], dtype: DType) -> NDArray[Any]:
+    return narrow(np.ascontiguousarray(values), None, dtype)
+
+
+def _slid(newest_first: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The rows of a matrix from its values by offset m − n, the largest offset first.
+
+    Row m is the piece that has the offset 0 in column m, so no value is computed twice.
+    """
+    count = (len(newest_first) + 1) // 2
+    if count * newest_first.itemsize >= _VIEWED_BYTES:
+        for m in range(count):
+            yield newest_first[count - 1 - m : 2 * count - 1 - m]
+        return
+    windows = np.lib.stride_tricks.sliding_window_view(newest_first, count)[::-1]
+    rows = max(1, _BLOCK_BYTES // (count * newest_first.itemsize))
+    for begin in range(0, count, rows):
+        yield np.ascontiguousarray(windows[begin : begin + rows])
+
+
+def _repeated(row: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    rows = min(len(row), max(1, _BLOCK_BYTES // row.nbytes))
+    block = np.ascontiguousarray(np.broadcast_to(row, (rows, len(row))))
+    for begin in range(0, len(row), rows):
+        yield block[: len(row) - begin]
+
+
+def finite_or_none(values: NDArray[np.float64]) -> list[float | None]:
+    """Values as JSON has them: what is not finite is null."""
+    return [value if math.isfinite(value) else None for value in values.tolist()]
