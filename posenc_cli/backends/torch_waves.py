@@ -23,7 +23,7 @@ import numpy as np
 
 from posenc_cli.backends.torch_device import moved
 from posenc_cli.numerics.angles import AngleTable
-from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks
+from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks, summed
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
 from posenc_cli.numerics.kept import Kept
@@ -278,7 +278,7 @@ class ExactWaves:
             magnitude=self._magnitude,
             scratch=self._scratch,
         )
-        judge.fill(out, positions, columns, blocks, self._scratch)
+        judge.fill(out, positions, columns.placed, summed(blocks), self._scratch)
         return out
 
     def _tables(self, columns: Columns) -> Tables:

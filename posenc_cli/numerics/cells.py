@@ -8,16 +8,16 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc_cli.numerics.halves import HalfRounder
-from posenc_cli.numerics.layout import UNIT, Columns, Factors
+from posenc_cli.numerics.layout import UNIT, Columns, Factors, Pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from numpy.typing import NDArray
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MARGIN = 6.0 * UNIT
 TILE_CELLS = 8192  # inner loops this long, or NumPy's setup of each would show
+VIEWS_KEPT = 64
 CHUNK_CELLS = 1 << 16  # float64 buffers of 512 KiB: in cache, and few calls for all the cells
 
 
@@ -42,37 +43,56 @@ class Block(NamedTuple):
     margin: Any
 
 
+class Cells(NamedTuple):
+    """Rows start … stop of a table, as (cells,) float64 in a buffer, with the margin of a block."""
+
+    start: int
+    stop: int
+    values: NDArray[Any]
+    margin: Any
+
+
 class Scratch(threading.local):
-    """Buffers of one thread, kept from block to block so that their pages stay mapped."""
+    """Buffers of one thread, kept from block to block so that their pages stay mapped.
+
+    So are their views: between two passes over memory Python's own objects are out of the caches,
+    and each one that is made anew shows.
+    """
 
     def __init__(self) -> None:
-        self._size = self._tile = 0
+        self._memory: dict[str, bytearray] = {}
+        self._made: dict[Hashable, Any] = {}
+        self._views: dict[tuple[str, int | tuple[int, int], Any], NDArray[Any]] = {}
 
-    def reserve(self, cells: int, tile: int) -> None:
-        """Make room for so many cells in a block, and in a tile."""
-        if self._size < cells:
-            self._size = cells
-            self.first, self.second = np.empty(cells), np.empty(cells)
-            self._third: NDArray[Any] | None = None
-            self.lower = bytearray(4 * cells)
-            self._halves: HalfRounder | None = None
-        if self._tile < tile:
-            self._tile = tile
-            self.tiles = [np.empty(tile) for _ in range(3)]
+    def buffer(
+        self, name: str, shape: int | tuple[int, int], dtype: Any = np.float64
+    ) -> NDArray[Any]:
+        """Return this thread's buffer of that name as an array of that shape."""
+        key = name, shape, dtype
+        view = self._views.get(key)
+        if view is None:
+            size = math.prod(shape) if isinstance(shape, tuple) else shape
+            nbytes = size * np.dtype(dtype).itemsize
+            if len(self._memory.get(name, b"")) < nbytes or len(self._views) >= VIEWS_KEPT:
+                self._views.clear()
+                self._made.clear()
+            if len(self._memory.get(name, b"")) < nbytes:
+                self._memory[name] = bytearray(nbytes)
+            view = np.frombuffer(self._memory[name], dtype, size).reshape(shape)
+            self._views[key] = view
+        return view
 
-    @property
-    def third(self) -> NDArray[Any]:
-        """One more buffer, for rows that have to be gathered."""
-        if self._third is None:
-            self._third = np.empty(self._size)
-        return self._third
+    def memory(self, name: str) -> bytearray:
+        """Return all the memory of a buffer, whose comparison is one memcmp."""
+        return self._memory[name]
 
-    @property
-    def halves(self) -> HalfRounder:
-        """A rounder to half precisions for blocks of the reserved size."""
-        if self._halves is None:
-            self._halves = HalfRounder(self._size)
-        return self._halves
+    def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what was made of this thread's buffers under a key, or make it."""
+        found = self._made.get(key)
+        if found is None:
+            found = make()
+            self._made[key] = found
+        return found
 
 
 def rising_by_one(positions: NDArray[Any]) -> bool:
@@ -82,7 +102,7 @@ def rising_by_one(positions: NDArray[Any]) -> bool:
     first, last = int(positions[0]), int(positions[-1])
     if first < 0 or last - first != positions.size - 1:
         return False
-    return bool((np.diff(positions) == 1).all())
+    return bool((positions[1:] > positions[:-1]).all())
 
 
 def consecutive_blocks(
@@ -95,15 +115,14 @@ def consecutive_blocks(
     rows, width = factors.phasors.rows, factors.first.shape[1]
     repeats = max(1, min(rows, TILE_CELLS // width))
     step = max(repeats, CHUNK_CELLS // width // repeats * repeats)
-    scratch.reserve(step * width, repeats * width)
-    tiles = [tile[: repeats * width] for tile in scratch.tiles]
+    tiles = [scratch.buffer(name, repeats * width) for name in ("by", "other by", "margin")]
     start = int(positions[0])
     stop = start + positions.size
     for multiple in range(start // rows, (stop - 1) // rows + 1):
         index, place = divmod(multiple, factors.batch_size)
         if place == 0 or multiple == start // rows:
             batch = factors.batch(index, scale=magnitude)
-            margins = _margins(batch.bounds, magnitude)
+            margins = margins_of(batch.bounds, batch.least, magnitude)
         np.copyto(tiles[0].reshape(repeats, width), batch.first[place])
         np.copyto(tiles[1].reshape(repeats, width), batch.second[place])
         margin = margins
@@ -115,10 +134,61 @@ def consecutive_blocks(
         for begin in range(max(start, origin), last, step):
             end = min(begin + step, last)
             span, size = slice(begin - origin, end - origin), (end - begin) * width
-            first, second = scratch.first[:size], scratch.second[:size]
+            first, second = scratch.buffer("cells", size), scratch.buffer("other", size)
             by_tile(np.multiply, factors.first[span].reshape(-1), tiles[0], first)
             by_tile(np.multiply, factors.second[span].reshape(-1), tiles[1], second)
             yield Block(begin - start, end - start, first, second, margin)
+
+
+def paired_cells(
+    pairs: Pairs, positions: NDArray[Any], *, magnitude: float, scratch: Scratch
+) -> Iterator[Cells]:
+    """Yield the cells of positions that rise by one, pair after pair, from complex tables.
+
+    NumPy may fuse a multiplication of a complex product with its addition, or not: these cells
+    serve where they are rounded to less, by a test that holds either way.
+
+    Shape: ``positions`` (P,), none negative; ``magnitude`` is that of the scale.
+    """
+    rows, width = pairs.low.shape
+    repeats = pairs.repeats
+    step = max(repeats, CHUNK_CELLS // (2 * width) // repeats * repeats)
+    tile = scratch.buffer("by", repeats * width, np.complex128)
+    start = int(positions[0])
+    stop = start + positions.size
+    for multiple in range(start // rows, (stop - 1) // rows + 1):
+        index, place = divmod(multiple, pairs.batch_size)
+        if place == 0 or multiple == start // rows:
+            batch = pairs.batch(index, scale=magnitude)
+            margins = margins_of(batch.bounds, batch.least, magnitude)
+        np.copyto(tile.reshape(repeats, width), batch.high[place])
+        margin = margins
+        if isinstance(margins, np.ndarray):
+            margin = scratch.buffer("margin", 2 * repeats * width)
+            np.copyto(margin.reshape(repeats, 2 * width), margins[place])
+        origin = multiple * rows
+        last = min(stop, origin + rows)
+        for begin in range(max(start, origin), last, step):
+            end = min(begin + step, last)
+            size = (end - begin) * width
+            first, uneven = divmod(begin - origin, repeats)
+            if uneven or (end - begin) % repeats:
+                product = scratch.buffer("cells", size, np.complex128)
+                low = pairs.low[begin - origin : end - origin].reshape(-1)
+                by_tile(np.multiply, low, tile, product)
+            else:
+                shape = (end - begin) // repeats, tile.size
+                low = pairs.tiled[first : first + shape[0]]
+                np.multiply(low, tile, out=scratch.buffer("cells", shape, np.complex128))
+            cells = scratch.buffer("cells", 2 * size)
+            yield Cells(begin - start, end - start, cells, margin)
+
+
+def summed(blocks: Iterator[Block]) -> Iterator[Cells]:
+    """Yield the cells of blocks."""
+    for block in blocks:
+        cells = np.add(block.first, block.second, out=block.first)
+        yield Cells(block.start, block.stop, cells, block.margin)
 
 
 def scattered_blocks(
@@ -136,7 +206,6 @@ def scattered_blocks(
     """
     rows, width = phasors.rows, columns.waves.size
     step = max(1, CHUNK_CELLS // width)
-    scratch.reserve(step * width, 1)
     for start in range(0, positions.size, step):
         block = positions[start : start + step]
         sizes = np.abs(block)
@@ -152,11 +221,12 @@ def scattered_blocks(
         )
         multiples = np.where(keys < 0, ~keys, keys)
         first, second = chosen.high(multiples, keys < 0)
-        margin = _margins(chosen.bounds(multiples, first, second, magnitude), magnitude)
+        bounds = chosen.bounds(multiples, first, second, magnitude)
+        margin = margins_of(bounds, float(bounds.min()), magnitude)
         shape = (block.size, width)
         cells, other, third = (
-            buffer[: block.size * width].reshape(shape)
-            for buffer in (scratch.first, scratch.second, scratch.third)
+            scratch.buffer(name, block.size * width).reshape(shape)
+            for name in ("cells", "other", "gathered")
         )
         for factor, by, result in (
             (chosen.first, first, cells),
@@ -171,24 +241,29 @@ def scattered_blocks(
         yield Block(start, start + block.size, cells.reshape(-1), other.reshape(-1), margin)
 
 
-def _margins(bounds: NDArray[Any], magnitude: float) -> Any:
-    """Return the margin of the rounding test: one number where it loses little, else rows."""
-    if bounds.min() > magnitude * 2.0**-16:
+def margins_of(bounds: NDArray[Any], least: float, magnitude: float) -> Any:
+    """Return the margin of the rounding test: one number where it loses little, else rows.
+
+    ``least`` is the smallest of the bounds.
+    """
+    if least > magnitude * 2.0**-16:
         return MARGIN * magnitude * (1 + 2.0**-30)
     return MARGIN * bounds
 
 
 def by_tile(operation: np.ufunc, values: NDArray[Any], tile: Any, result: NDArray[Any]) -> None:
-    """Apply an operation to values and a tile repeated along them, or a single number."""
+    """Apply an operation to values and a tile repeated along them, or a single number.
+
+    A narrower ``result`` is rounded to on the way, a few thousand values at a time.
+    """
     if not isinstance(tile, np.ndarray) or tile.size == values.size:
-        operation(values, tile, out=result)
+        operation(values, tile, out=result, casting="same_kind")
         return
     whole = values.size // tile.size * tile.size
     shape = (-1, tile.size)
-    if whole == values.size:
-        operation(values.reshape(shape), tile, out=result.reshape(shape))
-        return
     if whole:
-        operation(values[:whole].reshape(shape), tile, out=result[:whole].reshape(shape))
+        some, target = values[:whole].reshape(shape), result[:whole].reshape(shape)
+        operation(some, tile, out=target, casting="same_kind")
     if whole < values.size:
-        operation(values[whole:], tile[: values.size - whole], out=result[whole:])
+        rest = tile[: values.size - whole]
+        operation(values[whole:], rest, out=result[whole:], casting="same_kind")

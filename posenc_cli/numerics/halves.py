@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.numerics.cells import Scratch
     from posenc_cli.numerics.dtypes import DType
 
 SIGN = np.uint32(0x80000000)
@@ -64,59 +65,50 @@ def suits(magnitude: float, dtype: DType) -> bool:
     return known is not None and known.smallest < magnitude < known.largest
 
 
-class HalfRounder:
-    """Buffers for rounding up to ``cells`` float64 at a time."""
+def rounded(
+    cells: NDArray[Any], margin: Any, dtype: DType, out: NDArray[Any], scratch: Scratch
+) -> NDArray[Any]:
+    """Write the roundings of cells to ``out``; return the indices of those in doubt.
 
-    def __init__(self, cells: int) -> None:
-        self._single = np.empty(cells, np.float32)
-        self._bits = np.empty(cells, np.uint32)
-        self._spare = np.empty(cells, np.uint32)
-        self._half = np.empty(cells, np.uint16)
-        self._doubts = np.empty(cells, bool)
+    ``margin`` bounds the error of a cell: a number, or a tile repeated along the cells. A cell is
+    in doubt within two float32 units of a tie: half a unit for rounding to float32, half for its
+    scaling to the exponents of float16, and less than one for the margin, unless the cell is below
+    2^24 margins; those are in doubt too.
 
-    def round(
-        self, cells: NDArray[Any], margin: Any, dtype: DType, out: NDArray[Any]
-    ) -> NDArray[Any]:
-        """Write the roundings of cells to ``out``; return the indices of those in doubt.
-
-        ``margin`` bounds the error of a cell: a number, or a tile repeated along the cells. A cell
-        is in doubt within two float32 units of a tie: half a unit for rounding to float32, half
-        for its scaling to the exponents of float16, and less than one for the margin, unless the
-        cell is below 2^24 margins; those are in doubt too.
-
-        Shape: ``out`` as ``cells``, one axis, in the storage of ``dtype``.
-        """
-        size = cells.size
-        how = FORMATS[dtype.name]
-        single, bits, spare = self._single[:size], self._bits[:size], self._spare[:size]
-        half, doubts = self._half[:size], self._doubts[:size]
-        np.copyto(single, cells, casting="same_kind")
-        near_zero = None
-        if isinstance(margin, np.ndarray):
-            near_zero = _below(single, (margin * 2.0**24).astype(np.float32), spare)
-        if how.shift:
-            np.multiply(single, REBIAS, out=single)
-        np.add(single.view(np.uint32), how.tie, out=bits)
-        if how.shift:
-            # Five exponent bits, not eight: move the magnitude up to the sign.
-            np.left_shift(bits, how.shift, out=bits)
-            np.bitwise_and(single.view(np.uint32), SIGN, out=spare)
-            np.bitwise_or(bits, spare, out=bits)
-        np.right_shift(bits, 16, out=spare)
-        np.copyto(out.view(np.uint16), spare, casting="unsafe")
-        # The low halves wrap around at a tie.
-        np.copyto(half, bits, casting="unsafe")
-        np.add(half, np.uint16(2 << how.shift), out=half)
-        np.less_equal(half, np.uint16(4 << how.shift), out=doubts)
-        if near_zero is not None:
-            np.logical_or(doubts, near_zero, out=doubts)
-        else:
-            # Judged from the rounded bits, half as wide: the sign shifted out, then one unit up.
-            floor = np.uint16(2 * (how.bits(margin * 2.0**24) + 1))
-            np.left_shift(out.view(np.uint16), 1, out=half)
-            if half.min() <= floor:
-                np.logical_or(doubts, half <= floor, out=doubts)
-        return np.flatnonzero(doubts)
+    Shape: ``out`` as ``cells``, one axis, in the storage of ``dtype``.
+    """
+    how = FORMATS[dtype.name]
+    single = scratch.buffer("single", cells.size, np.float32)
+    bits, spare = (scratch.buffer(name, cells.size, np.uint32) for name in ("rounded", "spare"))
+    half = scratch.buffer("half", cells.size, np.uint16)
+    np.copyto(single, cells, casting="same_kind")
+    near_zero = None
+    if isinstance(margin, np.ndarray):
+        near_zero = _below(single, (margin * 2.0**24).astype(np.float32), spare)
+    if how.shift:
+        np.multiply(single, REBIAS, out=single)
+    np.add(single.view(np.uint32), how.tie, out=bits)
+    if how.shift:
+        # Five exponent bits, not eight: move the magnitude up to the sign.
+        np.left_shift(bits, how.shift, out=bits)
+        np.bitwise_and(single.view(np.uint32), SIGN, out=spare)
+        np.bitwise_or(bits, spare, out=bits)
+    np.right_shift(bits, 16, out=spare)
+    np.copyto(out.view(np.uint16), spare, casting="unsafe")
+    # The low halves wrap around at a tie.
+    np.copyto(half, bits, casting="unsafe")
+    np.add(half, np.uint16(2 << how.shift), out=half)
+    doubts = scratch.buffer("doubts", cells.size, np.bool_)
+    np.less_equal(half, np.uint16(4 << how.shift), out=doubts)
+    if near_zero is not None:
+        np.logical_or(doubts, near_zero, out=doubts)
+    else:
+        # Judged from the rounded bits, half as wide: the sign shifted out, then one unit up.
+        floor = np.uint16(2 * (how.bits(margin * 2.0**24) + 1))
+        np.left_shift(out.view(np.uint16), 1, out=half)
+        if half.min() <= floor:
+            np.logical_or(doubts, half <= floor, out=doubts)
+    return np.flatnonzero(doubts)
 
 
 def _below(single: NDArray[Any], floors: NDArray[Any], spare: NDArray[Any]) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from posenc_cli.numerics.cells import by_tile
 from posenc_cli.numerics.double_double import two_sum
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.numerics.fixed_point import exact_cell, nearest
-from posenc_cli.numerics.halves import suits
+from posenc_cli.numerics.halves import rounded, suits
 from posenc_cli.numerics.rounding import narrow
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.numerics.cells import Block, Scratch
+    from posenc_cli.numerics.cells import Cells, Scratch
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.numerics.layout import Columns
+    from posenc_cli.numerics.layout import Placed
     from posenc_cli.numerics.phasors import Phasors
 
 PAIR_MARGIN = 2.0**-90
@@ -41,6 +41,14 @@ class Doubts(NamedTuple):
     places: NDArray[Any]
     cells: Any
     margin: Any
+
+
+class Table(NamedTuple):
+    """What is filled: rows of positions, and what belongs in which column."""
+
+    out: NDArray[Any]
+    positions: NDArray[Any]
+    placed: Placed
 
 
 class Judge:
@@ -61,92 +69,95 @@ class Judge:
         self,
         out: NDArray[Any],
         positions: NDArray[Any],
-        columns: Columns,
-        blocks: Iterable[Block],
+        placed: Placed,
+        blocks: Iterable[Cells],
         scratch: Scratch,
     ) -> None:
-        """Write the blocks' cells, correctly rounded.
+        """Write the blocks' cells, correctly rounded, to the columns they belong to.
 
         Shape: ``out`` (positions, columns), with any strides.
         """
+        table = Table(out, positions, placed)
+        direct = placed.in_order and out.flags.c_contiguous
+        rounded = (self._round(block, table, scratch, direct=direct) for block in blocks)
+        self.settle(table, (doubts for doubts in rounded if doubts is not None))
+
+    def settle(self, table: Table, found: Iterable[Doubts]) -> None:
+        """Write the cells in doubt, correctly rounded, after all others that come with them."""
         doubts: list[Doubts] = []
         kept = 0
-        for block in blocks:
-            found = self._round(block, out[block.start : block.stop], scratch)
-            if found is not None:
-                doubts.append(found)
-                kept += found.places.size
+        for some in found:
+            doubts.append(some)
+            kept += some.places.size
             if kept > DOUBTS_KEPT:
-                self._resolve(out, positions, columns, doubts)
+                self._resolve(table, doubts)
                 doubts, kept = [], 0
         if doubts:
-            self._resolve(out, positions, columns, doubts)
+            self._resolve(table, doubts)
 
-    def _round(self, block: Block, target: NDArray[Any], scratch: Scratch) -> Doubts | None:
+    def _round(
+        self, block: Cells, table: Table, scratch: Scratch, *, direct: bool
+    ) -> Doubts | None:
         """Write a block's roundings; return the cells that this does not prove, if any."""
-        cells = np.add(block.first, block.second, out=block.first)
-        contiguous = target.flags.c_contiguous
-        bits = target.reshape(-1) if contiguous else np.empty(cells.size, target.dtype)
+        start, stop, cells, margin = block
+        target = table.out[start:stop]
+        size = cells.size
+        bits = target.reshape(-1) if direct else scratch.buffer("bits", size, target.dtype)
         index: NDArray[Any] | None
         if self._halves:
-            index = scratch.halves.round(cells, block.margin, self._dtype, bits)
+            index = rounded(cells, margin, self._dtype, bits, scratch)
         else:
-            index = self._round_twice(block, cells, bits, scratch)
-        if not contiguous:
-            target[...] = bits.reshape(target.shape)
+            index = self._round_twice(cells, margin, bits, scratch)
+        if not direct:
+            table.placed.place(bits, target)
         if index is None or index.size == 0:
             return None
-        places = index + block.start * target.shape[1]
+        places = index + start * table.out.shape[1]
         if not self._halves:
             return Doubts(places, None, None)
-        margin = block.margin
         if isinstance(margin, np.ndarray):
             margin = margin[index % margin.size]
         return Doubts(places, cells[index], margin)
 
     def _round_twice(
-        self, block: Block, cells: NDArray[Any], bits: NDArray[Any], scratch: Scratch
+        self, cells: NDArray[Any], margin: Any, bits: NDArray[Any], scratch: Scratch
     ) -> NDArray[Any] | None:
         """Write the roundings of cell + margin; return where those of cell − margin differ.
 
         Bits are compared, not values: 0.0 and −0.0 differ.
         """
-        upper = block.second
-        by_tile(np.add, cells, block.margin, upper)
-        by_tile(np.subtract, cells, block.margin, cells)
-        if self._dtype.name != FLOAT32.name:
-            bits[:] = narrow(upper, None, self._dtype)
-            low = narrow(cells, None, self._dtype)
+        if self._dtype.name == FLOAT32.name:
+            low = scratch.buffer("low", cells.size, np.float32)
+            by_tile(np.add, cells, margin, bits)
+            by_tile(np.subtract, cells, margin, low)
         else:
-            np.copyto(bits, upper, casting="same_kind")
-            low = np.frombuffer(scratch.lower, np.float32)[: cells.size]
-            np.copyto(low, cells, casting="same_kind")
-            # Of a whole buffer the comparison is one memcmp.
-            if low.nbytes == len(scratch.lower) and scratch.lower == bits:
-                return None
+            other = scratch.buffer("other", cells.size)
+            by_tile(np.add, cells, margin, other)
+            bits[:] = narrow(other, None, self._dtype)
+            by_tile(np.subtract, cells, margin, other)
+            low = narrow(other, None, self._dtype)
+            return np.flatnonzero(bits.view(self._word) != low.view(self._word))
+        memory = scratch.memory("low")
+        if len(memory) == bits.nbytes and memory == bits:
+            return None
         return np.flatnonzero(bits.view(self._word) != low.view(self._word))
 
-    def _resolve(
-        self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
-        columns: Columns,
-        doubts: list[Doubts],
-    ) -> None:
+    def _resolve(self, table: Table, doubts: list[Doubts]) -> None:
         index = np.concatenate([each.places for each in doubts])
-        rows, at = np.divmod(index, columns.waves.size)
+        rows, at = np.divmod(index, table.placed.columns.waves.size)
         if doubts[0].cells is not None:
             # Rounding through float32 doubts more cells than their float64 gives reason to.
             cells = np.concatenate([each.cells for each in doubts])
             margin = np.concatenate([np.full(each.places.size, each.margin) for each in doubts])
             high = narrow(cells + margin, None, self._dtype)
             low = narrow(cells - margin, None, self._dtype)
-            out[rows, at] = high
+            table.out[rows, table.placed.order[at]] = high
             undecided = high.view(self._word) != low.view(self._word)
             rows, at = rows[undecided], at[undecided]
         if rows.size:
-            values = self._settled(positions[rows], columns.waves[at], columns.sine[at])
-            out[rows, at] = values
+            columns = table.placed.columns
+            values = self._settled(table.positions[rows], columns.waves[at], columns.sine[at])
+            table.out[rows, table.placed.order[at]] = values
 
     def _settled(
         self, positions: NDArray[Any], waves: NDArray[Any], sine: NDArray[Any]

@@ -2,14 +2,17 @@
 
 Owns the two factors that angle addition multiplies, arranged column by column as the output wants
 them: cosines and sines, halves or interleaved, come out of the same passes over memory, and the
-bound of the error of every column.
+bound of the error of every column. Where the columns are a cosine and a sine of each wave, the
+factors are complex numbers too, whose product is both cells at once.
 
 Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 UNIT = 2.0**-53
 BATCHES_KEPT = 4
+TILE_PAIRS = 1024  # inner loops long enough, and a tile that stays in the first cache
+BATCH_FACTORS = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,82 @@ class Columns:
     sine: NDArray[Any]
     zero: NDArray[Any]
 
-    @property
+    @cached_property
     def key(self) -> tuple[bytes, bytes, bytes]:
         """What their tables depend on."""
         return self.waves.tobytes(), self.sine.tobytes(), self.zero.tobytes()
+
+    @cached_property
+    def placed(self) -> Placed:
+        """The cells in the order of the columns."""
+        return Placed(self)
+
+    @cached_property
+    def pairing(self) -> Pairing | None:
+        """How the columns are a cosine and a sine of each wave, or None where they are not."""
+        half, odd = divmod(self.waves.size, 2)
+        if odd or half == 0 or self.zero.any():
+            return None
+        alternate = slice(0, None, 2), slice(1, None, 2)
+        for first, second in (alternate, (slice(0, half), slice(half, None))):
+            same_waves = (self.waves[first] == self.waves[second]).all()
+            if same_waves and (self.sine[first] != self.sine[second]).all():
+                return Pairing(first, second)
+        return None
+
+    def selected(self, index: Any) -> Columns:
+        """Some of these columns, by an index of NumPy."""
+        return Columns(self.target, self.waves[index], self.sine[index], self.zero[index])
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which columns are the first of each pair, and which the second, in the same order."""
+
+    first: slice
+    second: slice
+
+    def order(self, width: int) -> NDArray[Any]:
+        """Return the columns pair after pair: first and second of one, of the next, and so on.
+
+        >>> Pairing(slice(0, 2), slice(2, None)).order(4)
+        array([0, 2, 1, 3])
+        """
+        columns = np.arange(width)
+        return np.stack([columns[self.first], columns[self.second]], axis=1).reshape(-1)
+
+
+class Placed:
+    """Cells of a table as they are computed, and the columns they belong to.
+
+    ``columns`` are in the order of the cells: pair after pair with a ``pairing``, else as they are.
+    ``order`` gives the column of each; ``in_order`` says whether that is just the next one.
+    """
+
+    def __init__(self, columns: Columns, pairing: Pairing | None = None) -> None:
+        width = columns.waves.size
+        self.order = np.arange(width) if pairing is None else pairing.order(width)
+        self.columns = columns if pairing is None else columns.selected(self.order)
+        self.in_order = pairing is None or pairing.first.step == 2
+        self._pairing = pairing
+
+    def place(self, bits: NDArray[Any], target: NDArray[Any]) -> None:
+        """Write the rounded cells of some rows to their columns; ``bits`` is free for use after.
+
+        A pair of numbers is one integer here. To cut integers to half their width is faster than to
+        pick every other number.
+        """
+        if self.in_order or self._pairing is None:
+            target[...] = bits.reshape(target.shape)
+            return
+        size = target.dtype.itemsize
+        pairs = bits.view(f"u{2 * size}").reshape(target.shape[0], -1)
+        words = target.view(f"u{size}")
+        columns = self._pairing.first, self._pairing.second
+        low, high = columns if sys.byteorder == "little" else columns[::-1]
+        np.copyto(words[:, low], pairs, casting="unsafe")
+        np.right_shift(pairs, 8 * size, out=pairs)
+        np.copyto(words[:, high], pairs, casting="unsafe")
 
 
 def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> list[Columns]:
@@ -81,39 +158,47 @@ def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> li
 
 
 class Batch(NamedTuple):
-    """U[a] and V[a] of some multiples a, and bounds of their cells: (multiples, columns) each."""
+    """U[a] and V[a] of some multiples a, and bounds of their cells, with the least of them.
+
+    Shape: (multiples, columns) each.
+    """
 
     first: NDArray[Any]
     second: NDArray[Any]
     bounds: NDArray[Any]
+    least: float
 
 
-class Factors:
-    """X[b] and Y[b] of every column, for every b below ``rows`` or for the offsets given.
+class PairBatch(NamedTuple):
+    """U[a] − i V[a] of the first columns, and bounds of all cells, pair after pair, with the least.
 
-    Shape: ``first`` (X) and ``second`` (Y) are (offsets, columns), contiguous float64.
+    Shape: ``high`` (multiples, pairs) complex; ``bounds`` (multiples, 2 · pairs).
+    """
+
+    high: NDArray[Any]
+    bounds: NDArray[Any]
+    least: float
+
+
+class High:
+    """U[a] and V[a] of every column, and what bounds of its cells depend on.
+
+    Shape: ``first`` (X) and ``second`` (Y), which the cells take from the low table, are
+    (offsets, columns).
     """
 
     def __init__(
-        self, columns: Columns, phasors: Phasors, offsets: NDArray[Any] | None = None
+        self, columns: Columns, phasors: Phasors, first: NDArray[Any], second: NDArray[Any]
     ) -> None:
         self.columns = columns
         self.phasors = phasors
-        cosines, sines = phasors.low(offsets)
-        cosines = np.take(cosines, columns.waves, axis=1)
-        sines = np.take(sines, columns.waves, axis=1)
-        # Row after row in memory: selecting columns with an index would leave columns together.
-        self.first = np.where(columns.sine, sines, cosines)
-        self.second = np.where(columns.sine, cosines, sines)
-        self.first[:, columns.zero] = self.second[:, columns.zero] = 0.0
-        self._reach_first = np.abs(self.first).max(axis=0)
-        self._reach_second = np.abs(self.second).max(axis=0)
+        self._reach_first = np.abs(first).max(axis=0)
+        self._reach_second = np.abs(second).max(axis=0)
         rates = np.array([abs(float(frequency)) for frequency in phasors.frequencies] or [0.0])
         self._steps = rates[columns.waves] * phasors.rows
         # −0.0 must not come out of a wave that does not turn.
         turning = np.array([bool(frequency) for frequency in phasors.frequencies] or [False])
         self._odd = columns.sine & turning[columns.waves]
-        self._batches = Kept[Batch](BATCHES_KEPT)
 
     def high(
         self, multiples: NDArray[Any], negative: NDArray[Any] | None = None
@@ -133,25 +218,6 @@ class Factors:
         first[:, columns.zero] = second[:, columns.zero] = 0.0
         return first, second
 
-    def batch(self, index: int, *, scale: float) -> Batch:
-        """Return the high factors of the multiples from ``index`` · ``batch_size`` on.
-
-        A table is filled a block at a time, and small arrays cost as much as large ones: what the
-        next blocks will ask for is computed along and kept.
-        """
-
-        def ahead() -> Batch:
-            multiples = np.arange(index * self.batch_size, (index + 1) * self.batch_size)
-            first, second = self.high(multiples)
-            return Batch(first, second, self.bounds(multiples, first, second, scale))
-
-        return self._batches.get(index, ahead)
-
-    @property
-    def batch_size(self) -> int:
-        """The multiples of a batch: 2048 factors or so."""
-        return max(1, 2048 // int(self.first.shape[1]))
-
     def bounds(
         self, multiples: NDArray[Any], first: NDArray[Any], second: NDArray[Any], scale: float
     ) -> NDArray[Any]:
@@ -168,3 +234,99 @@ class Factors:
         bound += np.where(cancelling & ~self.columns.zero, scale * 2.0**-36, 0.0)
         capped: NDArray[Any] = np.minimum(bound, scale)
         return capped * (1 + 2.0**-30)
+
+    def ahead(self, index: int) -> NDArray[Any]:
+        """Return the multiples that are computed together, some thousands of factors.
+
+        A table is filled a block at a time, and small arrays cost as much as large ones: what the
+        next blocks will ask for is computed along and kept.
+        """
+        size = self.batch_size
+        return np.arange(index * size, (index + 1) * size)
+
+    @property
+    def batch_size(self) -> int:
+        """The multiples of a batch."""
+        return max(1, BATCH_FACTORS // self.columns.waves.size)
+
+
+class Factors(High):
+    """X[b] and Y[b] of every column, for every b below ``rows`` or for the offsets given.
+
+    Shape: ``first`` (X) and ``second`` (Y) are (offsets, columns), contiguous float64.
+    """
+
+    def __init__(
+        self, columns: Columns, phasors: Phasors, offsets: NDArray[Any] | None = None
+    ) -> None:
+        self.first, self.second = _low(columns, phasors, offsets)
+        super().__init__(columns, phasors, self.first, self.second)
+        self._batches = Kept[Batch](BATCHES_KEPT)
+
+    def batch(self, index: int, *, scale: float) -> Batch:
+        """Return the high factors of the multiples from ``index`` · ``batch_size`` on."""
+
+        def made() -> Batch:
+            multiples = self.ahead(index)
+            first, second = self.high(multiples)
+            bounds = self.bounds(multiples, first, second, scale)
+            return Batch(first, second, bounds, float(bounds.min()))
+
+        return self._batches.get(index, made)
+
+
+class Pairs(High):
+    """The factors of columns in pairs as complex numbers, X + iY and U − iV of the first of each.
+
+    Their product, (X U + Y V) + i (Y U − X V), is the cells of both: where the first is a cosine
+    they are cos α cos β − sin α sin β and sin α cos β + cos α sin β, where it is a sine the other
+    way round.
+
+    Shape: ``low`` (rows, pairs), contiguous complex128, and ``tiled`` the same, ``repeats`` rows
+    one after another; ``columns`` are the first of each pair.
+    """
+
+    def __init__(self, columns: Columns, pairing: Pairing, phasors: Phasors) -> None:
+        self.placed = Placed(columns, pairing)
+        heads = columns.selected(pairing.first)
+        first, second = _low(heads, phasors, None)
+        super().__init__(heads, phasors, first, second)
+        self.low: NDArray[Any] = np.empty(first.shape, np.complex128)
+        self.low.real, self.low.imag = first, second
+        rows, pairs = first.shape
+        # A power of two, as are the rows: tiles fill the table.
+        self.repeats = 1 << (max(1, min(rows, TILE_PAIRS // pairs)).bit_length() - 1)
+        self.tiled = self.low.reshape(rows // self.repeats, self.repeats * pairs)
+        self._batches = Kept[PairBatch](BATCHES_KEPT)
+
+    def batch(self, index: int, *, scale: float) -> PairBatch:
+        """Return the high factors of the multiples from ``index`` · ``batch_size`` on."""
+
+        def made() -> PairBatch:
+            multiples = self.ahead(index)
+            first, second = self.high(multiples)
+            high = np.empty(first.shape, np.complex128)
+            high.real, high.imag = first, -second
+            # The other cell of a pair takes its factors the other way round.
+            both = [
+                self.bounds(multiples, first, second, scale),
+                self.bounds(multiples, second, first, scale),
+            ]
+            bounds = np.stack(both, axis=2).reshape(multiples.size, -1)
+            return PairBatch(high, bounds, float(bounds.min()))
+
+        return self._batches.get(index, made)
+
+
+def _low(
+    columns: Columns, phasors: Phasors, offsets: NDArray[Any] | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return X[b] and Y[b] of every column."""
+    cosines, sines = phasors.low(offsets)
+    cosines = np.take(cosines, columns.waves, axis=1)
+    sines = np.take(sines, columns.waves, axis=1)
+    # Row after row in memory: selecting columns with an index would leave columns together.
+    first = np.where(columns.sine, sines, cosines)
+    second = np.where(columns.sine, cosines, sines)
+    first[:, columns.zero] = second[:, columns.zero] = 0.0
+    return first, second

@@ -7,21 +7,26 @@ small tables (:mod:`posenc_cli.numerics.phasors`), a cell is one step of angle a
 
 where for a cosine X, Y, U, V = cos, sin, cos, −sin and for a sine X, Y, U, V = sin, cos, cos, sin
 of b · ω and, times the scale, of a · R · ω. So a table of cosines, of sines, or of both in any
-order of columns is the same three passes over memory.
+order of columns is the same three passes over memory. Where the columns are a cosine and a sine of
+each wave, one complex product (X + iY)(U − iV) gives both cells, in one pass; it serves the formats
+that are rounded further, float32 and narrower.
 
 Error of a cell. u = 2^−53. X, Y, U and V are rounded from double-double (u each, relatively), so
 are both products and the sum: |cell − exact| ≤ 4u (|X U| + |Y V|)(1 + 4u), and the bracket is at
 most |scale| by Cauchy and Schwarz: 4.45e-16 · |scale|. That is what float64 tables promise. Where
-the angle is small nothing cancels, and the bound is relative to the cell.
+the angle is small nothing cancels, and the bound is relative to the cell. A part of the complex
+product is such a sum too. NumPy may compute it with a fused multiply-add, which rounds one product
+less and leaves the bound as it is.
 
 Narrower formats are correctly rounded, by Ziv's test in three tiers. Where cell − m and cell + m
 round to the same number, m = 6u times a bound of the bracket (the rounding of cell ± m included),
 the cell is proven. The few others are computed again in double-double with m = 2^−90, and what is
 left, practically nothing, in integers at whatever precision it takes.
 
-Determinism. No fused multiply-add, no extended registers, no library sine: only IEEE additions and
-multiplications of float64 in an order that depends on the cell alone. A cell is the same bytes for
-any block, stride, order of positions, thread or platform, and cell(−n) = ±cell(n).
+Determinism. In a float64 table no fused multiply-add, no extended registers, no library sine: only
+IEEE additions and multiplications in an order that depends on the cell alone. In the others every
+cell is the one right number, however it was found. So a cell is the same bytes for any block,
+stride, order of positions, thread or platform, and cell(−n) = ±cell(n).
 
 Imports NumPy: import it only where something is computed.
 
@@ -41,15 +46,18 @@ from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.cells import (
     Scratch,
     consecutive_blocks,
+    paired_cells,
     rising_by_one,
     scattered_blocks,
+    summed,
 )
-from posenc_cli.numerics.dtypes import FLOAT64
-from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.numerics.judge import JUDGES_KEPT, Judge, Table
 from posenc_cli.numerics.kept import Kept
-from posenc_cli.numerics.layout import Columns, Factors, columns_of
+from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.placements import Placement
+from posenc_cli.numerics.singles import rounded_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +94,7 @@ class WaveTable:
         self._magnitude = abs(float(scale))
         self._judges = Kept[Judge](JUDGES_KEPT)
         self._layouts = Kept[Factors](LAYOUTS_KEPT)
+        self._paired = Kept[Pairs](LAYOUTS_KEPT)
         self._placed = Kept[list[Columns]](LAYOUTS_KEPT)
         self._scratch = Scratch()
         self._angles = Kept[AngleTable](1)
@@ -132,22 +141,28 @@ class WaveTable:
     def _fill(
         self, out: NDArray[Any], positions: NDArray[Any], columns: Columns, dtype: DType
     ) -> None:
-        factors, scratch = self._factors(columns, positions), self._scratch
-        if factors is not None and rising_by_one(positions):
-            blocks = consecutive_blocks(
-                factors, positions, magnitude=self._magnitude, scratch=scratch
-            )
+        scratch, magnitude = self._scratch, self._magnitude
+        rising = rising_by_one(positions)
+        if rising and dtype.name != FLOAT64.name:
+            pairs = self._pairs(columns, positions)
+            if pairs is not None:
+                if dtype.name == FLOAT32.name:
+                    table = Table(out, positions, pairs.placed)
+                    doubts = rounded_pairs(pairs, table, magnitude=magnitude, scratch=scratch)
+                    self._judge(dtype).settle(table, doubts)
+                    return
+                cells = paired_cells(pairs, positions, magnitude=magnitude, scratch=scratch)
+                self._judge(dtype).fill(out, positions, pairs.placed, cells, scratch)
+                return
+        factors = self._factors(columns, positions)
+        if factors is not None and rising:
+            blocks = consecutive_blocks(factors, positions, magnitude=magnitude, scratch=scratch)
         else:
             blocks = scattered_blocks(
-                columns,
-                self._phasors,
-                positions,
-                factors,
-                magnitude=self._magnitude,
-                scratch=scratch,
+                columns, self._phasors, positions, factors, magnitude=magnitude, scratch=scratch
             )
         if dtype.name != FLOAT64.name:
-            self._judge(dtype).fill(out, positions, columns, blocks, scratch)
+            self._judge(dtype).fill(out, positions, columns.placed, summed(blocks), scratch)
             return
         for block in blocks:
             target = out[block.start : block.stop]
@@ -169,6 +184,17 @@ class WaveTable:
 
     def _factors(self, columns: Columns, positions: NDArray[Any]) -> Factors | None:
         """Return the full tables of these columns, or None where building them would not pay."""
-        if columns.key not in self._layouts and positions.size * 4 < self._phasors.rows:
+        if columns.key not in self._layouts and self._few(positions):
             return None
         return self._layouts.get(columns.key, lambda: Factors(columns, self._phasors))
+
+    def _pairs(self, columns: Columns, positions: NDArray[Any]) -> Pairs | None:
+        """Return complex tables of these columns, if they are pairs and building them would pay."""
+        pairing = columns.pairing
+        if pairing is None or (columns.key not in self._paired and self._few(positions)):
+            return None
+        return self._paired.get(columns.key, lambda: Pairs(columns, pairing, self._phasors))
+
+    def _few(self, positions: NDArray[Any]) -> bool:
+        """Whether so few rows are asked for that those of the low table in use cost less."""
+        return positions.size * 4 < self._phasors.rows

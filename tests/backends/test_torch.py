@@ -21,6 +21,7 @@ from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.numerics.waves import WaveTable
 from posenc_cli.schemes.rotary import rope
+from tests.contracts.test_schemes import SMALL
 from tests.encoding import request
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -103,8 +104,9 @@ def both_waves(count, scale):
 @every_dtype
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_scheme_is_numpys_bytes(name, dtype):
-    given = {"extend": "random"} if name == "learned" else {}
-    for positions in ("0:150", "5:2000:123,7,7"):
+    given = SMALL.get(name, {})
+    scattered = () if BUILT_IN[name].kind == "relative" else ("5:590:123,7,7",)
+    for positions in ("0:150", *scattered):
         plan = request(name, positions, dtype=dtype.name, **given).plan()
         found, expected = (
             list(plan.matrix(Engine(backend)).blocks())
