@@ -1,0 +1,231 @@
+"""A Hugging Face config.json in, the right schemes out, each value with where it came from.
+
+A config means what transformers 5 makes of it. ``resolve`` finds the text model in it, and its
+family's reader does the rest: :mod:`~posenc_cli.models.rope` for rotary families,
+:mod:`~posenc_cli.models.nonrotary` for the others. What another engine makes of the same config
+is a change to that: where one is named, :func:`resolve` hands the layers of each type, with the
+rope object they were read from and the config around it, to ``engines.layers_as``.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+from posenc_cli.models import families, nonrotary
+from posenc_cli.models.keys import Keys
+from posenc_cli.models.resolved import Layers, Resolved, Sourced
+from posenc_cli.models.rope import Notes, RopeReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["Layers", "Resolved", "Sourced", "read_config", "resolve"]
+
+LARGEST_FILE = 8 << 20
+TRANSFORMERS = "transformers"
+_FILE = "config.json"
+_NESTED = ("text_config", "llm_config", "language_config", "text_encoder", "decoder", "generator")
+"""Where a model of text and something else keeps its text model."""
+_OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "token2wav_config")
+
+
+def read_config(path: str) -> Mapping[str, Any]:
+    """The JSON object in a file, or in the config.json of a folder.
+
+    Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
+    """
+    shown = abbreviated(path)
+    file = Path(path)
+    try:
+        if file.is_dir():
+            file = file / _FILE
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise InvalidInput(f"--config {shown}: is no regular file")
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Unavailable(f"--config {shown}: {reason}") from error
+    if len(content) > LARGEST_FILE:
+        raise InvalidInput(f"--config {shown}: is larger than {LARGEST_FILE >> 20} MiB")
+    try:
+        found = json.loads(
+            content.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_number
+        )
+    except InvalidInput as error:
+        raise InvalidInput(f"--config {shown}: {error.message}") from error
+    except RecursionError as error:
+        raise InvalidInput(f"--config {shown}: is nested too deeply") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"--config {shown}: is not UTF-8 text (byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise InvalidInput(f"--config {shown}: is no JSON: {error.msg} ({where})") from error
+    except ValueError as error:
+        raise InvalidInput(f"--config {shown}: holds a number of too many digits") from error
+    if not isinstance(found, dict):
+        raise InvalidInput(f"--config {shown}: must hold a JSON object")
+    return found
+
+
+def resolve(
+    config: Mapping[str, Any], *, engine: str = TRANSFORMERS, name: str = _FILE
+) -> Resolved:
+    """What a config says of positions, in the schemes of the catalogue.
+
+    ``engine`` reads it as another program does, and ``name`` is how errors call the config.
+
+    Raises: InvalidInput, naming the key, for what contradicts itself, lacks a value, or stands for
+    no scheme.
+
+    >>> config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
+    >>> resolve(config).layer().params["base"]
+    Sourced(value=10000.0, source='default of llama')
+    """
+    top = Keys(config, name=name)
+    model_type, text = _text_model(top)
+    notes = Notes()
+    ropes: Mapping[str | None, Mapping[str, Any]] = {}
+    family = _rotary_family(model_type, text, notes)
+    if family is None:
+        layers = list(_not_rotary(text, model_type, notes))
+    else:
+        reader = RopeReader(text, family, notes)
+        layers = list(reader.layers())
+        ropes = reader.ropes
+    if engine != TRANSFORMERS:
+        from posenc_cli.models import engines
+
+        layers = [
+            engines.layers_as(
+                engine,
+                each,
+                model_type=model_type,
+                rope=ropes.get(each.layer_type, {}),
+                config=text.values,
+            )
+            for each in layers
+        ]
+    return Resolved(
+        model_type,
+        tuple(layers),
+        unread=tuple(top.unread(skipped=_skipped(top, text))),
+        warnings=tuple(notes.warnings),
+        defaulted=tuple(notes.defaulted),
+    )
+
+
+def _skipped(top: Keys, text: Keys) -> tuple[str, ...]:
+    """The parts of a config that are other models than the text's."""
+    if text is top:
+        return ()
+    return tuple(
+        key
+        for key in top.values
+        if key.endswith("_config") and not text.prefix.startswith(f"{key}.")
+    ) + tuple(key for key in _OTHER_PARTS if not text.prefix.startswith(f"{key}."))
+
+
+def _text_model(top: Keys) -> tuple[str, Keys]:
+    """The model type, and the keys, of the text model in a config.
+
+    Raises: InvalidInput where there are several.
+    """
+    outer = top.text("model_type")
+    if outer is None and top.has("model_type"):
+        raise top.invalid("model_type", "must be a text")
+    nested = [key for key in _NESTED if isinstance(top.values.get(key), dict)]
+    thinker = top.values.get("thinker_config")
+    if isinstance(thinker, dict) and isinstance(thinker.get("text_config"), dict):
+        section = top.section("thinker_config")
+        text = section.section("text_config") if section else None
+    elif len(nested) > 1:
+        raise InvalidInput(
+            f"{top.name}: has several text models: {', '.join(nested)}",
+            hint="save the one you mean as a config of its own",
+        )
+    else:
+        text = top.section(nested[0]) if nested else None
+    default = families.text_model_type(outer.value) if outer else None
+    if text is None:
+        return _type_of(top, default or (outer.value if outer else None)), top
+    inner = text.text("model_type")
+    return _type_of(text, inner.value if inner else default), text
+
+
+def _type_of(keys: Keys, model_type: str | None) -> str:
+    if model_type is None:
+        raise InvalidInput(
+            f"{keys.name}: {keys.path('model_type')} is missing: it says how the rest is meant"
+        )
+    return model_type
+
+
+def _rotary_family(model_type: str, text: Keys, notes: Notes) -> families.Rotary | None:
+    """The rotary family of a model type; of an unknown one, where its keys speak of rope.
+
+    Raises: InvalidInput for a family that no scheme stands for.
+    """
+    family = families.rotary(model_type)
+    if family is not None:
+        if family.refused is not None:
+            raise InvalidInput(f"{text.name}: {model_type} {family.refused}")
+        when = family.when
+        if when is None:
+            return family
+        value = text.get(when["key"])
+        if (value.value if value else when["default"]) == when["is"]:
+            return family
+        return None
+    if model_type in nonrotary.FAMILIES or model_type in nonrotary.REFUSED:
+        return None
+    if families.is_known(model_type):
+        raise InvalidInput(f"{text.name}: posenc reads no configs of model type {model_type!r}")
+    if not any(text.has(key) for key in ("rope_theta", "rope_scaling", "rope_parameters")) and (
+        not any(text.has(key) for key in ("rotary_dim", "rotary_pct", "rotary_emb_base"))
+    ):
+        raise InvalidInput(
+            f"{text.name}: model type {abbreviated(model_type)} is unknown, and no key of the "
+            "config speaks of rope",
+            hint="--scheme and --set say what a config does not",
+        )
+    notes.warn(
+        f"model type {abbreviated(model_type)} is unknown: it is read as if it were like Llama"
+    )
+    return families.unknown(model_type)
+
+
+def _not_rotary(text: Keys, model_type: str, notes: Notes) -> Iterable[Layers]:
+    """The layers of a model without rope.
+
+    Raises: InvalidInput for one that no scheme stands for.
+    """
+    if model_type in nonrotary.REFUSED:
+        reason, hint = nonrotary.REFUSED[model_type]
+        raise InvalidInput(f"{text.name}: {model_type} {reason}; no scheme does", hint=hint)
+    family = nonrotary.FAMILIES.get(model_type)
+    if family is not None:
+        return nonrotary.Reader(text, model_type, family, notes).layers()
+    rotary = families.rotary(model_type)
+    hidden = text.count("hidden_size")
+    if hidden is None and rotary is not None:
+        hidden = Sourced(rotary.defaults["hidden_size"], f"default of {model_type}")
+    return [Layers(None, (), "nope", {"dim": hidden} if hidden else {})]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object each of whose keys stands there once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise InvalidInput(f"the key {abbreviated(twice)} stands there twice")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise InvalidInput(f"{text} is no number in JSON")

@@ -1,0 +1,121 @@
+"""What a model type leaves unsaid: the defaults, names and habits of each family, as data.
+
+Rotary families are in ``rotary.json``, one line a model type, as Hugging Face transformers 5 has
+them. A config usually says neither how columns are paired nor which layers go without rotation.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """A family of rotary models.
+
+    ``defaults`` are the values of keys that a config leaves out, and ``aliases`` what the family
+    calls a key. ``base`` is the base where none is given (or one for each layer type), and
+    ``partial`` the share of the head that turns; ``partial_ignored`` says that plain rope turns
+    the whole head, whatever a config says. ``rope`` is the whole rope object where a config has
+    none. ``slice`` marks latent attention, whose rotated columns are a slice of their own
+    (``qk_rope_head_dim``). ``layout`` may name the key that says whether it is interleaved.
+    ``nope`` says how layers without rotation are told, ``cycle`` the layer types where they are
+    not listed, ``local`` the older keys of bases by layer type, ``head_dims`` those of heads, and
+    ``when`` the key that says whether the family rotates at all.
+    """
+
+    model_type: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    base: float | Mapping[str, float] = 10_000.0
+    partial: float = 1.0
+    partial_ignored: bool = False
+    rope: Mapping[str, Any] | None = None
+    nested: bool = False
+    slice: bool = False
+    layout: str = "half"
+    nope: str | None = None
+    cycle: tuple[str, ...] = ()
+    cycle_key: str | None = None
+    needs_layer_types: bool = False
+    local: Mapping[str, Any] | None = None
+    head_dims: Mapping[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+    mrope: Mapping[str, Any] | None = None
+    when: Mapping[str, Any] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    alpha: bool = False
+    refused: str | None = None
+    known: bool = True
+
+    def base_of(self, layer_type: str | None) -> float:
+        """The base of the layers of a type."""
+        if isinstance(self.base, float | int):
+            return float(self.base)
+        return float(self.base.get(layer_type or "", 10_000.0))
+
+
+ANY_NAME: Mapping[str, tuple[str, ...]] = {
+    "hidden_size": ("hidden_size", "d_model", "n_embd", "dim", "model_dim"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "max_position_embeddings": (
+        *("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length"),
+        *("seq_length", "model_max_length"),
+    ),
+    "head_dim": ("head_dim", "attention_head_dim", "kv_channels", "d_kv"),
+    "rope_theta": ("rope_theta", "rotary_emb_base", "rope_base"),
+    "partial_rotary_factor": (
+        *("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percent"),
+        "rotary_emb_fraction",
+    ),
+}
+"""What keys are called in configs of model types that are not known here."""
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    text = (files("posenc_cli.models") / "rotary.json").read_text("utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table
+
+
+def rotary(model_type: str) -> Rotary | None:
+    """The rotary family of a model type, if it is one.
+
+    >>> rotary("gpt_neox").partial, rotary("cohere").layout, rotary("bert")
+    (0.25, 'interleaved', None)
+    """
+    found = _table()["families"].get(model_type)
+    return None if found is None else Rotary(model_type, **found)
+
+
+def unknown(model_type: str) -> Rotary:
+    """A model type that nothing is known of, read like Llama's."""
+    return Rotary(model_type, known=False)
+
+
+def text_model_type(model_type: str) -> str | None:
+    """The model type of the text model within a model of text and images or sound.
+
+    >>> text_model_type("qwen2_vl")
+    'qwen2_vl_text'
+    """
+    found: str | None = _table()["containers"].get(model_type)
+    return found
+
+
+def is_known(model_type: str) -> bool:
+    """Whether transformers has a model type, be it one that posenc does not read.
+
+    >>> is_known("vit"), is_known("my_model")
+    (True, False)
+    """
+    return model_type in _table()["others"]

@@ -1,0 +1,218 @@
+"""The keys of a config: each is checked as it is read, and remembered as read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.models.resolved import Sourced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LARGEST_COUNT = 1 << 53
+_ROPE_LIKE = re.compile(
+    r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
+    r"|original_max_pos|attention_factor|llama_4_scaling|dual_chunk"
+)
+
+
+class Keys:
+    """A JSON object whose keys are read by type; None stands for one that is absent or null."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        *,
+        name: str,
+        prefix: str = "",
+        read: set[str] | None = None,
+    ) -> None:
+        self.values = values
+        self.name = name
+        self.prefix = prefix
+        self.read = set() if read is None else read
+
+    def path(self, key: str) -> str:
+        """The path of a key from the top of the file."""
+        return f"{self.prefix}{key}"
+
+    def invalid(self, key: str, rule: str) -> InvalidInput:
+        """The error for the value of a key that breaks a rule."""
+        value = abbreviated(str(self.values.get(key)))
+        return InvalidInput(f"{self.name}: {self.path(key)} {value}: {rule}")
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there, be it null; asking is no reading."""
+        return key in self.values
+
+    def get(self, key: str) -> Sourced | None:
+        """Whatever a key holds."""
+        if key not in self.values:
+            return None
+        self.read.add(self.path(key))
+        value = self.values[key]
+        return None if value is None else Sourced(value, self.path(key))
+
+    def number(
+        self, key: str, *, above: float | None = 0, minimum: float | None = None
+    ) -> Sourced | None:
+        """A finite number, as a float.
+
+        Raises: InvalidInput for anything else, or one that is not above a bound.
+        """
+        found = self.get(key)
+        if found is None:
+            return None
+        value = found.value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.invalid(key, "must be a number")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise self.invalid(key, "must be a finite number")
+        if above is not None and minimum is None and number <= above:
+            raise self.invalid(key, f"must be above {above:g}")
+        if minimum is not None and number < minimum:
+            raise self.invalid(key, f"must be at least {minimum:g}")
+        return Sourced(number, found.source)
+
+    def count(self, key: str, *, minimum: int = 1) -> Sourced | None:
+        """A whole number, which may be written as 4096.0.
+
+        Raises: InvalidInput for anything else, or one below the minimum.
+        """
+        found = self.get(key)
+        if found is None:
+            return None
+        value = found.value
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.invalid(key, "must be a whole number")
+        if not minimum <= value <= LARGEST_COUNT:
+            raise self.invalid(key, f"must be from {minimum} to 2^53")
+        return Sourced(value, found.source)
+
+    def flag(self, key: str) -> Sourced | None:
+        """True or false.
+
+        Raises: InvalidInput for anything else.
+        """
+        found = self.get(key)
+        if found is not None and not isinstance(found.value, bool):
+            raise self.invalid(key, "must be true or false")
+        return found
+
+    def text(self, key: str) -> Sourced | None:
+        """A text.
+
+        Raises: InvalidInput for anything else.
+        """
+        found = self.get(key)
+        if found is not None and not isinstance(found.value, str):
+            raise self.invalid(key, "must be a text")
+        return found
+
+    def numbers(self, key: str) -> Sourced | None:
+        """A list of numbers above 0, as a tuple of floats.
+
+        Raises: InvalidInput for anything else.
+        """
+        found = self.get(key)
+        if found is None:
+            return None
+        if not isinstance(found.value, list | tuple) or not found.value:
+            raise self.invalid(key, "must be a list of numbers")
+        items = Keys(
+            {str(i): each for i, each in enumerate(found.value)},
+            name=self.name,
+            prefix=f"{found.source}.",
+        )
+        numbers = [items.number(i) for i in items.values]
+        if None in numbers:
+            raise self.invalid(key, "must be a list of numbers")
+        return Sourced(tuple(each.value for each in numbers if each), found.source)
+
+    def counts(self, key: str) -> Sourced | None:
+        """A list of whole numbers from 0 on, as a tuple.
+
+        Raises: InvalidInput for anything else.
+        """
+        found = self.get(key)
+        if found is None:
+            return None
+        value = found.value
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(each, int) and not isinstance(each, bool) and 0 <= each <= LARGEST_COUNT
+            for each in value
+        ):
+            raise self.invalid(key, "must be a list of whole numbers")
+        return Sourced(tuple(value), found.source)
+
+    def texts(self, key: str) -> Sourced | None:
+        """A list of texts, as a tuple.
+
+        Raises: InvalidInput for anything else.
+        """
+        found = self.get(key)
+        if found is None:
+            return None
+        if not isinstance(found.value, list | tuple) or not all(
+            isinstance(each, str) for each in found.value
+        ):
+            raise self.invalid(key, "must be a list of texts")
+        return Sourced(tuple(found.value), found.source)
+
+    def section(self, key: str) -> Keys | None:
+        """A JSON object within this one.
+
+        Raises: InvalidInput for anything else.
+        """
+        found = self.get(key)
+        if found is None:
+            return None
+        if not isinstance(found.value, Mapping):
+            raise self.invalid(key, "must be an object")
+        return Keys(found.value, name=self.name, prefix=f"{found.source}.", read=self.read)
+
+    def unread(self, *, skipped: Sequence[str] = ()) -> Iterator[str]:
+        """The paths of rope-like keys that nothing read, but for the objects ``skipped``."""
+        for key, value in self.values.items():
+            path = self.path(key)
+            if value is None or key in skipped:
+                continue
+            if _ROPE_LIKE.search(key) and path not in self.read:
+                yield path
+            elif isinstance(value, Mapping):
+                below = Keys(value, name=self.name, prefix=f"{path}.", read=self.read)
+                if path in self.read and _ROPE_LIKE.search(path):
+                    yield from below._never_read()
+                else:
+                    yield from below.unread()
+
+    def _never_read(self) -> Iterator[str]:
+        """All paths within that nothing read, be they rope-like or not."""
+        for key, value in self.values.items():
+            path = self.path(key)
+            if value is None:
+                continue
+            if path not in self.read:
+                yield path
+            elif isinstance(value, Mapping):
+                below = Keys(value, name=self.name, prefix=f"{path}.", read=self.read)
+                yield from below._never_read()
+
+
+def first(*found: Sourced | None) -> Sourced | None:
+    """The first value there is.
+
+    >>> first(None, Sourced(1, "here")).source
+    'here'
+    """
+    return next((each for each in found if each is not None), None)

@@ -1,0 +1,399 @@
+"""Model types whose positions are not turned: learned and sinusoidal tables, biases, offsets.
+
+Each family is a row of data: which keys its config uses, and what it leaves unsaid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.models.keys import first
+from posenc_cli.models.resolved import Layers, Sourced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from posenc_cli.models.keys import Keys
+    from posenc_cli.models.rope import Notes
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of models without rope.
+
+    ``dim``, ``rows``, ``heads`` and ``layers`` name the keys, each with its default. ``offset``
+    is how many rows of a learned table come before that of the first token, and whether the table
+    has them beside those it is said to have (``extra``); ``padding`` stands for pad_token_id + 1.
+    ``params`` are parameters that no key holds.
+    """
+
+    read: str
+    dim: tuple[str, int] = ("hidden_size", 768)
+    rows: tuple[str, int] = ("max_position_embeddings", 512)
+    heads: tuple[str, int] = ("num_attention_heads", 12)
+    layers: tuple[str, int] = ("num_hidden_layers", 12)
+    offset: int | str = 0
+    extra: bool = False
+    pad: int | None = None
+    params: Mapping[str, Any] | None = None
+
+
+_GPT2 = Family("learned", ("n_embd", 768), ("n_positions", 1024))
+_BERT = Family("learned")
+_ROBERTA = Family("learned", offset="padding", pad=1)
+_BART = Family(
+    "learned", ("d_model", 1024), ("max_position_embeddings", 1024), offset=2, extra=True
+)
+_T5 = Family("t5", heads=("num_heads", 8), layers=("num_layers", 6))
+_FAIRSEQ = Family(
+    "sinusoidal",
+    ("d_model", 1024),
+    offset="padding",
+    pad=1,
+    params={"layout": "concat", "spacing": "tensor2tensor", "odd": "pad"},
+)
+_MARIAN = Family("sinusoidal", ("d_model", 1024), params={"layout": "concat", "odd": "split"})
+_MUSICGEN = Family(
+    "sinusoidal",
+    ("hidden_size", 1024),
+    params={"layout": "concat", "spacing": "tensor2tensor", "order": "cos-first", "odd": "pad"},
+)
+_XLM = Family("xlm", ("emb_dim", 2048))
+_GPTJ = Family(
+    "gptj",
+    ("n_embd", 4096),
+    ("n_positions", 2048),
+    ("n_head", 16),
+    ("n_layer", 28),
+)
+
+FAMILIES: Mapping[str, Family] = {
+    "gpt2": _GPT2,
+    "gpt-sw3": _GPT2,
+    "gpt_bigcode": _GPT2,
+    "openai-gpt": Family("learned", ("n_embd", 768), ("n_positions", 512)),
+    "gpt_neo": Family("learned", ("hidden_size", 2048), ("max_position_embeddings", 2048)),
+    "decision_transformer": Family("learned", ("hidden_size", 128), ("n_positions", 1024)),
+    "bert": _BERT,
+    "bert-generation": Family("learned", ("hidden_size", 1024)),
+    "ernie": _BERT,
+    "megatron-bert": Family("learned", ("hidden_size", 1024)),
+    "mobilebert": Family("learned", ("hidden_size", 512)),
+    "splinter": _BERT,
+    "big_bird": Family("learned", rows=("max_position_embeddings", 4096)),
+    "rembert": Family("learned", ("input_embedding_size", 256)),
+    "albert": Family("learned", ("embedding_size", 128)),
+    "electra": Family("learned", ("embedding_size", 128)),
+    "convbert": Family("learned", ("embedding_size", 768)),
+    "distilbert": Family("learned", ("dim", 768)),
+    "clip_text_model": Family("learned", ("hidden_size", 512), ("max_position_embeddings", 77)),
+    "siglip_text_model": Family("learned", rows=("max_position_embeddings", 64)),
+    "roberta": _ROBERTA,
+    "roberta-prelayernorm": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "xlm-roberta-xl": Family(
+        "learned", ("hidden_size", 2560), ("max_position_embeddings", 514), offset="padding", pad=1
+    ),
+    "camembert": _ROBERTA,
+    "xmod": _ROBERTA,
+    "longformer": _ROBERTA,
+    "data2vec-text": _ROBERTA,
+    "esm": Family("learned", rows=("max_position_embeddings", 1026), offset="padding"),
+    "opt": Family("learned", rows=("max_position_embeddings", 2048), offset=2, extra=True),
+    "biogpt": Family(
+        "learned", ("hidden_size", 1024), ("max_position_embeddings", 1024), offset=2, extra=True
+    ),
+    "bart": _BART,
+    "mbart": _BART,
+    "mvp": _BART,
+    "plbart": Family(
+        "learned", ("d_model", 768), ("max_position_embeddings", 1024), offset=2, extra=True
+    ),
+    "blenderbot": Family("learned", ("d_model", 2560), ("max_position_embeddings", 128)),
+    "blenderbot-small": Family("learned", ("d_model", 512)),
+    "bigbird_pegasus": Family("learned", ("d_model", 1024), ("max_position_embeddings", 4096)),
+    "t5": _T5,
+    "mt5": Family("t5", heads=("num_heads", 6), layers=("num_layers", 8)),
+    "umt5": Family("t5", heads=("num_heads", 6), layers=("num_layers", 8)),
+    "longt5": _T5,
+    "switch_transformers": Family("t5", heads=("num_heads", 12), layers=("num_layers", 12)),
+    "pop2piano": _T5,
+    "bloom": Family("bloom", heads=("n_head", 8), layers=("n_layer", 2)),
+    "mpt": Family("mpt", heads=("n_heads", 16), layers=("n_layers", 24)),
+    "falcon": Family("falcon", ("hidden_size", 4544), heads=("num_attention_heads", 71)),
+    "marian": _MARIAN,
+    "pegasus": _MARIAN,
+    "ctrl": Family(
+        "sinusoidal", ("n_embd", 1280), ("n_positions", 256), params={"layout": "concat"}
+    ),
+    "xlm": _XLM,
+    "flaubert": _XLM,
+    "m2m_100": _FAIRSEQ,
+    "nllb-moe": _FAIRSEQ,
+    "fsmt": _FAIRSEQ,
+    "speech_to_text": Family(
+        "sinusoidal",
+        ("d_model", 256),
+        ("max_source_positions", 6000),
+        offset="padding",
+        pad=1,
+        params=_FAIRSEQ.params,
+    ),
+    "xglm": Family(
+        "sinusoidal",
+        ("d_model", 1024),
+        ("max_position_embeddings", 2048),
+        offset=2,
+        params=_FAIRSEQ.params,
+    ),
+    "musicgen_decoder": _MUSICGEN,
+    "musicgen_melody_decoder": _MUSICGEN,
+    "whisper": Family("whisper", ("d_model", 384)),
+    "gptj": _GPTJ,
+    "codegen": _GPTJ,
+    "roformer": Family("roformer", rows=("max_position_embeddings", 1536)),
+    "xlnet": Family("transformer-xl", ("d_model", 1024), layers=("n_layer", 24)),
+    "transfo-xl": Family("transformer-xl", ("d_model", 1024), layers=("n_layer", 18)),
+}
+
+SYNONYMS = (
+    ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    ("hidden_size", "n_embd", "d_model"),
+    ("max_position_embeddings", "n_positions"),
+)
+"""What transformers takes for one another in the configs of these families."""
+
+REFUSED: Mapping[str, tuple[str, str | None]] = {
+    "deberta": ("scores relative positions by content", "posenc buckets deberta"),
+    "deberta-v2": ("scores relative positions by content", "posenc buckets deberta"),
+    "sew-d": ("scores relative positions by content", "posenc buckets deberta"),
+    "mpnet": ("has learned rows and T5's buckets at once", "posenc generate -s learned+t5"),
+    "rwkv": ("has no attention", None),
+    "mamba": ("has no attention", None),
+    "mamba2": ("has no attention", None),
+    "falcon_mamba": ("has no attention", None),
+    "xlstm": ("has no attention", None),
+}
+"""Model types that no scheme stands for: why, and what comes near."""
+
+
+class Reader:
+    """Reads the config of a family without rope."""
+
+    def __init__(self, text: Keys, model_type: str, family: Family, notes: Notes) -> None:
+        self.text = text
+        self.family = family
+        self.notes = notes
+        self.default_source = f"default of {model_type}"
+        self.model_type = model_type
+
+    def layers(self) -> Iterator[Layers]:
+        """The layers of each type.
+
+        Raises: InvalidInput.
+        """
+        read = _READERS[self.family.read]
+        yield from read(self)
+
+    def _count(self, named: tuple[str, int], *, minimum: int = 1) -> Sourced:
+        key, default = named
+        also = next((names for names in SYNONYMS if key in names), (key,))
+        found = first(*(self.text.count(name, minimum=minimum) for name in (key, *also)))
+        return found or Sourced(default, self.default_source)
+
+    def _indices(self, named: tuple[str, int] | None = None) -> tuple[int, ...]:
+        count = self._count(named or self.family.layers, minimum=0).value
+        return tuple(range(min(count, 10_000)))
+
+    def _context(self) -> dict[str, Sourced]:
+        return {"context": self._count(self.family.rows)}
+
+    def _first_row(self) -> Sourced:
+        """The row, or the position, of the first token."""
+        if self.family.offset != "padding":
+            return Sourced(self.family.offset, self.default_source)
+        found = first(
+            self.text.count("pad_token_id", minimum=0), self.text.count("padding_idx", minimum=0)
+        )
+        if found is not None:
+            return Sourced(found.value + 1, f"derived: {found.source} + 1")
+        if self.family.pad is None:
+            raise InvalidInput(f"{self.text.name}: {self.text.path('pad_token_id')} is missing")
+        return Sourced(self.family.pad + 1, f"derived: {self.default_source} + 1")
+
+    def _fixed(self) -> dict[str, Sourced]:
+        params = self.family.params or {}
+        return {name: Sourced(value, self.default_source) for name, value in params.items()}
+
+    def _learned(self) -> Iterator[Layers]:
+        rows, offset = self._count(self.family.rows), self._first_row()
+        length = rows
+        if self.family.extra:
+            length = Sourced(rows.value + offset.value, f"derived: {rows.source} + {offset.value}")
+        if offset.value >= length.value:
+            raise InvalidInput(
+                f"{self.text.name}: {rows.source} {rows.value}: must be above {offset.value}, the "
+                "rows before the first token's"
+            )
+        params = {"dim": self._count(self.family.dim), "max_len": length}
+        if offset.value:
+            params["offset"] = offset
+        context = Sourced(length.value - offset.value, "derived: max_len − offset")
+        self._note_relative_key()
+        yield Layers(None, (), "learned", params, {"context": context})
+
+    def _note_relative_key(self) -> None:
+        found = self.text.text("position_embedding_type")
+        if found is not None and found.value.startswith("relative_key"):
+            self.notes.warn(
+                f"{found.source} {found.value} has no effect: transformers 5's {self.model_type} "
+                "has absolute positions alone (posenc generate -s shaw has relative keys)"
+            )
+
+    def _sinusoidal(self) -> Iterator[Layers]:
+        derived = self._context()
+        if self.family.offset:
+            start = self._first_row()
+            derived["first_position"] = start
+            self.notes.warn(
+                f"{self.model_type} numbers its first token {start.value}: --start {start.value}"
+            )
+        yield Layers(
+            None, (), "sinusoidal", {"dim": self._count(self.family.dim), **self._fixed()}, derived
+        )
+
+    def _xlm(self) -> Iterator[Layers]:
+        flag = self.text.flag("sinusoidal_embeddings")
+        dim = self._count(self.family.dim)
+        if flag is not None and flag.value:
+            yield Layers(None, (), "sinusoidal", {"dim": dim}, self._context())
+        else:
+            yield from self._learned()
+
+    def _whisper(self) -> Iterator[Layers]:
+        dim = self._count(self.family.dim)
+        ladder = {"layout": "concat", "spacing": "tensor2tensor"}
+        encoder = {"dim": dim} | {k: Sourced(v, self.default_source) for k, v in ladder.items()}
+        source = self._count(("max_source_positions", 1500))
+        target = self._count(("max_target_positions", 448))
+        yield Layers("encoder", (), "sinusoidal", encoder, {"context": source})
+        yield Layers("decoder", (), "learned", {"dim": dim, "max_len": target}, {"context": target})
+
+    def _t5(self) -> Iterator[Layers]:
+        params = {
+            "heads": self._count(self.family.heads),
+            "num_buckets": self._count(("relative_attention_num_buckets", 32)),
+            "max_distance": self._count(("relative_attention_max_distance", 128)),
+        }
+        local = self.text.text("encoder_attention_type")
+        if local is not None and local.value != "local":
+            self.notes.warn("the side bias of longt5's global tokens is left out")
+        encoder = self._indices()
+        decoder = self.text.count("num_decoder_layers", minimum=0)
+        sides = {
+            "encoder": (encoder, True),
+            "decoder": (tuple(range(min(decoder.value, 10_000))) if decoder else encoder, False),
+        }
+        for side, (layers, both) in sides.items():
+            flag = {"bidirectional": Sourced(both, self.default_source)}
+            yield Layers(side, layers, "t5", params | flag)
+
+    def _bloom(self) -> Iterator[Layers]:
+        yield self._alibi("bloom")
+
+    def _mpt(self) -> Iterator[Layers]:
+        attention = self.text.section("attn_config")
+        if attention is not None:
+            flag = attention.flag("alibi")
+            if flag is not None and not flag.value:
+                self.notes.warn(
+                    f"{flag.source} false has no effect: transformers' mpt always adds ALiBi"
+                )
+            bias = attention.number("alibi_bias_max")
+            if bias is not None and bias.value != 8:
+                self.notes.warn(
+                    f"{bias.source} {bias.value:g} has no effect: transformers' mpt takes 8"
+                )
+        context = self._count(("max_seq_len", 2048))
+        yield self._alibi("mpt", {"context": context})
+
+    def _falcon(self) -> Iterator[Layers]:
+        heads = self._count(self.family.heads)
+        hidden = self._count(self.family.dim)
+        width = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+        self.notes.warn("falcon divides the bias by √head_dim and rounds its slopes to bfloat16")
+        yield self._alibi("bloom", {"head_dim": width})
+
+    def _alibi(self, form: str, derived: Mapping[str, Sourced] | None = None) -> Layers:
+        params = {
+            "heads": self._count(self.family.heads),
+            "form": Sourced(form, self.default_source),
+        }
+        return Layers(None, self._indices(), "alibi", params, derived or {})
+
+    def _gptj(self) -> Iterator[Layers]:
+        hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
+        rotated = self.text.count("rotary_dim")
+        if self.text.has("rotary_dim") and rotated is None:
+            raise InvalidInput(f"{self.text.name}: rotary_dim null: must be a number")
+        rotated = rotated or Sourced(64, self.default_source)
+        head = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+        if rotated.value % 2 or not 2 <= rotated.value <= head.value:
+            raise InvalidInput(
+                f"{self.text.name}: {rotated.source} {rotated.value}: must be even, from 2 to the "
+                f"{head.value} columns of a head"
+            )
+        params = self._plain_rope(head)
+        if rotated.value != head.value:
+            share = Sourced(rotated.value / head.value, f"derived: {rotated.source} / head_dim")
+            params["partial"] = share
+        yield Layers(
+            None,
+            self._indices(),
+            "rope",
+            params,
+            {"head_dim": head, "rotated": rotated, **self._context()},
+        )
+
+    def _roformer(self) -> Iterator[Layers]:
+        hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
+        head = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+        derived = {"head_dim": head, "rotated": head, **self._context()}
+        yield Layers(None, self._indices(), "rope", self._plain_rope(head), derived)
+
+    def _plain_rope(self, head: Sourced) -> dict[str, Sourced]:
+        """The parameters of the paper's rope, whose base no config of these families holds."""
+        if head.value < 2 or head.value % 2:
+            raise InvalidInput(f"{self.text.name}: head_dim {head.value}: must be even")
+        return {
+            "dim": head,
+            "base": Sourced(10_000.0, self.default_source),
+            "layout": Sourced("interleaved", self.default_source),
+        }
+
+    def _transformer_xl(self) -> Iterator[Layers]:
+        clamp = self.text.get("clamp_len")
+        if clamp is not None and isinstance(clamp.value, int) and clamp.value > 0:
+            self.notes.warn(
+                f"{clamp.source} {clamp.value} is left out: farther offsets share its row"
+            )
+        params = {"dim": self._count(self.family.dim)}
+        yield Layers(None, self._indices(), "transformer-xl", params)
+
+
+_READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
+    "learned": Reader._learned,
+    "sinusoidal": Reader._sinusoidal,
+    "xlm": Reader._xlm,
+    "whisper": Reader._whisper,
+    "t5": Reader._t5,
+    "bloom": Reader._bloom,
+    "mpt": Reader._mpt,
+    "falcon": Reader._falcon,
+    "gptj": Reader._gptj,
+    "roformer": Reader._roformer,
+    "transformer-xl": Reader._transformer_xl,
+}

@@ -1,0 +1,89 @@
+"""What a config resolves to: for each kind of layer, a scheme and where each value comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Sourced:
+    """A value, and where it comes from.
+
+    ``source`` is the path of the key that was read (``rope_parameters.factor``), ``default of``
+    a model type, or ``derived:`` and how.
+    """
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The encoding of the layers of one type: a scheme of the catalogue and its parameters.
+
+    ``layer_type`` is None where all layers are alike, and ``layers`` is empty where a config does
+    not say how many there are. ``derived`` is what follows from the parameters: the head's
+    columns, those that turn, the attention factor and what it does to logits, the context.
+    """
+
+    layer_type: str | None
+    layers: tuple[int, ...]
+    scheme: str
+    params: Mapping[str, Sourced]
+    derived: Mapping[str, Sourced] = field(default_factory=dict)
+
+    def same_encoding(self, other: Layers) -> bool:
+        """Whether both are encoded alike."""
+        return self.scheme == other.scheme and self.values() == other.values()
+
+    def values(self) -> dict[str, Any]:
+        """The parameters without their sources."""
+        return {name: each.value for name, each in self.params.items()}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a config says of positions.
+
+    ``unread`` are the rope-like keys that nothing read, ``defaulted`` the rope values that the
+    config leaves to its model type; both mean that a model may not be what its config says.
+    """
+
+    model_type: str
+    layers: tuple[Layers, ...]
+    unread: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()
+
+    def layer(self, layer_type: str | None = None) -> Layers:
+        """The layers of a type; without one, those that all are like.
+
+        Raises: InvalidInput, with the choices, for an unknown type, or where types differ and
+        none is named.
+        """
+        known = [each.layer_type for each in self.layers if each.layer_type is not None]
+        choices = ", ".join(known)
+        if layer_type is not None:
+            for each in self.layers:
+                if each.layer_type == layer_type:
+                    return each
+            raise InvalidInput(
+                f"--layer-type {abbreviated(layer_type)}: must be one of {choices}"
+                if known
+                else f"--layer-type {abbreviated(layer_type)}: all layers of "
+                f"{self.model_type} are alike",
+                hint=nearest(layer_type, known),
+            )
+        first, *others = self.layers
+        if all(first.same_encoding(each) for each in others):
+            return first
+        raise InvalidInput(
+            f"the layers of {self.model_type} differ: choose a type ({choices})",
+            hint=f"--layer-type {known[0]}",
+        )
