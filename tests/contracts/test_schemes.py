@@ -30,7 +30,12 @@ FOLLOWS_LENGTH = {
     if any(each.rules.follows_length for each in scheme.parameters.values())
 }
 
+RELATIVE = [name for name, scheme in BUILT_IN.items() if scheme.kind == "relative"]
+
 every_scheme = pytest.mark.parametrize("name", BUILT_IN)
+every_scheme_of_positions = pytest.mark.parametrize(
+    "name", [n for n in BUILT_IN if n not in RELATIVE]
+)
 every_dtype = pytest.mark.parametrize("dtype", REAL_DTYPES)
 
 
@@ -81,7 +86,7 @@ def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
         assert blocks.tobytes() == whole.tobytes()
 
 
-@every_scheme
+@every_scheme_of_positions
 @every_dtype
 def test_any_positions_select_from_the_contiguous_matrix(name, dtype):
     given = dict(SMALL.get(name, {}))
@@ -97,6 +102,16 @@ def test_any_positions_select_from_the_contiguous_matrix(name, dtype):
         rows = np.asarray(index)
         expected = whole[:, rows][:, :, rows] if whole.ndim == 3 else whole[rows]
         assert part.tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+@every_dtype
+def test_fewer_positions_select_the_middle_of_all_offsets(name, dtype):
+    whole = matrix(name, "0:60", dtype=dtype)
+    for spec, count in (("0:60", 60), ("0:9", 9), ("100:109", 9), ("7", 1)):
+        part = matrix(name, spec, dtype=dtype)
+        assert part.shape[0] == 2 * count - 1
+        assert part.tobytes() == whole[60 - count : 59 + count].tobytes()
 
 
 @every_scheme
