@@ -4,7 +4,8 @@ A config means what transformers 5 makes of it. ``resolve`` finds the text model
 family's reader does the rest: :mod:`~posenc_cli.models.rope` for rotary families,
 :mod:`~posenc_cli.models.nonrotary` for the others. What another engine makes of the same config
 is a change to that: where one is named, :func:`resolve` hands the layers of each type, with the
-rope object they were read from and the config around it, to ``engines.layers_as``.
+:class:`~posenc_cli.models.rope.RopeReading` they came from, to ``engines.adjusted``, which gives
+the layers as that engine has them, and what to warn of.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from posenc_cli.models.rope import Notes, RopeReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from posenc_cli.models.rope import RopeReading
 
 __all__ = ["Layers", "Resolved", "Sourced", "read_config", "resolve"]
 
@@ -89,27 +92,22 @@ def resolve(
     top = Keys(config, name=name)
     model_type, text = _text_model(top)
     notes = Notes()
-    ropes: Mapping[str | None, Mapping[str, Any]] = {}
+    readings: Mapping[str | None, RopeReading] = {}
     family = _rotary_family(model_type, text, notes)
     if family is None:
         layers = list(_not_rotary(text, model_type, notes))
     else:
         reader = RopeReader(text, family, notes)
         layers = list(reader.layers())
-        ropes = reader.ropes
+        readings = reader.readings
     if engine != TRANSFORMERS:
         from posenc_cli.models import engines
 
-        layers = [
-            engines.layers_as(
-                engine,
-                each,
-                model_type=model_type,
-                rope=ropes.get(each.layer_type, {}),
-                config=text.values,
-            )
-            for each in layers
-        ]
+        for i, each in enumerate(layers):
+            reading = readings.get(each.layer_type)
+            layers[i], warnings = engines.adjusted(each, reading, engine=engine)
+            for warning in warnings:
+                notes.warn(warning)
     return Resolved(
         model_type,
         tuple(layers),

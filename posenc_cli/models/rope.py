@@ -60,6 +60,20 @@ class DefaultKeys(Keys):
         return f"default of {self.prefix}"
 
 
+@dataclass(frozen=True)
+class RopeReading:
+    """What was read of the rope of some layers: what another engine may take otherwise.
+
+    ``rope`` holds the values of the rope object by name, ``top`` those that stand around it, and
+    ``per_layer_type`` says whether the object belongs to one of several layer types.
+    """
+
+    model_type: str
+    rope: Mapping[str, Any]
+    top: Mapping[str, Any]
+    per_layer_type: bool
+
+
 class RopeReader:
     """Reads the rope of one text config."""
 
@@ -67,7 +81,7 @@ class RopeReader:
         self.text = text
         self.family = family
         self.notes = notes
-        self.ropes: dict[str | None, Mapping[str, Any]] = {}
+        self.readings: dict[str | None, RopeReading] = {}
 
     @property
     def default_source(self) -> str:
@@ -173,9 +187,12 @@ class RopeReader:
         scheme, more = read(self, entry, group, rotated)
         params |= more
         self._note_ignored(entry, group, rope_type)
-        self.ropes[group.label] = {
-            key: value for part in reversed(entry.parts) for key, value in part.values.items()
-        }
+        self.readings[group.label] = RopeReading(
+            self.family.model_type,
+            {key: value for part in reversed(entry.parts) for key, value in part.values.items()},
+            self.text.values,
+            per_layer_type=self.family.nested or self.family.local is not None,
+        )
         derived = self.derived(scheme, params, head, rotated)
         return Layers(group.label, group.layers, scheme, params, derived)
 
