@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.cli import streams
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ class ArrayReport:
         from posenc_cli.checks.difference import shape_text
 
         lines = [
-            f"{key}  {each.title}: {_encoding_text(each)}{operand.dtype}"
+            f"{key} {each.title}: {_encoding_text(each)}{operand.dtype}"
             for key, each, operand in zip("AB", self.sides, self.operands, strict=True)
         ]
         if found.at is None:
@@ -95,7 +97,7 @@ class ArrayReport:
             f"{found.ulp_format}; root mean square {found.rms:.4g}"
         )
         lines.append(f"at {self._place()}: {found.a!r} and {found.b!r}")
-        return "\n".join(map(console.paragraph_text, lines))
+        return _lines_text(console, lines)
 
     def _place(self) -> str:
         at = self.found.at or ()
@@ -181,7 +183,7 @@ class RotationReport:
         """The report for a reader."""
         found, worst = self.found, self.found.worst
         lines = [
-            f"{key}  {each.title}: {bound.scheme.name}, {layout}, attention factor {scale:.6g} "
+            f"{key} {each.title}: {bound.scheme.name}, {layout}, attention factor {scale:.6g} "
             f"(logits × {scale * scale:.6g})"
             for key, each, bound, layout, scale in zip(
                 *("AB", self.sides, self.bounds, found.layouts, found.scales), strict=True
@@ -198,7 +200,7 @@ class RotationReport:
             lines.append(f"{verdict}: {len(found.pairs)} of {found.count} pairs differ, {factor}")
         if not found.alike:
             lines.append("the columns that turn together, or the axes they follow, differ")
-        texts = ["\n".join(map(console.paragraph_text, lines))]
+        texts = [_lines_text(console, lines)]
         parameters = self._parameter_rows()
         if parameters:
             texts.append(console.table_text(["parameter", "A", "B"], parameters))
@@ -227,6 +229,15 @@ class RotationReport:
                 ]
                 rows.append([name, *cells])
         return rows
+
+
+def _lines_text(console: Console, lines: Sequence[str]) -> str:
+    """Lines for a reader, wrapped between words alone: a path is never cut."""
+    spelled = map(streams.spelled, lines) if console.ascii_only else lines
+    return "\n".join(
+        textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
+        for line in spelled
+    )
 
 
 def _parameter_text(name: str, value: Any, each: Side) -> str:

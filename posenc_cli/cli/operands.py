@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli import catalogue
 from posenc_cli.cli.options import Choice
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.files.naming import shown
 from posenc_cli.models import library
 from posenc_cli.models.engines import TRANSFORMERS
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
@@ -44,7 +45,8 @@ class Side:
     @property
     def title(self) -> str:
         """What the side is, for a reader."""
-        return self.name if self.engine is None else f"{self.name} as {self.engine}"
+        name = self.name if _is_name(self.name) else shown(self.name)
+        return name if self.engine is None else f"{name} as {self.engine}"
 
 
 def side(text: str, *, engine: str | None, layer_type: str | None) -> Side:
@@ -71,6 +73,11 @@ def side(text: str, *, engine: str | None, layer_type: str | None) -> Side:
         raise InvalidInput(
             f"{abbreviated(text)}: is neither a file, nor a scheme, nor a model",
             hint=nearest(text, known) or "posenc schemes and posenc models list what there is",
+        )
+    if "+" in text:
+        raise InvalidInput(
+            f"{abbreviated(text)}: is several encodings, and one is compared",
+            hint=f"compare its parts: {', '.join(text.split('+'))}"[:60],
         )
     _check_no_engine(text, engine)
     return Side(text, choice=Choice(catalogue.find(text), {}, None))
@@ -131,6 +138,10 @@ def _setting(text: str) -> tuple[str, str, str]:
     return name, value, f"--set {abbreviated(text)}"
 
 
+def _is_name(text: str) -> bool:
+    return text in catalogue.BUILT_IN or text in library.names()
+
+
 def _is_array(text: str) -> bool:
     path, colon, _ = text.partition(":")
     return (
@@ -141,7 +152,7 @@ def _is_array(text: str) -> bool:
 
 
 def _is_scheme(text: str) -> bool:
-    if text in catalogue.BUILT_IN or ":" in text:
+    if text in catalogue.BUILT_IN or ":" in text or "+" in text:
         return True
     return text in {each.name for each in catalogue.installed()}
 

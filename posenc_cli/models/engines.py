@@ -7,17 +7,20 @@ its :class:`Engine` names. What was not read is refused: no engine's behaviour i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.models import engine_rules as rules
 from posenc_cli.models.engine_rules import Reading
+from posenc_cli.models.resolved import Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from posenc_cli.models.engine_rules import Changes
+    from posenc_cli.models.resolved import Layers
+    from posenc_cli.models.rope import RopeReading
 
 __all__ = [
     "DIFFERENCES",
@@ -28,6 +31,7 @@ __all__ = [
     "Reading",
     "adjusted",
     "find",
+    "read_as",
 ]
 
 
@@ -95,8 +99,8 @@ def find(name: str) -> Engine:
     return ENGINES[name]
 
 
-def adjusted(engine: str, reading: Reading) -> Adjusted:
-    """What an engine makes of what transformers reads.
+def read_as(engine: str, reading: Reading) -> Adjusted:
+    """What an engine makes of what transformers reads, in plain values.
 
     Raises: InvalidInput for an unknown engine, and where it is not known what this one does.
     """
@@ -126,6 +130,46 @@ def adjusted(engine: str, reading: Reading) -> Adjusted:
                 params[name] = value
             reasons[name] = difference
     return Adjusted(scheme, params, reasons)
+
+
+def adjusted(
+    layers: Layers, read: RopeReading | None, *, engine: str
+) -> tuple[Layers, tuple[str, ...]]:
+    """Layers as an engine reads them, and for each difference what it is and its evidence.
+
+    ``read`` is what was read of their rope, None of layers without.
+
+    Raises: InvalidInput for an unknown engine, and where it is not known what this one does.
+    """
+    found = find(engine)
+    if read is None:
+        if layers.scheme != "nope":
+            raise InvalidInput(
+                f"--as {engine}: what {engine} {found.version} makes of {layers.scheme} was not "
+                "read in its code, and is not guessed"
+            )
+        return layers, ()
+    context, stated = layers.derived.get("context"), read.top.get("max_position_embeddings")
+    reading = Reading(
+        model_type=read.model_type,
+        scheme=layers.scheme,
+        params=layers.values(),
+        config=read.top,
+        rope=read.rope,
+        container="" if read.top.get("rope_parameters") is None else "rope_parameters",
+        context=context.value if stated is None and context else stated,
+    )
+    result = read_as(engine, reading)
+    params = {
+        name: layers.params[name]
+        if name in layers.params and layers.params[name].value == value
+        else Sourced(value, f"{engine}: {result.reasons[name].topic}")
+        for name, value in result.params.items()
+    }
+    differences = {id(each): each for each in result.reasons.values()}.values()
+    return replace(layers, scheme=result.scheme, params=params), tuple(
+        f"{engine} {found.version}: {each.what} ({each.evidence})" for each in differences
+    )
 
 
 def _known(engine: Engine) -> str:

@@ -11,7 +11,7 @@ import pytest
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models.engine_rules import Reading
-from posenc_cli.models.engines import DIFFERENCES, ENGINES, adjusted, find
+from posenc_cli.models.engines import DIFFERENCES, ENGINES, find, read_as
 from posenc_cli.numerics import exact
 from tests import tolerances
 
@@ -20,7 +20,7 @@ CASES = {case["name"]: case for case in GOLDEN["cases"]}
 
 
 def as_engine(case):
-    found = adjusted(case["engine"], Reading(**case["reading"]))
+    found = read_as(case["engine"], Reading(**case["reading"]))
     bound = catalogue.find(found.scheme).bind(found.params, seq_len=case.get("seq_len"))
     return found, bound.content.waves
 
@@ -67,7 +67,7 @@ def test_every_difference_names_its_evidence(difference):
 
 def test_transformers_is_left_as_it_is():
     reading = Reading("anything", "alibi", {"heads": 3})
-    found = adjusted("transformers", reading)
+    found = read_as("transformers", reading)
     assert (found.scheme, found.params, found.reasons) == ("alibi", {"heads": 3}, {})
 
 
@@ -77,7 +77,7 @@ YARN = {**LLAMA, "factor": 4.0, "original_max_position_embeddings": 2048}
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "transformers"])
 def test_plain_rope_of_a_llama_is_the_same_everywhere(engine):
-    found = adjusted(engine, Reading("llama", "rope", LLAMA, context=2048))
+    found = read_as(engine, Reading("llama", "rope", LLAMA, context=2048))
     assert (found.scheme, found.params, found.reasons) == ("rope", LLAMA, {})
 
 
@@ -136,7 +136,7 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(engine):
 )
 def test_what_is_not_known_is_refused(engine, reading, message):
     with pytest.raises(InvalidInput) as refused:
-        adjusted(engine, reading)
+        read_as(engine, reading)
     assert message in refused.value.message
     assert refused.value.message.startswith(("--as ", "max_position"))
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models import library
+from posenc_cli.models.config import resolve
+from posenc_cli.numerics import exact
+from tests import tolerances
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.mark.parametrize("name", library.names())
@@ -68,3 +74,28 @@ def test_numbers_of_the_files_are_strict_json():
 
     for file in folder.iterdir():
         json.loads(file.read_text("utf-8"), parse_constant=refuse)
+
+
+MODELS = json.loads((GOLDEN / "models.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", MODELS, ids=lambda case: case["array"])
+def test_a_rotary_preset_turns_as_transformers_does(case, golden):
+    _, arrays = golden("models")
+    resolved = resolve(library.find(case["model"]).config)
+    turning = [each for each in resolved.layers if each.scheme != "nope"]
+    if case["layer_type"] is not None:
+        turning = [each for each in turning if each.layer_type == case["layer_type"]]
+    for layers in turning:
+        waves = catalogue.find(layers.scheme).bind(layers.values()).content.waves
+        frequencies = [float(f) for f in waves.frequencies(exact)]
+        np.testing.assert_allclose(frequencies, arrays[case["array"]], rtol=tolerances.FREQUENCY)
+        assert float(waves.scale) == pytest.approx(case["attention_scaling"], rel=1e-14)
+    assert turning
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_every_preset_resolves_and_leaves_nothing_to_a_default(name):
+    resolved = resolve(library.find(name).config)
+    assert resolved.layers
+    assert resolved.defaulted == ()

@@ -1,0 +1,217 @@
+"""``posenc compare``: files and encodings, the verdict, the place, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tests.encoding import matrix
+
+
+def report(call, *arguments):
+    status, out, err = call("compare", *arguments, "--json")
+    assert err == "", err
+    document = json.loads(out)
+    assert next(iter(document)) == "schema"
+    assert document.pop("schema") == "posenc/compare/1"
+    assert document["ok"] == (status == 0)
+    return status, document
+
+
+def test_equal_files_are_status_0(call, tmp_path):
+    table = matrix("rope", "0:8", dim=8)
+    table[3, 3] = np.nan
+    np.save(tmp_path / "a.npy", table)
+    np.savez(tmp_path / "b.npz", encoding=table)
+    status, found = report(call, "a.npy", "b.npz")
+    assert status == 0
+    assert (found["max_abs"], found["max_ulp"], found["at"], found["values"]) == (0, 0, None, None)
+    status, out, _ = call("compare", "a.npy", "b.npz")
+    assert status == 0
+    assert "equal: all 64 values (8 × 8)" in out
+
+
+def test_different_files_are_status_1_with_the_place(call, tmp_path):
+    a = matrix("rope", "0:8", dim=8)
+    b = a.copy()
+    b[5, 2] = np.nextafter(b[5, 2], np.float32(9))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    status, found = report(call, "a.npy", "b.npy")
+    assert status == 1
+    assert (found["at"], found["max_ulp"], found["differing"]) == ([5, 2], 1, 1)
+    assert found["values"] == [float(a[5, 2]), float(b[5, 2])]
+    assert found["a"] == {"name": "a.npy", "engine": None, "scheme": None, "dtype": "float32"}
+    status, out, _ = call("compare", "a.npy", "b.npy")
+    assert status == 1
+    assert "DIFFERENT: 1 of 64 values differ" in out
+    assert "1 ulp of float32" in out
+    assert "at row 5, column 2" in out
+
+
+def test_tol_passes_over_what_is_small(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.array([[1.0, 2.0]]))
+    np.save(tmp_path / "b.npy", np.array([[1.0, 2.125]]))
+    assert call("compare", "a.npy", "b.npy", "--tol", "0.125")[0] == 0
+    assert call("compare", "a.npy", "b.npy", "--tol", "0.12")[0] == 1
+    _, out, _ = call("compare", "a.npy", "b.npy", "--tol", "1")
+    assert "ok: 1 of 2 values differ" in out
+
+
+def test_nan_against_a_number_fails_any_tolerance(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.array([1.0, np.nan, np.inf]))
+    np.save(tmp_path / "b.npy", np.array([1.0, 2.0, np.inf]))
+    status, found = report(call, "a.npy", "b.npy", "--tol", "9")
+    assert status == 1
+    assert (found["unmatched"], found["at"], found["values"]) == (1, [1], [None, 2.0])
+    _, out, _ = call("compare", "a.npy", "b.npy")
+    assert "1 of them by NaN or infinity" in out
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("table", ["cos-sin", "interleaved"])
+def test_what_generate_writes_equals_the_scheme(dtype, table, call):
+    asked = ("-s", "rope", "-l", "33", "-d", "16", "--dtype", dtype, "--table", table)
+    assert call("generate", *asked, "-o", "t.safetensors", "-q")[0] == 0
+    status, found = report(call, "t.safetensors", "rope", "--dim", "16", "--table", table)
+    assert (status, found["ulp_format"]) == (0, dtype)
+    status, found = report(
+        call, "rope", "t.safetensors", "--dim", "16", "--base", "9999", "--table", table
+    )
+    assert status == 1
+    assert found["position"] == found["at"][0]
+
+
+@pytest.mark.parametrize("scheme", ["alibi", "shaw", "sinusoidal", "t5"])
+def test_the_length_follows_the_file(scheme, call):
+    assert call("generate", "-s", scheme, "-l", "9", "-o", "t.npy", "-q")[0] == 0
+    assert report(call, "t.npy", scheme)[0] == 0
+
+
+def test_a_row_of_frequencies_is_compared_with_the_schemes(call, tmp_path):
+    np.save(tmp_path / "f.npy", matrix("rope", None, dim=32, base=500.0, table="inv-freq"))
+    assert report(call, "f.npy", "rope", "--dim", "32", "--base", "500")[0] == 0
+    status, found = report(call, "f.npy", "rope", "--dim", "32")
+    assert (status, len(found["at"])) == (1, 1)
+    _, out, _ = call("compare", "f.npy", "rope", "--dim", "32")
+    assert "at [2]: 0.45986" in out
+
+
+def test_complex_tables_and_integers(call, tmp_path):
+    table = matrix("rope", "0:5", dim=8, table="complex")
+    np.save(tmp_path / "c.npy", table)
+    assert report(call, "c.npy", "rope", "--dim", "8")[0] == 0
+    np.save(tmp_path / "d.npy", table + 1j)
+    _, found = report(call, "c.npy", "d.npy")
+    assert found["max_abs"] == pytest.approx(1)
+    assert len(found["values"][0]) == 2
+    np.save(tmp_path / "i.npy", np.arange(6).reshape(2, 3))
+    np.save(tmp_path / "j.npy", np.arange(6.0).reshape(2, 3))
+    assert report(call, "i.npy", "j.npy")[0] == 0
+
+
+def test_bfloat16_counts_its_own_units(call, tmp_path):
+    exact = matrix("rope", "0:16", dim=8, dtype="float64")
+    save_file({"t": exact.astype(ml_dtypes.bfloat16)}, tmp_path / "t.safetensors")
+    np.save(tmp_path / "e.npy", exact)
+    _, found = report(call, "t.safetensors", "e.npy")
+    assert found["ulp_format"] == "bfloat16"
+    assert 0.4 < found["max_ulp"] <= 0.5
+
+
+def test_positions_label_the_row(call):
+    _, found = report(
+        call, "rope", "rope", "--set", "b.base=9000", "--positions", "100:200:10,7", "--dim", "4"
+    )
+    assert found["position"] == [*range(100, 200, 10), 7][found["at"][0]]
+
+
+def test_two_rotations_are_compared_pair_by_pair(call):
+    status, found = report(call, "rope", "rope-linear", "--dim", "8", "--set", "factor=2")
+    assert (status, found["kind"], found["differing"], found["count"]) == (1, "rotations", 4, 4)
+    assert [pair["ratio"] for pair in found["pairs"]] == [2.0] * 4
+    assert found["pairs"][0]["wavelengths"] == pytest.approx([2 * np.pi, 4 * np.pi])
+    assert found["max_abs"] == 0.5
+    assert found["at"] == [0]
+    assert found["b"]["params"]["factor"] == 2.0
+    assert report(call, "rope", "rope-linear", "--dim", "8", "--tol", "0.75")[0] == 0
+
+
+def test_long_lists_of_pairs_are_abbreviated_in_text_alone(call):
+    arguments = ("rope", "rope", "--dim", "128", "--set", "b.base=20000")
+    _, out, _ = call("compare", *arguments)
+    rows = [line for line in out.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
+    assert 10 <= len([row for row in rows if "more" not in row]) <= 12
+    assert "more pairs differ; --json has them all" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert len(report(call, *arguments)[1]["pairs"]) == 63
+
+
+def test_pairs_that_stand_still_are_strict_json(call):
+    arguments = ("rope-proportional", "rope-proportional", "--set", "b.partial=0.5", "-d", "8")
+    _, found = report(call, *arguments)
+    assert [pair["wavelengths"][1] for pair in found["pairs"]] == [None, None]
+    assert "∞" in call("compare", *arguments)[1]
+
+
+def test_the_amplitude_says_what_it_does_to_logits(call):
+    _, out, _ = call("compare", "rope", "rope-yarn", "--set", "attention_factor=2")
+    assert "attention factor 2 (logits × 4)" in out
+
+
+def test_names_of_files_are_shown_whole_and_harmless(call, tmp_path):
+    folder = tmp_path / ("long name " * 12)
+    folder.mkdir()
+    name = str(folder / "a\x1b[31m.npy")
+    np.save(name, np.ones(2))
+    status, out, _ = call("compare", name, name)
+    assert status == 0
+    assert "\x1b" not in out
+    assert "long name " * 12 in out.replace("\n", " ")
+
+
+def test_ascii_terminals_get_ascii(posenc):
+    done = posenc("compare", "rope", "rope-linear", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ("a.npy", 2, "B is missing"),
+        ("a.npy missing.npy", 3, "missing.npy"),
+        ("a.npy wide.npy", 2, "the shapes differ: 3 × 4 and 3 × 5"),
+        ("a.npy rope --dim 64", 2, "the shapes differ: 3 × 4 and 3 × 64"),
+        ("rope rope --set b.dim=32", 2, "the shapes differ: 32 and 16 pairs"),
+        ("a.npy rop", 2, "'rop': is neither a file, nor a scheme, nor a model"),
+        ("a.npy garbage.npy", 2, "garbage.npy"),
+        ("a.npy a.npy --tol -1", 2, "--tol -1: must be at least 0"),
+        ("a.npy a.npy --tol nan", 2, "--tol 'nan': must be a number"),
+        ("rope rope --set facto=2", 2, "neither of the two has a parameter 'facto'"),
+        ("rope rope --set a.facto=2", 2, "neither of the two has a parameter 'facto'"),
+        ("rope rope --set base=2 --base 3", 2, "base is given twice"),
+        ("rope rope --set base", 2, "--set 'base': must be NAME=VALUE"),
+        ("rope rope --as vllm", 2, "--as vllm: 'rope' is no config and no model"),
+        ("rope --as vlm", 2, "--as 'vlm': must be one of transformers"),
+        ("rope rope --as vllm --as vllm --as vllm", 2, "is the third"),
+        ("sinusoidal rope", 2, "sinusoidal needs the positions"),
+        ("sinusoidal rope --len 0", 2, "--len 0: must be at least 1"),
+        ("rope rope --table cosine --len 3", 2, "--table 'cosine': must be one of"),
+        ("a.npy rope --dtype float8", 2, "--dtype 'float8': must be one of"),
+        ("xpos rope", 2, "needs positions to compare at"),
+        ("alibi alibi --len 4 --head 9", 2, "--head 9: the heads are 0 to 7"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((3, 4)))
+    np.save(tmp_path / "wide.npy", np.ones((3, 5)))
+    (tmp_path / "garbage.npy").write_bytes(b"garbage")
+    found, out, err = call("compare", *arguments.split())
+    assert (found, out) == (status, ""), err
+    assert err.startswith("posenc: error: ")
+    assert message in err.splitlines()[0]
