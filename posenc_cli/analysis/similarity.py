@@ -176,7 +176,7 @@ def similarity(
         if counted is not None:
             made = _of_waves(given.waves, counted, engine, normalize)
     if made is None:
-        made = _of_rows(request, engine, factors)
+        made = rows_of(request, engine, factors)
         made = made.scaled_to_one() if normalize == "cosine" else made
     return Similarity(bound.scheme.name, quantity, positions, made)
 
@@ -186,6 +186,18 @@ def similarity_of_array(
 ) -> Similarity:
     """The dot products of the rows of an array that was stored as ``dtype``.
 
+    Raises: InvalidInput unless it is a matrix.
+    """
+    rows = rows_of_array(values, dtype, name=name)
+    quantity = "dot product of rows"
+    if normalize == "cosine":
+        rows, quantity = rows.scaled_to_one(), "cosine"
+    return Similarity(name, quantity, Positions.contiguous(0, rows.count), rows)
+
+
+def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> Rows:
+    """The rows of an array that was stored as ``dtype``.
+
     A complex row counts as its real and imaginary parts: turned pairs.
 
     Raises: InvalidInput unless it is a matrix.
@@ -193,21 +205,17 @@ def similarity_of_array(
     if values.ndim != 2:
         shape = " × ".join(map(str, values.shape))
         raise InvalidInput(
-            f"--in {name}: holds an array of {shape}; it must be a matrix with a row a position"
+            f"--in {name}: must be a matrix with a row a position, and its shape is {shape}"
         )
     if np.iscomplexobj(values):
         values = np.ascontiguousarray(values).view(values.real.dtype)
+    count, width = values.shape
 
     def read(which: Sequence[int]) -> NDArray[np.float64]:
         rows: NDArray[np.float64] = values[places(which)].astype(np.float64)
         return rows
 
-    count, width = values.shape
-    rows = Rows(count, width, read, unit=_unit(dtype))
-    quantity = "dot product of rows"
-    if normalize == "cosine":
-        rows, quantity = rows.scaled_to_one(), "cosine"
-    return Similarity(name, quantity, Positions.contiguous(0, rows.count), rows)
+    return Rows(count, width, read, unit=_unit(dtype))
 
 
 def _unit(dtype: str) -> float:
@@ -257,8 +265,8 @@ def _of_waves(
     return wave_profile(waves, weights, engine)
 
 
-def _of_rows(request: Request, engine: Engine, factors: NDArray[np.float64] | None) -> Rows:
-    """The rows of a request; of a rotary one, its cosines and sines times ``factors``."""
+def rows_of(request: Request, engine: Engine, factors: NDArray[np.float64] | None = None) -> Rows:
+    """The rows of a request in float64, each column times its one of ``factors``."""
     plan = request.plan()
     count, width = plan.shape
 

@@ -1,0 +1,361 @@
+"""What an encoding is made of: the wavelength of each of its waves, or the power of each column.
+
+Owns the wavelengths and turns of waves, what a stretched rotary scheme did to each, and from which
+position on neighbours are the same row in a number format. Columns that are no waves have a power
+spectrum along the positions instead.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.analysis.profile import wave_weights
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.tables import rotary_placements
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics import exact
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from posenc_cli.numerics.rounding import widen
+from posenc_cli.positions import Positions
+from posenc_cli.schemes.declare import Rotation, Sinusoids
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from decimal import Decimal
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.analysis.products import Rows
+    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encode.request import Encoding, Request
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.schemes.declare import Bound, Waves
+
+Zone = Literal["kept", "blended", "interpolated", "quickened", "still"]
+
+DEFAULT_CONTEXT = 4096
+
+NARROW = FLOAT16, BFLOAT16, FLOAT32
+"""The formats in which neighbours are compared."""
+
+_SAME = 1e-12
+"""Relative: ratios of 60-digit frequencies to floats that users gave."""
+_SEARCHED_VALUES = 1 << 26
+_TRANSFORMED_ROWS = 1 << 20
+_TRANSFORMED_VALUES = 1 << 23
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What a rule did to the waves of plain RoPE: these are its, before.
+
+    ``ratio`` is how many times longer each wavelength became, infinite where a wave stands still.
+
+    Shape: (waves,) each.
+    """
+
+    wavelengths: NDArray[np.float64]
+    turns: NDArray[np.float64]
+    ratio: NDArray[np.float64]
+    zones: tuple[Zone, ...]
+
+
+@dataclass(frozen=True)
+class WaveSpectrum:
+    """The waves of an encoding, in the order of its pairs.
+
+    ``turns`` are those within the context, or of waves that follow an axis within its extent;
+    ``axes`` names those. A wave of frequency 0 has no finite wavelength.
+
+    Shape: (waves,) each.
+    Units: frequencies in radians, wavelengths in positions.
+    """
+
+    context: int
+    frequencies: NDArray[np.float64]
+    wavelengths: NDArray[np.float64]
+    turns: NDArray[np.float64]
+    stretch: Stretch | None
+    axes: tuple[int, ...] | None
+
+    @property
+    def incomplete(self) -> tuple[int, ...]:
+        """The pairs that never complete a turn in the context."""
+        return tuple(np.flatnonzero(self.turns < 1).tolist())
+
+
+def context_of(encoding: Encoding, positions: Positions | None) -> tuple[int, str]:
+    """The length of context that turns are counted in, and where it comes from."""
+    if positions is not None:
+        span = positions.last - positions.first + 1
+        return span, "the positions asked for"
+    content = encoding.bound.content
+    if isinstance(content, Rotation | Sinusoids):
+        coordinates = content.waves.coordinates
+        if coordinates is not None and coordinates.capacity is not None:
+            return coordinates.capacity.positions, "all its positions"
+    for name in ("original_max_position_embeddings", "max_position_embeddings"):
+        given = encoding.bound.params.get(name)
+        if given:
+            return int(given), name
+    return DEFAULT_CONTEXT, "default"
+
+
+def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None) -> WaveSpectrum:
+    """The waves of a scheme that is made of waves.
+
+    ``positions`` say where waves along axes go, in place of the first of the context.
+    """
+    assert isinstance(bound.content, Rotation | Sinusoids)
+    waves = bound.content.waves
+    frequencies = list(waves.frequencies(exact))
+    extents: NDArray[np.float64] | float = float(context)
+    coordinates = waves.coordinates
+    if coordinates is not None and coordinates.at is not None:
+        extents = _extents(waves, context, positions)
+    wavelengths = _wavelengths(frequencies)
+    return WaveSpectrum(
+        context=context,
+        frequencies=_floats(frequencies),
+        wavelengths=wavelengths,
+        turns=extents / wavelengths,
+        stretch=_stretch(bound, frequencies, context) if coordinates is None else None,
+        axes=coordinates.axes if coordinates else None,
+    )
+
+
+def _extents(waves: Waves, context: int, positions: Positions | None) -> NDArray[np.float64]:
+    """How many places each wave's axis has."""
+    from posenc_cli.encode.arrays import position_array
+
+    coordinates = waves.coordinates
+    assert coordinates is not None
+    assert coordinates.at is not None
+    capacity = coordinates.capacity.positions if coordinates.capacity else context
+    where = positions or Positions.contiguous(0, min(capacity, _TRANSFORMED_ROWS))
+    along = [np.asarray(axis) for axis in coordinates.at(position_array(where))]
+    sizes = [int(axis.max()) - int(axis.min()) + 1 for axis in along]
+    return np.array([float(sizes[axis]) for axis in coordinates.axes])
+
+
+def _floats(numbers: list[Decimal]) -> NDArray[np.float64]:
+    return np.array([float(number) for number in numbers])
+
+
+def _wavelengths(frequencies: list[Decimal]) -> NDArray[np.float64]:
+    turn = exact.pi * 2
+    return np.array([float(turn / f) if f else math.inf for f in frequencies])
+
+
+def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch | None:
+    """What became of plain RoPE's waves, for a rotary scheme with a factor and a base."""
+    params = bound.params
+    if bound.scheme.kind != "rotary" or "base" not in params or "factor" not in params:
+        return None
+    from posenc_cli.schemes.rotary import ladder
+
+    plain = list(ladder(exact, 2 * len(frequencies), params["base"]))
+    ratios = [float(p / f) if f else math.inf for p, f in zip(plain, frequencies, strict=True)]
+    finite = [ratio for ratio in ratios if math.isfinite(ratio)]
+    factor = params["factor"] or max(finite, default=1.0)
+    if "seq_len" in params and "original_max_position_embeddings" not in params:
+        # A base that follows the length stretches the slowest wave by more than the factor.
+        factor = max(finite, default=1.0)
+    before = _wavelengths(plain)
+    return Stretch(
+        wavelengths=before,
+        turns=context / before,
+        ratio=np.array(ratios),
+        zones=tuple(_zone(ratio, factor) for ratio in ratios),
+    )
+
+
+def _zone(ratio: float, factor: float) -> Zone:
+    if math.isinf(ratio):
+        return "still"
+    if abs(ratio - 1) <= _SAME:
+        return "kept"
+    if ratio < 1:
+        return "quickened"
+    return "interpolated" if ratio >= factor * (1 - _SAME) else "blended"
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """From where on neighbouring positions cannot be told apart in a number format.
+
+    ``rows`` is the first position p whose row is that of p + 1, None where none of the first
+    ``searched`` positions is one; ``never`` says that no position at all is. ``number`` is the
+    first position that is the same number as the next, in this format.
+    """
+
+    dtype: str
+    rows: int | None
+    searched: int
+    never: bool
+    number: int
+
+
+def neighbours(request: Request, context: int, engine: Engine) -> tuple[Neighbours, ...]:
+    """Where neighbours become equal in each of the narrow formats, within a context."""
+    return tuple(_neighbours(request, context, engine, dtype) for dtype in NARROW)
+
+
+def _neighbours(request: Request, context: int, engine: Engine, dtype: DType) -> Neighbours:
+    number = 2**dtype.precision  # the next is a tie, and goes to the even
+    if _always_apart(request.encoding.bound, dtype):
+        return Neighbours(dtype.name, None, context, never=True, number=number)
+    asked = replace(
+        request, positions=Positions.contiguous(0, 2), precision=Precision.of(dtype, None)
+    )
+    width = asked.plan().shape[-1]
+    count = max(2, min(context, _SEARCHED_VALUES // max(1, width)))
+    matrix = replace(asked, positions=Positions.contiguous(0, count)).plan().matrix(engine)
+    found, done, last = None, 0, np.empty((0, width))
+    for block in matrix.blocks():
+        rows = np.concatenate([last, widen(block.reshape(-1, width), dtype)])
+        equal = np.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
+        if equal.size:
+            found = done - len(last) + int(equal[0])
+            break
+        done, last = done + len(block.reshape(-1, width)), rows[-1:]
+    return Neighbours(dtype.name, found, count - 1, never=False, number=number)
+
+
+def _always_apart(bound: Bound, dtype: DType) -> bool:
+    """Whether neighbours differ at every position, by proof.
+
+    Numbers that round to the same one are at most 2^(1 − precision) of the largest apart, so equal
+    rows have both parts of each wave that near; but from one position to the next a wave moves by
+    the chord 2 · |sin(ω/2)|.
+    """
+    content = bound.content
+    assert isinstance(content, Rotation | Sinusoids)
+    waves = content.waves
+    if waves.coordinates is not None or waves.growth is not None:
+        return False
+    if isinstance(content, Rotation):
+        placements = rotary_placements("cos-sin", waves.count)
+    else:
+        placements = content.placements
+    counted = wave_weights(waves.count, placements)
+    if counted is None:
+        return False
+    frequencies = _floats(list(waves.frequencies(exact)))
+    chords = 2 * np.abs(np.sin(frequencies[counted > 0] / 2))
+    # A thousandth more than the bound: the sine above is a float, too.
+    return bool((chords > 1.001 * math.sqrt(2) * 2.0 ** (1 - dtype.precision)).any())
+
+
+@dataclass(frozen=True)
+class PowerSpectrum:
+    """The power of columns along positions, their means left out.
+
+    ``power`` is the share of each wavelength in the power of all columns together, ``dominant``
+    the wavelength with the most power in each column and ``share`` its part of the column's, NaN
+    for a column that is constant or not finite. ``dropped`` columns are not finite; of ``count``
+    rows the first ``transformed`` were looked at.
+
+    Shape: ``wavelengths`` and ``power`` (rows // 2,), longest first; the others (columns,).
+    """
+
+    count: int
+    transformed: int
+    wavelengths: NDArray[np.float64]
+    power: NDArray[np.float64]
+    dominant: NDArray[np.float64]
+    share: NDArray[np.float64]
+    dropped: tuple[int, ...]
+
+
+def power_spectrum(rows: Rows, *, name: str) -> PowerSpectrum:
+    """The power spectrum of the columns of some rows, by a Fourier transform of each.
+
+    Raises: InvalidInput where there are fewer than two rows, or no finite column.
+    """
+    if rows.count < 2:
+        raise InvalidInput(f"{name}: has one row; a spectrum along positions needs two or more")
+    count = min(rows.count, _TRANSFORMED_ROWS)
+    bins = count // 2
+    power, scale = np.zeros(bins), 0.0
+    dominant, share = np.full(rows.width, np.nan), np.full(rows.width, np.nan)
+    dropped: list[int] = []
+    values = rows.read(range(count))
+    step = max(1, _TRANSFORMED_VALUES // count)
+    for begin in range(0, rows.width, step):
+        some = values[:, begin : begin + step]
+        finite = np.isfinite(some).all(axis=0)
+        dropped += (begin + np.flatnonzero(~finite)).tolist()
+        largest = np.abs(some[:, finite]).max(axis=0, initial=0)
+        columns = begin + np.flatnonzero(finite)[largest > 0]
+        # Scaled to 1, so that no square overflows or vanishes.
+        largest = largest[largest > 0]
+        unit = values[:, columns] / largest
+        columns_power = _column_power(unit)
+        total = columns_power.sum(axis=0)
+        # Of a constant, what is left of its mean is rounding.
+        moving = total > (count * 2.0**-50) ** 2
+        best = columns_power[:, moving].argmax(axis=0)
+        dominant[columns[moving]] = count / (best + 1)
+        share[columns[moving]] = columns_power[best, np.flatnonzero(moving)] / total[moving]
+        if moving.any():
+            top = max(scale, float(largest[moving].max()))
+            power *= (scale / top) ** 2
+            power += columns_power[:, moving] @ (largest[moving] / top) ** 2
+            scale = top
+    if len(dropped) == rows.width:
+        raise InvalidInput(f"{name}: no column is finite, so none has a spectrum")
+    total_power = power.sum()
+    return PowerSpectrum(
+        count=rows.count,
+        transformed=count,
+        wavelengths=count / np.arange(1, bins + 1),
+        power=power / total_power if total_power else power,
+        dominant=dominant,
+        share=share,
+        dropped=tuple(dropped),
+    )
+
+
+def _column_power(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The power of each column at 1, 2, … turns in all rows.
+
+    Shape: values (rows, columns) → (rows // 2, columns).
+    """
+    count = len(values)
+    transformed = np.fft.rfft(values - values.mean(axis=0), axis=0)[1:]
+    power: NDArray[np.float64] = 2 * (transformed.real**2 + transformed.imag**2)
+    if count % 2 == 0:
+        power[-1] /= 2  # the fastest of an even number has no mirror image
+    return power
+
+
+def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
+    """A spectrum of waves as JSON has it; an infinite wavelength is null."""
+    stretch = spectrum.stretch
+    return {
+        "context": spectrum.context,
+        "frequencies": spectrum.frequencies.tolist(),
+        "wavelengths": _finite(spectrum.wavelengths),
+        "turns": spectrum.turns.tolist(),
+        "axes": spectrum.axes,
+        "incomplete": list(spectrum.incomplete),
+        "zones": list(stretch.zones) if stretch else None,
+        "stretch": _finite(stretch.ratio) if stretch else None,
+        "before": {
+            "wavelengths": _finite(stretch.wavelengths),
+            "turns": stretch.turns.tolist(),
+        }
+        if stretch
+        else None,
+    }
+
+
+def _finite(values: NDArray[np.float64]) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]
