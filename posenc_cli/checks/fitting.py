@@ -109,7 +109,8 @@ def _weighed(
     phases = np.angle(rest * (weights * rest).sum(axis=0).conj())
     centred = where[:, None] - (weights * where[:, None]).sum(axis=0) / total
     slopes = (weights * centred * phases).sum(axis=0) / (weights * centred**2).sum(axis=0)
-    return rates + slopes
+    corrected: NDArray[np.float64] = rates + slopes
+    return corrected
 
 
 def _amplitudes(

@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import Block, Places, Reading, Turning
+from posenc_cli.checks.turning import Block, Places, Reading, Turning, paired_columns
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
@@ -155,10 +155,10 @@ def table_subject(
             places, pairs, dtype, roundings, reading, _full_reader(cos, sin, reading, places)
         )
 
-    if width == reference.pairs:
+    repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
+    if width == reference.pairs and (repeated is None or _repeats(reference, repeated)):
         turning = made(None, width)
         return Subject("tables", name, turning, turning, notes=tuple(notes))
-    repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
     if width == 2 * reference.pairs:
         right = made(reference.reading, reference.pairs)
         own = right
@@ -233,6 +233,13 @@ def _repeated_layout(
         ):
             fitting.append(layout)
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _repeats(reference: Reference, layout: Layout) -> bool:
+    """Whether the reference's own pairs come twice, as if a table of half as many were repeated."""
+    first, second = (list(each) for each in paired_columns(layout, reference.pairs // 2))
+    frequencies = reference.frequencies
+    return bool(np.allclose(frequencies[first], frequencies[second], rtol=1e-6, atol=0))
 
 
 def inverse_frequencies(path: str, reference: Reference, positions: Positions) -> Subject:
@@ -410,6 +417,7 @@ def _rotated_reader(x: NDArray[Any], y: NDArray[Any], reading: Reading, places: 
             factors,
             rest=rest if rest.any() else None,
             seen=None if seen.all() else seen,
+            twist=np.divide(pairs.conj(), pairs, out=np.ones_like(pairs), where=seen),
         )
 
     return read

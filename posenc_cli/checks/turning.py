@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 ROWS = 2048
 """Rows of a block: a block of 64 pairs stays in the cache, and many blocks cost little memory."""
 
-Index = "slice | NDArray[np.int64]"
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -97,7 +95,8 @@ class Block:
     """What a subject does at some positions.
 
     ``turned`` is z and ``mirrored`` is w (None: 0), both (n, pairs); ``rest`` (n,) bounds all else
-    (None: 0). ``seen`` (n, pairs) says which pairs could be observed (None: all).
+    (None: 0). ``seen`` (n, pairs) says which pairs could be observed (None: all). ``twist`` is x̄/x
+    of the one vector that was observed, where it was but one: then ``turned`` is z + w·x̄/x.
     """
 
     positions: NDArray[np.int64]
@@ -105,6 +104,7 @@ class Block:
     mirrored: NDArray[np.complex128] | None = None
     rest: NDArray[np.float64] | None = None
     seen: NDArray[np.bool_] | None = None
+    twist: NDArray[np.complex128] | None = None
 
     def stray(self) -> NDArray[np.float64] | None:
         """The norm of all that is no turn of a pair: |w| plus the rest; None where it is 0.

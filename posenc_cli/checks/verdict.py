@@ -123,7 +123,8 @@ def _relative(
         if subject.kind != "impl":
             message = subject.broken[0]
     elif verdict["ok"]:
-        message = "no score, for any unit q and k and any two positions, deviates by more"
+        pairs = subject.own.places.count**2
+        message = f"holds for all q and k and all {pairs} pairs of positions"
     else:
         message = (
             f"q·k is no function of m − n: it changes by up to {_number(value)}, "

@@ -1,0 +1,413 @@
+"""Frequencies that a subject may have in place of the right ones: known mistakes, by their rule.
+
+Each alternative is a hypothesis that a subject can be compared with. Rules are evaluated in
+float64, which tells any two of them apart that float32 code can.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.errors import PosencError
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
+from posenc_cli.numerics.rounding import round_to
+from posenc_cli.schemes.declare import Rotation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.fitting import Rotations
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.schemes.declare import Scheme
+
+HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
+
+KNOWN_BASES = (
+    1e4, 5e5, 1e6, 1e5, 1.5e5, 1.6e5, 2e6, 2.5e4, 5e6, 1e7, 8e6, 3e6, 4e4, 5e4, 6e5,
+    1e3, 1e2, 1.2e7, 1e8, 2e4, 8e4, 2.5e5, 1e11,
+)  # fmt: skip
+"""Bases of published models, and of the paper."""
+
+_STRETCHED = ("rope-linear", "rope-ntk", "rope-dynamic", "rope-yarn", "rope-llama3")
+_CONTEXTS = tuple(2**power for power in range(9, 21))
+_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Frequencies (pairs,), the cause they stand for, and what to say of them."""
+
+    cause: str
+    message: str
+    frequencies: NDArray[np.float64]
+
+
+def rounded(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
+    """``values`` on the grid of a half precision, kept as float64.
+
+    >>> rounded(np.array([257.0]), "bfloat16"), rounded(np.array([2049.0]), "float16")
+    (array([256.]), array([2048.]))
+    """
+    return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, HALVES[dtype]), np.float64)
+
+
+def alternatives(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
+    """What the frequencies may be instead, the likeliest first; none equals the right ones.
+
+    ``seen`` are the rotations that the subject comes nearest to: bases and factors are read off.
+    """
+    right = reference.frequencies
+    for each in _all(reference, seen):
+        values = each.frequencies
+        if values.shape != right.shape or not np.isfinite(values).all():
+            continue
+        if np.allclose(values, right, rtol=1e-7, atol=0):
+            continue
+        yield each
+
+
+def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
+    scheme, params = reference.encoding.bound.scheme, reference.params
+    if scheme.name != "rope":
+        plain = _bound(catalogue.BUILT_IN["rope"], params, partial=_share(reference))
+        if plain is not None:
+            yield Alternative(
+                "scaling-missing",
+                f"the scaling of {scheme.name} is not applied: the table is plain base "
+                f"{_text(params['base'])}",
+                plain,
+            )
+    for dtype in HALVES:
+        yield Alternative(
+            "inv-freq-precision",
+            f"the frequencies were rounded to {dtype}",
+            rounded(reference.frequencies.astype(np.float32).astype(np.float64), dtype),
+        )
+    known = [base for base in KNOWN_BASES if base != params.get("base")]
+    fitted = [base for base in _fitted_bases(reference, seen) if base != params.get("base")]
+    yield from _exponents(reference)
+    yield from _other_bases(reference, known)
+    yield from _other_rules(reference, scheme, params)
+    yield from _yarn(reference, params)
+    yield from _llama3(reference, params)
+    yield from _longrope(reference, params)
+    yield from _constant_ratios(reference, seen)
+    yield from _plain_bases(reference, known)
+    yield from _other_bases(reference, fitted)
+    yield from _plain_bases(reference, fitted)
+    yield Alternative(
+        "frequency-rule", "the frequencies are in reverse order", reference.frequencies[::-1]
+    )
+
+
+def _share(reference: Reference) -> float:
+    """The share of the columns that turns."""
+    return 2 * reference.pairs / reference.head
+
+
+def _bound(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> NDArray[np.float64] | None:
+    """The frequencies of a scheme with the parameters that it shares with ``params``.
+
+    None where it has none with them.
+    """
+    given = {
+        name: value
+        for name, value in {**params, **changed}.items()
+        if name in scheme.parameters and value is not None
+    }
+    try:
+        content = scheme.bind(given).content
+    except PosencError:
+        return None
+    if not isinstance(content, Rotation):
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(content.waves.frequencies(np), np.float64)
+
+
+def _rebound(reference: Reference, **changed: Any) -> NDArray[np.float64] | None:
+    return _bound(reference.encoding.bound.scheme, reference.params, **changed)
+
+
+def _other_bases(reference: Reference, bases: list[float]) -> Iterator[Alternative]:
+    """The rule of the reference with other bases."""
+    right = reference.params.get("base")
+    if right is None:
+        return
+    for base in bases:
+        values = _rebound(reference, base=base)
+        if values is not None:
+            yield Alternative("base", f"the base is {_text(base)}, not {_text(right)}", values)
+
+
+def _plain_bases(reference: Reference, bases: list[float]) -> Iterator[Alternative]:
+    """Other bases, and the scaling left out as well."""
+    right = reference.params.get("base")
+    if right is None or reference.encoding.bound.scheme.name == "rope":
+        return
+    for base in bases:
+        values = _bound(
+            catalogue.BUILT_IN["rope"], reference.params, base=base, partial=_share(reference)
+        )
+        if values is not None:
+            yield Alternative(
+                "scaling-missing",
+                f"the scaling is not applied and the base is {_text(base)}, not {_text(right)}",
+                values,
+            )
+
+
+def _fitted_bases(reference: Reference, seen: Rotations | None) -> Iterator[float]:
+    """Bases read off fast pairs, which no scaling changes, to as few digits as they may have."""
+    if seen is None or seen.frequencies.size != reference.pairs or reference.pairs < 2:
+        return
+    rates = np.abs(seen.frequencies)
+    for pair in sorted({1, 2, reference.pairs // 4, reference.pairs // 2, reference.pairs - 1}):
+        if not 0 < pair < reference.pairs or not 0 < rates[pair] < 1:
+            continue
+        logarithm = -math.log(rates[pair]) * reference.pairs / pair
+        if not 0 < logarithm < 60:
+            continue
+        base = math.exp(logarithm)
+        for digits in (1, 2, 3, 5, 7):
+            yield float(f"{base:.{digits - 1}e}")
+
+
+def _ladder(base: float, exponents: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(base**-exponents, np.float64)
+
+
+def _exponents(reference: Reference) -> Iterator[Alternative]:
+    """Ladders whose exponents are counted otherwise: base^(−2i/d) is right."""
+    base = reference.params.get("base")
+    if base is None:
+        return
+    pairs = np.arange(reference.pairs, dtype=np.float64)
+    rotated, head = 2 * reference.pairs, reference.head
+    counted = [
+        ("the exponents are i/(d/2 − 1), not 2i/d", pairs / max(reference.pairs - 1, 1)),
+        ("the exponents are i/d, not 2i/d", pairs / rotated),
+        ("the exponents are 4i/d, not 2i/d", 4 * pairs / rotated),
+        ("the exponents start at 2/d, not at 0", 2 * (pairs + 1) / rotated),
+        ("the exponents are 2i/(d − 2), not 2i/d", 2 * pairs / max(rotated - 2, 1)),
+        ("the exponents are (2i + 1)/d, not 2i/d", (2 * pairs + 1) / rotated),
+    ]
+    if head != rotated:
+        whole = f"the exponents divide by the {head} columns of the head, not the {rotated} turning"
+        counted.insert(0, (whole, 2 * pairs / head))
+    elif reference.encoding.bound.scheme.name == "rope-proportional":
+        turning = max(int(np.count_nonzero(reference.frequencies)), 1)
+        own = np.where(reference.frequencies > 0, _ladder(base, pairs / turning), 0)
+        yield Alternative(
+            "frequency-rule",
+            f"the exponents divide by the {2 * turning} columns that turn, not by all {head}",
+            own,
+        )
+    for message, exponents in counted:
+        yield Alternative("frequency-rule", message, _ladder(base, exponents))
+    yield Alternative(
+        "frequency-rule",
+        "each frequency is that of a column, base^(−2⌊i/2⌋/d), not of a pair",
+        _ladder(base, 2 * (pairs // 2) / rotated),
+    )
+
+
+def _other_rules(
+    reference: Reference, scheme: Scheme, params: Mapping[str, Any]
+) -> Iterator[Alternative]:
+    factor = params.get("factor")
+    if factor is not None:
+        yield from _other_factors(reference, factor)
+    for name in ("original_max_position_embeddings", "max_position_embeddings"):
+        for context in _CONTEXTS if params.get(name) is not None else ():
+            values = _rebound(reference, **{name: context})
+            if values is not None and context != params[name]:
+                yield Alternative(
+                    "frequency-rule", f"{name} is {context}, not {params[name]}", values
+                )
+    for name in _STRETCHED if factor is not None else ():
+        if name == scheme.name:
+            continue
+        values = _bound(catalogue.BUILT_IN[name], params)
+        if values is not None:
+            yield Alternative("frequency-rule", f"the rule is that of {name}", values)
+    if scheme.name == "rope-dynamic":
+        yield from _dynamic(reference, params)
+
+
+def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]:
+    tried = [(f"the factor is {_text(other)}, not {_text(factor)}", other) for other in _FACTORS]
+    tried.append(("the factor is applied twice", factor**2))
+    for message, other in tried:
+        values = _rebound(reference, factor=other)
+        if values is not None:
+            yield Alternative("frequency-rule", message, values)
+    if reference.encoding.bound.scheme.name == "rope-ntk":
+        values = _bound(
+            catalogue.BUILT_IN["rope"],
+            reference.params,
+            base=reference.params["base"] * factor,
+            partial=_share(reference),
+        )
+        if values is not None:
+            message = "the base is stretched by the factor without its exponent d/(d − 2)"
+            yield Alternative("frequency-rule", message, values)
+
+
+def _dynamic(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
+    limit = params["max_position_embeddings"]
+    for length in (int(limit * params["factor"]), limit + 1, limit, *_CONTEXTS):
+        values = _rebound(reference, seq_len=length)
+        if values is not None:
+            yield Alternative(
+                "frequency-rule", f"the base is stretched for a length of {length}", values
+            )
+
+
+def _yarn(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
+    if "beta_fast" not in params:
+        return
+    flipped = not params["truncate"]
+    values = _rebound(reference, truncate=flipped)
+    if values is not None:
+        ends = "rounded to whole pairs" if flipped else "not rounded to whole pairs"
+        yield Alternative("frequency-rule", f"the ends of the ramp are {ends} (truncate)", values)
+    base, factor = params["base"], params["factor"]
+    pairs = np.arange(reference.pairs, dtype=np.float64)
+    kept = _ladder(base, pairs / reference.pairs)
+    fast, slow = (_turning_pair(reference, params[name]) for name in ("beta_fast", "beta_slow"))
+    if params["truncate"]:
+        fast, slow = math.floor(fast), math.ceil(slow)
+    low, high = max(fast, 0), min(slow, 2 * reference.pairs - 1)
+    ramp = np.clip((pairs - low) / max(high - low, 1e-3), 0, 1)
+    swapped_low, swapped_high = (
+        max(math.floor(_turning_pair(reference, params["beta_slow"])), 0),
+        (min(math.ceil(_turning_pair(reference, params["beta_fast"])), 2 * reference.pairs - 1)),
+    )
+    length = swapped_high - swapped_low or 1e-3
+    swapped = np.clip((pairs - swapped_low) / length, 0, 1)
+    for message, share in (
+        ("beta_fast and beta_slow are swapped", swapped),
+        ("the ramp of YaRN runs the wrong way: slow pairs are kept, fast ones stretched", 1 - ramp),
+        (
+            "the ramp counts columns, not pairs",
+            np.clip((2 * pairs - low) / max(high - low, 1e-3), 0, 1),
+        ),
+        ("all pairs are interpolated: there is no ramp", np.ones_like(pairs)),
+    ):
+        yield Alternative("frequency-rule", message, kept / factor * share + kept * (1 - share))
+    yield Alternative(
+        "frequency-rule",
+        "the ramp blends wavelengths, not frequencies",
+        1 / (ramp * factor / kept + (1 - ramp) / kept),
+    )
+    for name, others in (("beta_fast", (16.0, 64.0, 8.0)), ("beta_slow", (2.0, 4.0, 0.5))):
+        for other in others:
+            values = _rebound(reference, **{name: other})
+            if values is not None and other != params[name]:
+                yield Alternative(
+                    "frequency-rule",
+                    f"{name} is {_text(other)}, not {_text(params[name])}",
+                    values,
+                )
+
+
+def _turning_pair(reference: Reference, beta: float) -> float:
+    """The pair that makes ``beta`` turns within the original context."""
+    params = reference.params
+    context = params["original_max_position_embeddings"]
+    logarithm = math.log(context / (2 * math.pi * beta))
+    return reference.pairs * logarithm / math.log(params["base"])
+
+
+def _llama3(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
+    if "low_freq_factor" not in params:
+        return
+    base, factor = params["base"], params["factor"]
+    low, high = params["low_freq_factor"], params["high_freq_factor"]
+    kept = _ladder(base, np.arange(reference.pairs) / reference.pairs)
+    turns = params["original_max_position_embeddings"] * kept / (2 * math.pi)
+    smooth = (turns - low) / (high - low)
+    share = np.clip(smooth, 0, 1)
+    between = (smooth > 0) & (smooth < 1)
+    stretched = kept / factor
+    radians = np.clip((turns * 2 * math.pi - low) / (high - low), 0, 1)
+    for message, values in (
+        ("the fast pairs are slowed, not the slow ones", share * stretched + (1 - share) * kept),
+        (
+            "the blend between kept and slowed pairs runs the wrong way",
+            np.where(
+                between,
+                share * stretched + (1 - share) * kept,
+                np.where(smooth >= 1, kept, stretched),
+            ),
+        ),
+        (
+            "pairs between the two are kept: there is no blend",
+            np.where(smooth > 0, kept, stretched),
+        ),
+        (
+            "pairs between the two are slowed: there is no blend",
+            np.where(smooth < 1, stretched, kept),
+        ),
+        (
+            "wavelengths are taken as 1/frequency, without 2π",
+            radians * kept + (1 - radians) * stretched,
+        ),
+    ):
+        yield Alternative("frequency-rule", message, values)
+    for name, other in (
+        ("low_freq_factor", low * 2),
+        ("high_freq_factor", high / 2),
+        ("high_freq_factor", high * 2),
+        ("low_freq_factor", low / 2),
+    ):
+        changed = _rebound(reference, **{name: other})
+        if changed is not None:
+            yield Alternative(
+                "frequency-rule", f"{name} is {_text(other)}, not {_text(params[name])}", changed
+            )
+
+
+def _longrope(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
+    if "short_factor" not in params:
+        return
+    kept = _ladder(params["base"], np.arange(reference.pairs) / reference.pairs)
+    for name in ("short_factor", "long_factor"):
+        factors = np.array(params[name], np.float64)
+        if factors.size == reference.pairs:
+            yield Alternative("frequency-rule", f"{name} is applied at this length", kept / factors)
+            yield Alternative(
+                "frequency-rule", f"{name} multiplies frequencies, not divides", kept * factors
+            )
+
+
+def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
+    """All frequencies times one number."""
+    right = reference.frequencies
+    known = [(math.pi / 180, "degrees, not radians"), (2 * math.pi, "times 2π"),
+             (1 / (2 * math.pi), "divided by 2π: turns, not radians"),
+             (math.pi, "times π"), (2.0, "times 2"), (0.5, "divided by 2")]  # fmt: skip
+    known += [(1 / factor, f"divided by {_text(factor)}") for factor in _FACTORS[1:]]
+    for ratio, text in known:
+        yield Alternative("frequency-rule", f"all frequencies are {text}", right * ratio)
+    if seen is None or seen.frequencies.size != right.size:
+        return
+    turning = right > 0
+    if turning.any():
+        ratio = float(np.median(np.abs(seen.frequencies[turning]) / right[turning]))
+        if 1e-9 < ratio < 1e9:
+            yield Alternative(
+                "frequency-rule", f"all frequencies are {ratio:.6g} times too large", right * ratio
+            )
+
+
+def _text(value: float) -> str:
+    return f"{value:.7g}" if value < 1e7 else f"{value:g}"

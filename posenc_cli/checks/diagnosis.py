@@ -1,0 +1,542 @@
+"""Why a subject differs from the reference: hypotheses tried, their residuals measured.
+
+Each hypothesis says what the factors of the pairs would be if it held; it is believed only if what
+it leaves over stays within the tolerance, on a sample of positions at every scale. They are tried
+from the simplest on: one cause before two. What no hypothesis explains is called unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.alternatives import Alternative, alternatives, rounded
+from posenc_cli.checks.fitting import Rotations, fitted
+from posenc_cli.checks.mirrors import mirrored_cause
+from posenc_cli.checks.rope import normalised
+from posenc_cli.checks.tolerance import Tolerance
+from posenc_cli.checks.verdict import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.subject import Subject
+    from posenc_cli.checks.verdict import Examined
+
+MOST = 3
+"""Causes of one diagnosis."""
+
+_FEW = 56
+"""Rows on which hypotheses are tried first; those that survive are tried on the whole sample."""
+
+_ENOUGH = 0.97
+"""Of the cells: a rounding that is emulated may fall the other way at ties."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A subject at some positions, its columns paired as it pairs them."""
+
+    positions: NDArray[np.int64]
+    factors: NDArray[np.complex128]
+    seen: NDArray[np.bool_]
+    tolerance: Tolerance
+    amplitude: float
+    reference: Reference
+
+    def rows(self, rows: NDArray[np.int64]) -> Sample:
+        """Some of the rows."""
+        return replace(
+            self,
+            positions=self.positions[rows],
+            factors=self.factors[rows],
+            seen=self.seen[rows],
+        )
+
+    def explained(
+        self, predicted: NDArray[np.complex128], frequencies: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Which cells a hypothesis explains. Shape: (positions, pairs)."""
+        allowed = self.tolerance.cells(self.positions, frequencies)
+        with np.errstate(invalid="ignore"):
+            missed = np.abs(self.factors - predicted)
+            return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """Changes of the right factors, each of which has a cause; at most one of each kind."""
+
+    frequencies: Alternative | None = None
+    turn: str = "right"
+    offset: int = 0
+    positions: str | None = None
+    rates: str | None = None
+    angles: str | None = None
+    cells: str | None = None
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it emulates a rounding."""
+        return bool(self.positions or self.rates or self.angles or self.cells)
+
+    def predicted(self, sample: Sample) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+        """The factors and the frequencies if it held."""
+        positions, right = sample.positions, sample.reference.frequencies
+        frequencies = right if self.frequencies is None else self.frequencies.frequencies
+        where = (positions + self.offset).astype(np.float64)
+        with np.errstate(all="ignore"):
+            if self.rates:
+                frequencies = rounded(frequencies, self.rates)
+            if self.positions:
+                where = rounded(where, self.positions)
+            angles = np.multiply.outer(where, frequencies)
+            if self.angles:
+                angles = rounded(angles, self.angles)
+            factors = sample.amplitude * np.exp(1j * angles)
+            if self.cells:
+                real = rounded(factors.real, self.cells)
+                factors = real + 1j * rounded(factors.imag, self.cells)
+            return _TURNS[self.turn][0](factors), frequencies
+
+
+_TURNS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
+    "right": (lambda z: z, "", ""),
+    "backward": (np.conj, "direction", "the rotation runs backward: the sine has the wrong sign"),
+    "swapped": (lambda z: 1j * z.conj(), "cos-sin-mispaired", "cosines and sines are swapped"),
+    "swapped-sign": (
+        lambda z: -1j * z,
+        "cos-sin-mispaired",
+        "cosines and sines are swapped, and the sign of one",
+    ),
+    "negated": (lambda z: -z, "cos-sin-mispaired", "cosines and sines have the wrong sign"),
+    "negated-cosine": (
+        lambda z: -z.conj(),
+        "cos-sin-mispaired",
+        "cosines have the wrong sign",
+    ),
+    "still": (
+        lambda z: np.abs(z).max() + 0 * z,
+        "no-rotation",
+        "nothing turns: every position is left as it is",
+    ),
+}
+
+
+def diagnosed(examined: Examined) -> tuple[Cause, ...]:
+    """At most three causes for what the findings found, the likeliest first; none if all hold."""
+    if examined.ok:
+        return ()
+    subject, reference = examined.subject, examined.reference
+    if subject.broken:
+        return (Cause("unknown", "the subject is no map of each row", subject.broken[0]),)
+    if subject.as_reference is None:
+        return _other_width(subject, reference)
+    sample, layout = sampled(examined)
+    if not np.isfinite(sample.factors[sample.seen]).any():
+        return (Cause("unknown", "no value is a number", ""),)
+    causes = _explained(examined, sample)
+    if layout is not None:
+        causes = [layout, *(each for each in causes if each.cause != "layout")]
+        only_layout = len(causes) > 1 and causes[1].cause == "unknown"
+        causes = causes[:1] if only_layout else causes
+    told = {each.cause: each for each in reversed(causes)}
+    first = [each for each in causes if told[each.cause] is each]
+    return tuple(first[:MOST]) or (_unexplained(examined),)
+
+
+def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
+    """A sample of the subject as it pairs columns itself, and the cause where that differs."""
+    subject, reference = examined.subject, examined.reference
+    block = subject.own.read(subject.own.places.sample())
+    factors = normalised(block, reference)
+    seen = np.ones(factors.shape, bool) if block.seen is None else block.seen
+    sizes = np.abs(factors[seen])
+    sizes = sizes[np.isfinite(sizes)]
+    amplitude = float(np.median(sizes)) if sizes.size else 1.0
+    scatter = float(np.subtract(*np.percentile(sizes, [95, 5]))) if sizes.size else 0.0
+    if abs(amplitude - reference.scale) <= max(2 * examined.tolerance.floor, scatter):
+        amplitude = reference.scale
+    tolerance = examined.tolerance
+    if tolerance.fixed is not None or tolerance.per_angle == 0:
+        tolerance = Tolerance.of(
+            "auto",
+            dtype=subject.dtype,
+            roundings=subject.own.roundings,
+            amplitude=reference.scale,
+            of_frequencies=subject.frequencies is not None,
+        )
+    sample = Sample(block.positions, factors, seen, tolerance, amplitude, reference)
+    own, right = subject.own.reading, reference.reading
+    if own is None or (own.first, own.second) == (right.first, right.second):
+        return sample, None
+    named = "" if own.layout is None else f" (--layout {own.layout})"
+    return sample, Cause(
+        "layout",
+        f"columns are paired {own.text}; the reference pairs {right.text}",
+        f"matches when columns are paired {own.text}{named}",
+    )
+
+
+def _explained(examined: Examined, sample: Sample) -> list[Cause]:
+    """The causes of what explains the sample, if anything does."""
+    mirrored = mirrored_cause(examined)
+    if mirrored is not None:
+        return [mirrored]
+    amplitude = _amplitude_cause(examined, sample)
+    if amplitude is not None and _holds(sample, Hypothesis()):
+        return [amplitude]
+    still = _still_pairs(sample)
+    if still is not None:
+        return [still]
+    seen = examined.consistency.rotations if examined.consistency else None
+    found = _first_that_holds(sample, seen)
+    if found:
+        return [*found, amplitude] if amplitude is not None else found
+    others = _moved_positions(sample) or _single_pairs(sample)
+    return [] if others is None else [others]
+
+
+def _first_that_holds(sample: Sample, seen: Rotations | None) -> list[Cause]:
+    """The causes of the first hypothesis that explains the whole sample.
+
+    Failing that, those of the first rule of frequencies that explains all pairs that are wrong.
+    """
+    few = sample.rows(_few(sample.positions))
+    mixed: list[Cause] = []
+    for hypothesis in _hypotheses(sample, seen):
+        explained = few.explained(*hypothesis.predicted(few))
+        if hypothesis.rounds:
+            if explained.mean() < _ENOUGH - 0.05:
+                continue
+        elif not explained.all():
+            if not mixed and hypothesis.frequencies is not None:
+                mixed = _mixture(few, sample, hypothesis, explained)
+            continue
+        if _holds(sample, hypothesis):
+            return list(_causes(hypothesis, sample, None))
+    return mixed
+
+
+def _holds(sample: Sample, hypothesis: Hypothesis) -> bool:
+    """Whether a hypothesis explains the whole sample."""
+    predicted, frequencies = hypothesis.predicted(sample)
+    explained = sample.explained(predicted, frequencies)
+    if hypothesis.rounds:
+        return bool(explained.mean() >= _ENOUGH)
+    return bool(explained.all())
+
+
+def _few(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows for a first trial: some of the first, some at every scale, the last."""
+    count = positions.size
+    if count <= _FEW:
+        return np.arange(count)
+    early = np.arange(min(24, count))
+    return np.unique(np.concatenate([early, np.linspace(24, count - 1, _FEW - 24).astype(int)]))
+
+
+def _hypotheses(sample: Sample, seen: Rotations | None) -> Iterator[Hypothesis]:
+    """What is tried, from the simplest on."""
+    plain = Hypothesis()
+    offsets = _offsets(sample)
+    turns = [turn for turn in _TURNS if turn != "right"]
+    yield Hypothesis(turn="still")
+    yield from (replace(plain, turn=turn) for turn in turns)
+    yield from (replace(plain, offset=offset) for offset in offsets)
+    halves = ("bfloat16", "float16")
+    for half in halves:
+        yield replace(plain, cells=half)
+        yield replace(plain, positions=half)
+    rules = list(alternatives(sample.reference, seen))
+    yield from (replace(plain, frequencies=rule) for rule in rules)
+    for half in halves:
+        yield replace(plain, angles=half)
+        yield replace(plain, positions=half, rates=half, angles=half)
+        yield replace(plain, positions=half, angles=half)
+        yield replace(plain, positions=half, rates=half)
+        yield replace(plain, rates=half, angles=half)
+    yield from (replace(plain, turn="backward", offset=offset) for offset in offsets)
+    yield from (replace(plain, frequencies=rule, turn="backward") for rule in rules)
+    yield from (replace(plain, frequencies=rule, turn="swapped") for rule in rules)
+    for half in halves:
+        yield replace(plain, cells=half, positions=half, rates=half, angles=half)
+        yield replace(plain, cells=half, positions=half, angles=half)
+        yield replace(plain, cells=half, positions=half, rates=half)
+        yield replace(plain, cells=half, positions=half)
+        yield replace(plain, cells=half, rates=half, angles=half)
+        yield replace(plain, cells=half, rates=half)
+        yield replace(plain, cells=half, angles=half)
+        yield from (replace(plain, frequencies=rule, positions=half) for rule in rules)
+        yield from (replace(plain, frequencies=rule, cells=half) for rule in rules)
+    for offset in offsets[:4]:
+        yield from (replace(plain, frequencies=rule, offset=offset) for rule in rules)
+
+
+def _offsets(sample: Sample) -> list[int]:
+    """Offsets of the position that are likely: small ones, and what slow pairs say."""
+    likely = [1, -1, 2, -2, 3, 4]
+    right = sample.reference.frequencies
+    slow = np.flatnonzero(right > 0)[-8:]
+    if slow.size:
+        angles = np.angle(sample.factors[:, slow])
+        for sign in (1, -1):
+            missed = (
+                np.angle(
+                    np.exp(1j * (sign * angles - np.multiply.outer(sample.positions, right[slow])))
+                )
+                / right[slow]
+            )
+            middle = float(np.nanmedian(missed))
+            if np.isfinite(middle) and abs(middle) < 2**53:
+                likely += [round(middle), round(middle) + 1, round(middle) - 1]
+    return [offset for offset in dict.fromkeys(likely) if offset]
+
+
+def _causes(hypothesis: Hypothesis, sample: Sample, pairs: list[int] | None) -> Iterator[Cause]:
+    """The causes of a hypothesis, in words; ``pairs`` are those it is about, None for all."""
+    if hypothesis.turn != "right":
+        _, cause, message = _TURNS[hypothesis.turn]
+        yield Cause(
+            cause, message, "matches in every pair and at every position once this is mended"
+        )
+    if hypothesis.frequencies is not None:
+        yield _frequency_cause(hypothesis.frequencies, sample, pairs)
+    if hypothesis.offset:
+        first = int(sample.positions[0])
+        yield Cause(
+            "position-offset",
+            f"positions are off by {hypothesis.offset:+d}",
+            f"what stands at position {first} is the rotation of {first + hypothesis.offset}",
+        )
+    if hypothesis.positions:
+        yield _collisions(hypothesis.positions, sample)
+    if hypothesis.rates:
+        yield Cause(
+            "inv-freq-precision",
+            f"the frequencies were rounded to {hypothesis.rates}",
+            _ratio_text(rounded(sample.reference.frequencies, hypothesis.rates), sample),
+        )
+    if hypothesis.angles:
+        yield Cause(
+            "position-precision",
+            f"the angles, position times frequency, were rounded to {hypothesis.angles}",
+            f"from position {_first_wrong(sample)} on the cells differ; compute angles in float32",
+        )
+    if hypothesis.cells:
+        yield Cause(
+            "table-precision",
+            f"cosines and sines were rounded to {hypothesis.cells}, and stored wider",
+            f"every cell lies within a rounding to {hypothesis.cells} of the exact one",
+        )
+
+
+def _frequency_cause(rule: Alternative, sample: Sample, pairs: list[int] | None) -> Cause:
+    right = sample.reference.frequencies
+    if rule.cause == "scaling-missing" or pairs is not None:
+        which = pairs
+        if which is None:
+            which = np.flatnonzero(~np.isclose(rule.frequencies, right, rtol=1e-6)).tolist()
+        what = "not scaled" if rule.cause == "scaling-missing" else "so"
+        evidence = f"pairs {_ranges(which)} of {right.size} are {what}"
+        if rule.cause == "scaling-missing":
+            evidence += f": {_ratio_text(rule.frequencies, sample)}"
+    else:
+        evidence = _ratio_text(rule.frequencies, sample)
+    return Cause(rule.cause, rule.message, evidence)
+
+
+def _ratio_text(frequencies: NDArray[np.float64], sample: Sample) -> str:
+    """The pair whose frequency is farthest from the right one, in numbers."""
+    right = sample.reference.frequencies
+    with np.errstate(all="ignore"):
+        ratios = np.abs(np.log(np.abs(frequencies / right)))
+    ratios = np.where(np.isfinite(ratios), ratios, -1)
+    pair = int(np.argmax(ratios))
+    ratio = frequencies[pair] / right[pair] if right[pair] else float("inf")
+    return f"frequency of pair {pair}: {frequencies[pair]:.6g}, {ratio:.4g} times the right one"
+
+
+def _collisions(dtype: str, sample: Sample) -> Cause:
+    first = {"bfloat16": 257, "float16": 2049}[dtype]
+    same = np.flatnonzero(
+        (np.diff(sample.positions) == 1)
+        & (np.abs(np.diff(sample.factors, axis=0)).max(axis=1) == 0)
+    )
+    where = int(sample.positions[same[0]]) + 1 if same.size else first
+    return Cause(
+        "position-precision",
+        f"positions were {dtype}",
+        f"positions collide from {min(where, first)} on: {dtype} has no {first}",
+    )
+
+
+def _first_wrong(sample: Sample) -> int:
+    predicted, frequencies = Hypothesis().predicted(sample)
+    wrong = ~sample.explained(predicted, frequencies).all(axis=1)
+    return int(sample.positions[int(np.argmax(wrong))])
+
+
+def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
+    found, right = sample.amplitude, examined.reference.scale
+    if found == right or (found == 0 and right == 0):
+        return None
+    if np.abs(np.abs(sample.factors[sample.seen]) - found).max() > 8 * sample.tolerance.floor:
+        return None
+    known = [
+        (1.0, "is not applied"),
+        (right**2, "is applied twice"),
+        (right**0.5, "is applied by its square root"),
+        (1 / right, "divides, not multiplies"),
+    ]
+    how = next(
+        (text for value, text in known if right != 1 and abs(found - value) < 1e-4 * value), None
+    )
+    message = (
+        f"the attention factor {right:.6g} {how}"
+        if how
+        else f"the attention factor is {found:.6g}, not {right:.6g}"
+    )
+    return Cause(
+        "attention-factor",
+        message,
+        f"cos and sin are multiplied by {found:.6g}, so scores by {found**2:.5g}, "
+        f"not {right**2:.5g}",
+    )
+
+
+def _mixture(
+    few: Sample, sample: Sample, hypothesis: Hypothesis, explained: NDArray[np.bool_]
+) -> list[Cause]:
+    """The causes of a hypothesis that explains just the pairs that are wrong."""
+    plain = Hypothesis()
+    sound = few.explained(*plain.predicted(few)).all(axis=0)
+    if not (explained.all(axis=0) | sound).all() or sound.all():
+        return []
+    sound = sample.explained(*plain.predicted(sample)).all(axis=0)
+    told = sample.explained(*hypothesis.predicted(sample)).all(axis=0)
+    if not (told | sound).all():
+        return []
+    return list(_causes(hypothesis, sample, np.flatnonzero(~sound).tolist()))
+
+
+def _still_pairs(sample: Sample) -> Cause | None:
+    """Pairs that do not turn though they should, the others being right."""
+    right = sample.reference.frequencies
+    sound = sample.explained(*Hypothesis().predicted(sample)).all(axis=0)
+    stays = np.full(sample.factors.shape, complex(sample.amplitude))
+    still = sample.explained(stays, 0 * right).all(axis=0)
+    if not (sound | still).all() or sound.all() or not sound.any():
+        return None
+    if not (right[~sound] > 0).any() or not sample.positions.any():
+        return None
+    pairs = np.flatnonzero(~sound).tolist()
+    return Cause(
+        "rotary-dim",
+        f"pairs {_ranges(pairs)} of {right.size} do not turn",
+        f"the other {right.size - len(pairs)} pairs are right",
+    )
+
+
+def _moved_positions(sample: Sample) -> Cause | None:
+    """Positions that are turned as if they were others."""
+    right = sample.reference.frequencies
+    read = _read_positions(sample)
+    moved = np.flatnonzero(read != sample.positions)
+    if not moved.size:
+        return None
+    predicted = sample.amplitude * np.exp(1j * np.multiply.outer(read.astype(np.float64), right))
+    if sample.explained(predicted, right).mean() < _ENOUGH:
+        return None
+    where = sample.positions[moved]
+    shown = ", ".join(
+        f"{int(p)} as {int(q)}" for p, q in zip(where[:3], read[moved][:3], strict=True)
+    )
+    return Cause(
+        "position-offset",
+        f"from position {int(where[0])} on, positions are turned as others are",
+        f"position {shown}",
+    )
+
+
+def _read_positions(sample: Sample) -> NDArray[np.int64]:
+    """The position whose rotation stands in each row, from the slowest pair to the fastest."""
+    right = sample.reference.frequencies
+    turning = np.flatnonzero(right > 0)[::-1]
+    angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))
+    slowest = turning[0] if turning.size else 0
+    read = angles[:, slowest] / max(right[slowest], 1e-30)
+    for pair in turning[1:]:
+        wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
+        read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
+    return np.asarray(np.round(np.clip(read, -(2.0**53), 2.0**53)), np.int64)
+
+
+def _single_pairs(sample: Sample) -> Cause | None:
+    """Pairs that are wrong in a way of their own, the others being right."""
+    right = sample.reference.frequencies
+    sound = sample.explained(*Hypothesis().predicted(sample)).all(axis=0)
+    share = sound.mean()
+    if not 0 < share < 1:
+        return None
+    pairs = np.flatnonzero(~sound).tolist()
+    rates = fitted(sample.positions, sample.factors).frequencies
+    return Cause(
+        "unknown",
+        f"pairs {_ranges(pairs)} of {right.size} differ, the others are right",
+        _ratio_text(np.where(sound, right, rates), sample),
+    )
+
+
+def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
+    """A subject that turns more or fewer columns than the reference."""
+    own = subject.own
+    block = own.read(own.places.sample())
+    seen = fitted(block.positions, block.turned)
+    base = float(reference.params.get("base") or 0)
+    evidence = ""
+    if base and own.pairs:
+        ladder = base ** -(np.arange(own.pairs) / own.pairs)
+        if np.allclose(np.abs(seen.frequencies), ladder, rtol=1e-3, atol=1e-7):
+            evidence = f"its frequencies are those of {2 * own.pairs} columns at base {base:g}"
+        elif own.pairs < reference.pairs and np.allclose(
+            np.abs(seen.frequencies), reference.frequencies[: own.pairs], rtol=1e-3, atol=1e-7
+        ):
+            evidence = f"its frequencies are the first {own.pairs} of the reference's"
+    evidence = evidence or "check the head dim and the share of it that turns (partial)"
+    return (Cause("rotary-dim", subject.mismatch or "", evidence),)
+
+
+def _unexplained(examined: Examined) -> Cause:
+    survey = examined.survey
+    relative = next(f for f in examined.findings if f.check == "relative")
+    consistent = (
+        "its scores depend on n − m alone" if relative.ok else "its scores are inconsistent"
+    )
+    place = (
+        ""
+        if survey is None
+        else (f"; first look at position {survey.reference.position}, pair {survey.reference.pair}")
+    )
+    return Cause("unknown", "no known mistake gives these values", f"{consistent}{place}")
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Numbers as ranges.
+
+    >>> _ranges([1, 2, 3, 7])
+    '1–3, 7'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    shown = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs[:6]]
+    return ", ".join(shown) + (", …" if len(runs) > 6 else "")

@@ -1,0 +1,111 @@
+"""Mistakes that turn no pair as one: cosines and sines that stand at the wrong places.
+
+Owns the hypotheses on the four entries of a pair's matrix ((c, −s), (s, c)): the wrong layout in
+one of the tables, a missing sign, a sine of another pair.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.rope import normalised
+from posenc_cli.checks.subject import LAYOUTS
+from posenc_cli.checks.turning import paired_columns
+from posenc_cli.checks.verdict import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.verdict import Examined
+
+_Entries = tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]",
+                 "NDArray[np.float64]"]  # fmt: skip
+
+
+def mirrored_cause(examined: Examined) -> Cause | None:
+    """The cause where cosines and sines stand at wrong places, None where that is not it."""
+    turning, reference = examined.subject.as_reference, examined.reference
+    if turning is None:
+        return None
+    block = turning.read(turning.places.sample(96))
+    if block.rest is not None and block.rest.max() > examined.tolerance.floor:
+        return None
+    turned = normalised(block, reference)
+    mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
+    size = reference.scale
+    allowed = 2 * examined.tolerance.cells(
+        block.positions, reference.frequencies.max() + 0 * reference.frequencies
+    )
+    unit = reference.turns.at(block.positions) / size
+    seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
+    for message, (a, b, c, d) in _wrong_places(reference, unit.real, unit.imag):
+        z = size * ((a + d) + 1j * (c - b)) / 2
+        w = size * ((a - d) + 1j * (c + b)) / 2
+        if block.twist is None:
+            missed = np.abs(turned - z) + np.abs(mirrored - w)
+        else:
+            missed = np.abs(turned - z - w * block.twist)
+        if bool(((missed <= allowed) | ~seen).all()):
+            return Cause(
+                "cos-sin-mispaired",
+                message,
+                "matches in every pair and at every position once this is mended",
+            )
+    return None
+
+
+def _wrong_places(
+    reference: Reference, cos: NDArray[np.float64], sin: NDArray[np.float64]
+) -> Iterator[tuple[str, _Entries]]:
+    """What may stand in the matrices ((a, b), (c, d)) of the pairs instead."""
+    pairs = reference.pairs
+    right = reference.content.layout
+    first, second = (list(each) for each in paired_columns(right, pairs, reference.content.blocks))
+    for of_cos, of_sin in product(LAYOUTS, LAYOUTS):
+        if of_cos == of_sin == right or pairs < 2:
+            continue
+        c, s = _repeated(cos, of_cos), _repeated(sin, of_sin)
+        message = (
+            f"the table of cosines is laid out as {of_cos}, that of sines as {of_sin}, and "
+            f"columns are paired as {right}"
+        )
+        yield message, (c[:, first], -s[:, first], s[:, second], c[:, second])
+    yield "both sines have the sign +: a minus is missing", (cos, sin, sin, cos)
+    yield "both sines have the sign −: one minus too many", (cos, -sin, -sin, cos)
+    yield "the second columns have the wrong sign", (cos, -sin, -sin, -cos)
+    yield "a cosine has the wrong sign: pairs are mirrored", (cos, sin, sin, -cos)
+    yield "the first columns have the wrong sign", (-cos, sin, sin, cos)
+    yield "the sine is missing in the first column", (cos, 0 * sin, sin, cos)
+    yield "the sine is missing in the second column", (cos, -sin, 0 * sin, cos)
+    yield "there are cosines only", (cos, 0 * sin, 0 * sin, cos)
+    yield "there are sines only", (0 * cos, -sin, sin, 0 * cos)
+    yield (
+        "the second columns are turned by the already turned first",
+        (
+            cos,
+            -sin,
+            sin * cos,
+            cos - sin * sin,
+        ),
+    )
+    for message, order in (
+        ("the sines are in reverse order of pairs", slice(None, None, -1)),
+        ("the sines are those of the pair before", np.roll(np.arange(pairs), 1)),
+        ("the sines are those of the pair after", np.roll(np.arange(pairs), -1)),
+    ):
+        other = sin[:, order]
+        yield message, (cos, -other, other, cos)
+    if reference.scale != 1:
+        size = reference.scale
+        yield "only the cosines carry the attention factor", (cos, -sin / size, sin / size, cos)
+        yield "only the sines carry the attention factor", (cos / size, -sin, sin, cos / size)
+
+
+def _repeated(values: NDArray[np.float64], layout: str) -> NDArray[np.float64]:
+    return np.repeat(values, 2, axis=1) if layout == "interleaved" else np.tile(values, (1, 2))
