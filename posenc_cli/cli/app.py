@@ -19,6 +19,7 @@ COMMANDS = {
     "buckets": "posenc_cli.cli.buckets:buckets",
     "schemes": "posenc_cli.cli.schemes:schemes",
     "backends": "posenc_cli.cli.backends:backends",
+    "models": "posenc_cli.cli.models:models",
     "compare": "posenc_cli.cli.compare:compare",
 }
 

@@ -266,6 +266,7 @@ def _side_fields(each: Side) -> dict[str, Any]:
         "name": each.name,
         "engine": each.engine,
         "scheme": each.choice.scheme.name if each.choice else None,
+        "warnings": list(each.warnings),
     }
 
 

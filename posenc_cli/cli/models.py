@@ -86,7 +86,7 @@ def _described(console: Console, preset: Preset, resolved: Resolved) -> str:
         console.paragraph_text(f"Source: {preset.source}"),
         *(console.paragraph_text(f"Warning: {each}") for each in resolved.warnings),
         *(_layers_text(console, each) for each in resolved.layers),
-        "config.json, as far as positions go:\n" + _config_text(preset),
+        f"Of its config.json:\n{_config_text(preset)}",
     ]
     return "\n\n".join(texts)
 
@@ -109,15 +109,18 @@ def _shortened(value: Any) -> str:
 
 
 def _config_text(preset: Preset) -> str:
-    """The config as JSON; long lists are counted, and whole in ``--json``."""
+    """The config, a key a line; long lists are counted, and whole in ``--json``."""
     lines = []
     for key, value in preset.config.items():
-        lines.append(f"  {json.dumps(key)}: {_json_text(value)}")
+        if isinstance(value, dict):
+            lines += [f"  {key}:", *(f"    {k}: {_json_text(v)}" for k, v in value.items())]
+        else:
+            lines.append(f"  {key}: {_json_text(value)}")
     return "\n".join(lines)
 
 
 def _json_text(value: Any) -> str:
-    if isinstance(value, dict):
-        return "".join(f"\n    {json.dumps(k)}: {_json_text(v)}" for k, v in value.items())
     text = json.dumps(value)
-    return f"[… {len(value)} …]" if isinstance(value, list) and len(text) > _LONGEST else text
+    if len(text) <= _LONGEST:
+        return text
+    return "{…}" if isinstance(value, dict) else f"[{len(value)} values]"

@@ -45,7 +45,13 @@ def test_different_files_are_status_1_with_the_place(call, tmp_path):
     assert status == 1
     assert (found["at"], found["max_ulp"], found["differing"]) == ([5, 2], 1, 1)
     assert found["values"] == [float(a[5, 2]), float(b[5, 2])]
-    assert found["a"] == {"name": "a.npy", "engine": None, "scheme": None, "dtype": "float32"}
+    assert found["a"] == {
+        "name": "a.npy",
+        "engine": None,
+        "scheme": None,
+        "warnings": [],
+        "dtype": "float32",
+    }
     status, out, _ = call("compare", "a.npy", "b.npy")
     assert status == 1
     assert "DIFFERENT: 1 of 64 values differ" in out
@@ -180,9 +186,68 @@ def test_ascii_terminals_get_ascii(posenc):
     assert done.stdout.isascii()
 
 
+QWEN = {
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 131072,
+    "rope_theta": 1e6,
+    "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+}
+
+
+def test_two_engines_readings_of_one_config(call, tmp_path):
+    """transformers 4.50 ramps from pair 30 to 47 where the paper's L0 says 23 to 40."""
+    (tmp_path / "config.json").write_text(json.dumps(QWEN))
+    status, out, err = call("compare", "config.json", "--as", "transformers-4.50", "--json")
+    found = json.loads(out)
+    assert status == 1
+    assert [pair["pair"] for pair in found["pairs"]] == list(range(24, 47))
+    assert max(1 / pair["ratio"] - 1 for pair in found["pairs"]) == pytest.approx(1.24, abs=0.005)
+    assert found["a"]["engine"] == "transformers"
+    assert found["b"]["params"]["original_max_position_embeddings"] == 131072
+    assert "github.com/huggingface/transformers/blob/v4.50.3" in err
+    assert "github.com" in found["b"]["warnings"][0]
+    _, out, _ = call("compare", ".", "--as", "transformers-4.50")
+    assert "(rope_scaling.original_" in out
+    assert "(transformers-4.50" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_one_engine_named_is_for_both_configs(call, tmp_path):
+    (tmp_path / "c.json").write_text(json.dumps(QWEN))
+    _, out, _ = call("compare", "c.json", "qwen2.5-7b-yarn", "--as", "vllm", "--json")
+    found = json.loads(out)
+    assert (found["a"]["engine"], found["b"]["engine"]) == ("vllm", "vllm")
+    assert found["ok"]
+    both = ("--as", "transformers-4.50", "--as", "vllm")
+    status, out, _ = call("compare", "c.json", "qwen2.5-7b-yarn", *both, "--json")
+    assert (status, json.loads(out)["a"]["engine"]) == (1, "transformers-4.50")
+
+
+def test_models_are_compared_with_tables_and_with_each_other(call):
+    asked = ("--model", "llama-3.1-8b", "--len", "20", "--out", "t.npy", "-q")
+    assert call("generate", *asked)[0] == 0
+    assert report(call, "t.npy", "llama-3.1-8b")[0] == 0
+    assert report(call, "t.npy", "llama-3-8b")[0] == 1
+    assert report(call, "llama-3-8b", "llama-3.1-8b", "--len", "9")[1]["kind"] == "arrays"
+    _, found = report(call, "gemma-3-4b", "rope", "--layer-type", "sliding_attention", "-d", "256")
+    assert found["differing"] == 0
+
+
+def test_a_parameter_given_on_the_command_line_says_so(call):
+    _, out, _ = call("compare", "llama-2-7b", "llama-2-7b", "--set", "b.base=1000000")
+    assert "10000 (rope_theta)" in out
+    assert "1000000 (command line)" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
+        ("gemma-3-4b rope", 2, "the layers of gemma3_text differ"),
+        ("bloom-560m --as vllm", 2, "what vllm 0.33.0 makes of alibi was not read"),
+        ("rope+alibi rope", 2, "is several encodings"),
         ("a.npy", 2, "B is missing"),
         ("a.npy missing.npy", 3, "missing.npy"),
         ("a.npy wide.npy", 2, "the shapes differ: 3 × 4 and 3 × 5"),

@@ -1,0 +1,61 @@
+"""``posenc models``: the list, one model, and JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from posenc_cli.models import library
+
+
+def test_lists_every_model_within_80_columns(call):
+    status, out, err = call("models")
+    assert (status, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert {row[0] for row in rows if row} >= set(library.names())
+    assert ["deepseek-v3", "rope-yarn", "163840", "DeepSeek", "V3"] in rows
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_describes_one_with_source_config_and_what_it_resolves_to(call):
+    status, out, err = call("models", "phi-3-vision-128k")
+    assert (status, err) == (0, "")
+    assert "OmniGen" in out
+    assert "rope-longrope" in out
+    assert "  rope_theta: 10000.0" in out
+    assert "long_factor: [48 values]" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_every_model_can_be_described(name, call):
+    status, out, _ = call("models", name)
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_layers_that_differ_are_described_apart(call):
+    _, out, _ = call("models", "gemma-3-4b")
+    assert "sliding_attention: rope\n" in out
+    assert "full_attention: rope-linear\n" in out
+
+
+def test_json_is_whole(call):
+    _, out, _ = call("models", "--json")
+    document = json.loads(out)
+    assert document["schema"] == "posenc/models/1"
+    assert [each["name"] for each in document["models"]] == library.names()
+    (one,) = json.loads(call("models", "phi-3-vision-128k", "--json")[1])["models"]
+    assert one["config"] == library.find("phi-3-vision-128k").config
+    assert len(one["layers"][0]["params"]["long_factor"]) == 48
+    assert one["layers"][0]["scheme"] == "rope-longrope"
+
+
+def test_an_unknown_model_is_refused_with_the_nearest(call):
+    status, out, err = call("models", "lama-2-7b")
+    assert (status, out) == (2, "")
+    assert err.splitlines() == [
+        "posenc: error: unknown model 'lama-2-7b'",
+        "hint: did you mean 'llama-2-7b'?",
+    ]
