@@ -271,7 +271,7 @@ def _read(file: AxesFile) -> NDArray[np.int64]:
 
     values = read_array(file.path).values
     where = f"--set axes={file.path}"
-    if values.ndim != 2 or values.shape[0] != file.axes or values.size == 0:
+    if values.ndim != 2 or values.shape[0] != file.axes:
         shape = "×".join(map(str, values.shape))
         raise InvalidInput(
             f"{where}: holds a {shape} array; it must be {file.axes}×L, one row an axis",
