@@ -133,7 +133,7 @@ class _ReducedCells:
             if placement.function == "zero":
                 out[:, columns] = 0
                 continue
-            values = rounded(rounded(cells[:, columns]) * amplitudes[:, placement.waves])
+            values = rounded(cells[:, columns] * amplitudes[:, placement.waves])
             out[:, columns] = narrow(values.astype(np.float64), None, dtype)
 
 

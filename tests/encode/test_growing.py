@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc_cli import catalogue
+from posenc_cli.encode import growing
 from posenc_cli.encode.engine import Engine
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.placements import Placement
@@ -68,11 +69,22 @@ def test_every_cell_is_correctly_rounded(  # noqa: PLR0917 - from Hypothesis
             assert found[0, i] == rounded(expected, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
-def test_where_cells_underflow_they_are_correctly_rounded_subnormals(dtype):
-    binades = {"float16": 20, "float32": 140, "float64": 1060, "bfloat16": 130}[dtype]
-    span = -math.log(0.4 / 1.4) / 512 / math.log(2)
-    first = int(binades / span)
+BINADES_A_POSITION = -math.log(0.4 / 1.4) / 512 / math.log(2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "binades"),
+    [
+        ("float16", 20),
+        ("float32", 140),
+        ("float64", 1021.95),
+        ("float64", 1022.1),
+        ("float64", 1060),
+        ("bfloat16", 130),
+    ],
+)
+def test_where_cells_underflow_they_are_correctly_rounded_subnormals(dtype, binades):
+    first = int(binades / BINADES_A_POSITION)
     found = matrix("xpos", f"{first}:{first + 40}", dim=16, seq_len=1, dtype=dtype)
     with mpmath.workprec(500):
         for row in range(40):
@@ -90,6 +102,19 @@ def test_an_amplitude_that_is_a_tie_goes_to_even():
     assert wide[0, 69] == exact
 
 
+def test_amplitudes_that_are_ties_go_to_even_either_way():
+    """Of 1024 columns ζ is n/512 for some odd n above 256: one bit more than bfloat16 has."""
+    given = {"dim": 1024, "seq_len": 1024, "side": "key", "table": "cos", "dtype": "bfloat16"}
+    bits = matrix("xpos", "0", **given)[0]
+    ties = 0
+    for i in range(512):
+        exact = Fraction(20 * i + 4096, 14 * 1024)
+        if 512 % exact.denominator == 0 and exact.denominator == 512:
+            ties += 1
+            assert bits[i] == round_exact([exact], REAL_DTYPES["bfloat16"])[0]
+    assert ties > 20
+
+
 def test_what_overflows_is_infinite_with_the_sign_of_the_cell():
     found = matrix("xpos", "1000000:1000100", dim=4, seq_len=1, side="key")
     plain = matrix("rope", "1000000:1000100", dim=4)
@@ -98,6 +123,47 @@ def test_what_overflows_is_infinite_with_the_sign_of_the_cell():
     shrunk = matrix("xpos", "1000000:1000100", dim=4, seq_len=1)
     assert (shrunk == 0).all()
     assert (np.signbit(shrunk) == np.signbit(plain)).all()
+
+
+def test_cells_up_to_the_largest_number_are_correctly_rounded():
+    first = int(1022.5 / BINADES_A_POSITION)
+    given = {"dim": 16, "seq_len": 1, "side": "key", "dtype": "float64", "table": "cos"}
+    found = matrix("xpos", f"{first}:{first + 1200}", **given)[:, 0]
+    assert np.isinf(found).any()
+    for row in range(0, 1200, 7):
+        with mpmath.workprec(500):
+            expected = cell("cos", first + row, 0, d=16, centre=1, side="key")
+            assert found[row] == rounded(expected, "float64")
+
+
+def test_sines_of_negative_positions_are_negative():
+    waves = catalogue.find("xpos").bind({"dim": 8}, seq_len=9).content.waves
+    for dtype in ("float32", "float64"):
+        out = np.empty((50, 8), REAL_DTYPES[dtype].numpy)
+        placements = [Placement("cos", slice(0, 4)), Placement("sin", slice(4, 8))]
+        Engine().waves(waves).fill(out, np.arange(-50, 0), placements, dtype=REAL_DTYPES[dtype])
+        for row, position in enumerate(range(-50, 0)):
+            for column, function in ((1, "cos"), (5, "sin")):
+                with mpmath.workprec(500):
+                    expected = cell(function, position, 1, d=8, centre=5)
+                    assert out[row, column] == rounded(expected, dtype)
+
+
+def test_the_margin_covers_the_error_of_the_first_tier():
+    waves = catalogue.find("xpos").bind({"dim": 8}, seq_len=900).content.waves
+    cells = growing._ExactCells(waves, waves.growth)
+    positions = np.arange(0, 5000, 37)
+    out = np.empty((positions.size, 4))
+    cells._table.fill(out, positions, [Placement("cos", slice(0, 4))], dtype=REAL_DTYPES["float64"])
+    amplitudes = cells._amplitudes(positions)
+    worst = 0.0
+    for row, position in enumerate(positions.tolist()):
+        for i in range(4):
+            with mpmath.workprec(500):
+                true = cell("cos", position, i, d=8, centre=450)
+                error = abs(mpmath.mpf(out[row, i] * amplitudes[row, i]) - true)
+                worst = max(worst, float(error / amplitudes[row, i]))
+    assert 2.0**-55 < worst < growing.MARGIN * 0.6
 
 
 def test_an_overflow_is_warned_of(call):
