@@ -68,8 +68,9 @@ class KeyScores:
 class Similarity:
     """S[m, n] for m and n in ``positions``, and what gives its values.
 
-    ``quantity`` says in words what they are. ``of_scores`` says that they are added to attention
-    scores, where a difference counts and not a ratio.
+    ``quantity`` says in words what they are; ``pairs_queries`` that m is that of a query and n that
+    of a key, and ``of_scores`` that they are added to attention scores, where a difference counts
+    and not a ratio.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Similarity:
     positions: Positions
     source: Profile | Rows | KeyScores
     of_scores: bool = False
+    pairs_queries: bool = False
 
     @property
     def count(self) -> int:
@@ -178,7 +180,8 @@ def similarity(
     if made is None:
         made = rows_of(request, engine, factors)
         made = made.scaled_to_one() if normalize == "cosine" else made
-    return Similarity(bound.scheme.name, quantity, positions, made)
+    turns = isinstance(given, declare.Rotation)
+    return Similarity(bound.scheme.name, quantity, positions, made, pairs_queries=turns)
 
 
 def similarity_of_array(
@@ -241,7 +244,7 @@ def _of_bias(
         source = bias_profile(given, head, request.encoding.table, engine)
     name = request.scheme.name
     quantity = f"bias of head {head} of {given.heads}"
-    return Similarity(name, quantity, positions, source, of_scores=True)
+    return Similarity(name, quantity, positions, source, of_scores=True, pairs_queries=True)
 
 
 def _content_weights(rotation: declare.Rotation, content: Content) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
+    "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
     "schemes": "posenc_cli.cli.schemes:schemes",

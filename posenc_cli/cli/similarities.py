@@ -1,0 +1,263 @@
+"""What ``posenc dot-similarity`` looks at, and how it tells of it.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.analysis.profile import Profile
+from posenc_cli.analysis.similarity import similarity, similarity_of_array
+from posenc_cli.analysis.verdict import Verdict, verdict
+from posenc_cli.cli.drawing import print_figure, save_figure
+from posenc_cli.cli.progress import heeding_interrupts, with_overflow_warning, with_progress
+from posenc_cli.cli.streams import heed_interrupts
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.request import Request
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.atomic import STANDARD_OUTPUT
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.naming import shown
+from posenc_cli.files.reading import read_array
+from posenc_cli.files.save import save
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.rounding import narrow
+from posenc_cli.render.figure import Panels
+from posenc_cli.render.similarities import (
+    matrix_figure,
+    profile_figure,
+    sentences,
+    similarity_fields,
+    similarity_figure,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.analysis.similarity import Similarity
+    from posenc_cli.cli.console import Console
+    from posenc_cli.cli.options import Choice
+    from posenc_cli.files.formats import Format
+    from posenc_cli.files.save import Saved
+    from posenc_cli.numerics.dtypes import DType
+
+_CURVE_HEIGHT = 13
+_LOWEST_MAP, _HIGHEST_MAP = 22, 44
+"""Lines of a map: what a high terminal leaves beside a curve and the verdict, within these."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A similarity, what computes it, and what was asked for."""
+
+    similarity: Similarity
+    engine: Engine
+    asked: Mapping[str, Any]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What goes with its values in a file."""
+        told = {"quantity": self.similarity.quantity, **self.asked}
+        return {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in told.items()
+            if value is not None
+        }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A subject and the verdict on it."""
+
+    subject: Subject
+    verdict: Verdict
+
+    @property
+    def pair(self) -> tuple[Similarity, Verdict]:
+        """The similarity and its verdict."""
+        return self.subject.similarity, self.verdict
+
+
+def subjects(
+    choice: Choice | None,
+    source: str | None,
+    *,
+    content: str | None,
+    normalize: str,
+    head: int | None,
+) -> list[Subject]:
+    """What is looked at: a file, or an encoding, of a hybrid each of its parts.
+
+    Raises: InvalidInput, Unavailable: options contradict each other, or the file cannot be read.
+    """
+    if (choice is None) == (source is None):
+        raise InvalidInput(
+            "--in, --scheme, --config or --model: give one of them",
+            hint="posenc schemes and posenc models list what there is",
+        )
+    if source is not None:
+        return [_of_file(source, content=content, normalize=normalize, head=head)]
+    assert choice is not None
+    parts = choice.parts or (choice,)
+    for flag, value, kind in (("--content", content, "rotary"), ("--head", head, "bias")):
+        if value is not None and all(part.scheme.kind != kind for part in parts):
+            kinds = " and ".join(dict.fromkeys(part.scheme.kind for part in parts))
+            raise InvalidInput(
+                f"{flag} {value}: goes with {kind} schemes; {choice.name} is {kinds}"
+            )
+    return [_of_part(part, content=content, normalize=normalize, head=head) for part in parts]
+
+
+def _of_file(source: str, *, content: str | None, normalize: str, head: int | None) -> Subject:
+    for flag, value in (("--content", content), ("--head", head)):
+        if value is not None:
+            raise InvalidInput(f"{flag} {value}: cannot go with --in, whose rows are as they are")
+    loaded = read_array(source)
+    of = similarity_of_array(
+        loaded.values,
+        loaded.dtype,
+        name=shown(source),
+        normalize=normalize,  # type: ignore[arg-type]
+    )
+    shape = list(loaded.values.shape)
+    asked = {"in": source, "shape": shape, "dtype": loaded.dtype, "normalize": normalize}
+    return Subject(of, Engine(), asked)
+
+
+def _of_part(part: Choice, *, content: str | None, normalize: str, head: int | None) -> Subject:
+    kind = part.scheme.kind
+    request = Request(
+        encoding=part.encoding(),
+        positions=part.positions,
+        precision=Precision.of(FLOAT64, None),
+        head=(head or 0) if kind == "bias" else None,
+    )
+    engine = part.engine(request.plan())
+    held = (content or "ones") if kind == "rotary" else None
+    of = similarity(
+        request,
+        engine,
+        content=held or "ones",  # type: ignore[arg-type]
+        normalize=normalize,  # type: ignore[arg-type]
+    )
+    told = request.description()
+    asked = {name: told[name] for name in ("scheme", "params", "positions", "head")}
+    return Subject(of, engine, {**asked, "content": held, "normalize": normalize})
+
+
+def single(chosen: Sequence[Subject], out: str) -> Subject:
+    """The one subject that a file of numbers can hold.
+
+    Raises: InvalidInput where there are several.
+    """
+    if len(chosen) > 1:
+        raise InvalidInput(
+            f"--out {shown(out)}: holds one matrix, and these are {len(chosen)}",
+            hint="write them one by one, or draw them: --out similarity.png",
+        )
+    return chosen[0]
+
+
+def judged(chosen: Sequence[Subject], console: Console) -> list[Judged]:
+    """The verdict on each, with a warning of what is not finite."""
+    found = [Judged(subject, verdict(subject.similarity)) for subject in chosen]
+    for each in found:
+        if each.verdict.dropped:
+            console.warning(
+                f"{each.subject.similarity.name}: {each.verdict.dropped} of {each.verdict.pairs} "
+                "products are not finite, and left out"
+            )
+    return found
+
+
+def show(found: Sequence[Judged], console: Console, *, profile: bool) -> None:
+    """Print the maps, the curves and the verdicts."""
+    pairs = [each.pair for each in found]
+    maps = tuple(matrix_figure(of, brief=len(pairs) > 1) for of, _ in pairs)
+    if not profile:
+        names = ", ".join(of.name for of, _ in pairs)
+        together = Panels(maps, title=f"similarity of positions: {names}", shared=False)
+        height = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
+        print_figure(maps[0] if len(maps) == 1 else together, console, height=height)
+    for of, told in pairs:
+        print_figure(profile_figure(of, told), console, height=_CURVE_HEIGHT)
+        for sentence in sentences(of, told):
+            print(console.paragraph_text(sentence, hanging=2))
+
+
+def draw(
+    found: Sequence[Judged], out: str, console: Console, *, profile: bool, clobber: bool
+) -> None:
+    """Save the maps and the curves as a figure."""
+    figure = similarity_figure([each.pair for each in found], profile_alone=profile)
+    save_figure(figure, out, console, clobber=clobber)
+
+
+def fields(found: Sequence[Judged]) -> Mapping[str, Any]:
+    """What was asked and what was found, as JSON has it; of several encodings, of each."""
+    each = [{**one.subject.asked, **similarity_fields(*one.pair)} for one in found]
+    return each[0] if len(each) == 1 else {"parts": each}
+
+
+def save_values(
+    subject: Subject,
+    out: str,
+    form: Format,
+    dtype: DType,
+    console: Console,
+    *,
+    profile: bool,
+    clobber: bool,
+) -> None:
+    """Write the matrix, or its values by offset."""
+    matrix = _profile(subject, dtype) if profile else _matrix(subject, dtype)
+    matrix = replace(heeding_interrupts(matrix), header=profile and not form.binary)
+    if not isinstance(subject.similarity.source, Profile):
+        matrix = with_overflow_warning(matrix, console)
+    if console.shows_progress and out != STANDARD_OUTPUT:
+        matrix = with_progress(matrix, sys.stderr)
+
+    def announce(saved: Saved) -> None:
+        heed_interrupts()
+        place = "standard output" if out == STANDARD_OUTPUT else shown(saved.path)
+        size = " × ".join(map(str, matrix.shape))
+        what = " by offset" if profile else ""
+        console.summary(
+            f"wrote {place}: {subject.similarity.name}, {subject.similarity.quantity}{what}, "
+            f"{size} {dtype.name}, {saved.bytes} bytes"
+        )
+
+    save(matrix, out, format=form, clobber=clobber, announce=announce)
+
+
+def _matrix(subject: Subject, dtype: DType) -> Matrix:
+    of = subject.similarity
+    return Matrix(
+        shape=(of.count, of.count),
+        dtype=dtype,
+        blocks=lambda: of.blocks(dtype, subject.engine),
+        metadata=subject.metadata,
+    )
+
+
+def _profile(subject: Subject, dtype: DType) -> Matrix:
+    found = verdict(subject.similarity)
+
+    def blocks() -> Iterator[NDArray[Any]]:
+        yield narrow(found.profile, None, dtype)
+
+    return Matrix(
+        shape=found.profile.shape,
+        dtype=dtype,
+        blocks=blocks,
+        metadata=subject.metadata,
+        row_labels=lambda: iter(found.offsets.tolist()),
+        row_label="offset",
+    )

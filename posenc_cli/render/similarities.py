@@ -1,0 +1,187 @@
+"""How similarities are shown: as a map, as a curve by offset, in words, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.similarity import finite_or_none
+from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.analysis.similarity import Similarity
+    from posenc_cli.analysis.verdict import Verdict
+    from posenc_cli.render.figure import Figure
+
+_BINS = 320
+"""Points of a curve: about what a figure can show apart."""
+
+_IN_JSON = 64
+"""Rows and columns of the map in JSON."""
+
+_NEARLY = 0.01
+"""Of the peak: a spread that the eye does not see."""
+
+
+def matrix_figure(of: Similarity, *, brief: bool = False) -> Heatmap:
+    """S as a map, of which only what is shown is computed; ``brief`` leaves words to others."""
+    single = of.positions.ranges[0] if len(of.positions.ranges) == 1 else None
+    names = ("query", "key") if of.pairs_queries else ("position", "position")
+    points: Sequence[Any] = single or of.positions_at(range(of.count)).tolist()
+    return Heatmap(
+        values=of.entries,
+        rows=Axis(names[0], points, even=True),
+        columns=Axis(names[1], points, even=True),
+        title=of.name if brief else f"{of.name}: {of.quantity}",
+        value_label=of.quantity,
+        square=True,
+    )
+
+
+def profile_figure(of: Similarity, found: Verdict, *, brief: bool = False) -> Curves:
+    """S by offset; where it is even, from offset 0 on.
+
+    Of more offsets than a figure can show, the curve is the highest and the lowest value of each
+    few, so that no swing is lost; and where S does not depend on the offset alone, the mean goes
+    with the extremes.
+    """
+    shown = found.offsets >= 0 if found.symmetric else np.ones(len(found.offsets), bool)
+    offsets = found.offsets[shown]
+    notes: tuple[str, ...] = ()
+    named = {"": found.profile}
+    if not found.toeplitz:
+        named = {"mean": found.profile, "highest": found.most, "lowest": found.least}
+    curves = []
+    if len(offsets) <= _BINS:
+        curves = [_curve(offsets, values[shown], name) for name, values in named.items()]
+    else:
+        size = -(-len(offsets) // _BINS)
+        notes = (f"highest and lowest of each {size} offsets",)
+        middles, most = _binned(offsets, found.most[shown], size, np.fmax)
+        _, least = _binned(offsets, found.least[shown], size, np.fmin)
+        curves = [_curve(middles, most, "highest"), _curve(middles, least, "lowest")]
+    levels: tuple[tuple[float, str], ...] = ()
+    if found.half_of == "value" and found.peak > 0:
+        levels = ((found.peak / 2, "half"),)
+    return Curves(
+        tuple(curves),
+        title=of.name if brief else f"{of.name}: {of.quantity}, by offset",
+        x_label="offset m − n",
+        y_label=of.quantity,
+        levels=levels,
+        notes=notes,
+    )
+
+
+def similarity_figure(
+    each: Sequence[tuple[Similarity, Verdict]], *, profile_alone: bool = False
+) -> Figure:
+    """The maps and curves of some similarities, side by side."""
+    if len(each) == 1 and profile_alone:
+        return profile_figure(*each[0])
+    panels: list[Heatmap | Curves] = []
+    if not profile_alone:
+        panels += [matrix_figure(of, brief=len(each) > 1) for of, _ in each]
+    panels += [profile_figure(of, found, brief=len(each) > 1) for of, found in each]
+    names = ", ".join(of.name for of, _ in each)
+    return Panels(tuple(panels), title=f"Similarity of positions: {names}", shared=False)
+
+
+def sentences(of: Similarity, found: Verdict) -> list[str]:
+    """The verdict in words."""
+    return [_on_offsets(found), _on_symmetry(found), _on_decay(of, found)]
+
+
+def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
+    """A similarity and its verdict as JSON has them; what is not finite is null."""
+    shown = matrix_figure(of).shown(_IN_JSON, _IN_JSON)
+    extremes = None
+    if not found.toeplitz:
+        extremes = {"least": finite_or_none(found.least), "most": finite_or_none(found.most)}
+    return {
+        "quantity": of.quantity,
+        "offsets": found.offsets.tolist(),
+        "profile": finite_or_none(found.profile),
+        "extremes": extremes,
+        "toeplitz": found.toeplitz,
+        "toeplitz_spread": found.spread if math.isfinite(found.spread) else None,
+        "tolerance": found.tolerance if math.isfinite(found.tolerance) else None,
+        "evidence": "measured" if found.proof is None else "declaration",
+        "pairs": found.pairs,
+        "all_pairs": found.all_pairs,
+        "not_finite": found.dropped,
+        "symmetric": found.symmetric,
+        "peak": found.peak if math.isfinite(found.peak) else None,
+        "half_distance": found.half_distance,
+        "half_of": found.half_of,
+        "matrix": {
+            "rows": list(shown.rows),
+            "columns": list(shown.columns),
+            "values": shown.fields()["values"],
+        },
+    }
+
+
+def _curve(x: NDArray[Any], y: NDArray[Any], name: str) -> Curve:
+    return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
+
+
+def _binned(
+    offsets: NDArray[np.int64], values: NDArray[np.float64], size: int, extreme: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The extreme of each few values, and the middle of their offsets."""
+    starts = np.arange(0, len(offsets), size)
+    last = np.append(starts[1:] - 1, len(offsets) - 1)
+    return (offsets[starts] + offsets[last]) / 2, extreme.reduceat(values, starts)
+
+
+def _on_offsets(found: Verdict) -> str:
+    question = "depends only on m − n"
+    if found.proof is not None:
+        return f"{question}: yes, by its declaration ({found.proof})"
+    looked = f"all {found.pairs} pairs"
+    if not found.measured_all:
+        looked = f"{found.pairs} of {found.all_pairs} pairs, from start to end"
+    if found.toeplitz:
+        return (
+            f"{question}: yes; at one offset values differ by at most {found.spread:.2g}, and "
+            f"rounding allows {found.tolerance:.2g} ({looked})"
+        )
+    if found.affine_rows:
+        return (
+            f"{question}: no, it is the same for every query; but each row is a line in n − m up "
+            "to a constant, which softmax does not see"
+        )
+    answer, least = "no", "" if found.measured_all else "at least "
+    if found.peak > 0 and found.spread <= _NEARLY * found.peak:
+        answer = "nearly"
+    return (
+        f"{question}: {answer}; at one offset values differ by {least}{found.spread:.3g}, where "
+        f"rounding allows {found.tolerance:.2g} and the mean at offset 0 is {found.peak:.4g} "
+        f"({looked})"
+    )
+
+
+def _on_symmetry(found: Verdict) -> str:
+    answer = "yes" if found.symmetric else "no"
+    return f"symmetric: {answer}"
+
+
+def _on_decay(of: Similarity, found: Verdict) -> str:
+    mean = "" if found.toeplitz else "mean "
+    if of.of_scores:
+        if found.half_distance is None:
+            return f"decay: no offset up to {found.offsets[-1]} halves the weight of attention"
+        return f"decay: halves the weight of attention at offset {found.half_distance}"
+    start = f"{mean}value of {found.peak:.4g} at offset 0"
+    if not found.peak > 0:
+        return f"decay: none to speak of, from the {start}"
+    if found.half_distance is None:
+        return f"decay: stays above half of the {start}, up to offset {found.offsets[-1]}"
+    return f"decay: falls below half of the {start} first at offset {found.half_distance}"
