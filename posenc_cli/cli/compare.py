@@ -89,14 +89,15 @@ def compare(
     """Compare two arrays or encodings; status 1 where they differ.
 
     A and B are files (.npy .npz .csv .safetensors), schemes, configs or models. Two rotary
-    encodings without positions are compared pair by pair: frequencies and amplitude.
-    Without --tol, status is 0 only where all values are equal; NaN equals NaN.
+    encodings without positions are compared pair by pair: frequencies and amplitude, to which
+    --tol is then relative. Without --tol, status is 0 only where all values are equal; NaN equals
+    NaN. With --as alone, A is what another engine makes of it beside transformers.
 
     \b
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=8 --tol 1e-6
       posenc compare rope rope --dim 64 --set b.base=10000 --len 128
-      posenc compare llama-2-7b --as transformers --as vllm
+      posenc compare llama-2-7b --as vllm
     """
     tolerance = 0.0 if tol is None else _TOLERANCE.value(tol, flag="--tol")
     first, second = _engines(engines or [], alone=b is None)

@@ -23,6 +23,7 @@ ROWS = 12
 """Pairs that the text shows of a long list."""
 
 _LONGEST = 24
+_DIGITS = {"bfloat16": 4, "float16": 5, "float32": 9, "complex64": 9}
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,11 @@ class ArrayReport:
             f"largest difference {found.max_abs:.4g}, or {found.max_ulp:.4g} ulp of "
             f"{found.ulp_format}; root mean square {found.rms:.4g}"
         )
-        lines.append(f"at {self._place()}: {found.a!r} and {found.b!r}")
+        values = (
+            _value_text(value, operand.dtype)
+            for value, operand in zip((found.a, found.b), self.operands, strict=True)
+        )
+        lines.append(f"at {self._place()}: {' and '.join(values)}")
         return _lines_text(console, lines)
 
     def _place(self) -> str:
@@ -229,6 +234,11 @@ class RotationReport:
                 ]
                 rows.append([name, *cells])
         return rows
+
+
+def _value_text(value: Any, dtype: str) -> str:
+    """A value with as many digits as tell it from its neighbours."""
+    return f"{value:.{_DIGITS.get(dtype, 17)}g}"
 
 
 def _lines_text(console: Console, lines: Sequence[str]) -> str:

@@ -87,8 +87,16 @@ def test_what_no_number_measures_comes_first_and_never_passes():
 
 def test_what_no_number_measures_stays_first_when_larger_differences_follow(monkeypatch):
     monkeypatch.setattr(module, "BLOCK_VALUES", 1)
-    found = compared([math.nan, 0.0], [0.0, 5.0])
-    assert (found.at, found.max_abs) == ((0,), 5.0)
+    found = compared([math.nan, 0.0, math.nan], [0.0, 5.0, 7.0])
+    assert (found.at, found.max_abs, found.b) == ((0,), 5.0, 0.0)
+
+
+def test_the_mean_square_is_of_all_blocks_however_large(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_VALUES", 1)
+    for unit in (1.0, 1e200, 1e-200):
+        apart = np.array([1.0, 3.0, 2.0, 0.0]) * unit
+        found = compared(apart, np.zeros(4))
+        assert found.rms == pytest.approx(math.sqrt(14 / 4) * unit, rel=1e-14)
 
 
 def test_huge_and_tiny_differences_stay_finite_and_positive():

@@ -56,7 +56,7 @@ def test_different_files_are_status_1_with_the_place(call, tmp_path):
     assert status == 1
     assert "DIFFERENT: 1 of 64 values differ" in out
     assert "1 ulp of float32" in out
-    assert "at row 5, column 2" in out
+    assert f"at row 5, column 2: {a[5, 2]:.9g} and {b[5, 2]:.9g}" in out
 
 
 def test_tol_passes_over_what_is_small(call, tmp_path):
@@ -170,14 +170,14 @@ def test_the_amplitude_says_what_it_does_to_logits(call):
 
 
 def test_names_of_files_are_shown_whole_and_harmless(call, tmp_path):
-    folder = tmp_path / ("long name " * 12)
+    folder = tmp_path / ("long-name" * 12)
     folder.mkdir()
     name = str(folder / "a\x1b[31m.npy")
     np.save(name, np.ones(2))
     status, out, _ = call("compare", name, name)
     assert status == 0
     assert "\x1b" not in out
-    assert "long name " * 12 in out.replace("\n", " ")
+    assert "long-name" * 12 in out
 
 
 def test_ascii_terminals_get_ascii(posenc):
