@@ -157,11 +157,15 @@ def _survey_block(
 
 @dataclass(frozen=True)
 class Consistency:
-    """How near a subject is to rotations of its own, at every position."""
+    """How near a subject is to rotations of its own, at every position.
+
+    ``partner`` is the position n whose scores with the worst position change most, in its pair.
+    """
 
     rotations: Rotations
     worst: Worst
     stretch: float
+    partner: int
 
 
 def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) -> Consistency:
@@ -199,10 +203,35 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
                 missed = np.where(block.seen, missed, 0.0)
             allowed = tolerance.cells(block.positions, rotations.frequencies)
             worst.update(block.positions, missed, allowed)
+    partner = worst.position
+    if worst.ratio > 1:
+        partner = _partner(turning, turns, worst)
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
-    return Consistency(rotations, worst, stretch)
+    return Consistency(rotations, worst, stretch, partner)
+
+
+def _partner(
+    turning: Turning,
+    turns: Callable[[NDArray[np.int64]], NDArray[np.complex128]],
+    worst: Worst,
+) -> int:
+    """The position n at which z̄_m z_n is farthest from a function of n − m, m being the worst.
+
+    With g_p = z_p/u^p that function would be constant, and z̄_m z_n/u^(n−m) is ḡ_m g_n.
+    """
+    pair = worst.pair
+    parts = [
+        (block.positions, block.turned[:, pair] * turns(block.positions)[:, pair].conj())
+        for block in turning.blocks()
+    ]
+    positions = np.concatenate([where for where, _ in parts])
+    rests = np.concatenate([rest for _, rest in parts])
+    rests = np.where(np.isfinite(rests), rests, 0)
+    at_worst = rests[np.argmax(positions == worst.position)]
+    products = at_worst.conj() * rests
+    return int(positions[np.argmax(np.abs(products - np.median(np.abs(rests)) ** 2))])
 
 
 def _nearest(

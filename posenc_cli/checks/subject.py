@@ -341,7 +341,7 @@ def rotated_subject(
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
     def made(reading: Reading) -> Turning:
-        reader = _rotated_reader(x, y, reading, places)
+        reader = _rotated_reader(x, y, reading, places, most=4 * reference.scale)
         return Turning(places, reading.pairs, dtype, 4, reading, reader)
 
     notes = ("one vector a position: that pairs of columns turn is taken for granted",)
@@ -395,7 +395,10 @@ def _unlike_turns(turning: Turning) -> float:
     return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
 
 
-def _rotated_reader(x: NDArray[Any], y: NDArray[Any], reading: Reading, places: Places) -> Any:
+def _rotated_reader(
+    x: NDArray[Any], y: NDArray[Any], reading: Reading, places: Places, *, most: float
+) -> Any:
+    """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
     first, second = list(reading.first), list(reading.second)
     out_first, out_second = list(reading.out_first), list(reading.out_second)
     others = sorted(set(range(x.shape[1])) - set(first) - set(second))
@@ -412,6 +415,7 @@ def _rotated_reader(x: NDArray[Any], y: NDArray[Any], reading: Reading, places: 
         rest = (np.linalg.norm(kept, axis=1) + np.linalg.norm(lost, axis=1)) / length
         # Not a reciprocal: 1/x of a small x would be infinite.
         factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
+        factors /= np.maximum(np.abs(factors) / most, 1)
         return Block(
             places.at(rows),
             factors,

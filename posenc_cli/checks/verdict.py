@@ -45,6 +45,7 @@ class Report:
     diagnosis: tuple[Cause, ...]
     notes: tuple[str, ...]
     tolerance: str
+    title: str
     curve: tuple[tuple[int, float], ...] = ()
 
     @property
@@ -63,6 +64,7 @@ class Examined:
     findings: tuple[Finding, ...]
     survey: Survey | None
     consistency: Consistency | None
+    errors: tuple[tuple[int, float], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -97,7 +99,8 @@ def examined(subject: Subject, reference: Reference, rule: Rule) -> Examined:
         if seen.identity.ratio >= 0:
             findings.append(_identity(lengths, tolerance))
     findings.append(_reference(subject, seen, tolerance))
-    return Examined(subject, reference, tolerance, tuple(findings), seen, found)
+    errors = tuple(lengths.errors) if lengths else ()
+    return Examined(subject, reference, tolerance, tuple(findings), seen, found, errors)
 
 
 def _relative(
@@ -108,12 +111,12 @@ def _relative(
     found: Consistency | None,
 ) -> Finding:
     if found is not None:
-        worst, stretch = found.worst, found.stretch
+        worst, stretch, partner = found.worst, found.stretch, found.partner
     else:
         assert seen is not None
-        worst, stretch = seen.reference, reference.scale
+        worst, stretch, partner = seen.reference, reference.scale, seen.reference.position
     if seen is not None and seen.reference.ratio <= min(1.0, worst.ratio):
-        worst, stretch = seen.reference, reference.scale
+        worst, stretch, partner = seen.reference, reference.scale, seen.reference.position
     value = (2 * stretch + worst.value) * worst.value
     allowed = (2 * stretch + worst.allowed) * worst.allowed
     verdict = judged(worst.ratio, value, allowed, tolerance)
@@ -127,10 +130,11 @@ def _relative(
         message = f"holds for all q and k and all {pairs} pairs of positions"
     else:
         message = (
-            f"q·k is no function of m − n: it changes by up to {_number(value)}, "
-            f"worst where position {worst.position} takes part, in pair {worst.pair}"
+            f"q·k is no function of m − n: it deviates by up to {_number(value)}, "
+            f"as at m = {worst.position}, n = {partner} in pair {worst.pair}"
         )
-    return Finding("relative", at=_place(worst), message=message, **verdict)
+    at = {"m": worst.position, "n": partner, "pair": worst.pair} if worst.ratio >= 0 else None
+    return Finding("relative", at=at, message=message, **verdict)
 
 
 def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:

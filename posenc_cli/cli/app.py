@@ -18,6 +18,7 @@ COMMANDS = {
     "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
+    "rope-check": "posenc_cli.cli.rope_check:rope_check",
     "schemes": "posenc_cli.cli.schemes:schemes",
     "backends": "posenc_cli.cli.backends:backends",
     "models": "posenc_cli.cli.models:models",

@@ -1,0 +1,97 @@
+"""Whether scores depend only on m − n for schemes that turn nothing.
+
+**Added to embeddings.** With rows p_m added, a score is (q + p_m)·(k + p_n) = q·k + q·p_n + p_m·k +
+p_m·p_n. For positions m, n and m′, n′ of the same distance, the change over all unit q and k is
+
+    sup |q·(p_n − p_n′) + (p_m − p_m′)·k + c| = ‖p_n − p_n′‖ + ‖p_m − p_m′‖ + |c|,
+
+c = p_m·p_n − p_m′·p_n′, since the signs of q and of k are free. So scores depend on n − m alone
+only if all rows are equal. With m = n the change is 2‖p_m − p_m′‖ + |‖p_m‖² − ‖p_m′‖²|, and the
+largest ‖p_m − p_0‖ is at least half of the largest distance of any two rows: one pass over the rows
+finds the worst change up to a factor of two, and finds 0 only where it is 0.
+
+**Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
+of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
+a query share, which the softmax takes out again.
+
+**Met by queries.** The row of an offset depends on the offset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.rope import Finding
+from posenc_cli.checks.verdict import Report
+from posenc_cli.schemes.declare import Bias, BucketBias
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.encode.request import Request
+
+FLOOR = 1e-6
+"""Of scores of unit vectors: what float32 code may show."""
+
+
+def checked_additive(request: Request, rule: Rule) -> Report:
+    """The report on a scheme that is not rotary: the one check that makes sense for it."""
+    bound = request.encoding.bound
+    content = bound.content
+    assert request.positions is not None
+    if isinstance(content, Bias | BucketBias) or bound.scheme.kind == "relative":
+        finding = _by_offset(request)
+    else:
+        finding = _added(request, rule)
+    return Report(
+        subject={"kind": "posenc", "name": bound.scheme.name, "dtype": "float64", "layout": None},
+        reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
+        positions=str(request.positions),
+        count=request.positions.count,
+        pairs=0,
+        findings=(finding,),
+        diagnosis=(),
+        notes=(f"{bound.scheme.name} turns nothing: norm, identity and reference do not apply",),
+        tolerance="float32 code",
+        title=bound.scheme.name,
+    )
+
+
+def _by_offset(request: Request) -> Finding:
+    content = request.encoding.bound.content
+    message = "the scheme is a function of the offset alone"
+    if isinstance(content, Bias) and content.by == "key":
+        message = (
+            "the bias c·j of a key is c·(j − i) and a number that all keys of a query share, "
+            "which the softmax takes out"
+        )
+    return Finding("relative", True, 0.0, 0.0, None, message)
+
+
+def _added(request: Request, rule: Rule) -> Finding:
+    first: np.ndarray | None = None
+    positions = iter(request.positions or ())
+    worst, size, at = 0.0, 0.0, 0
+    origin = next(iter(request.positions or (0,)))
+    for block in request.plan().matrix().blocks():
+        rows = block.astype(np.float64)
+        if first is None:
+            first = rows[0].copy()
+        changes = 2 * np.linalg.norm(rows - first, axis=1)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        changes += np.abs(squares - first @ first)
+        size = max(size, float(np.sqrt(squares.max())))
+        here = [next(positions) for _ in range(rows.shape[0])]
+        row = int(np.argmax(changes))
+        if changes[row] > worst:
+            worst, at = float(changes[row]), here[row]
+    allowed = rule if isinstance(rule, float) else FLOOR * max(1.0, size**2)
+    ok = worst <= allowed
+    message = "all rows are equal: no score depends on any position"
+    if not ok:
+        message = (
+            f"q·k is no function of m − n: scores at ({at}, {at}) and ({origin}, {origin}), the "
+            f"same distance, differ by up to {worst:.3g} for unit q and k"
+        )
+    return Finding("relative", ok, worst, allowed, {"m": at, "n": at}, message)

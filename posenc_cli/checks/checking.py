@@ -1,0 +1,258 @@
+"""A whole check: which positions and lengths, which subject, and the report on all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.checks import subject as subjects
+from posenc_cli.checks.additive import checked_additive
+from posenc_cli.checks.calling import implementation
+from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.reference import Reference
+from posenc_cli.checks.verdict import Report, combined, examined
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.request import Request
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import Positions
+from posenc_cli.schemes.declare import Rotation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from posenc_cli.checks.subject import Subject
+    from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encode.request import Encoding
+    from posenc_cli.schemes.declare import Scheme
+
+CONTEXT = 131072
+"""Positions that are probed where nothing says how long the context is."""
+
+_CONTEXT_NAMES = ("max_position_embeddings", "original_max_position_embeddings")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to check: at most one of the files and the function; none means posenc's own tables."""
+
+    tables: tuple[str, str] | None = None
+    inv_freq: str | None = None
+    rotated: tuple[str, str] | None = None
+    impl: str | None = None
+
+    def flags(self) -> list[str]:
+        """The options that were given."""
+        given = {
+            "--tables": self.tables,
+            "--inv-freq": self.inv_freq,
+            "--rotated": self.rotated,
+            "--impl": self.impl,
+        }
+        return [flag for flag, value in given.items() if value is not None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check to be made: the reference by length of sequence, the positions, and the tolerance.
+
+    ``encoding(seq_len)`` is the reference for a length, ``engine(request)`` what computes it.
+    ``positions`` are those asked for, None for the ones that suit the subject.
+    """
+
+    asked: Asked
+    encoding: Callable[[int | None], Encoding]
+    engine: Callable[[Request], Engine]
+    positions: Positions | None
+    rule: Rule
+    progress: Callable[[int], None] | None = None
+
+    def report(self) -> Report:
+        """The findings, and the causes of those that fail.
+
+        Raises: InvalidInput when the subject cannot be read, or there are several.
+        """
+        flags = self.asked.flags()
+        if len(flags) > 1:
+            raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")
+        positions = self.positions
+        encoding = self.encoding(positions.last + 1 if positions else None)
+        bound = encoding.bound
+        if not isinstance(bound.content, Rotation):
+            if flags:
+                raise InvalidInput(
+                    f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind}, and turns nothing "
+                    "that could be compared"
+                )
+            where = positions or probing_positions(_limited(encoding))
+            return checked_additive(_request(encoding, where), self.rule)
+        if self.asked.tables or self.asked.rotated:
+            return self._of_rows()
+        if self.asked.impl or not flags:
+            lengths = switch_lengths(bound.scheme, bound.params)
+            if lengths and self.encoding(lengths[0]) == self.encoding(lengths[-1]):
+                lengths = ()  # the length was given: it follows no sequence
+            if positions is not None:
+                lengths = tuple(n for n in lengths if n < positions.last + 1)
+                lengths += (positions.last + 1,) if lengths else ()
+            if lengths:
+                return self._of_lengths(lengths)
+        where = positions or self._default(encoding)
+        return self._reported(self._reference(encoding, where), where)
+
+    def _of_rows(self) -> Report:
+        """The report on files that have a row a position."""
+        probe = self.encoding(self.positions.last + 1 if self.positions else None)
+        positions = self.positions
+        if positions is None:
+            path = (self.asked.tables or self.asked.rotated or ("",))[0]
+            flag = self.asked.flags()[0]
+            rows = subjects.matrix_of(path, flag).values.shape[0]
+            positions = Positions.contiguous(0, rows)
+            probe = self.encoding(rows)
+        return self._reported(self._reference(probe, positions), positions)
+
+    def _of_lengths(self, lengths: tuple[int, ...]) -> Report:
+        """One report of a scheme that changes with the length of the sequence."""
+        reports = []
+        for length in lengths:
+            encoding = self.encoding(length)
+            where = Positions.contiguous(0, length)
+            if self.positions is None:
+                where = probing_positions(length)
+            elif length == self.positions.last + 1:
+                where = self.positions
+            report = self._reported(self._reference(encoding, where), where, whole=True)
+            reports.append(_at_length(report, length))
+        return replace(
+            combined(reports),
+            notes=(f"sequences of {', '.join(map(str, lengths))} positions", *reports[0].notes),
+        )
+
+    def _default(self, encoding: Encoding) -> Positions:
+        content = encoding.bound.content
+        if isinstance(content, Rotation) and content.waves.coordinates is not None:
+            capacity = content.waves.coordinates.capacity
+            if capacity is not None:
+                return Positions.contiguous(0, capacity.positions)
+        if isinstance(content, Rotation) and content.waves.growth is not None:
+            return probing_positions(2048)
+        return probing_positions(context_of(encoding.bound.params))
+
+    def _reference(self, encoding: Encoding, positions: Positions) -> Reference:
+        request = _request(encoding, positions)
+        return Reference.of(encoding, self.engine(request))
+
+    def _reported(
+        self, reference: Reference, positions: Positions, *, whole: bool = False
+    ) -> Report:
+        subject = self._subject(reference, positions, whole=whole)
+        found = examined(subject, reference, self.rule)
+        bound = reference.encoding.bound
+        reading = subject.own.reading
+        where = subject.own.places
+        return Report(
+            subject={
+                "kind": subject.kind,
+                "name": subject.name,
+                "dtype": subject.dtype,
+                "layout": None if reading is None else reading.layout,
+            },
+            reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
+            positions=str(where.positions),
+            count=where.count,
+            pairs=subject.own.pairs,
+            findings=found.findings,
+            diagnosis=diagnosed(found),
+            notes=subject.notes,
+            tolerance=found.tolerance.reason,
+            title=reference.text,
+            curve=found.errors,
+        )
+
+    def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:
+        asked = self.asked
+        if asked.tables:
+            return subjects.tables(*asked.tables, reference, positions)
+        if asked.rotated:
+            return subjects.rotated(*asked.rotated, reference, positions)
+        if asked.inv_freq:
+            return subjects.inverse_frequencies(asked.inv_freq, reference, positions)
+        if asked.impl:
+            return implementation(
+                asked.impl, reference, positions, whole=whole, progress=self.progress
+            )
+        return subjects.own_tables(reference, positions)
+
+
+def _request(encoding: Encoding, positions: Positions) -> Request:
+    request = Request(encoding, positions, Precision.of(FLOAT64, None))
+    request.plan()  # which refuses positions that the scheme does not have
+    return request
+
+
+def _at_length(report: Report, length: int) -> Report:
+    """The report, with the length of the sequence in each failed finding."""
+    findings = tuple(
+        each if each.ok else replace(each, message=f"at {length} positions: {each.message}")
+        for each in report.findings
+    )
+    return replace(report, findings=findings)
+
+
+def probing_positions(context: int) -> Positions:
+    """Positions that find most mistakes within ``context``, at the cost of a few hundred.
+
+    The first in a row; then those around which number formats run out of integers and contexts
+    end: the powers of two; and the last.
+
+    >>> str(probing_positions(300))
+    '0:64,127:130,255:259,298:300'
+    """
+    ranges = [range(min(64, context))]
+    power = 128
+    while power < context + 1:
+        more = 3 if power in (256, 2048) else 2
+        ranges.append(range(power - 1, min(power + more, context)))
+        power *= 2
+    ranges.append(range(max(context - 2, 0), context))
+    kept: list[range] = []
+    for each in ranges:
+        start = max(each.start, kept[-1].stop if kept else 0)
+        if start < each.stop:
+            kept.append(range(start, each.stop))
+    return Positions(tuple(kept))
+
+
+def context_of(params: Mapping[str, Any]) -> int:
+    """How long the context is that parameters speak of.
+
+    >>> context_of({"original_max_position_embeddings": 8192, "factor": 8.0})
+    65536
+    """
+    contexts = [int(params[name]) for name in _CONTEXT_NAMES if params.get(name)]
+    if not contexts:
+        return CONTEXT
+    stretched = int(min(contexts) * (params.get("factor") or 1))
+    return max(64, min(max(*contexts, stretched), 2**40))
+
+
+def _limited(encoding: Encoding) -> int:
+    """As many positions as an encoding that turns nothing has, up to a usual context."""
+    capacity = getattr(encoding.bound.content, "capacity", None)
+    return min(capacity.positions if capacity else 4096, 4096)
+
+
+def switch_lengths(scheme: Scheme, params: Mapping[str, Any]) -> tuple[int, ...]:
+    """The lengths around which a scheme that depends on the length changes.
+
+    None of a scheme that does not, or whose length was given.
+    """
+    following = [name for name, each in scheme.parameters.items() if each.rules.follows_length]
+    original = params.get("original_max_position_embeddings") or params.get(
+        "max_position_embeddings"
+    )
+    if not following or not original:
+        return ()
+    return tuple(n for n in (original - 1, original, original + 1) if n > 0)

@@ -1,0 +1,205 @@
+"""``posenc rope-check``: whether an implementation of RoPE is right, and if not, why."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.options import Choice, one_of
+from posenc_cli.errors import InvalidInput, abbreviated
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.checks.verdict import Report
+    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encode.request import Encoding, Request
+
+FORMATS = ("table", "json", "junit", "github")
+_SUFFIXES = {".json": "json", ".xml": "junit"}
+
+
+def rope_check(
+    choice: Choice,
+    console: Console,
+    *,
+    tables: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--tables", metavar="COS SIN", help="check tables: (L, d/2) or (L, d), two files"
+        ),
+    ] = None,
+    inv_freq: Annotated[
+        str | None,
+        typer.Option("--inv-freq", metavar="FILE", help="check inverse frequencies: (d/2,)"),
+    ] = None,
+    rotated: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--rotated", metavar="X Y", help="check vectors before and after: (L, d), two files"
+        ),
+    ] = None,
+    impl: Annotated[
+        str | None,
+        typer.Option(
+            "--impl",
+            metavar="NAME",
+            help="check f(x, positions) of module:function or ./file.py:function; x is (n, d)",
+        ),
+    ] = None,
+    tol: Annotated[
+        str,
+        typer.Option(
+            "--tol", metavar="X", help="auto (what float32 code can show), or a largest deviation"
+        ),
+    ] = "auto",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="ask for correctly rounded tables")
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix, table]"
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="FILE", help="a file in place of stdout")
+    ] = None,
+    no_clobber: Annotated[
+        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
+    ] = False,
+) -> int:
+    """Check that RoPE is right: for all q and k, all positions, and against a reference.
+
+    The reference is the scheme chosen; the subject is one of --tables, --inv-freq, --rotated and
+    --impl, or else posenc's own tables. Status 1 where a check fails, with the cause.
+
+    \b
+    Examples:
+      posenc rope-check -s rope -d 128 --base 500000 --layout half --tables cos.npy sin.npy
+      posenc rope-check -s rope-llama3 -d 128 --base 500000 --inv-freq dump.npy
+      posenc rope-check -s rope -d 64 --impl my_model.rope:apply --format junit --out rope.xml
+    """
+    from posenc_cli.checks.checking import Asked, Check
+    from posenc_cli.render import report as rendering
+
+    form = _form(output, out, as_json=as_json)
+    rule = _rule(tol, strict=strict)
+
+    def encoding(seq_len: int | None) -> Encoding:
+        if seq_len is None or (choice.positions and choice.positions.last + 1 == seq_len):
+            return choice.encoding()
+        from posenc_cli.positions import Positions
+
+        return replace(choice, positions=Positions.contiguous(0, seq_len)).encoding()
+
+    def engine(request: Request) -> Engine:
+        return choice.engine(request.plan())
+
+    report = Check(
+        asked=Asked(tables, inv_freq, rotated, impl),
+        encoding=encoding,
+        engine=engine,
+        positions=choice.positions,
+        rule=rule,
+    ).report()
+    if form == "json":
+        text = console.json_text("rope-check", rendering.fields(report))
+    elif form == "junit":
+        text = rendering.junit_text(report)
+    elif form == "github":
+        text = rendering.github_text(report)
+        _summarize(console, rendering.summary_markdown(report))
+    else:
+        text = _text(console, report)
+    console.result(text, out=out, clobber=not no_clobber)
+    return 0 if report.ok else 1
+
+
+def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
+    """The form of the report: as asked for, else by the suffix of the file."""
+    if as_json and output not in (None, "json"):
+        raise InvalidInput(f"--json: cannot go with --format {output}")
+    if as_json or output is not None:
+        return one_of("--format", output or "json", FORMATS)
+    return _SUFFIXES.get(PurePath(out or "").suffix.lower(), "table")
+
+
+def _rule(text: str, *, strict: bool) -> Rule:
+    """The tolerance asked for."""
+    if text == "auto":
+        return "strict" if strict else "auto"
+    if strict:
+        raise InvalidInput(f"--tol {abbreviated(text)}: cannot go with --strict")
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise InvalidInput(f"--tol {abbreviated(text)}: must be auto or a number of at least 0")
+    return value
+
+
+def _text(console: Console, report: Report) -> str:
+    """The report for a person: the verdict, the findings, the cause, and where it goes wrong."""
+    from posenc_cli.render import report as rendering
+
+    parts = [
+        console.paragraph_text(rendering.verdict(report)),
+        console.paragraph_text(f"{rendering.scope(report)}; tolerance {report.tolerance}"),
+        "",
+        console.table_text(
+            ["check", "result", "worst", "allowed", "where"], rendering.rows(report)
+        ),
+    ]
+    failed = [each for each in report.findings if not each.ok]
+    if failed:
+        parts.append("")
+    parts += [console.paragraph_text(f"{each.check}: {each.message}") for each in failed]
+    for each in report.diagnosis:
+        parts.append("")
+        parts.append(console.paragraph_text(f"cause: {each.cause}: {each.message}"))
+        if each.evidence:
+            parts.append(console.paragraph_text(each.evidence))
+    if report.notes:
+        parts.append("")
+    parts += [console.paragraph_text(f"note: {note}") for note in report.notes]
+    if failed and (picture := _picture(console, report)):
+        parts += ["", picture]
+    return "\n".join(parts)
+
+
+def _picture(console: Console, report: Report) -> str | None:
+    """The error by position, where there is one to show."""
+    points = [(p, e) for p, e in report.curve if 0 < e < float("inf")]
+    if len(points) < 3:
+        return None
+    from posenc_cli.render.blocks import Medium, Page
+    from posenc_cli.render.figure import Curve, Curves
+    from posenc_cli.render.terminal import curves_text
+
+    figure = Curves(
+        (Curve(x=tuple(float(p) for p, _ in points), y=tuple(e for _, e in points)),),
+        title="deviation from the reference by position",
+        x_label="position",
+        y_label="deviation",
+        y_scale="log",
+    )
+    return curves_text(figure, Page(console.width, min(14, console.height), Medium()))
+
+
+def _summarize(console: Console, markdown: str) -> None:
+    """Add to the summary of the GitHub step, where there is one."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(markdown)
+    except OSError as error:
+        console.warning(f"GITHUB_STEP_SUMMARY: {error.strerror or error}")
