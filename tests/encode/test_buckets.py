@@ -11,6 +11,7 @@ from posenc_cli.encode.buckets import Bucketed
 steps = st.lists(st.sampled_from([-2, -1, 0, 0, 1, 5]), min_size=0, max_size=30)
 
 
+@example(first=0, positions=[1] * 5, changes=[1, 1, -1, -1, 0])
 @given(
     first=st.integers(-9, 9), positions=st.lists(st.sampled_from([1, 1, 1, 7, -1])), changes=steps
 )
