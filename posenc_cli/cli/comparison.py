@@ -87,7 +87,7 @@ class ArrayReport:
         ]
         if found.at is None:
             lines.append(f"equal: all {found.cells} values ({shape_text(found.shape)})")
-            return "\n".join(lines)
+            return _lines_text(console, lines)
         verdict = "ok" if self.ok else "DIFFERENT"
         share = f"{found.differing} of {found.cells} values differ ({shape_text(found.shape)})"
         lines.append(f"{verdict}: {share}")
