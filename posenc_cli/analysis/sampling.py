@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.positions import Positions
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
+
+Cells = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
+"""Values at some rows and columns, by index: → (rows, columns), not finite where there is none."""
+
+Wavelengths = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
+"""How fast each of some columns changes: its wavelength, in the units of the rows' axis.
+
+The rows are those that are shown, for who has to judge by the values.
+"""
 
 
 def spread(count: int, most: int, *, even: bool = False) -> list[int]:
@@ -38,3 +51,62 @@ def steps(points: Sequence[Any]) -> float | None:
     gaps = sorted(abs(after - before) for before, after in pairwise(points))
     typical: float = gaps[len(gaps) // 2]
     return typical
+
+
+def positions_of(points: Sequence[int]) -> Positions:
+    """The points in their order, as few ranges.
+
+    >>> str(positions_of([0, 1, 2, 10, 20, 30, 7]))
+    '0:3,10:31:10,7'
+    """
+    ranges: list[range] = []
+    for point in points:
+        last = ranges[-1] if ranges else None
+        if last is not None and len(last) == 1 and point > last.start:
+            ranges[-1] = range(last.start, point + 1, point - last.start)
+        elif last is not None and len(last) > 1 and point == last[-1] + last.step:
+            ranges[-1] = range(last.start, point + 1, last.step)
+        else:
+            ranges.append(range(point, point + 1))
+    return Positions(tuple(ranges))
+
+
+class Points(Sequence[int]):
+    """Positions as a sequence, however many: the axis of a picture.
+
+    >>> points = Points(Positions.parse("0:1000000000000,7"))
+    >>> len(points), points[-1], points[12345]
+    (1000000000001, 7, 12345)
+    """
+
+    def __init__(self, positions: Positions) -> None:
+        self.positions = positions
+        self._ends = list(accumulate(len(each) for each in positions.ranges))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, index: Any) -> Any:
+        index += len(self) if index < 0 else 0
+        which = bisect_right(self._ends, index)
+        return self.positions.ranges[which][index - (self._ends[which - 1] if which else 0)]
+
+
+def wavelengths_by_values(cells: Cells, points: Sequence[int]) -> Wavelengths:
+    """Wavelengths judged by values alone: how fast a column moves through its range.
+
+    A column that crosses its whole range with every step that is shown is shown too seldom,
+    whatever it is made of. Of a sine λ comes out right, of bits too.
+    """
+    import numpy as np
+
+    def wavelengths(rows: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
+        after = [i + 1 if i + 1 < len(points) else i - 1 for i in rows]
+        gaps = np.array([abs(points[j] - points[i]) for i, j in zip(rows, after, strict=True)])
+        here, there = (np.asarray(cells(some, columns), np.float64) for some in (rows, after))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            speed = (np.abs(there - here) / gaps[:, None]).mean(axis=0)
+            found = 2 * np.ptp(here, axis=0) / speed
+        return np.where(np.isfinite(found), found, np.inf)
+
+    return wavelengths

@@ -170,6 +170,7 @@ def _fields(check: SlopesCheck) -> dict[str, object]:
 
 
 def _picture(console: Console, values: Sequence[float], rule: str) -> str:
+    from posenc_cli.render.blocks import Medium, Page
     from posenc_cli.render.figure import Curve, Curves
     from posenc_cli.render.terminal import curves_text
 
@@ -180,4 +181,4 @@ def _picture(console: Console, values: Sequence[float], rule: str) -> str:
         y_label="slope",
         y_scale="log",
     )
-    return curves_text(figure, width=console.width, height=min(20, console.height))
+    return curves_text(figure, Page(console.width, min(20, console.height), Medium()))

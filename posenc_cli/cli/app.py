@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
     "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
+    "heatmap": "posenc_cli.cli.heatmap:heatmap",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
     "rope-check": "posenc_cli.cli.rope_check:rope_check",

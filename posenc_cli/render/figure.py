@@ -7,7 +7,7 @@ as a picture of a short one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -15,20 +15,13 @@ from posenc_cli.analysis.sampling import spread, steps
 from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from posenc_cli.analysis.sampling import Cells, Wavelengths
+
 Content = TypeVar("Content", str, bytes)
-Cells = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
-"""Values at some rows and columns, by index: → (rows, columns), not finite where there is none."""
-
-Wavelengths = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
-"""How fast each of some columns changes: its wavelength, in the units of the rows' axis.
-
-The rows are those that are shown, for who has to judge by the values.
-"""
-
 ScaleKind = Literal["sequential", "diverging", "cyclic"]
 
 
@@ -248,12 +241,51 @@ class Panels:
 Figure = Heatmap | Curves | Panels
 
 
+def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
+    """The heatmaps among a figure's panels, or itself."""
+    panels = figure.panels if isinstance(figure, Panels) else (figure,)
+    return tuple(each for each in panels if isinstance(each, Heatmap))
+
+
+def data_of(figure: Figure, shown: Sequence[Shown]) -> dict[str, Any]:
+    """What a figure shows, as JSON has it: its curves, and what is shown of its heatmaps."""
+    if isinstance(figure, Heatmap):
+        return dict(shown[0].fields())
+    if isinstance(figure, Curves):
+        return _curves_data(figure)
+    curves = [_curves_data(each) for each in figure.panels if isinstance(each, Curves)]
+    return {
+        "title": figure.title,
+        "panels": [*(each.fields() for each in shown), *curves],
+        "notes": list(figure.notes),
+    }
+
+
+def _curves_data(curves: Curves) -> dict[str, Any]:
+    return {
+        "title": curves.title,
+        "x_label": curves.x_label,
+        "y_label": curves.y_label,
+        "curves": [
+            {"name": each.name, "x": _finite(each.x), "y": _finite(each.y)}
+            for each in curves.curves
+        ],
+        "levels": [{"name": name, "y": height} for height, name in curves.levels],
+        "notes": list(curves.notes),
+    }
+
+
+def _finite(values: Sequence[float]) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values]
+
+
 @dataclass(frozen=True)
 class Picture(Generic[Content]):
-    """A figure as drawn, and what its reader should be warned of."""
+    """A figure as drawn, what its reader should be warned of, and what of heatmaps it shows."""
 
     content: Content
     warnings: tuple[str, ...] = ()
+    shown: tuple[Shown, ...] = ()
 
 
 @dataclass(frozen=True)

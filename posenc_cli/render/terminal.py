@@ -2,34 +2,93 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from posenc_cli.errors import InvalidInput
+from posenc_cli.render.figure import Curves, Heatmap, Panels, Picture
+
 if TYPE_CHECKING:
-    from posenc_cli.render.figure import Curves
+    from posenc_cli.render.blocks import Page
+    from posenc_cli.render.figure import Curve, Figure
+
+NARROWEST, LOWEST = 20, 8
+"""Columns and lines below which no picture is drawn."""
 
 _TICKS = 8
+_MARKERS = "•×+o*#"
 
 
-def curves_text(curves: Curves, *, width: int, height: int) -> str:
-    """Curves as text of at most ``width`` columns and ``height`` lines, without escape codes."""
+def picture_text(figure: Figure, page: Page) -> Picture[str]:
+    """A figure as text that fits a page.
+
+    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    """
+    from posenc_cli.render import multiples, plates
+
+    page = page.part(max(NARROWEST, page.width), max(LOWEST, page.height))
+    match figure:
+        case Curves():
+            return Picture(curves_text(figure, page))
+        case Heatmap():
+            lines, warnings = plates.heatmap_lines(figure, page)
+        case Panels():
+            lines, warnings = multiples.panels_lines(figure, page)
+    return Picture("\n".join(lines), warnings)
+
+
+def curves_text(curves: Curves, page: Page) -> str:
+    """Curves as text that fits a page, without escape codes.
+
+    Raises: InvalidInput where nothing is finite.
+    """
     import plotext
 
+    # plotext never ends on a NaN.
+    shown = [_finite(curve, curves) for curve in curves.curves]
+    x = sorted({x for pairs in shown for x, _ in pairs})
+    if not x:
+        raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
+    below = [*page.wrapped("   ".join(_legend(curves))), *page.wrapped("; ".join(curves.notes))]
+    y = [y for pairs in shown for _, y in pairs] + [level for level, _ in curves.levels]
     plotext.terminal.limit(False)
     figure = plotext.figure
     figure.clear()
     figure.theme("colorless")
-    figure.plot_size(width, height)
-    for curve in curves.curves:
-        figure.draw(figure.signal(list(curve.x), list(curve.y), marker="•"))
-    x = curves.curves[0].x
-    ticks = list(x[:: -(-len(x) // _TICKS)])
-    figure.ruler("x").ticks(ticks, [f"{tick:g}" for tick in ticks])
-    lowest = min(min(curve.y) for curve in curves.curves)
-    highest = max(max(curve.y) for curve in curves.curves)
-    logarithmic = curves.y_scale == "log" and lowest < highest
-    figure.ruler("y").scale("log" if logarithmic else "linear")
+    figure.plot_size(page.width, max(LOWEST, page.height - len(below)))
+    for level, _ in curves.levels:
+        figure.draw(figure.signal([x[0], x[-1]], [level, level], marker="-"))
+    for pairs, marker in zip(shown, _MARKERS * len(shown), strict=False):
+        if pairs:
+            figure.draw(figure.signal(*map(list, zip(*pairs, strict=True)), marker=marker))
+    for name, scale, values in (("x", curves.x_scale, x), ("y", curves.y_scale, y)):
+        logarithmic = scale == "log" and min(values) < max(values)
+        figure.ruler(name).scale("log" if logarithmic else "linear")
+        label = curves.x_label if name == "x" else curves.y_label
+        figure.label(f"{label} (log)" if logarithmic else label, name)
+    marks = x[:: -(-len(x) // _TICKS)]
+    figure.ruler("x").ticks(marks, [f"{mark:g}" for mark in marks])
     figure.title(curves.title)
-    figure.label(curves.x_label, "x")
-    figure.label(f"{curves.y_label} (log)" if logarithmic else curves.y_label, "y")
     text: str = figure.build().string(colorless=True)
-    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+    lines = [page.medium.spelled(line.rstrip()) for line in text.rstrip().splitlines()]
+    return "\n".join([*lines, *below])
+
+
+def _finite(curve: Curve, curves: Curves) -> list[tuple[float, float]]:
+    """The points of a curve that its axes can show."""
+    return [
+        (x, y)
+        for x, y in zip(curve.x, curve.y, strict=True)
+        if math.isfinite(x)
+        and math.isfinite(y)
+        and (x > 0 or curves.x_scale == "linear")
+        and (y > 0 or curves.y_scale == "linear")
+    ]
+
+
+def _legend(curves: Curves) -> list[str]:
+    named = zip(_MARKERS * len(curves.curves), curves.curves, strict=False)
+    return [
+        *(f"{marker} {curve.name}" for marker, curve in named if curve.name),
+        *(f"- {name}" for _, name in curves.levels),
+    ]

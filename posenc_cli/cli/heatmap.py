@@ -1,0 +1,182 @@
+"""``posenc heatmap``: see an encoding, in the terminal or as a figure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.options import Choice, one_of, whole_number
+from posenc_cli.cli.pictures import THEMES, PictureOptions, show
+from posenc_cli.encode.tables import ROTARY_TABLES
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.render.figure import Panels
+
+if TYPE_CHECKING:
+    from posenc_cli.encode.request import Request
+    from posenc_cli.render.figure import Figure
+
+
+def heatmap(
+    choice: Choice | None,
+    console: Console,
+    *,
+    source: Annotated[
+        str | None,
+        typer.Option("--in", metavar="FILE", help="a .npy, .npz, .csv or .safetensors file"),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help="draw to a .png, .svg or .pdf file"),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="NAME",
+            help=f"of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
+        ),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option("--head", metavar="H", help="one head of a bias, or one matrix of a stack"),
+    ] = None,
+    dims: Annotated[
+        str | None, typer.Option("--dims", metavar="A:B", help="only these columns, half-open")
+    ] = None,
+    cmap: Annotated[
+        str | None,
+        typer.Option(
+            "--cmap",
+            metavar="NAME",
+            help="viridis|polar|polar-dark|phase|gray, or any of matplotlib's; _r reverses it",
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT")] = None,
+    width: Annotated[
+        str | None,
+        typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
+    ] = None,
+    height: Annotated[
+        str | None,
+        typer.Option("--height", metavar="N", help="lines in the terminal, pixels in a file"),
+    ] = None,
+    dpi: Annotated[
+        str | None, typer.Option("--dpi", metavar="N", help="pixels an inch [default: 150]")
+    ] = None,
+    theme: Annotated[
+        str, typer.Option("--theme", metavar="NAME", help=f"of a file: {'|'.join(THEMES)}")
+    ] = "light",
+    no_clobber: Annotated[
+        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="print the plotted data as one JSON object")
+    ] = False,
+) -> None:
+    """Draw the values of an encoding as colours, in the terminal or to a file.
+
+    Sines and cosines are drawn apart, the heads of a bias side by side, and a grid as maps of the
+    similarity of one position to all others (as rows with --positions or --dims). Of any length,
+    only what is shown is computed; ▴ marks columns that change faster than the picture can show.
+
+    \b
+    Examples:
+      posenc heatmap --scheme sinusoidal --len 128
+      posenc heatmap -s rope -l 1000000 -d 512 --out rope.png
+      posenc heatmap -s alibi --heads 8 -l 64
+      posenc heatmap -s sinusoidal-nd --set grid=14x14 --theme dark --out grid.svg
+      posenc heatmap --in table.npy --dims 0:32
+      posenc heatmap --model llama-3.1-8b -l 8192 --table angles
+    """
+    if (choice is None) == (source is None):
+        raise InvalidInput(
+            "--in: cannot go with --scheme, --config or --model"
+            if choice
+            else "--scheme, --config, --model or --in: one of them is needed",
+            hint=None if choice else "posenc schemes and posenc models list what there is",
+        )
+    which = None if head is None else whole_number("--head", head, minimum=0)
+    columns = None if dims is None else _dims(dims)
+    if choice is None:
+        figure, fields = _stored(source or "", table, which, columns)
+    else:
+        figure, fields = _encoded(choice, table, which, columns)
+    if title is not None:
+        figure = replace(figure, title=title)
+    picture = PictureOptions(out, width, height, dpi, theme, cmap, clobber=not no_clobber)
+    show(figure, picture, console, json=("heatmap", fields) if json else None)
+
+
+def _encoded(
+    choice: Choice, table: str | None, head: int | None, dims: range | None
+) -> tuple[Figure, dict[str, Any]]:
+    """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
+    from posenc_cli.render.encoded import figure_of
+
+    table = table and one_of("--table", table, ROTARY_TABLES)
+    if not choice.parts:
+        request = _request(choice, table, head)
+        figure = figure_of(request, choice.engine, dims=dims)
+        return figure, request.description()
+    kinds = [part.scheme.kind for part in choice.parts]
+    for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):
+        if value is not None and kind not in kinds:
+            raise InvalidInput(f"{flag} {value}: no part of {choice.name} is {kind}")
+    requests = [
+        _request(
+            part,
+            table if part.scheme.kind == "rotary" else None,
+            # One head stands for all where there is another part to see.
+            head or 0 if part.scheme.kind == "bias" else None,
+        )
+        for part in choice.parts
+    ]
+    figures = [figure_of(each, choice.engine, dims=dims) for each in requests]
+    panels = tuple(
+        panel
+        for each in figures
+        for panel in (each.panels if isinstance(each, Panels) else (each,))
+    )
+    fields = {"scheme": choice.name, "parts": [each.description() for each in requests]}
+    return Panels(panels, choice.name, shared=False, noun="part"), fields
+
+
+def _request(choice: Choice, table: str | None, head: int | None) -> Request:
+    """What to see of one scheme, in float64."""
+    from posenc_cli.encode.precision import Precision
+    from posenc_cli.encode.request import Request
+    from posenc_cli.numerics.dtypes import FLOAT64
+
+    return Request(
+        choice.encoding(), choice.positions, Precision.of(FLOAT64, None), table=table, head=head
+    )
+
+
+def _stored(
+    path: str, table: str | None, head: int | None, dims: range | None
+) -> tuple[Figure, dict[str, Any]]:
+    """The figure of a file, and how JSON says which."""
+    from posenc_cli.files.reading import read_array
+    from posenc_cli.render.stored import figure_of_array
+
+    if table is not None:
+        raise InvalidInput(f"--table {abbreviated(table)}: cannot go with --in")
+    loaded = read_array(path)
+    figure = figure_of_array(loaded, head=head, dims=dims)
+    return figure, {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
+
+
+def _dims(text: str) -> range:
+    """The columns that ``A:B`` names, or ``A`` alone."""
+    match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text.strip())
+    if match is None:
+        raise InvalidInput(f"--dims {abbreviated(text)}: must be A:B, two column numbers")
+    first = int(match[1])
+    stop = first + 1 if match[2] is None else int(match[2])
+    if stop <= first:
+        raise InvalidInput(f"--dims {abbreviated(text)}: holds no column")
+    return range(first, stop)

@@ -1,0 +1,198 @@
+"""Where a figure goes: to the terminal as text, to a file as an image, or to JSON as numbers."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.cli import streams
+from posenc_cli.cli.options import one_of, whole_number
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from posenc_cli.cli.console import Console
+    from posenc_cli.render.blocks import Page
+    from posenc_cli.render.figure import Figure, Picture
+    from posenc_cli.render.image import ImageFormat, Style
+
+THEMES = ("light", "dark")
+IMAGES: dict[str, ImageFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
+"""The suffixes of files that hold a picture."""
+
+_ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
+_DPI = range(10, 1201)
+
+
+@dataclass(frozen=True)
+class PictureOptions:
+    """What the options of a command say of its picture, as they were typed."""
+
+    out: str | None = None
+    width: str | None = None
+    height: str | None = None
+    dpi: str | None = None
+    theme: str = "light"
+    cmap: str | None = None
+    clobber: bool = True
+
+
+def show(
+    figure: Figure,
+    options: PictureOptions,
+    console: Console,
+    *,
+    json: tuple[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Draw a figure to the terminal, or to the file that the options name.
+
+    ``json``, the name of a command and what its JSON begins with, asks for the plotted data on
+    stdout; in the terminal they take the place of the picture.
+
+    Raises: InvalidInput, Unavailable: as options, figure and file do.
+    """
+    one_of("--theme", options.theme, THEMES)
+    if options.out is None:
+        _without_file(options)
+        if json is None:
+            _print(figure, _page(options, console), console)
+            return
+        rows = _size("--height", options.height, range(1, 1 << 16), _ROWS_OF_DATA)
+        columns = _size("--width", options.width, range(1, 1 << 16), _COLUMNS_OF_DATA)
+        shown = _shown(figure, rows, columns)
+        _report(figure, shown, json, console, {})
+        return
+    from posenc_cli.files.atomic import STANDARD_OUTPUT
+
+    if json is not None and options.out == STANDARD_OUTPUT:
+        raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
+    picture = _written(figure, options, _style(options))
+    _warn(picture.warnings, console)
+    if json is not None:
+        _report(figure, picture.shown, json, console, {"path": options.out})
+    else:
+        from posenc_cli.files.naming import shown as quoted
+
+        console.summary(
+            f"wrote {quoted(options.out)}: {figure.title}, {len(picture.content)} bytes"
+        )
+
+
+def image_format(out: str) -> ImageFormat:
+    """The format of a picture, by the suffix of its file; PNG to standard output.
+
+    Raises: InvalidInput where no picture has that suffix.
+    """
+    from posenc_cli.files.atomic import STANDARD_OUTPUT
+    from posenc_cli.files.naming import shown
+
+    if out == STANDARD_OUTPUT:
+        return "png"
+    suffix = PurePath(out).suffix.lower()
+    if suffix not in IMAGES:
+        raise InvalidInput(
+            f"--out {shown(out)}: must end in {', '.join(IMAGES)}",
+            hint=nearest(suffix, IMAGES) if suffix else f"{out}.png",
+        )
+    return IMAGES[suffix]
+
+
+def _shown(figure: Figure, rows: int, columns: int) -> Sequence[Any]:
+    from posenc_cli.render.figure import heatmaps_of
+
+    return [each.shown(rows, columns) for each in heatmaps_of(figure)]
+
+
+def _report(
+    figure: Figure,
+    shown: Sequence[Any],
+    json: tuple[str, Mapping[str, Any]],
+    console: Console,
+    more: Mapping[str, Any],
+) -> None:
+    from posenc_cli.render.figure import data_of, scale_of
+
+    name, fields = json
+    if shown:
+        scale_of(shown)  # raises where nothing is finite
+    console.json(name, {**fields, **data_of(figure, shown), **more})
+
+
+def _print(figure: Figure, page: Page, console: Console) -> None:
+    from posenc_cli.render.terminal import picture_text
+
+    picture = picture_text(figure, page)
+    console.result(picture.content)
+    _warn(picture.warnings, console)
+
+
+def _warn(warnings: Sequence[str], console: Console) -> None:
+    for warning in warnings:
+        console.warning(warning)
+
+
+def _without_file(options: PictureOptions) -> None:
+    for flag, value in (("--dpi", options.dpi), ("--theme", options.theme)):
+        if value not in (None, PictureOptions.theme):
+            raise InvalidInput(f"{flag} {abbreviated(value)}: needs --out, a file to draw to")
+
+
+def _page(options: PictureOptions, console: Console) -> Page:
+    """The room that a picture has in the terminal."""
+    from posenc_cli.render.blocks import Medium, Page
+    from posenc_cli.render.terminal import LOWEST, NARROWEST
+
+    medium = Medium.of(
+        colored=console.colored(sys.stdout),
+        encoding=sys.stdout.encoding,
+        ascii_only=console.ascii_only,
+        spelled=streams.spelled,
+    )
+    # A line less than the terminal has: the prompt will take one.
+    height = _size("--height", options.height, range(LOWEST, 1000), console.height - 1)
+    width = _size("--width", options.width, range(NARROWEST, 1000), console.width)
+    return Page(width, height, medium, options.cmap)
+
+
+def _style(options: PictureOptions) -> Style:
+    """How an image is to look."""
+    from posenc_cli.render.image import LARGEST, SMALLEST, Style
+
+    sides = range(SMALLEST, LARGEST + 1)
+    return Style(
+        _size("--width", options.width, sides, Style.width),
+        _size("--height", options.height, sides, Style.height),
+        _size("--dpi", options.dpi, _DPI, Style.dpi),
+        options.theme,  # type: ignore[arg-type]
+        options.cmap,
+    )
+
+
+def _size(flag: str, text: str | None, allowed: range, default: int) -> int:
+    if text is None:
+        return default
+    number = whole_number(flag, text, minimum=allowed.start)
+    if number not in allowed:
+        raise InvalidInput(f"{flag} {number}: must be at most {allowed.stop - 1}")
+    return number
+
+
+def _written(figure: Figure, options: PictureOptions, style: Style) -> Picture[bytes]:
+    """The picture, which is in its file by now."""
+    from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight, replacing, standard_output
+    from posenc_cli.render.image import image_bytes
+
+    out = options.out or ""
+    form = image_format(out)
+    to_file = out != STANDARD_OUTPUT
+    if to_file:
+        preflight(out, clobber=options.clobber)
+    elif sys.stdout.isatty():
+        raise InvalidInput(f"--out -: {form} is binary and standard output is a terminal")
+    picture = image_bytes(figure, form, style)
+    with replacing(out, clobber=options.clobber) if to_file else standard_output() as stream:
+        stream.write(picture.content)
+    return picture

@@ -1,0 +1,204 @@
+"""Cells of text for the values of a picture: half-blocks in colour, shades, or ASCII.
+
+A line of text shows two rows of pixels in colour (the upper half of a cell in the foreground, the
+lower in the background), and one in shades.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.render.colors import LEVELS, color_map, default_map, nearest_of_palette
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.render.figure import Scale
+
+Depth = Literal["truecolor", "256", "none"]
+
+GAP = -1
+"""The level of a value that is missing."""
+
+_SHADES, _ASCII_SHADES = " ░▒▓█", " .:-=+*#%@"
+_DRAWN = "▀▄█░▒▓│─┬┤└┴▴"
+_ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+_PLAIN = "\x1b[0m"
+_WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
+
+
+@dataclass(frozen=True)
+class Medium:
+    """What the text is for: how many colours it may have, and whether more than ASCII.
+
+    ``spelled`` is how the stream spells what is not ASCII.
+    """
+
+    depth: Depth = "none"
+    ascii_only: bool = False
+    spelled: Callable[[str], str] = str
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        colored: bool,
+        encoding: str | None,
+        ascii_only: bool = False,
+        spelled: Callable[[str], str] = str,
+        environment: Mapping[str, str] = os.environ,
+    ) -> Medium:
+        """What a stream of this ``encoding`` can show; ``colored`` allows it escape codes.
+
+        >>> Medium.of(colored=True, encoding="utf-8", environment={"COLORTERM": "24bit"}).depth
+        'truecolor'
+        >>> Medium.of(colored=True, encoding="utf-8", environment={}).depth
+        '256'
+        """
+        depth: Depth = "none"
+        if colored:
+            rich = environment.get("COLORTERM", "").lower() in ("truecolor", "24bit")
+            poor = environment.get("TERM", "").lower() in _WITHOUT_256
+            depth = "truecolor" if rich else "none" if poor else "256"
+        lacking = ascii_only or not _encodable(encoding)
+        return cls(depth, lacking, spelled if lacking else str)
+
+    @property
+    def shades(self) -> str:
+        """The glyphs that stand for values where there is no colour, the lowest first."""
+        return _ASCII_SHADES if self.ascii_only else _SHADES
+
+    @property
+    def pixels_a_line(self) -> int:
+        """Rows of pixels in a line of text."""
+        return 2 if self.depth != "none" and not self.ascii_only else 1
+
+    @property
+    def gap(self) -> str:
+        """What stands for a value that is missing."""
+        return "?" if self.depth == "none" else " "
+
+    def drawn(self, glyph: str) -> str:
+        """A glyph of a frame, as this medium has it."""
+        return {"▴": "^", "│": "|", "─": "-"}.get(glyph, "+") if self.ascii_only else glyph
+
+
+@dataclass(frozen=True)
+class Page:
+    """The columns and lines of text that a picture may take, in a medium, and its colour map."""
+
+    width: int
+    height: int
+    medium: Medium
+    cmap: str | None = None
+
+    def part(self, width: int, height: int) -> Page:
+        """A smaller page of the same kind."""
+        return replace(self, width=width, height=height)
+
+    def colors(self, scale: Scale) -> NDArray[np.uint8]:
+        """The colours of a scale: those asked for, or those that suit it."""
+        return color_map(self.cmap or default_map(scale.kind))
+
+    def wrapped(self, text: str, *, most: int | None = None) -> list[str]:
+        """A paragraph as lines, ``most`` of them."""
+        return textwrap.wrap(
+            self.medium.spelled(text), self.width, max_lines=most, placeholder=" ..."
+        )
+
+
+def levels(places: NDArray[Any]) -> NDArray[np.int16]:
+    """The colours, by number, of places 0 … 1 along a map; NaN is a gap."""
+    finite = np.isfinite(places)
+    numbers = np.where(finite, places, 0) * (LEVELS - 1)
+    return np.where(finite, np.rint(numbers), GAP).astype(np.int16)
+
+
+def painted(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Medium) -> list[str]:
+    """Lines of text that show the levels ``pixels``, each a colour of ``colors`` or a gap.
+
+    Shape: pixels (rows, columns), colors (256, 3).
+    """
+    if medium.depth == "none":
+        return _shaded(pixels, medium)
+    codes = _codes(colors, medium.depth)
+    if medium.pixels_a_line == 1:
+        return [_line(row, row, codes, glyph=" ") for row in pixels.tolist()]
+    if len(pixels) % 2:
+        pixels = np.concatenate([pixels, np.full((1, pixels.shape[1]), GAP, pixels.dtype)])
+    rows = pixels.tolist()
+    return [
+        _line(upper, lower, codes, glyph="▀")
+        for upper, lower in zip(rows[::2], rows[1::2], strict=True)
+    ]
+
+
+def width_of(text: str) -> int:
+    """How many columns ``text`` takes; escape codes take none."""
+    return len(_ESCAPE.sub("", text))
+
+
+def padded(text: str, width: int) -> str:
+    """``text`` with spaces after it, up to ``width`` columns."""
+    return text + " " * (width - width_of(text))
+
+
+def _shaded(pixels: NDArray[np.int16], medium: Medium) -> list[str]:
+    shades = np.array([*medium.shades, medium.gap])
+    count = len(medium.shades)
+    numbers = np.where(pixels == GAP, count, pixels.astype(np.int64) * count // LEVELS)
+    return ["".join(row) for row in shades[numbers].tolist()]
+
+
+def _codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
+    """What follows 38; or 48; in an escape code, for each level; none for a gap, the last."""
+    if depth == "truecolor":
+        codes = [f"2;{r};{g};{b}" for r, g, b in colors.tolist()]
+    else:
+        codes = [f"5;{number}" for number in nearest_of_palette(colors).tolist()]
+    return [*codes, ""]
+
+
+def _line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str], *, glyph: str) -> str:
+    """A line of cells, with an escape code only where the colours change."""
+    text: list[str] = []
+    now: tuple[str, str] = ("", "")
+    for above, below in zip(upper, lower, strict=True):
+        front, back, cell = codes[above], codes[below], glyph
+        if glyph == " ":
+            front = ""
+        elif not front and back:
+            front, back, cell = back, "", "▄"
+        elif not front:
+            cell = " "
+        if (front, back) != now:
+            text.append(_change(now, (front, back)))
+            now = (front, back)
+        text.append(cell)
+    if now != ("", ""):
+        text.append(_PLAIN)
+    return "".join(text)
+
+
+def _change(now: tuple[str, str], then: tuple[str, str]) -> str:
+    parts = []
+    for layer, (before, after) in enumerate(zip(now, then, strict=True)):
+        if before != after:
+            parts.append(f"{(38, 48)[layer]};{after}" if after else ("39", "49")[layer])
+    return f"\x1b[{';'.join(parts)}m"
+
+
+def _encodable(encoding: str | None) -> bool:
+    try:
+        _DRAWN.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,300 @@
+"""Figures of an encoding: what of each kind is worth seeing, under which names.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.encoded import (
+    row_cells,
+    score_cells,
+    similarity_cells,
+    wavelengths_of,
+)
+from posenc_cli.analysis.sampling import Points, wavelengths_by_values
+from posenc_cli.encode.tables import rotary_placements
+from posenc_cli.errors import InvalidInput
+from posenc_cli.positions import Positions
+from posenc_cli.render.figure import Axis, Band, Curve, Curves, Heatmap, Panels
+from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
+from posenc_cli.schemes.parameters import as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.analysis.encoded import EngineFor
+    from posenc_cli.encode.request import Request
+    from posenc_cli.numerics.placements import Placement
+    from posenc_cli.render.figure import Figure
+    from posenc_cli.schemes.declare import Waves
+
+_MOST_BANDS = 8
+_LONGEST_VALUE = 24
+_SAID_BY_SIZES = ("dim", "heads", "grid")
+_NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a table in the order of drawing, their bands, and the wave behind each."""
+
+    points: Sequence[int]
+    bands: tuple[Band, ...]
+    waves: Sequence[int] | None
+
+
+def figure_of(request: Request, engine_for: EngineFor, *, dims: range | None = None) -> Figure:
+    """The figure that shows a request: its rows, the heads of a bias, or maps of a whole grid.
+
+    ``dims`` are the columns to show, all by default.
+
+    Raises: InvalidInput where the parts of the request do not go together.
+    """
+    content = request.encoding.bound.content
+    grid = request.encoding.bound.params.get("grid")
+    on_grid = isinstance(content, Rotation | Sinusoids) and isinstance(grid, tuple)
+    whole = request.positions is None and request.table is None and dims is None
+    if on_grid and whole and len(grid or ()) > 1:
+        return _maps(request, grid or (), engine_for)
+    plan = request.plan()
+    if request.table == "inv-freq":
+        _no_dims(dims, request, "the table inv-freq")
+        (frequencies,) = plan.matrix(engine_for(plan)).blocks()
+        return Curves(
+            (Curve(tuple(range(len(frequencies))), tuple(frequencies.tolist())),),
+            title_of(request, f"{len(frequencies)} frequencies"),
+            "pair",
+            "radians per position",
+            y_scale="log",
+        )
+    if isinstance(content, Bias | BucketBias):
+        _no_dims(dims, request, "a bias")
+        return _heads(request, engine_for, content.heads)
+    return _rows(request, plan.shape[-1], engine_for, dims)
+
+
+def title_of(request: Request, what: str) -> str:
+    """A title: the scheme, what is shown of it, and the parameters that make it what it is."""
+    bound = request.encoding.bound
+    named = [
+        _parameter_text(name, value)
+        for name, value in bound.params.items()
+        for declared in [bound.scheme.parameters[name]]
+        if value is not None
+        and name not in _SAID_BY_SIZES
+        and not declared.rules.follows_length
+        and (name == "base" or value != declared.default)
+    ]
+    table = f" {request.table}" if request.table else ""
+    return f"{bound.scheme.name}{table}: {what}" + (f" ({', '.join(named)})" if named else "")
+
+
+def _parameter_text(name: str, value: object) -> str:
+    shown = as_text(value)
+    if len(shown) <= _LONGEST_VALUE:
+        return f"{name}={shown}"
+    return f"{name}={len(value)} numbers" if isinstance(value, tuple) else name
+
+
+def _positions(request: Request) -> Positions:
+    """The positions of a request that has a plan; all of a grid where none are asked for."""
+    if request.positions is not None:
+        return request.positions
+    capacity = request.encoding.bound.content.waves.coordinates.capacity  # type: ignore[union-attr]
+    return Positions.contiguous(0, capacity.positions)  # type: ignore[union-attr]
+
+
+def _rows(request: Request, width: int, engine_for: EngineFor, dims: range | None) -> Heatmap:
+    """The rows of an absolute, rotary or relative scheme."""
+    content = request.encoding.bound.content
+    relative = request.scheme.kind == "relative"
+    positions = _positions(request)
+    if relative:
+        positions = positions.offsets(content.farthest if isinstance(content, Rows) else None)
+    rows = Axis("offset" if relative else "position", Points(positions))
+    columns = _cropped(_columns(request, width), dims)
+    table = replace(request, table="cos-sin") if request.table == "complex" else request
+    cells = row_cells(table, rows.points, columns.points, engine_for)
+    waves = getattr(content, "waves", None)
+    wavelengths = None
+    if waves is None:
+        wavelengths = wavelengths_by_values(cells, rows.points)
+    elif waves.coordinates is None and columns.waves is not None:
+        of_column = wavelengths_of(waves)[np.asarray(columns.waves)]
+
+        def wavelengths(_rows: Sequence[int], chosen: Sequence[int]) -> Any:
+            return of_column[np.asarray(chosen)]
+
+    noun = "pair" if request.table in ("complex", "angles") else "dimension"
+    size = f"{len(rows.points)} {rows.plural} × {len(columns.points)} {noun}s"
+    angles = request.table == "angles"
+    return Heatmap(
+        cells,
+        rows,
+        Axis(noun, columns.points, columns.bands),
+        title_of(request, size),
+        value_label="radians" if angles else "value",
+        limits=(-math.pi, math.pi) if angles else _limits(waves),
+        scale="cyclic" if angles else None,
+        wavelengths=wavelengths,
+    )
+
+
+def _limits(waves: Waves | None) -> tuple[float, float] | None:
+    """Between which values waves swing, where that is known beforehand."""
+    if waves is None or waves.growth is not None:
+        return None
+    scale = float(waves.scale)
+    return (-scale, scale) if scale > 0 else None
+
+
+def _columns(request: Request, width: int) -> _Columns:
+    """The columns of a table, sines and cosines apart."""
+    content = request.encoding.bound.content
+    table = request.table or "cos-sin"
+    if isinstance(content, Rotation):
+        pairs = content.waves.count
+        if table == "angles":
+            return _Columns(range(width), (), range(width))
+        if table == "complex":
+            bands = (Band("real", 0, pairs), Band("imaginary", pairs, 2 * pairs))
+            return _Columns(range(2 * pairs), bands, [*range(pairs)] * 2)
+        placements = rotary_placements(table, pairs, content.layout, content.blocks)
+        return _placed(placements, width, content.waves)
+    if isinstance(content, Sinusoids):
+        return _placed(content.placements, width, content.waves)
+    return _Columns(range(width), (), None)
+
+
+def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _Columns:
+    """Columns by what they hold: a band for each function, or for each function of an axis."""
+    groups: dict[str, list[tuple[int, int]]] = {}
+    apart = len(placements) <= _MOST_BANDS
+    for placement in placements:
+        columns = range(width)[placement.columns]
+        of = (
+            range(waves.count)[placement.waves]
+            if placement.function != "zero"
+            else [0] * len(columns)
+        )
+        axis = _axis_of(waves, of) if apart else ""
+        groups.setdefault(f"{placement.function} {axis}".strip(), []).extend(
+            zip(columns, of, strict=False)
+        )
+    held = {label: sorted(each) for label, each in groups.items() if each}
+    if len(held) < 2:
+        ordered = sorted(pair for each in held.values() for pair in each)
+        return _Columns([c for c, _ in ordered], (), [w for _, w in ordered])
+    bands: list[Band] = []
+    points: list[int] = []
+    behind: list[int] = []
+    for label, each in held.items():
+        bands.append(Band(label, len(points), len(points) + len(each)))
+        points += [column for column, _ in each]
+        behind += [wave for _, wave in each]
+    return _Columns(points, tuple(bands), behind)
+
+
+def _axis_of(waves: Waves, some: Sequence[int]) -> str:
+    """The name of the axis that some waves follow, if it is one."""
+    if waves.coordinates is None or not len(some):
+        return ""
+    axes = waves.coordinates.axes
+    followed = {axes[i] for i in some}
+    count = max(axes) + 1
+    if len(followed) != 1 or count < 2:
+        return ""
+    axis = followed.pop()
+    return _NAMES_OF_AXES[count][axis] if count in _NAMES_OF_AXES else str(axis)
+
+
+def _cropped(columns: _Columns, dims: range | None) -> _Columns:
+    """The columns that ``dims`` names.
+
+    Raises: InvalidInput where there are not so many.
+    """
+    if dims is None:
+        return columns
+    count = max(columns.points) + 1
+    if dims.stop > count:
+        raise InvalidInput(f"--dims {dims.start}:{dims.stop}: there are {count}, from 0")
+    kept = [i for i, point in enumerate(columns.points) if point in dims]
+    bands: list[Band] = []
+    for band in columns.bands:
+        inside = [i for i in kept if band.start <= i < band.stop]
+        if inside:
+            start = bands[-1].stop if bands else 0
+            bands.append(Band(band.label, start, start + len(inside)))
+    return _Columns(
+        [columns.points[i] for i in kept],
+        tuple(bands),
+        columns.waves and [columns.waves[i] for i in kept],
+    )
+
+
+def _heads(request: Request, engine_for: EngineFor, count: int) -> Figure:
+    """The scores of one head, or of all as small multiples."""
+    points = Points(_positions(request))
+    heads = range(count) if request.head is None else [request.head]
+    size = f"{len(points)} queries × {len(points)} keys"
+
+    def panel(head: int, title: str) -> Heatmap:
+        return Heatmap(
+            score_cells(replace(request, head=head), points, engine_for),
+            Axis("query", points, even=True),
+            Axis("key", points, even=True),
+            title,
+            value_label="score",
+            square=True,
+        )
+
+    if len(heads) == 1:
+        return panel(heads[0], title_of(request, f"head {heads[0]} of {count}, {size}"))
+    panels = tuple(panel(head, f"head {head}") for head in heads)
+    return Panels(panels, title_of(request, f"{count} heads, {size}"), noun="head")
+
+
+def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Figure:
+    """Maps of the similarity of some positions of a grid to all others.
+
+    Of an image: two corners, an edge and the middle. Of a video: the middle, plane after plane.
+    """
+    *planes, height, width = grid
+    request.plan()
+    area, count = height * width, math.prod(planes)
+    corners = [(0, 0), (0, width // 2), (height // 2, width // 2), (height - 1, width - 1)]
+    middle = (count // 2) * area + (height // 2) * width + width // 2
+    if planes:
+        chosen = [(plane * area, middle, f"plane {plane}") for plane in range(count)]
+    else:
+        chosen = [(0, y * width + x, f"of ({y}, {x})") for y, x in dict.fromkeys(corners)]
+    panels = tuple(
+        Heatmap(
+            similarity_cells(
+                request, (height, width), origin=origin, position=position, engine_for=engine_for
+            ),
+            Axis("y", range(height)),
+            Axis("x", range(width)),
+            title,
+            value_label="cosine similarity",
+            square=True,
+        )
+        for origin, position, title in chosen
+    )
+    size = "×".join(map(str, grid))
+    whose = "the middle" if planes else "one position"
+    title = title_of(request, f"similarity of {whose} to all others on a grid of {size}")
+    return Panels(panels, title, noun="plane" if planes else "position")
+
+
+def _no_dims(dims: range | None, request: Request, what: str) -> None:
+    if dims is not None:
+        raise InvalidInput(
+            f"--dims {dims.start}:{dims.stop}: {what} of {request.scheme.name} has no dimensions"
+        )

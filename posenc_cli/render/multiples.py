@@ -1,0 +1,133 @@
+"""Small multiples in text: several heatmaps or curves in the rectangle of one picture.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from posenc_cli.analysis.sampling import spread
+from posenc_cli.render.blocks import padded
+from posenc_cli.render.figure import Curves, Heatmap, scale_of
+from posenc_cli.render.grid import grid_of
+from posenc_cli.render.plates import (
+    TITLE_LINES,
+    Frame,
+    Plate,
+    heatmap_lines,
+    label_width,
+    notes_of,
+    scale_line,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.render.blocks import Page
+    from posenc_cli.render.figure import Panels
+
+_GAP = 2
+_LEAST = 14, 5
+"""Columns and lines that a small heatmap needs."""
+_LEAST_ALONE = 38, 11
+"""Those that a picture with a frame and a scale of its own needs."""
+
+
+def panels_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
+    """Several figures, line by line, and what to warn of.
+
+    Raises: InvalidInput where nothing is finite, or no map has the name asked for.
+    """
+    heatmaps = [each for each in panels.panels if isinstance(each, Heatmap)]
+    if panels.shared and len(heatmaps) == len(panels.panels):
+        return _shared_lines(panels, heatmaps, page)
+    return _separate_lines(panels, page)
+
+
+def _shared_lines(
+    panels: Panels, heatmaps: Sequence[Heatmap], page: Page
+) -> tuple[list[str], tuple[str, ...]]:
+    """Heatmaps of the same axes: one scale for all, labels at the left and below."""
+    title = page.wrapped(panels.title, most=TITLE_LINES)
+    # Besides the title: ticks on two lines, the scale, and notes on up to two.
+    height = page.height - len(title) - 5
+    inset = max(label_width(each, page.part(page.width, height)) for each in heatmaps[:1]) + 1
+    size = (page.width - inset, height)
+    down, across = grid_of(len(heatmaps), size, _LEAST, aspect=2)
+    chosen = [heatmaps[i] for i in spread(len(heatmaps), down * across)]
+    size = (page.width - inset + _GAP) // across - _GAP, height // down
+    plates = []
+    for index, heatmap in enumerate(chosen):
+        left, lowest = index % across == 0, index + across >= len(chosen)
+        frame = Frame(inset - 1 if left else 0, left, lowest, names=False, headings=False)
+        part = page.part(size[0] + inset * left, size[1] - 1 + 2 * lowest)
+        plates.append(Plate.sized(heatmap, part, frame))
+    shown = [plate.shown for plate in plates]
+    scale = scale_of(shown)
+    lines = []
+    for begin in range(0, len(plates), across):
+        row = plates[begin : begin + across]
+        widths = [max(plate.width, size[0] + inset * plate.frame.row_labels) for plate in row]
+        pictures = [
+            [_headed(plate, page.part(size[0], 1)), *plate.lines(scale, page.colors(scale))]
+            for plate in row
+        ]
+        lines += beside(pictures, widths)
+    first = heatmaps[0]
+    notes = notes_of(shown, page.medium, first=(*_missing(panels, len(chosen)), *panels.notes))
+    axes = f"down: {first.rows.label}, across: {first.columns.label}"
+    warnings = [warning for each in shown for warning in each.warnings]
+    return [
+        *title,
+        *lines,
+        scale_line(shown, scale, page, after=axes),
+        *page.wrapped(notes, most=2),
+    ], tuple(warnings[:1])
+
+
+def _headed(plate: Plate, page: Page) -> str:
+    """The title of a small heatmap, above its cells."""
+    inset = plate.frame.margin + plate.frame.row_labels
+    return " " * inset + "".join(page.wrapped(plate.shown.heatmap.title, most=1))
+
+
+def _missing(panels: Panels, count: int) -> tuple[str, ...]:
+    if count == len(panels.panels):
+        return ()
+    return (f"shows {count} of {len(panels.panels)} {panels.noun}s",)
+
+
+def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
+    """Figures of any kind, each with a frame and a scale of its own."""
+    from posenc_cli.render.terminal import curves_text
+
+    title = page.wrapped(panels.title, most=TITLE_LINES)
+    size = (page.width, page.height - len(title))
+    down, across = grid_of(len(panels.panels), size, _LEAST_ALONE, aspect=2)
+    chosen = [panels.panels[i] for i in spread(len(panels.panels), down * across)]
+    notes = page.wrapped("; ".join((*_missing(panels, len(chosen)), *panels.notes)))
+    height = max(1, (page.height - len(title) - len(notes)) // down)
+    part = page.part((page.width + _GAP) // across - _GAP, height)
+    lines: list[str] = list(title)
+    warnings: tuple[str, ...] = ()
+    for begin in range(0, len(chosen), across):
+        pictures = []
+        for figure in chosen[begin : begin + across]:
+            if isinstance(figure, Curves):
+                pictures.append(curves_text(figure, part).splitlines())
+                continue
+            picture, more = heatmap_lines(figure, part)
+            pictures.append(picture)
+            warnings += more
+        lines += beside(pictures, [part.width] * len(pictures))
+    return [*lines, *notes], warnings
+
+
+def beside(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    """Pictures side by side, the tops of all on the first line."""
+    return [
+        (" " * _GAP).join(map(padded, row, widths)).rstrip()
+        for row in zip_longest(*pictures, fillvalue="")
+    ]

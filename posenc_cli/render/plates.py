@@ -1,0 +1,281 @@
+"""Heatmaps laid out in text: cells, frame, ticks, bands and colour scale.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.sampling import steps
+from posenc_cli.render.blocks import levels, painted
+from posenc_cli.render.figure import Band, scale_of
+from posenc_cli.render.ticks import number, ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.render.blocks import Medium, Page
+    from posenc_cli.render.figure import Heatmap, Scale, Shown
+
+_WIDEST_CELL = 8
+_NAMED_FROM = 40
+"""Columns of a picture from which there is room for the names of the axes."""
+_LONGEST_NAME = 12
+_SCALE = 24
+_FRAMED = 6
+"""Rows or columns of pixels that the frame takes at least."""
+TITLE_LINES = 2
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What surrounds the cells: room for labels at the left, and lines of ticks below."""
+
+    margin: int
+    row_labels: bool = True
+    column_labels: bool = True
+    names: bool = True
+    headings: bool = True
+
+
+@dataclass(frozen=True)
+class Plate:
+    """The cells of a heatmap, sized for some columns and lines of text."""
+
+    shown: Shown
+    frame: Frame
+    medium: Medium
+    cell: tuple[int, int]
+
+    @classmethod
+    def sized(cls, heatmap: Heatmap, page: Page, frame: Frame) -> Plate:
+        """The plate that fills a page, frame and all."""
+        medium, bands = page.medium, heatmap.columns.bands
+        columns = max(1, page.width - frame.margin - frame.row_labels - len(bands[1:]))
+        rows = max(1, page.height - 2 * frame.column_labels - frame.headings)
+        rows *= medium.pixels_a_line
+        stretch = 1
+        if heatmap.square:
+            stretch = 2 // medium.pixels_a_line
+            rows = columns = min(rows, max(1, columns // stretch))
+        shown = heatmap.shown(rows, columns)
+        across = max(1, columns // len(shown.columns))
+        down = max(1, rows // len(shown.rows))
+        across, down = min(across, _WIDEST_CELL), min(down, _WIDEST_CELL)
+        if heatmap.square:
+            across = down = min(across, down)
+        return cls(shown, frame, medium, (down, across * stretch))
+
+    def lines(self, scale: Scale, colors: NDArray[np.uint8]) -> list[str]:
+        """The picture, line by line."""
+        lines = [*self._heading, *self._body(scale, colors)]
+        return [*lines, self._axis, self._column_labels] if self.frame.column_labels else lines
+
+    @cached_property
+    def bands(self) -> tuple[Band, ...]:
+        """The bands of the columns shown, at least one."""
+        return self.shown.column_bands or (Band("", 0, len(self.shown.columns)),)
+
+    @property
+    def width(self) -> int:
+        """How many columns of text the picture takes."""
+        cells = len(self.shown.columns) * self.cell[1] + len(self.bands) - 1
+        return self.frame.margin + self.frame.row_labels + cells
+
+    @property
+    def _inset(self) -> int:
+        return self.frame.margin + self.frame.row_labels
+
+    def _column(self, index: int) -> int:
+        """Where in a line the cell of a column begins."""
+        before = sum(index >= band.stop for band in self.bands)
+        return self._inset + index * self.cell[1] + before
+
+    @property
+    def _heading(self) -> list[str]:
+        if not self.frame.headings:
+            return []
+        name = self.shown.heatmap.rows.label if self.frame.names else ""
+        line = _Line(name.rjust(self.frame.margin))
+        for band in self.bands:
+            begin, end = self._column(band.start), self._column(band.stop - 1) + self.cell[1]
+            line.put(max(begin, (begin + end - len(band.label)) // 2), band.label[: end - begin])
+        return [line.text]
+
+    def _body(self, scale: Scale, colors: NDArray[np.uint8]) -> list[str]:
+        down, across = self.cell
+        pixels = levels(scale.places(self.shown.values)).repeat(down, axis=0)
+        wall = "│" if self.medium.depth == "none" else " "
+        parts = [
+            painted(pixels[:, band.start : band.stop].repeat(across, axis=1), colors, self.medium)
+            for band in self.bands
+        ]
+        lines = [
+            self.medium.drawn(wall).join(row) if wall != " " else " ".join(row)
+            for row in zip(*parts, strict=True)
+        ]
+        if not self.frame.row_labels:
+            return [" " * self.frame.margin + line for line in lines]
+        labels = {
+            index * down // self.medium.pixels_a_line: name
+            for index, name in reversed(row_ticks(self.shown.rows, len(lines)))
+        }
+        return [
+            labels.get(i, "").rjust(self.frame.margin)
+            + self.medium.drawn("┤" if i in labels else "│")
+            + line
+            for i, line in enumerate(lines)
+        ]
+
+    @cached_property
+    def _column_ticks(self) -> list[tuple[int, str]]:
+        """The ticks of each band, each as far from the next as its name is long."""
+        found = []
+        for band in self.bands:
+            points = self.shown.columns[band.start : band.stop]
+            longest = max(len(number(points[0])), len(number(points[-1])))
+            room = len(points) * self.cell[1] // (longest + 3)
+            found += [(band.start + i, name) for i, name in ticks(points, room)]
+        return found
+
+    @property
+    def _axis(self) -> str:
+        line = _Line(" " * self.frame.margin)
+        line.put(self.frame.margin, self.medium.drawn("└") * self.frame.row_labels)
+        ticked = {index for index, _ in self._column_ticks}
+        for index in range(len(self.shown.columns)):
+            mark = "▴" if index in self.shown.undersampled else "─"
+            marks = self.medium.drawn(mark) * self.cell[1]
+            if index in ticked and mark == "─":
+                marks = self.medium.drawn("┬") + marks[1:]
+            line.put(self._column(index), marks)
+        return line.text
+
+    @property
+    def _column_labels(self) -> str:
+        name = self.shown.heatmap.columns.label if self.frame.names else ""
+        line = _Line(name.rjust(self.frame.margin))
+        for index, label in self._column_ticks:
+            begin = self._column(index)
+            if begin + len(label) <= max(self.width, begin + 1) and begin >= line.free:
+                line.put(begin, label)
+        return line.text
+
+
+class _Line:
+    """A line of text that is put together from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @property
+    def free(self) -> int:
+        """The first column that is free, a space after what is there."""
+        return len(self.text) + bool(self.text.strip())
+
+    def put(self, column: int, text: str) -> None:
+        """Put ``text`` at a column, or right after what is there."""
+        self.text = self.text.ljust(column) + text
+
+
+def row_ticks(points: Sequence[Any], lines: int) -> list[tuple[int, str]]:
+    """The ticks of rows that take so many lines: one every three or so."""
+    return ticks(points, max(1, (lines + 2) // 3 if lines > 4 else (lines + 1) // 2))
+
+
+def frame_of(heatmap: Heatmap, page: Page) -> Frame:
+    """The frame of a heatmap that stands alone, with a margin as wide as its labels need."""
+    names = page.width >= _NAMED_FROM
+    margin = label_width(heatmap, page)
+    if names:
+        named = (heatmap.rows.label, heatmap.columns.label, heatmap.value_label)
+        margin = max(margin, *(len(name) for name in named if len(name) <= _LONGEST_NAME))
+    headings = names or bool(heatmap.columns.bands)
+    return Frame(min(margin, page.width // 2), names=names, headings=headings)
+
+
+def label_width(heatmap: Heatmap, page: Page) -> int:
+    """How many columns the names of rows take."""
+    indices, _ = heatmap.rows.sampled(page.height * page.medium.pixels_a_line)
+    some = [heatmap.rows.points[i] for i in indices]
+    return max(len(name) for _, name in row_ticks(some, page.height))
+
+
+def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, ...]]:
+    """A heatmap that stands alone, line by line, and what to warn of.
+
+    Raises: InvalidInput where nothing is finite, or no map has the name asked for.
+    """
+    title = page.wrapped(heatmap.title, most=TITLE_LINES)
+    reserved = len(page.wrapped(_longest_notes(heatmap, page)))
+    room = page.part(page.width, page.height - len(title) - reserved - 1)
+    frame = frame_of(heatmap, room)
+    plate = Plate.sized(heatmap, room, frame)
+    scale = scale_of([plate.shown])
+    lines = [
+        *title,
+        *plate.lines(scale, page.colors(scale)),
+        scale_line([plate.shown], scale, page, margin=frame.margin),
+        *page.wrapped(notes_of([plate.shown], page.medium)),
+    ]
+    return [line.rstrip() for line in lines], plate.shown.warnings
+
+
+def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = ()) -> str:
+    """All that a reader must know, as one paragraph."""
+    notes = dict.fromkeys([*first, *(note for each in shown for note in each.notes)])
+    if any(each.undersampled for each in shown):
+        notes[_aliasing_note(shown[0].heatmap, medium)] = None
+    return "; ".join(notes)
+
+
+def _aliasing_note(heatmap: Heatmap, medium: Medium) -> str:
+    mark = medium.drawn("▴")
+    return f"{mark} {heatmap.columns.plural} whose wavelength is under two samples: aliased"
+
+
+def _longest_notes(heatmap: Heatmap, page: Page) -> str:
+    """A paragraph as long as the notes can get."""
+    notes = [*heatmap.notes]
+    rows = page.height * page.medium.pixels_a_line
+    for axis, room in ((heatmap.rows, rows), (heatmap.columns, page.width)):
+        if len(axis.points) > room - _FRAMED or heatmap.square:
+            notes.append(f"shows {room} of {len(axis.points)} {axis.plural}")
+    indices, _ = heatmap.rows.sampled(page.height)
+    step = steps([heatmap.rows.points[i] for i in indices])
+    if heatmap.wavelengths is not None and (step or 0) > 1:
+        notes.append(_aliasing_note(heatmap, page.medium))
+    return "; ".join(notes)
+
+
+def scale_line(
+    shown: Sequence[Shown], scale: Scale, page: Page, *, margin: int = 0, after: str = ""
+) -> str:
+    """The colour scale on one line: what its ends stand for, and what a gap looks like.
+
+    What comes ``after`` it is left out where there is no room.
+    """
+    medium, colors = page.medium, page.colors(scale)
+    name = shown[0].heatmap.value_label
+    label = f"{name.rjust(margin)} " if len(name) + 2 * _SCALE <= page.width else ""
+    low, high = number(scale.low), number(scale.high)
+    missing = f"   {'?' if medium.gap == '?' else 'blank'}: not finite"
+    after = (f"   {after}" if after else "") + missing * any(each.gaps for each in shown)
+    if scale.high <= scale.low:
+        bar = painted(levels(np.full((medium.pixels_a_line, 4), 0.5)), colors, medium)[0]
+        return f"{label}{bar} {low} everywhere"
+    room = page.width - len(label) - len(low) - len(high) - 4
+    if room < len(after) + len(medium.shades):
+        after = ""
+    places = np.linspace(0, 1, max(2, min(_SCALE, room - len(after))))
+    bar = painted(levels(np.stack([places] * medium.pixels_a_line)), colors, medium)[0]
+    if medium.depth == "none":
+        bar = f"[{bar}]"
+    return f"{label}{low} {bar} {high}{after}"

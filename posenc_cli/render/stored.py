@@ -1,0 +1,124 @@
+"""Figures of an array that somebody stored: any number of axes, real or complex.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.sampling import wavelengths_by_values
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.naming import shown
+from posenc_cli.render.figure import Axis, Band, Heatmap, Panels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.files.reading import Loaded
+    from posenc_cli.render.figure import Figure
+
+_JUDGED = 64
+"""Rows, and pairs of columns, by which alternating columns are recognised."""
+
+
+def figure_of_array(
+    loaded: Loaded, *, head: int | None = None, dims: range | None = None
+) -> Figure:
+    """The figure of a stored array: one matrix, or all of a stack as small multiples.
+
+    A row of numbers is a matrix of one row; of an array with more than two axes the last two are a
+    matrix, ``head`` says which. Complex numbers show their parts side by side; columns that
+    alternate between two functions are drawn apart.
+
+    Raises: InvalidInput where ``head`` or ``dims`` name what is not there.
+    """
+    values = loaded.values
+    stack = values.reshape(-1, *(values.shape if values.ndim > 1 else (1, values.size))[-2:])
+    leading = values.shape[:-2]
+    size = " × ".join(map(str, values.shape))
+    title = f"{shown(loaded.path)}: {size} {loaded.dtype}"
+    if dims is not None and dims.stop > stack.shape[2]:
+        raise InvalidInput(
+            f"--dims {dims.start}:{dims.stop}: {shown(loaded.path)} has {stack.shape[2]} columns"
+        )
+    if head is not None:
+        if not leading:
+            raise InvalidInput(f"--head {head}: {shown(loaded.path)} is one matrix, {size}")
+        if head >= len(stack):
+            raise InvalidInput(f"--head {head}: {shown(loaded.path)} has 0 to {len(stack) - 1}")
+        return _matrix(stack[head], f"{title}, matrix {_place(head, leading)}", dims)
+    if len(stack) == 1:
+        return _matrix(stack[0], title, dims)
+    panels = tuple(_matrix(each, _place(index, leading), dims) for index, each in enumerate(stack))
+    return Panels(panels, title, noun="slice")
+
+
+def _place(index: int, leading: Sequence[int]) -> str:
+    """Where in an array a matrix is, as its indices along the leading axes."""
+    return f"[{', '.join(str(int(i)) for i in np.unravel_index(index, leading))}]"
+
+
+def _matrix(values: NDArray[Any], title: str, dims: range | None) -> Heatmap:
+    rows = range(len(values))
+    wanted = dims or range(values.shape[1])
+    points, bands = _columns(values, wanted)
+    is_complex = values.dtype.kind == "c"
+
+    def cells(some: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
+        where = np.asarray(some)[:, None], np.asarray([points[i] for i in columns])
+        taken: NDArray[Any] = values[where]
+        if not is_complex:
+            return taken
+        imaginary = np.asarray(columns) >= len(wanted)
+        parts: NDArray[Any] = np.where(imaginary, taken.imag, taken.real)
+        return parts
+
+    return Heatmap(
+        cells,
+        Axis("row", rows),
+        Axis("column", points, bands),
+        title,
+        wavelengths=wavelengths_by_values(cells, rows),
+    )
+
+
+def _columns(values: NDArray[Any], wanted: range) -> tuple[Sequence[int], tuple[Band, ...]]:
+    """The columns in the order of drawing, and their bands."""
+    count = len(wanted)
+    if values.dtype.kind == "c":
+        return [*wanted, *wanted], (Band("real", 0, count), Band("imaginary", count, 2 * count))
+    if not _alternating(values[:, wanted.start : wanted.stop]):
+        return wanted, ()
+    first, second = wanted[::2], wanted[1::2]
+    names = (
+        ("even columns", "odd columns")
+        if wanted.start % 2 == 0
+        else ("odd columns", "even columns")
+    )
+    return [*first, *second], (
+        Band(names[0], 0, len(first)),
+        Band(names[1], len(first), count),
+    )
+
+
+def _alternating(values: NDArray[Any]) -> bool:
+    """Whether a column is far more like the next but one than like the next.
+
+    So are sines and cosines that take turns.
+    """
+    if values.shape[1] < 8 or len(values) < 2:
+        return False
+    rows = np.unique(np.linspace(0, len(values) - 1, _JUDGED).astype(np.int64))
+    start = max(0, values.shape[1] - 2 * _JUDGED)  # slow columns are last as a rule
+    some = np.asarray(values[rows, start:], dtype=np.float64)
+    some = np.where(np.isfinite(some), some, 0)
+    with np.errstate(over="ignore"):
+        next_one = np.abs(np.diff(some, axis=1)).mean()
+        next_but_one = np.abs(some[:, 2:] - some[:, :-2]).mean()
+    return bool(math.isfinite(next_one) and next_but_one < next_one / 2)

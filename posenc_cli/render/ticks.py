@@ -1,0 +1,75 @@
+"""Ticks: which points of an axis are named, and how numbers are written."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_FINE = 4
+"""Points closer than this are named themselves, not by the round number near them."""
+
+
+def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
+    """At most about ``most`` of the points: the index and the name of each.
+
+    Of numbers at equal steps, those at round ones are named: multiples of a power of two where
+    they are integers, as lengths and dimensions are. Where only every so many numbers are points,
+    the nearest point stands for a round one.
+
+    >>> ticks(range(64), 4), ticks(range(1, 64, 2), 4)
+    ([(0, '0'), (16, '16'), (32, '32'), (48, '48')], [(0, '1'), (8, '17'), (16, '33'), (24, '49')])
+    >>> ticks(range(0, 1 << 20, 1000), 3), ticks(["a", "b", "c"], 2)
+    ([(0, '0'), (524, '524288')], [(0, 'a'), (2, 'c')])
+    """
+    count = len(points)
+    most = max(1, min(most, count))
+    if not _evenly_spaced(points):
+        return [(i, number(points[i])) for i in range(0, count, -(-count // most))]
+    first, last = points[0], points[-1]
+    gap = (last - first) / (count - 1)
+    whole = all(isinstance(point, int) for point in (first, last))
+    step = _round_step((last - first) / most, least=abs(gap), whole=whole)
+    low, high = min(first, last), max(first, last)
+    # On a fine axis names are exact; on a coarse one they are to scale.
+    fine = abs(gap) < _FINE
+    found: dict[int, str] = {}
+    for multiple in range(math.floor(low / step), math.floor(high / step) + 1):
+        place = (multiple * step - first) / gap
+        if place >= (-1 if fine else 0):
+            index = min(max(0, math.floor(place + 0.5)), count - 1)
+            found.setdefault(index, number(points[index] if fine else multiple * step))
+    return sorted(found.items())
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number as a label: integers in full, others to a few digits.
+
+    >>> number(1048576), number(0.30000000000000004), number(-0.0)
+    ('1048576', '0.3', '0')
+    """
+    if isinstance(value, str | int):
+        return str(value)
+    return f"{value + 0.0:.{digits}g}" if value else "0"
+
+
+def _evenly_spaced(points: Sequence[Any]) -> bool:
+    if len(points) < 3 or any(isinstance(point, str) for point in (points[0], points[-1])):
+        return False
+    gap = (points[-1] - points[0]) / (len(points) - 1)
+    tolerance = 1 if isinstance(points[0], int) else 1e-6 * abs(gap)
+    return bool(gap) and all(
+        abs(point - points[0] - i * gap) <= tolerance for i, point in enumerate(points)
+    )
+
+
+def _round_step(rough: float, *, least: float, whole: bool) -> Any:
+    """The least round number that is at least ``rough``."""
+    rough = max(abs(rough), least)
+    if whole:
+        return 1 << max(0, math.ceil(math.log2(rough)))
+    magnitude = 10.0 ** math.floor(math.log10(rough))
+    return next(m * magnitude for m in (1, 2, 5, 10) if m * magnitude >= rough * (1 - 1e-9))
