@@ -18,7 +18,8 @@ def buckets(name, positions, **params):
     return RULES[name].bind(params)[1](np, np.asarray(positions, np.int64))
 
 
-def test_t5_buckets_equal_transformers_whatever_the_parameters(golden):
+def test_t5_buckets_equal_transformers_but_where_float32_rounds_up(golden):
+    """Of some 1,800 pairs of parameters one has a distance where float32 logarithms tell."""
     case, arrays = golden("t5_buckets_other")
     for count, farthest, both in case["params"]["cases"]:
         ours = buckets(
@@ -29,7 +30,8 @@ def test_t5_buckets_equal_transformers_whatever_the_parameters(golden):
             bidirectional=both,
         )
         theirs = arrays[f"nb{count}_md{farthest}_{'bi' if both else 'uni'}"]
-        assert (ours == theirs).all(), (count, farthest, both)
+        differs = arrays["relative_position"][ours != theirs].tolist()
+        assert differs == ([-796] if (count, farthest) == (83, 1000) else []), (count, farthest)
 
 
 def test_deberta_buckets_equal_transformers_sew_d_and_mpmath(golden):
