@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
 from posenc_cli.models import families, nonrotary
 from posenc_cli.models.keys import Keys
-from posenc_cli.models.resolved import Layers, Resolved, Sourced
-from posenc_cli.models.rope import Notes, RopeReader
+from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced
+from posenc_cli.models.rope import RopeReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,38 +41,45 @@ def read_config(path: str) -> Mapping[str, Any]:
 
     Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
     """
-    shown = abbreviated(path)
-    file = Path(path)
+    where = f"--config {abbreviated(path)}"
     try:
+        found = json.loads(
+            _content(path, where).decode("utf-8-sig"),
+            object_pairs_hook=_object,
+            parse_constant=_no_number,
+        )
+    except InvalidInput as error:
+        raise InvalidInput(error.message.replace("the file", where, 1)) from error
+    except RecursionError as error:
+        raise InvalidInput(f"{where}: is nested too deeply") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where}: is not UTF-8 text (byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise InvalidInput(f"{where}: is no JSON: {error.msg} ({place})") from error
+    except ValueError as error:
+        raise InvalidInput(f"{where}: holds a number of too many digits") from error
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{where}: must hold a JSON object")
+    return found
+
+
+def _content(path: str, where: str) -> bytes:
+    """The bytes of a config file; of nothing that could block or never end."""
+    try:
+        file = Path(path)
         if file.is_dir():
             file = file / _FILE
         if not stat.S_ISREG(file.stat().st_mode):
-            raise InvalidInput(f"--config {shown}: is no regular file")
+            raise InvalidInput("the file: is no regular file")
         with file.open("rb") as opened:
             content = opened.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise Unavailable(f"--config {shown}: {reason}") from error
+        raise Unavailable(f"{where}: {reason}") from error
     if len(content) > LARGEST_FILE:
-        raise InvalidInput(f"--config {shown}: is larger than {LARGEST_FILE >> 20} MiB")
-    try:
-        found = json.loads(
-            content.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_number
-        )
-    except InvalidInput as error:
-        raise InvalidInput(f"--config {shown}: {error.message}") from error
-    except RecursionError as error:
-        raise InvalidInput(f"--config {shown}: is nested too deeply") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"--config {shown}: is not UTF-8 text (byte {error.start})") from error
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        raise InvalidInput(f"--config {shown}: is no JSON: {error.msg} ({where})") from error
-    except ValueError as error:
-        raise InvalidInput(f"--config {shown}: holds a number of too many digits") from error
-    if not isinstance(found, dict):
-        raise InvalidInput(f"--config {shown}: must hold a JSON object")
-    return found
+        raise InvalidInput(f"the file: is larger than {LARGEST_FILE >> 20} MiB")
+    return content
 
 
 def resolve(
@@ -221,9 +228,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for key in names if names.count(key) > 1)
-        raise InvalidInput(f"the key {abbreviated(twice)} stands there twice")
+        raise InvalidInput(f"the file: the key {abbreviated(twice)} stands there twice")
     return found
 
 
 def _no_number(text: str) -> NoReturn:
-    raise InvalidInput(f"{text} is no number in JSON")
+    raise InvalidInput(f"the file: {text} is no number in JSON")

@@ -24,22 +24,26 @@ class Rotary:
     calls a key. ``base`` is the base where none is given (or one for each layer type), and
     ``partial`` the share of the head that turns; ``partial_ignored`` says that plain rope turns
     the whole head, whatever a config says. ``rope`` is the whole rope object where a config has
-    none. ``slice`` marks latent attention, whose rotated columns are a slice of their own
-    (``qk_rope_head_dim``). ``layout`` may name the key that says whether it is interleaved.
-    ``nope`` says how layers without rotation are told, ``cycle`` the layer types where they are
-    not listed, ``local`` the older keys of bases by layer type, ``head_dims`` those of heads, and
-    ``when`` the key that says whether the family rotates at all.
+    none, ``nested`` whether it holds one for each layer type. ``slice`` marks latent attention,
+    whose rotated columns are a slice of their own (``qk_rope_head_dim``); ``plain_softmax`` that
+    its scores are not scaled by mscale. ``layout`` may name the key that says whether it is
+    interleaved. ``nope`` says how layers without rotation are told, ``cycle`` the layer types
+    where they are not listed, ``local`` the older keys of bases by layer type, ``head_dims`` those
+    of heads, and ``when`` the key that says whether the family rotates at all. ``types`` are the
+    rope types that it takes, if not all; ``needs_head_dim`` that transformers asks for head_dim
+    where rope is stretched.
     """
 
     model_type: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
-    base: float | Mapping[str, float] = 10_000.0
+    base: float | Mapping[str, float] | None = 10_000.0
     partial: float = 1.0
     partial_ignored: bool = False
     rope: Mapping[str, Any] | None = None
     nested: bool = False
     slice: bool = False
+    plain_softmax: bool = False
     layout: str = "half"
     nope: str | None = None
     cycle: tuple[str, ...] = ()
@@ -52,14 +56,16 @@ class Rotary:
     when: Mapping[str, Any] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     alpha: bool = False
+    types: tuple[str, ...] = ()
+    needs_head_dim: bool = False
     refused: str | None = None
     known: bool = True
 
-    def base_of(self, layer_type: str | None) -> float:
-        """The base of the layers of a type."""
-        if isinstance(self.base, float | int):
-            return float(self.base)
-        return float(self.base.get(layer_type or "", 10_000.0))
+    def base_of(self, layer_type: str | None) -> float | None:
+        """The base of the layers of a type, None where configs must say it."""
+        if self.base is None or isinstance(self.base, float | int):
+            return self.base
+        return self.base.get(layer_type or "")
 
 
 ANY_NAME: Mapping[str, tuple[str, ...]] = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.models.keys import Keys
-    from posenc_cli.models.rope import Notes
+    from posenc_cli.models.resolved import Notes
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,8 @@ class Reader:
         params = self.family.params or {}
         return {name: Sourced(value, self.default_source) for name, value in params.items()}
 
-    def _learned(self) -> Iterator[Layers]:
+    def learned(self) -> Iterator[Layers]:
+        """A table of trained rows."""
         rows, offset = self._count(self.family.rows), self._first_row()
         length = rows
         if self.family.extra:
@@ -253,7 +254,8 @@ class Reader:
                 "has absolute positions alone (posenc generate -s shaw has relative keys)"
             )
 
-    def _sinusoidal(self) -> Iterator[Layers]:
+    def sinusoidal(self) -> Iterator[Layers]:
+        """Sines and cosines, added to the embeddings."""
         derived = self._context()
         if self.family.offset:
             start = self._first_row()
@@ -265,15 +267,17 @@ class Reader:
             None, (), "sinusoidal", {"dim": self._count(self.family.dim), **self._fixed()}, derived
         )
 
-    def _xlm(self) -> Iterator[Layers]:
+    def xlm(self) -> Iterator[Layers]:
+        """Sines and cosines, or a table that began as such."""
         flag = self.text.flag("sinusoidal_embeddings")
         dim = self._count(self.family.dim)
         if flag is not None and flag.value:
             yield Layers(None, (), "sinusoidal", {"dim": dim}, self._context())
         else:
-            yield from self._learned()
+            yield from self.learned()
 
-    def _whisper(self) -> Iterator[Layers]:
+    def whisper(self) -> Iterator[Layers]:
+        """Sines and cosines for sound, trained rows for text."""
         dim = self._count(self.family.dim)
         ladder = {"layout": "concat", "spacing": "tensor2tensor"}
         encoder = {"dim": dim} | {k: Sourced(v, self.default_source) for k, v in ladder.items()}
@@ -282,7 +286,8 @@ class Reader:
         yield Layers("encoder", (), "sinusoidal", encoder, {"context": source})
         yield Layers("decoder", (), "learned", {"dim": dim, "max_len": target}, {"context": target})
 
-    def _t5(self) -> Iterator[Layers]:
+    def t5(self) -> Iterator[Layers]:
+        """T5's buckets, whose encoder looks both ways."""
         params = {
             "heads": self._count(self.family.heads),
             "num_buckets": self._count(("relative_attention_num_buckets", 32)),
@@ -301,10 +306,12 @@ class Reader:
             flag = {"bidirectional": Sourced(both, self.default_source)}
             yield Layers(side, layers, "t5", params | flag)
 
-    def _bloom(self) -> Iterator[Layers]:
+    def bloom(self) -> Iterator[Layers]:
+        """ALiBi by key."""
         yield self._alibi("bloom")
 
-    def _mpt(self) -> Iterator[Layers]:
+    def mpt(self) -> Iterator[Layers]:
+        """ALiBi by distance from the last key."""
         attention = self.text.section("attn_config")
         if attention is not None:
             flag = attention.flag("alibi")
@@ -320,7 +327,8 @@ class Reader:
         context = self._count(("max_seq_len", 2048))
         yield self._alibi("mpt", {"context": context})
 
-    def _falcon(self) -> Iterator[Layers]:
+    def falcon(self) -> Iterator[Layers]:
+        """ALiBi by key, which Falcon scales."""
         heads = self._count(self.family.heads)
         hidden = self._count(self.family.dim)
         width = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
@@ -334,7 +342,8 @@ class Reader:
         }
         return Layers(None, self._indices(), "alibi", params, derived or {})
 
-    def _gptj(self) -> Iterator[Layers]:
+    def gptj(self) -> Iterator[Layers]:
+        """Rope of the first columns of a head."""
         hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
         rotated = self.text.count("rotary_dim")
         if self.text.has("rotary_dim") and rotated is None:
@@ -358,7 +367,8 @@ class Reader:
             {"head_dim": head, "rotated": rotated, **self._context()},
         )
 
-    def _roformer(self) -> Iterator[Layers]:
+    def roformer(self) -> Iterator[Layers]:
+        """The paper's rope."""
         hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
         head = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
         derived = {"head_dim": head, "rotated": head, **self._context()}
@@ -374,7 +384,8 @@ class Reader:
             "layout": Sourced("interleaved", self.default_source),
         }
 
-    def _transformer_xl(self) -> Iterator[Layers]:
+    def transformer_xl(self) -> Iterator[Layers]:
+        """Sinusoids of offsets, which queries meet."""
         clamp = self.text.get("clamp_len")
         if clamp is not None and isinstance(clamp.value, int) and clamp.value > 0:
             self.notes.warn(
@@ -385,15 +396,15 @@ class Reader:
 
 
 _READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
-    "learned": Reader._learned,
-    "sinusoidal": Reader._sinusoidal,
-    "xlm": Reader._xlm,
-    "whisper": Reader._whisper,
-    "t5": Reader._t5,
-    "bloom": Reader._bloom,
-    "mpt": Reader._mpt,
-    "falcon": Reader._falcon,
-    "gptj": Reader._gptj,
-    "roformer": Reader._roformer,
-    "transformer-xl": Reader._transformer_xl,
+    "learned": Reader.learned,
+    "sinusoidal": Reader.sinusoidal,
+    "xlm": Reader.xlm,
+    "whisper": Reader.whisper,
+    "t5": Reader.t5,
+    "bloom": Reader.bloom,
+    "mpt": Reader.mpt,
+    "falcon": Reader.falcon,
+    "gptj": Reader.gptj,
+    "roformer": Reader.roformer,
+    "transformer-xl": Reader.transformer_xl,
 }

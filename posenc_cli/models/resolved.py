@@ -87,3 +87,21 @@ class Resolved:
             f"the layers of {self.model_type} differ: choose a type ({choices})",
             hint=f"--layer-type {known[0]}",
         )
+
+
+@dataclass
+class Notes:
+    """What a reader of the result should know: collected while a config is read."""
+
+    warnings: list[str] = field(default_factory=list)
+    defaulted: list[str] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Say something, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def default(self, what: str) -> None:
+        """Name a value that the model type gives, once."""
+        if what not in self.defaulted:
+            self.defaulted.append(what)

@@ -7,57 +7,25 @@ then from the model type.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.models.families import ANY_NAME, Rotary
 from posenc_cli.models.keys import Keys, first
 from posenc_cli.models.layer_types import Group, groups
-from posenc_cli.models.resolved import Layers, Sourced
+from posenc_cli.models.resolved import Layers, Notes, Sourced
+from posenc_cli.models.rope_objects import Entry, entries
+from posenc_cli.models.rope_rules import CONTEXT, ORIGINAL, RULES, attention_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-
 RENAMED = {"su": "longrope", "mrope": "default"}
-TYPES = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
-
-
-@dataclass
-class Notes:
-    """What a reader of the result should know: collected while a config is read."""
-
-    warnings: list[str] = field(default_factory=list)
-    defaulted: list[str] = field(default_factory=list)
-
-    def warn(self, text: str) -> None:
-        """Say something once."""
-        if text not in self.warnings:
-            self.warnings.append(text)
-
-
-class Entry:
-    """The rope object of some layers: several JSON objects, the first of which goes before."""
-
-    def __init__(self, *parts: Keys) -> None:
-        self.parts = parts
-
-    def having(self, key: str) -> Keys:
-        """The object that has a key; the last where none has it."""
-        return next((part for part in self.parts if part.has(key)), self.parts[-1])
-
-    def number(self, key: str, *, minimum: float | None = None) -> Sourced | None:
-        """A number above 0, or from a minimum on."""
-        return self.having(key).number(key, minimum=minimum)
-
-
-class DefaultKeys(Keys):
-    """What a model type says where its config does not."""
-
-    def path(self, key: str) -> str:
-        """Where the value comes from: no key of the file."""
-        return f"default of {self.prefix}"
+"""Older names of rope types."""
+SHARE = "partial_rotary_factor"
+BY_HEAD_DIM = ("dynamic", "yarn", "longrope")
+"""Rope types for which transformers reads head_dim and infers none where that is null."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +43,14 @@ class RopeReading:
 
 
 class RopeReader:
-    """Reads the rope of one text config."""
+    """Reads the rope of one text config; ``readings`` keeps what the layers came from."""
 
     def __init__(self, text: Keys, family: Rotary, notes: Notes) -> None:
         self.text = text
         self.family = family
         self.notes = notes
         self.readings: dict[str | None, RopeReading] = {}
-
-    @property
-    def default_source(self) -> str:
-        """The source of a value that the model type gives."""
-        return f"default of {self.family.model_type}"
+        self.default_source = f"default of {family.model_type}"
 
     def layers(self) -> Iterator[Layers]:
         """The layers of each type, in the order of their first.
@@ -94,72 +58,12 @@ class RopeReader:
         Raises: InvalidInput.
         """
         found = groups(self.text, self.family)
-        scaling = self.text.section("rope_scaling")
-        given = self.text.section("rope_parameters") if self._reads_parameters(scaling) else None
-        entries = self._entries(found, scaling, given)
+        objects = entries(self.text, self.family, found)
         for group in found:
-            entry = None if group.is_nope else entries[group.label]
-            yield self._without_rope(group) if entry is None else self._rotated(group, entry)
+            entry = None if group.is_nope else objects[group.label]
+            yield self._unrotated(group) if entry is None else self._rotated(group, entry)
 
-    def _reads_parameters(self, scaling: Keys | None) -> bool:
-        return not (scaling and scaling.values) or self.family.local is not None
-
-    def _entries(
-        self, found: list[Group], scaling: Keys | None, given: Keys | None
-    ) -> dict[str | None, Entry | None]:
-        """The rope object of each group; None where it is null, which means no rotation."""
-        name, empty = self.text.name, Keys({}, name=self.text.name, prefix="rope_parameters.")
-        labels = [group.label for group in found]
-        if self.family.local is not None:
-            scaled = self.family.local["scaled"]
-            return {
-                label: Entry(
-                    *([scaling] if scaling and label in scaled else []),
-                    (given and label and given.section(label)) or empty,
-                )
-                for label in labels
-            }
-        flat = scaling if scaling and scaling.values and not self.family.nested else given
-        if flat is None or not flat.values:
-            default = Keys({}, name=name) if flat is None else flat
-            if self.family.rope is not None and flat is None:
-                default = DefaultKeys(
-                    self.family.rope, name=name, prefix=self.family.model_type, read=set()
-                )
-            flat = default
-        nested = [label for label in labels if label is not None and flat.has(label)]
-        if not nested:
-            if self.family.nested:
-                raise self.text.invalid(
-                    "rope_parameters",
-                    f"{self.family.model_type} needs an object for each layer type "
-                    f"({', '.join(filter(None, labels))})",
-                )
-            return dict.fromkeys(labels, Entry(flat))
-        if self.family.known and not self.family.nested:
-            raise InvalidInput(
-                f"{name}: {flat.path(nested[0])}: {self.family.model_type} has one rope for all "
-                "layers, not one for each layer type"
-            )
-        entries: dict[str | None, Entry | None] = {}
-        for group in found:
-            label = group.label
-            if group.is_nope:
-                entries[label] = None
-            elif label is None or not flat.has(label):
-                raise InvalidInput(
-                    f"{name}: rope_parameters has nothing for the layer type {label!r}"
-                )
-            else:
-                section = flat.section(label)
-                if isinstance(flat, DefaultKeys) and section is not None:
-                    section = DefaultKeys(
-                        section.values, name=name, prefix=self.family.model_type, read=set()
-                    )
-                entries[label] = None if section is None else Entry(section)
-        return entries
-
-    def _without_rope(self, group: Group) -> Layers:
+    def _unrotated(self, group: Group) -> Layers:
         hidden = self.count("hidden_size")
         params = {} if hidden is None else {"dim": hidden}
         return Layers(group.label, group.layers, "nope", params, self._context())
@@ -170,76 +74,95 @@ class RopeReader:
         Raises: InvalidInput.
         """
         rope_type = self._type(entry)
-        head = self._head_dim(group)
-        share = self._partial(entry, rope_type, head)
+        head = self._head_dim(group, rope_type)
+        share = self._share(entry, rope_type, head)
+        rotated = self._width(rope_type, head, share)
         params = {
             "dim": head,
             "base": self._base(entry, group.label),
             "layout": self._layout(),
+            **({} if share is None else {"partial": share}),
         }
-        if share is not None:
-            params["partial"] = share
-        rotated = int(head.value * (share.value if share else 1.0))
-        if rope_type == "proportional":
-            rotated = head.value
-        self._check_width(head, share, rotated)
-        read = _TYPES[rope_type]
-        scheme, more = read(self, entry, group, rotated)
+        scheme, more = RULES[rope_type](self, entry, rotated)
         params |= more
-        self._note_ignored(entry, group, rope_type)
+        if scheme != "mrope":
+            self._note_axes(entry)
+        self._note_query_scale(entry)
         self.readings[group.label] = RopeReading(
             self.family.model_type,
             {key: value for part in reversed(entry.parts) for key, value in part.values.items()},
             self.text.values,
-            per_layer_type=self.family.nested or self.family.local is not None,
+            per_layer_type=self.family.nested,
         )
-        derived = self.derived(scheme, params, head, rotated)
+        derived = self._derived(scheme, params, rotated)
         return Layers(group.label, group.layers, scheme, params, derived)
 
     def _type(self, entry: Entry) -> str:
-        """The rule that the rope object names."""
-        new, old = (entry.having(key).text(key) for key in ("rope_type", "type"))
+        """The rule that the rope object names.
+
+        Raises: InvalidInput for an unknown one, or for two that contradict each other.
+        """
+        new = entry.having("rope_type").text("rope_type")
+        old = entry.having("type").text("type")
+        if old is not None and new is None and not entry.own_type:
+            self.notes.warn(
+                f"{old.source} {abbreviated(old.value)} has no effect: transformers' "
+                f"{self.family.model_type} reads rope_type alone, and scales nothing"
+            )
+            return "default"
         chosen = first(new, old)
         if chosen is None:
             return "default"
+        types = self.family.types or tuple(RULES)
         renamed = {**RENAMED, **self.family.renamed}
-        names = [renamed.get(each.value, each.value) for each in (new, old) if each]
-        if len(set(names)) > 1 and old is not None:
+        name, *other = [str(renamed.get(each.value, each.value)) for each in (new, old) if each]
+        if old is not None and other not in ([], [name]):
             raise InvalidInput(
-                f"{self.text.name}: {chosen.source} {chosen.value!r} contradicts "
-                f"{old.source} {old.value!r}"
+                f"{self.text.name}: {chosen.source} {abbreviated(chosen.value)} contradicts "
+                f"{old.source} {abbreviated(old.value)}"
             )
-        if names[0] not in TYPES:
+        if name not in types:
             raise InvalidInput(
-                f"{self.text.name}: {chosen.source} {abbreviated(chosen.value)}: must be one of "
-                f"{', '.join(TYPES)}",
-                hint=nearest(chosen.value, TYPES),
+                f"{self.text.name}: {chosen.source} {abbreviated(chosen.value)}: "
+                f"{self.family.model_type} takes {', '.join(types)}",
+                hint=nearest(chosen.value, types),
             )
-        return str(names[0])
+        return name
 
     def _base(self, entry: Entry, label: str | None) -> Sourced:
-        key = (self.family.local or {}).get(label or "", "rope_theta")
-        names = [self.family.keys.get(key, key)]
-        if not self.family.known:
-            names = list(ANY_NAME["rope_theta"])
-        found = first(
-            entry.number("rope_theta"), *(self.text.number(name) for name in names if name)
-        )
+        """The base of the ladder of wavelengths.
+
+        Raises: InvalidInput where it is not above 1, or must be there and is not.
+        """
+        key = "rope_theta"
+        if self.family.local is not None:
+            key = self.family.local.get(label or "", key)
+        names = (self.family.keys.get(key, key),) if self.family.known else ANY_NAME[key]
+        of_type = f" of {label} layers" if self.family.nested and label else ""
+        found = entry.number("rope_theta")
+        if found is None:
+            found = first(*(self.text.number(name) for name in names if name))
         if found is None:
             base = self.family.base_of(label)
-            where = f" of {label} layers" if self.family.local and label else ""
-            self.notes.defaulted.append(f"rope_theta{where}")
+            if base is None:
+                raise InvalidInput(
+                    f"{self.text.name}: {entry.having('rope_theta').path('rope_theta')} is missing"
+                )
+            if self.text.values.get("rope_theta") == base:
+                # OLMo 3 takes its default for some layers beside the rope_theta of the others.
+                return Sourced(base, self.default_source)
             self.notes.warn(
-                f"{self.text.name} has no rope_theta{where}: {base:g} is the default of "
+                f"{self.text.name} has no rope_theta{of_type}: {base:g} is the default of "
                 f"{self.family.model_type}"
             )
-            return Sourced(base, self.default_source)
-        if found.source.startswith("default of"):
-            self.notes.defaulted.append(f"rope_theta of {label} layers" if label else "rope_theta")
+            found = Sourced(base, self.default_source)
+        elif found.source.startswith("default of"):
             self.notes.warn(
-                f"{self.text.name} has no rope_parameters: those of {self.family.model_type} "
-                "are taken"
+                f"{self.text.name} has no rope_parameters: those of {self.family.model_type} are "
+                "taken"
             )
+        if found.source.startswith("default of"):
+            self.notes.default(f"rope_theta{of_type}")
         if found.value <= 1:
             raise InvalidInput(f"{self.text.name}: {found.source} {found.value:g}: must be above 1")
         return found
@@ -247,16 +170,18 @@ class RopeReader:
     def _layout(self) -> Sourced:
         layout = self.family.layout
         if layout in ("half", "interleaved"):
-            source = self.default_source if self.family.known else "assumed, as Llama's"
-            return Sourced(layout, source)
+            known = self.family.known
+            return Sourced(layout, self.default_source if known else "assumed, as Llama's")
         flag = self.text.flag(layout)
-        interleaved = flag.value if flag else True
-        return Sourced(
-            "interleaved" if interleaved else "half", flag.source if flag else self.default_source
-        )
+        if flag is None:
+            return Sourced("interleaved", self.default_source)
+        return Sourced("interleaved" if flag.value else "half", flag.source)
 
-    def _head_dim(self, group: Group) -> Sourced:
-        """The columns of a head, or of its slice that turns."""
+    def _head_dim(self, group: Group, rope_type: str) -> Sourced:
+        """The columns of a head, or of its slice that turns.
+
+        Raises: InvalidInput.
+        """
         if self.family.slice or (not self.family.known and self.text.has("qk_rope_head_dim")):
             self.text.get("head_dim")
             found = self.count("qk_rope_head_dim")
@@ -268,13 +193,12 @@ class RopeReader:
         found = self.count("head_dim")
         if found is not None:
             return found
-        hidden, heads = self.count("hidden_size"), self.count("num_attention_heads")
-        if hidden is None or heads is None:
-            missing = "hidden_size" if hidden is None else "num_attention_heads"
-            raise InvalidInput(
-                f"{self.text.name}: {self.text.path(missing)} is missing, and so is head_dim: the "
-                "columns of a head follow from neither"
+        if self.family.needs_head_dim and rope_type in BY_HEAD_DIM:
+            self.notes.warn(
+                f"{self.text.path('head_dim')} is not given: transformers 5 cannot run rope_type "
+                f"{rope_type} of {self.family.model_type} without it"
             )
+        hidden, heads = self.needed_count("hidden_size"), self.needed_count("num_attention_heads")
         if hidden.value < heads.value:
             raise InvalidInput(
                 f"{self.text.name}: {hidden.source} {hidden.value}: must be at least "
@@ -283,40 +207,35 @@ class RopeReader:
         return Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
 
     def _own_head_dim(self, group: Group, key: str, default: int) -> Sourced:
-        """The head of layers whose heads are of another size."""
+        """The head of layers whose heads are of a size of their own."""
         found = self.text.count(key)
         by_layer = self.text.section("per_layer_config")
-        if found is None and by_layer is not None:
-            for layer in group.layers:
-                one = by_layer.section(str(layer))
-                found = first(found, one.count("head_dim") if one else None)
+        for layer in group.layers if by_layer is not None else ():
+            one = by_layer.section(str(layer)) if by_layer else None
+            found = first(found, one.count("head_dim") if one else None)
         return found or Sourced(default, self.default_source)
 
-    def _partial(self, entry: Entry, rope_type: str, head: Sourced) -> Sourced | None:
-        """The share of the head that turns, where it is not all of it."""
-        key = "partial_rotary_factor"
-        if self.family.slice:
-            entry.having(key).get(key)
-            self.text.get(key)
-            return None
-        names: list[str | None] = [self.family.keys.get(key, key)]
-        if not self.family.known:
-            names = list(ANY_NAME[key])
+    def _share(self, entry: Entry, rope_type: str, head: Sourced) -> Sourced | None:
+        """The share of the head that turns, None where it is all of it.
+
+        Raises: InvalidInput.
+        """
         if self.family.partial_ignored and rope_type == "default":
-            for part, name in ((entry.having(key), key), (self.text, key)):
-                ignored = part.values.get(name)
-                if ignored is not None and ignored != 1:
-                    self.notes.warn(
-                        f"{part.path(name)} {abbreviated(str(ignored))} has no effect: in "
-                        f"transformers {self.family.model_type} turns the whole head"
-                    )
+            self._note_ignored_share(entry)
             return None
-        found = first(entry.number(key), *(self.text.number(name) for name in names if name))
+        name = self.family.keys.get(SHARE, SHARE)
+        names = (name,) if self.family.known else ANY_NAME[SHARE]
+        found = entry.number(SHARE)
         if found is None:
-            found = self._rotary_dim(head)
-        if found is None and self.family.partial != 1 and not self._is_default(entry):
+            found = first(*(self.text.number(name) for name in names if name))
+        if found is None:
+            found = self._share_of_rotary_dim(head)
+        if found is None and not entry.is_default and self._has_share(rope_type):
             found = Sourced(self.family.partial, self.default_source)
         if found is None or found.value == 1:
+            return None
+        if self.family.slice:
+            self._check_slice(found, head)
             return None
         if found.value > 1:
             raise InvalidInput(
@@ -324,10 +243,38 @@ class RopeReader:
             )
         return found
 
-    def _is_default(self, entry: Entry) -> bool:
-        return all(isinstance(part, DefaultKeys) for part in entry.parts)
+    def _has_share(self, rope_type: str) -> bool:
+        """Whether the family turns a part of the head where nothing else is said."""
+        return self.family.partial != 1 and (rope_type == "default" or not self.family.nested)
 
-    def _rotary_dim(self, head: Sourced) -> Sourced | None:
+    def _check_slice(self, share: Sourced, head: Sourced) -> None:
+        """Of latent attention the slice turns as a whole; the share of the head must say the same.
+
+        Raises: InvalidInput.
+        """
+        rest = self.text.count("qk_nope_head_dim", minimum=0)
+        if share.source.startswith("default of"):
+            return
+        # Mistral 4 states the share that the slice is of the whole head.
+        whole = SHARE in (self.family.rope or {}) and rest is not None
+        if not whole or int((rest.value + head.value) * share.value) != head.value:  # type: ignore[union-attr]
+            raise InvalidInput(
+                f"{self.text.name}: {share.source} {share.value:g}: the {head.value} columns of "
+                "qk_rope_head_dim turn as a whole"
+            )
+
+    def _note_ignored_share(self, entry: Entry) -> None:
+        """Warn of a share that transformers does not look at."""
+        for part in (entry.having(SHARE), self.text):
+            ignored = part.values.get(SHARE)
+            if ignored is not None and ignored != 1:
+                part.get(SHARE)
+                self.notes.warn(
+                    f"{part.path(SHARE)} {abbreviated(str(ignored))} has no effect: in "
+                    f"transformers {self.family.model_type} turns the whole head"
+                )
+
+    def _share_of_rotary_dim(self, head: Sourced) -> Sourced | None:
         """The share that ``rotary_dim`` columns of a head are."""
         if self.family.known and "rotary_dim" not in self.family.keys:
             return None
@@ -336,202 +283,60 @@ class RopeReader:
             return None
         return Sourced(found.value / head.value, f"derived: {found.source} / head_dim")
 
-    def _check_width(self, head: Sourced, share: Sourced | None, rotated: int) -> None:
+    def _width(self, rope_type: str, head: Sourced, share: Sourced | None) -> int:
+        """How many columns turn.
+
+        Raises: InvalidInput where they make no pairs.
+        """
+        whole = share is None or rope_type == "proportional"
+        rotated = head.value if whole else int(head.value * share.value)  # type: ignore[union-attr]
         if rotated < 2 or rotated % 2:
-            part = f" × {share.value:g} ({share.source})" if share else ""
+            part = "" if whole else f" × {share.value:g} ({share.source})"  # type: ignore[union-attr]
             raise InvalidInput(
                 f"{self.text.name}: head_dim {head.value} ({head.source}){part} turns {rotated} "
                 "columns: pairs need an even number of them, from 2 on"
             )
+        return int(rotated)
 
-    def _note_ignored(self, entry: Entry, group: Group, rope_type: str) -> None:
-        """Warn of what transformers ignores."""
-        nested = self.family.nested or self.family.local is not None
-        truncate = entry.having("truncate").values.get("truncate")
-        if rope_type == "yarn" and nested and truncate is False:
-            path = entry.having("truncate").path("truncate")
-            self.notes.warn(
-                f"{path} false has no effect: transformers looks for it beside the layer types"
-            )
-        del group
+    def original(self, entry: Entry) -> Sourced:
+        """The length the model was trained on first.
 
-    # What each rule reads of the rope object.
+        In a rope of all layers a number at the top of the config goes before that of the object;
+        in those of single layer types it counts for nothing.
 
-    def _default(self, entry: Entry, _group: Group, rotated: int) -> tuple[str, dict[str, Sourced]]:
-        mrope = self.family.mrope
-        if mrope is None and self.family.known:
-            return "rope", {}
-        part = entry.having("mrope_section")
-        found = part.counts("mrope_section")
-        if mrope is None and found is None:
-            return "rope", {}
-        mrope = mrope or {"sections": []}
-        sections = found or Sourced(tuple(mrope["sections"]), self.default_source)
-        if len(sections.value) != 3 or sum(sections.value) != rotated // 2:
-            raise InvalidInput(
-                f"{self.text.name}: mrope_section {list(sections.value)} ({sections.source}): must "
-                f"be three numbers whose sum is {rotated // 2}, the pairs of {rotated} columns"
-            )
-        dealt = entry.having("mrope_interleaved").get("mrope_interleaved")
-        entry.having("interleaved").get("interleaved")
-        interleaved = bool(mrope.get("interleaved", False))
-        if not self.family.known and dealt is not None:
-            interleaved = dealt.value is True
-        elif dealt is not None and dealt.value is not interleaved:
-            self.notes.warn(
-                f"{dealt.source} {dealt.value} has no effect: {self.family.model_type} "
-                f"{'deals its axes out pair by pair' if interleaved else 'has whole sections'}"
-            )
-        params = {"sections": sections}
-        if interleaved:
-            params["interleaved"] = Sourced(True, self.default_source)
-        if "order" in mrope:
-            params["order"] = Sourced(mrope["order"], self.default_source)
-        return "mrope", params
-
-    def _linear(self, entry: Entry, _group: Group, _rotated: int) -> tuple[str, dict[str, Sourced]]:
-        self._text_only(entry)
-        return "rope-linear", {"factor": self.needed(entry, "factor")}
-
-    def _dynamic(self, entry: Entry, _group: Group, rotated: int) -> tuple[str, dict[str, Sourced]]:
-        self._text_only(entry)
-        if rotated == 2:
-            raise InvalidInput(f"{self.text.name}: rope_type dynamic needs more than 2 columns")
-        if self.family.alpha:
-            alpha = entry.number("alpha", minimum=0)
-            if alpha is not None and alpha.value:
-                return "rope-ntk", {"factor": alpha}
-        return "rope-dynamic", {
-            "factor": self.needed(entry, "factor"),
-            "max_position_embeddings": self.needed_count("max_position_embeddings"),
-        }
-
-    def _yarn(self, entry: Entry, group: Group, _rotated: int) -> tuple[str, dict[str, Sourced]]:
-        self._text_only(entry)
-        original = self._original(entry, group)
-        if entry.having("factor").has("factor") and entry.number("factor") is None:
-            context = self.needed_count("max_position_embeddings")
-            factor = Sourced(
-                context.value / original.value, f"derived: {context.source} / {original.source}"
-            )
-        else:
-            factor = self.needed(entry, "factor")
-        params = {"factor": factor, "original_max_position_embeddings": original}
-        for name in ("beta_fast", "beta_slow"):
-            found = entry.number(name, minimum=0)
-            if found is not None and found.value:
-                params[name] = found
-        scale = entry.number("attention_factor")
-        if scale is not None:
-            params["attention_factor"] = scale
-        mscales = {name: entry.number(name, minimum=0) for name in ("mscale", "mscale_all_dim")}
-        if scale is None and all(each is not None and each.value for each in mscales.values()):
-            params |= {name: each for name, each in mscales.items() if each is not None}
-        elif scale is None and any(each is not None and each.value for each in mscales.values()):
-            self.notes.warn(
-                "mscale and mscale_all_dim have no effect on the rotation unless both are given "
-                "and not 0: transformers takes the attention factor 0.1 ln(factor) + 1"
-            )
-        if not (self.family.nested or self.family.local):
-            truncate = entry.having("truncate").flag("truncate")
-            if truncate is not None:
-                params["truncate"] = truncate
-        return "rope-yarn", params
-
-    def _llama3(self, entry: Entry, group: Group, _rotated: int) -> tuple[str, dict[str, Sourced]]:
-        self._text_only(entry)
-        params = {
-            name: self.needed(entry, name)
-            for name in ("factor", "low_freq_factor", "high_freq_factor")
-        }
-        low, high = params["low_freq_factor"], params["high_freq_factor"]
-        if high.value <= low.value:
-            raise InvalidInput(
-                f"{self.text.name}: {high.source} {high.value:g}: must be above {low.source} "
-                f"{low.value:g}"
-            )
-        params["original_max_position_embeddings"] = self._original(entry, group)
-        return "rope-llama3", params
-
-    def _longrope(self, entry: Entry, group: Group, rotated: int) -> tuple[str, dict[str, Sourced]]:
-        self._text_only(entry)
-        params = {}
-        for name in ("short_factor", "long_factor"):
-            part = entry.having(name)
-            found = part.numbers(name)
-            if found is None:
-                raise InvalidInput(f"{self.text.name}: {part.path(name)} is missing")
-            if len(found.value) != rotated // 2:
-                raise InvalidInput(
-                    f"{self.text.name}: {found.source} has {len(found.value)} numbers: "
-                    f"{rotated} rotated columns make {rotated // 2} pairs"
-                )
-            params[name] = found
-        original = self._original(entry, group)
-        params["original_max_position_embeddings"] = original
-        factor, scale = entry.number("factor"), entry.number("attention_factor")
-        if factor is not None:
-            params["factor"] = factor
-        else:
-            params["max_position_embeddings"] = self.needed_count("max_position_embeddings")
-        if scale is not None:
-            params["attention_factor"] = scale
-        elif original.value == 1:
-            raise InvalidInput(f"{self.text.name}: {original.source} 1: must be at least 2")
-        if self.family.model_type == "phimoe":
-            params |= self._phimoe(entry, params)
-        return "rope-longrope", params
-
-    def _phimoe(self, entry: Entry, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
-        """What PhiMoE does of its own: factors for short texts throughout, and two amplitudes."""
-        short, long = (self.needed(entry, name) for name in ("short_mscale", "long_mscale"))
-        self.notes.warn(
-            "transformers' phimoe uses short_factor at any length; past "
-            f"{params['original_max_position_embeddings'].value} positions its attention factor "
-            f"is long_mscale {long.value:g}"
-        )
-        return {
-            "attention_factor": short,
-            "long_factor": Sourced(
-                params["short_factor"].value, f"{params['short_factor'].source}, as phimoe does"
-            ),
-        }
-
-    def _proportional(
-        self, entry: Entry, _group: Group, _rotated: int
-    ) -> tuple[str, dict[str, Sourced]]:
-        self._text_only(entry)
-        factor = entry.number("factor")
-        return "rope-proportional", {} if factor is None else {"factor": factor}
-
-    def _text_only(self, entry: Entry) -> None:
-        """Note that a stretched M-RoPE is read for text, whose axes agree."""
-        found = entry.having("mrope_section").get("mrope_section")
-        entry.having("mrope_interleaved").get("mrope_interleaved")
-        if self.family.mrope is not None or found is not None:
-            self.notes.warn(
-                "the axes of images and video are left out: the encoding is that of text"
-            )
-
-    def _original(self, entry: Entry, group: Group) -> Sourced:
-        """The length the model was trained on first."""
-        key = "original_max_position_embeddings"
-        own = entry.having(key).count(key)
-        top = None
-        if group.label is None or not (self.family.nested or self.family.local):
-            top = self.text.count(key)
-            if top is None and key in self.family.defaults:
-                top = Sourced(self.family.defaults[key], self.default_source)
+        Raises: InvalidInput where nothing says it.
+        """
+        own = entry.having(ORIGINAL).count(ORIGINAL)
+        top = None if self.family.nested else self.count(ORIGINAL)
         if top is not None and own is not None and top.value != own.value:
             self.notes.warn(
                 f"{top.source} {top.value} goes before {own.source} {own.value}, as in transformers"
             )
-        return first(top, own) or self.needed_count("max_position_embeddings")
+        return first(top, own) or self.needed_count(CONTEXT)
 
-    # Keys of the config, by whatever name the family gives them.
+    def _note_axes(self, entry: Entry) -> None:
+        """Note that a stretched rope of several axes is read for text, whose axes agree."""
+        found = entry.having("mrope_section").get("mrope_section")
+        entry.having("mrope_interleaved").get("mrope_interleaved")
+        if self.family.mrope is not None or (found is not None and not self.family.known):
+            self.notes.warn(
+                "the axes of images and video are left out: the encoding is that of text"
+            )
+
+    def _note_query_scale(self, entry: Entry) -> None:
+        """Note what queries are multiplied by, beside the rotation."""
+        found = entry.having("llama_4_scaling_beta").get("llama_4_scaling_beta")
+        if found is not None:
+            self.notes.warn(
+                f"{found.source} {found.value} is no part of the rotation: queries are multiplied "
+                "by 1 + beta · ln(1 + ⌊p / L⌋), which breaks the dependence on m − n alone"
+            )
 
     def count(self, key: str) -> Sourced | None:
-        """A whole number of the config, or the model type's."""
+        """A whole number of the config by whatever name, or the model type's.
+
+        Raises: InvalidInput where it is none.
+        """
         names: tuple[str, ...] = (self.family.aliases.get(key, key), key)
         if not self.family.known:
             names = ANY_NAME.get(key, (key,))
@@ -561,18 +366,19 @@ class RopeReader:
         return found
 
     def _context(self) -> dict[str, Sourced]:
-        context = self.count("max_position_embeddings")
+        context = self.count(CONTEXT)
         return {} if context is None else {"context": context}
 
-    def derived(
-        self, scheme: str, params: Mapping[str, Sourced], head: Sourced, rotated: int
+    def _derived(
+        self, scheme: str, params: Mapping[str, Sourced], rotated: int
     ) -> dict[str, Sourced]:
         """What follows from the parameters of a rotation."""
-        derived = {"head_dim": head, "rotated": Sourced(rotated, "derived: dim × partial")}
+        derived = {"head_dim": params["dim"], "rotated": Sourced(rotated, "derived: dim × partial")}
         factor = attention_factor(scheme, {name: each.value for name, each in params.items()})
         if factor is not None:
-            source = params.get("attention_factor", Sourced(None, f"derived: {scheme}'s rule"))
-            derived["attention_factor"] = Sourced(factor, source.source)
+            given = params.get("attention_factor")
+            source = given.source if given else f"derived: the rule of {scheme}"
+            derived["attention_factor"] = Sourced(factor, source)
             derived["logit_multiplier"] = Sourced(factor**2, "derived: attention_factor²")
         softmax = self._softmax_multiplier(params)
         if softmax is not None:
@@ -581,45 +387,12 @@ class RopeReader:
 
     def _softmax_multiplier(self, params: Mapping[str, Sourced]) -> Sourced | None:
         """What latent attention multiplies the scores by, beside the rotation."""
-        if not self.family.slice or "factor" not in params:
+        if not self.family.slice or self.family.plain_softmax or "factor" not in params:
             return None
-        scaling = self.text.values.get("rope_scaling") or self.text.values.get("rope_parameters")
-        over = (scaling or self.family.rope or {}).get("mscale_all_dim")
+        rope = self.text.values.get("rope_scaling") or self.text.values.get("rope_parameters")
+        over = (rope or self.family.rope or {}).get("mscale_all_dim")
         factor = params["factor"].value
         if not isinstance(over, int | float) or not over or factor <= 1:
             return None
         magnitude = 0.1 * over * math.log(factor) + 1
         return Sourced(magnitude**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")
-
-
-_Rule = "Callable[[RopeReader, Entry, Group, int], tuple[str, dict[str, Sourced]]]"
-_TYPES: dict[str, Any] = {
-    "default": RopeReader._default,
-    "linear": RopeReader._linear,
-    "dynamic": RopeReader._dynamic,
-    "yarn": RopeReader._yarn,
-    "llama3": RopeReader._llama3,
-    "longrope": RopeReader._longrope,
-    "proportional": RopeReader._proportional,
-}
-
-
-def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
-    """What a scheme multiplies cosines and sines by, None where it has no such factor.
-
-    >>> attention_factor("rope-yarn", {"factor": 32.0})
-    1.3465735902799727
-    """
-    from posenc_cli.schemes import scaled
-
-    if scheme not in ("rope-yarn", "rope-longrope"):
-        return None
-    if "attention_factor" in params:
-        return float(params["attention_factor"])
-    if scheme == "rope-yarn":
-        names = ("mscale", "mscale_all_dim")
-        mscales = {name: params.get(name) for name in names}
-        return float(scaled.yarn_attention_factor(params["factor"], **mscales))
-    original = params["original_max_position_embeddings"]
-    stretched = params.get("max_position_embeddings", original)
-    return float(scaled.longrope_attention_factor(params.get("factor"), stretched, original))
