@@ -22,8 +22,8 @@ from posenc_cli.numerics import cells
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
-from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.placements import Placement
+from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from posenc_cli.backends.base import Formula, Reduced, Rule, Table, WaveFiller
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.phasors import Phasors
 
 TILE_CELLS = 256  # loops this long hide their set-up, and what they read fits the cache
-TOGETHER = 2  # multiples that share what is read of the low tables; more would write far apart
 BATCH_CELLS = 8192  # of the high tables: computed together, they cost few calls
 BATCHES_KEPT = 4
 PREPARED_KEPT = 4
@@ -94,8 +94,7 @@ class FastBackend:
                 f"--device {device}: the fast backend computes on the CPU",
                 hint="--backend torch computes on other devices",
             )
-        core = self._numpy.exact(frequencies, scale=scale, device=device)
-        return FusedWaves(frequencies, scale=scale, core=core, kernels=_kernels())
+        return FusedWaves(WaveTable(frequencies, scale=scale), _kernels())
 
     def reduced(
         self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
@@ -171,22 +170,14 @@ class FusedWaves:
     Units: frequencies in radians per position.
     """
 
-    def __init__(
-        self,
-        frequencies: Sequence[Decimal],
-        *,
-        scale: Decimal,
-        core: WaveFiller,
-        kernels: Kernels,
-    ) -> None:
-        self._frequencies = tuple(frequencies)
-        self._scale = scale
+    def __init__(self, core: WaveTable, kernels: Kernels) -> None:
         self._core = core
         self._kernels = kernels
-        self._ordinary = SMALLEST_SCALE < abs(scale) < LARGEST_SCALE and all(
-            not frequency or abs(frequency) > SMALLEST_FREQUENCY for frequency in frequencies
+        self._phasors = core.phasors
+        self._magnitude = abs(float(core.scale))
+        self._ordinary = SMALLEST_SCALE < abs(core.scale) < LARGEST_SCALE and all(
+            not frequency or abs(frequency) > SMALLEST_FREQUENCY for frequency in core.frequencies
         )
-        self._phasors = Phasors(self._frequencies, scale=scale)
         self._prepared = Kept[list[_Prepared]](PREPARED_KEPT)
 
     def fill(
@@ -237,9 +228,10 @@ class FusedWaves:
             return None
 
         def prepared() -> list[_Prepared]:
-            groups = columns_of(placements, width=width, waves=len(self._frequencies))
-            magnitude = abs(float(self._scale))
-            return [_Prepared(each, self._phasors, dtype, magnitude=magnitude) for each in groups]
+            groups = columns_of(placements, width=width, waves=len(self._core.frequencies))
+            return [
+                _Prepared(each, self._phasors, dtype, magnitude=self._magnitude) for each in groups
+            ]
 
         return self._prepared.get(key, prepared)
 
@@ -255,7 +247,7 @@ class FusedWaves:
         multiple = start // rows
         doubtful: list[NDArray[Any]] = []
         while multiple * rows < stop:
-            batch = tables.batch(multiple, min((stop - 1) // rows + 1, multiple + TOGETHER))
+            batch = tables.batch(multiple, (stop - 1) // rows + 1)
             last = multiple + batch.first.shape[0]
             begin, end = max(start, multiple * rows), min(stop, last * rows)
             count = kernel(
@@ -334,11 +326,11 @@ class _Prepared:
         )
         width = columns.waves.size
         self._repeats = max(1, min(phasors.rows, TILE_CELLS // width))
-        self._size = max(TOGETHER, BATCH_CELLS // width // TOGETHER * TOGETHER)
+        self._size = max(1, BATCH_CELLS // width)
         self._batches = Kept[_Batch](BATCHES_KEPT)
 
     def batch(self, start: int, stop: int) -> _Batch:
-        """The high tables from multiple ``start`` on, at least one, none past ``stop``."""
+        """The high tables from multiple ``start`` on, as far as they are at hand or to ``stop``."""
         key, offset = divmod(start, self._size)
         first = key * self._size
         whole = self._batches.get(key, lambda: self._computed(np.arange(first, first + self._size)))

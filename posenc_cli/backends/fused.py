@@ -28,6 +28,7 @@ from numba.extending import intrinsic, overload
 
 __all__ = ["compiled", "switched_off"]
 
+TOGETHER = np.uint64(2)  # multiples that share a read of the low tables; more write far apart
 _WORD = ir.IntType(32)
 
 
@@ -186,23 +187,25 @@ def _fill(  # noqa: PLR0917 (Numba knows no keywords)
     start, tile = sizes
     cells, period = np.uint64(out.shape[0]), np.uint64(low[0].shape[0])
     end = start + cells
+    multiples = (end + period - np.uint64(1)) // period
     found = 0
-    # A segment of the low tables serves all multiples while it is at hand.
-    for offset in range(np.uint64(0), period, tile):
-        length = min(tile, period - offset)
-        for multiple in range((end + period - np.uint64(1)) // period):
-            place = multiple * period + offset
-            first = max(place, start)
-            last = min(place + length, end)
-            if first < last:
-                at = (last - first, first - start, offset + first - place, multiple * tile)
-                if rounded_segment(out, low, high, at, form) != 0:
-                    for cell in range(at[0]):
-                        one = (np.uint64(1), at[1] + cell, at[2] + cell, at[3] + cell)
-                        if not judged_again(out, low, high, one, form):
-                            if found < undecided.shape[0]:
-                                undecided[found] = one[1]
-                            found += 1
+    for group in range(np.uint64(0), multiples, TOGETHER):
+        # A segment of the low tables serves the multiples of a group while it is at hand.
+        for offset in range(np.uint64(0), period, tile):
+            length = min(tile, period - offset)
+            for multiple in range(group, min(group + TOGETHER, multiples)):
+                place = multiple * period + offset
+                first = max(place, start)
+                last = min(place + length, end)
+                if first < last:
+                    at = (last - first, first - start, offset + first - place, multiple * tile)
+                    if rounded_segment(out, low, high, at, form) != 0:
+                        for cell in range(at[0]):
+                            one = (np.uint64(1), at[1] + cell, at[2] + cell, at[3] + cell)
+                            if not judged_again(out, low, high, one, form):
+                                if found < undecided.shape[0]:
+                                    undecided[found] = one[1]
+                                found += 1
     return found
 
 

@@ -162,7 +162,14 @@ class Phasors:
 
         Shape: (multiples, frequencies) each.
         """
-        parts = self._scaled(self._product(range(self._low_digits, len(self._digits)), multiples))
+        lowest = self._low_digits
+        # Neighbours share all digits but the lowest: the product of the others is taken once.
+        others, place = np.unique(multiples >> DIGIT_BITS, return_inverse=True)
+        parts: Parts = tuple(self._table(lowest)[:, multiples & ((1 << DIGIT_BITS) - 1)])
+        if others.any():
+            shared = self._product(range(lowest + 1, len(self._digits)), others)
+            parts = complex_product(parts, tuple(part[place] for part in shared))
+        parts = self._scaled(parts)
         return parts[0], parts[2]
 
     def points(self, positions: NDArray[Any], waves: NDArray[Any]) -> Parts:

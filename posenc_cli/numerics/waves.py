@@ -74,6 +74,8 @@ LAYOUTS_KEPT = 4
 class WaveTable:
     """scale · cos(n · ω) and scale · sin(n · ω), for some frequencies ω and any integers n.
 
+    ``phasors`` are the tables behind it.
+
     Units: frequencies in radians per position.
 
     >>> import numpy as np
@@ -90,7 +92,7 @@ class WaveTable:
     def __init__(self, frequencies: Sequence[Decimal], *, scale: Decimal = Decimal(1)) -> None:
         self.frequencies = tuple(frequencies)
         self.scale = scale
-        self._phasors = Phasors(self.frequencies, scale=scale)
+        self.phasors = Phasors(self.frequencies, scale=scale)
         self._magnitude = abs(float(scale))
         self._judges = Kept[Judge](JUDGES_KEPT)
         self._layouts = Kept[Factors](LAYOUTS_KEPT)
@@ -159,7 +161,7 @@ class WaveTable:
             blocks = consecutive_blocks(factors, positions, magnitude=magnitude, scratch=scratch)
         else:
             blocks = scattered_blocks(
-                columns, self._phasors, positions, factors, magnitude=magnitude, scratch=scratch
+                columns, self.phasors, positions, factors, magnitude=magnitude, scratch=scratch
             )
         if dtype.name != FLOAT64.name:
             self._judge(dtype).fill(out, positions, columns.placed, summed(blocks), scratch)
@@ -180,21 +182,21 @@ class WaveTable:
         )
 
     def _judge(self, dtype: DType) -> Judge:
-        return self._judges.get(dtype.name, lambda: Judge(self._phasors, dtype))
+        return self._judges.get(dtype.name, lambda: Judge(self.phasors, dtype))
 
     def _factors(self, columns: Columns, positions: NDArray[Any]) -> Factors | None:
         """Return the full tables of these columns, or None where building them would not pay."""
         if columns.key not in self._layouts and self._few(positions):
             return None
-        return self._layouts.get(columns.key, lambda: Factors(columns, self._phasors))
+        return self._layouts.get(columns.key, lambda: Factors(columns, self.phasors))
 
     def _pairs(self, columns: Columns, positions: NDArray[Any]) -> Pairs | None:
         """Return complex tables of these columns, if they are pairs and building them would pay."""
         pairing = columns.pairing
         if pairing is None or (columns.key not in self._paired and self._few(positions)):
             return None
-        return self._paired.get(columns.key, lambda: Pairs(columns, pairing, self._phasors))
+        return self._paired.get(columns.key, lambda: Pairs(columns, pairing, self.phasors))
 
     def _few(self, positions: NDArray[Any]) -> bool:
         """Whether so few rows are asked for that those of the low table in use cost less."""
-        return positions.size * 4 < self._phasors.rows
+        return positions.size * 4 < self.phasors.rows

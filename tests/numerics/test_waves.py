@@ -370,7 +370,7 @@ def test_threads_fill_one_array_with_the_same_bytes():
 
 def test_wide_tables_of_many_frequencies():
     table = WaveTable(ladder(10_000, 40_000))
-    assert table._phasors.rows * 20_000 * 16 <= 16 << 20
+    assert table.phasors.rows * 20_000 * 16 <= 16 << 20
     out = filled(table, np.arange(70), halves(20_000), FLOAT32)
     expected = np.cos(np.outer(np.arange(70), np.array(table.frequencies, float)))
     assert np.abs(out[:, :20_000] - expected).max() < 1e-6
