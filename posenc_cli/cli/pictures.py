@@ -168,6 +168,7 @@ def _style(options: PictureOptions) -> Style:
         _size("--dpi", options.dpi, _DPI, Style.dpi),
         options.theme,  # type: ignore[arg-type]
         options.cmap,
+        fixed=(options.width is not None, options.height is not None),
     )
 
 

@@ -10,6 +10,7 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from posenc_cli.render.colors import color_map, default_map
 from posenc_cli.render.figure import Band, Curves, Heatmap, Panels, Picture, scale_of
 from posenc_cli.render.grid import grid_of
 from posenc_cli.render.plotting import imported
-from posenc_cli.render.ticks import number, ticks
+from posenc_cli.render.ticks import number, round_values, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,7 @@ _METADATA: dict[ImageFormat, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 _POINTS = 9.0
+_TITLE_SIZE, _NOTE_SIZE = 1.15, 0.85
 _SHARE_OF_WHOLE_PIXELS = 0.8
 _LEAST_PANEL = 7.0
 """Side of the smallest panel, in the height of a line."""
@@ -73,13 +75,17 @@ _THEMES: dict[Theme, _Theme] = {
 
 @dataclass(frozen=True)
 class Style:
-    """How large a figure is, and in which colours: pixels, pixels an inch, and names."""
+    """How large a figure is, and in which colours: pixels, pixels an inch, and names.
+
+    A ``fixed`` side is as long as it says; of another, what the figure does not need is cut off.
+    """
 
     width: int = 1200
     height: int = 800
     dpi: int = 150
     theme: Theme = "light"
     cmap: str | None = None
+    fixed: tuple[bool, bool] = (True, True)
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,16 @@ class _Box:
             max(1.0, self.width - left - right),
             max(1.0, self.height - top - bottom),
         )
+
+    @property
+    def right(self) -> float:
+        """Its right edge."""
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> float:
+        """Its lower edge."""
+        return self.top + self.height
 
     def cell(self, row: int, column: int, grid: tuple[int, int], gap: float) -> _Box:
         """A cell of a grid that divides it."""
@@ -125,7 +141,14 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
         drawing = _Drawing(style)
         drawing.add(figure)
         content = io.BytesIO()
-        drawing.page.savefig(content, format=form, dpi=style.dpi, metadata=_METADATA[form])
+        drawing.page.savefig(
+            content,
+            format=form,
+            dpi=style.dpi,
+            metadata=_METADATA[form],
+            bbox_inches=drawing.used(),
+            pad_inches=0,
+        )
     return Picture(content.getvalue(), tuple(drawing.warnings[:1]), tuple(drawing.shown))
 
 
@@ -144,6 +167,7 @@ class _Drawing:
         self.warnings: list[str] = []
         self.shown: list[Shown] = []
         self.notes: dict[str, None] = {}
+        self.right = self.bottom = 0.0
 
     @cached_property
     def points(self) -> float:
@@ -160,30 +184,53 @@ class _Drawing:
         """Draw a figure on the whole page, with its title above and its notes below."""
         box = _Box(0, 0, self.style.width, self.style.height)
         box = box.inside(left=self.line, right=self.line, top=self.line / 2, bottom=self.line / 2)
-        box = box.inside(top=self._title(figure.title, box))
+        title = self._wrapped(figure.title, box.width, _TITLE_SIZE)
+        self._lines(title, box.left, box.top, size=_TITLE_SIZE)
         # The notes are known only when all is drawn; two lines is what they take.
-        inner = box.inside(bottom=2.2 * self.line)
+        below = 2 * _NOTE_SIZE * self.line
+        box = box.inside(top=(1.3 * len(title) + 0.4) * self.line, bottom=below)
         match figure:
             case Heatmap():
-                self._heatmaps([replace(figure, title="")], inner, noun="")
+                self._heatmaps([replace(figure, title="")], box, noun="")
             case Curves():
-                self._curves(figure, inner)
+                self._curves(figure, box)
             case Panels():
-                self._panels(figure, inner)
-        self._notes(box)
+                self._panels(figure, box)
+        notes = self._wrapped("; ".join(self.notes), self.style.width - 2 * self.line, _NOTE_SIZE)
+        bottom = self.style.height - self.line / 2 - below
+        top = bottom if self.style.fixed[1] else min(bottom, self.bottom)
+        self._lines(notes[:2], box.left, top, size=_NOTE_SIZE, color=self.theme.faint)
 
-    def _title(self, title: str, box: _Box) -> float:
-        """Write the title; return the height it takes."""
-        lines = self._wrapped(title, box.width, 1.15)
+    def used(self) -> Any:
+        """The part of the page to keep, in inches: all of a fixed side."""
+        from matplotlib.transforms import Bbox
+
+        right = self.style.width if self.style.fixed[0] else math.ceil(self.right + self.line)
+        bottom = (
+            self.style.height if self.style.fixed[1] else math.ceil(self.bottom + self.line / 2)
+        )
+        right, bottom = min(right, self.style.width), min(bottom, self.style.height)
+        height, dpi = self.style.height, self.style.dpi
+        return Bbox([[0, (height - bottom) / dpi], [right / dpi, height / dpi]])
+
+    def _reach(self, right: float, bottom: float) -> None:
+        """Remember how far the drawing reaches."""
+        self.right, self.bottom = max(self.right, right), max(self.bottom, bottom)
+
+    def _lines(
+        self,
+        lines: Sequence[str],
+        left: float,
+        top: float,
+        *,
+        size: float,
+        color: str | None = None,
+    ) -> None:
+        """Write lines of text below each other."""
+        height = 1.13 * size * self.line
         for index, text in enumerate(lines):
-            self._text(box.left, box.top + (index + 0.6) * 1.3 * self.line, text, size=1.15)
-        return (len(lines) * 1.3 + 0.4) * self.line
-
-    def _notes(self, box: _Box) -> None:
-        lines = self._wrapped("; ".join(self.notes), box.width, 0.85)
-        for index, text in enumerate(lines[:2]):
-            y = box.top + box.height - (1.5 - index) * self.line
-            self._text(box.left, y, text, size=0.85, color=self.theme.faint)
+            self._text(left, top + (index + 0.5) * height, text, size=size, color=color)
+            self._reach(left + self._width_of(text, size), top + (index + 1) * height)
 
     def _panels(self, panels: Panels, box: _Box) -> None:
         self.notes |= dict.fromkeys(panels.notes)
@@ -220,28 +267,28 @@ class _Drawing:
         chosen = [heatmaps[i] for i in spread(len(heatmaps), grid[0] * grid[1])]
         self._note_missing(len(chosen), len(heatmaps), noun)
         gap = 0.8 * line
-        several = len(chosen) > 1
-        headed = any(each.title or each.columns.bands for each in chosen)
-        boxes = [
-            inner.cell(*divmod(i, grid[1]), grid, gap).inside(top=1.4 * line * headed)
-            for i in range(len(chosen))
-        ]
-        shown = [
-            each.shown(*self._most(each, room)) for each, room in zip(chosen, boxes, strict=True)
-        ]
+        head = 1.4 * line * any(each.title or each.columns.bands for each in chosen)
+        room = inner.cell(0, 0, grid, gap).inside(top=head)
+        shown = [each.shown(*self._most(each, room)) for each in chosen]
         scale = scale_of(shown)
-        drawn = []
-        for index, (each, room) in enumerate(zip(shown, boxes, strict=True)):
-            left, lowest = index % grid[1] == 0, index + grid[1] >= len(chosen)
-            drawn.append(self._cells(each, room, scale, rows_named=left, columns_named=lowest))
+        fitted = [self._fitted(each, room) for each in shown]
+        across = max(each.width for each in fitted) + gap
+        down = max(each.height for each in fitted) + gap + head
+        for index, (each, cells) in enumerate(zip(shown, fitted, strict=True)):
+            row, column = divmod(index, grid[1])
+            lowest = index + grid[1] >= len(chosen)
+            place = replace(
+                cells, left=round(room.left + column * across), top=round(room.top + row * down)
+            )
+            self._cells(each, place, scale, rows_named=column == 0, columns_named=lowest)
             self._register(each)
-        right = max(each.left + each.width for each in drawn)
-        bottom = max(each.top + each.height for each in drawn)
-        top = min(each.top for each in drawn)
-        whole = _Box(drawn[0].left, top, right - drawn[0].left, bottom - top)
+        columns = min(grid[1], len(chosen))
+        rows = -(-len(chosen) // grid[1])
+        whole = _Box(
+            round(room.left), round(room.top), columns * across - gap, rows * down - gap - head
+        )
         self._axis_names(first, whole, labels)
-        tall = min(whole.height, 16 * line) if several else whole.height
-        self._scale(first, scale, _Box(right + 0.9 * line, top, 0.8 * line, tall))
+        self._scale(first, scale, whole)
 
     def _register(self, shown: Shown) -> None:
         self.shown.append(shown)
@@ -256,44 +303,45 @@ class _Drawing:
     def _most(self, heatmap: Heatmap, box: _Box) -> tuple[int, int]:
         """How many rows and columns a box has pixels for."""
         rows = int(box.height)
-        columns = int(box.width - self._gap(heatmap) * len(heatmap.columns.bands[1:]))
+        columns = int(box.width - self._gap() * len(heatmap.columns.bands[1:]))
         return (min(rows, columns),) * 2 if heatmap.square else (rows, max(1, columns))
 
-    def _gap(self, _heatmap: Heatmap) -> int:
+    def _gap(self) -> int:
         """Pixels between two bands."""
         return max(2, round(0.35 * self.line))
 
+    def _fitted(self, shown: Shown, box: _Box) -> _Box:
+        """The part of a box that the cells of a heatmap take."""
+        gaps = self._gap() * len(shown.column_bands[1:])
+        rows, columns = shown.values.shape
+        down, across = _cell(box.height, rows), _cell(box.width - gaps, columns)
+        if shown.heatmap.square:
+            down = across = min(down, across)
+        return replace(box, width=columns * across + gaps, height=rows * down)
+
     def _cells(
         self, shown: Shown, box: _Box, scale: Scale, *, rows_named: bool, columns_named: bool
-    ) -> _Box:
-        """Draw the values in a box, band by band; return the box they take."""
-        heatmap = shown.heatmap
+    ) -> None:
+        """Draw the values over the whole of a box, band by band."""
         bands = shown.column_bands or (Band("", 0, len(shown.columns)),)
-        gap = self._gap(heatmap)
-        rows, columns = shown.values.shape
-        down = _cell(box.height, rows)
-        across = _cell(box.width - gap * (len(bands) - 1), columns)
-        if heatmap.square:
-            down = across = min(down, across)
-        whole = down == int(down) and across == int(across)
-        left, top = round(box.left), round(box.top)
-        taken = _Box(left, top, columns * across + gap * (len(bands) - 1), rows * down)
+        gap = self._gap()
+        across = (box.width - gap * (len(bands) - 1)) / len(shown.columns)
+        whole = across == int(across) and box.height % len(shown.rows) == 0
         for index, band in enumerate(bands):
-            place = _Box(
-                left + band.start * across + gap * index,
-                top,
-                (band.stop - band.start) * across,
-                taken.height,
+            place = replace(
+                box,
+                left=box.left + band.start * across + gap * index,
+                width=(band.stop - band.start) * across,
             )
             axes = self._band(shown, band, place, scale, whole=whole)
             self._band_ticks(axes, shown, band, place, named=columns_named)
             if index == 0 and rows_named:
-                self._row_ticks(axes, shown, taken.height)
+                self._row_ticks(axes, shown, box.height)
             if band.label:
-                self._text(place.left, top - 0.6 * self.line, band.label)
-        if heatmap.title:
-            self._text(left, top - 0.6 * self.line, heatmap.title, most=taken.width)
-        return taken
+                self._text(place.left, box.top - 0.6 * self.line, band.label)
+        if shown.heatmap.title:
+            above = box.top - 0.6 * self.line
+            self._text(box.left, above, shown.heatmap.title, most=box.width)
 
     def _band(self, shown: Shown, band: Band, place: _Box, scale: Scale, *, whole: bool) -> Any:
         """The axes of a band, with its values drawn."""
@@ -368,39 +416,36 @@ class _Drawing:
             )
 
     def _axis_names(self, heatmap: Heatmap, box: _Box, labels: float) -> None:
-        self._text(
-            box.left - labels - 0.6 * self.line,
-            box.top + box.height / 2,
-            heatmap.rows.label,
-            rotation=90,
-            align="center",
-        )
-        self._text(
-            box.left + box.width / 2,
-            box.top + box.height + 2.1 * self.line,
-            heatmap.columns.label,
-            align="center",
-        )
+        left = box.left - labels - 0.6 * self.line
+        middle = box.left + box.width / 2, box.top + box.height / 2
+        self._text(left, middle[1], heatmap.rows.label, rotation=90, align="center")
+        below = box.bottom + 2.1 * self.line
+        self._text(middle[0], below, heatmap.columns.label, align="center")
+        self._reach(box.right, below + 0.8 * self.line)
 
-    def _scale(self, heatmap: Heatmap, scale: Scale, place: _Box) -> None:
-        """The colour scale, its values at the right and what they are above."""
+    def _scale(self, heatmap: Heatmap, scale: Scale, beside: _Box) -> None:
+        """The colour scale at the right of a box: its values beside it, what they are above."""
+        line = self.line
+        place = _Box(
+            beside.right + 0.9 * line, beside.top, 0.8 * line, min(beside.height, 16 * line)
+        )
         colors = color_map(self.style.cmap or self._default_map(scale))
         axes = self._axes(place)
         if scale.high <= scale.low:
             axes.imshow(colors[None, 128:129], aspect="auto")
-            axes.set_yticks([0], [number(scale.low)])
+            named = [(0.0, number(scale.low))]
         else:
-            axes.imshow(
-                colors[:, None], aspect="auto", origin="lower", extent=(0, 1, scale.low, scale.high)
-            )
-            if scale.kind == "diverging":
-                axes.set_yticks([scale.low, scale.low / 2, 0, scale.high / 2, scale.high])
-            else:
-                axes.set_yticks([float(x) for x in np.linspace(scale.low, scale.high, 5)])
-            axes.set_yticklabels([number(tick, 3) for tick in axes.get_yticks()])
+            extent = (0, 1, scale.low, scale.high)
+            axes.imshow(colors[:, None], aspect="auto", origin="lower", extent=extent)
+            most = max(2, int(place.height / (2.4 * line)))
+            named = [(value, number(value)) for value in round_values(scale.low, scale.high, most)]
+        axes.set_yticks([value for value, _ in named], [text for _, text in named])
         axes.set_xticks([])
         axes.yaxis.tick_right()
-        self._text(place.left, place.top - 0.6 * self.line, heatmap.value_label)
+        self._text(place.left, place.top - 0.6 * line, heatmap.value_label)
+        widest = max(self._width_of(text) for _, text in named) + 2 * line
+        right = place.left + max(widest, self._width_of(heatmap.value_label))
+        self._reach(right, place.bottom)
 
     def _curves(self, curves: Curves, box: _Box) -> None:
         """Curves over their axes, with a legend where they have names."""

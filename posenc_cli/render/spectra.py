@@ -1,0 +1,207 @@
+"""How spectra are shown: as a table, as curves, in words, and as JSON."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.similarity import finite_or_none
+from posenc_cli.render.figure import Curve, Curves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.analysis.spectrum import Neighbours, PowerSpectrum, WaveSpectrum
+
+MOST_ROWS = 128
+"""Rows of a table; of more pairs or columns, some are shown."""
+
+_POINTS = 400
+
+
+def wave_figure(found: WaveSpectrum, *, name: str) -> Curves:
+    """The wavelength of each pair, before a stretch too, and the context to compare with."""
+    pairs = np.arange(len(found.wavelengths))
+    curves = [_curve(pairs, found.wavelengths, "after" if found.stretch else "")]
+    if found.stretch:
+        curves.insert(0, _curve(pairs, found.stretch.wavelengths, "before: plain RoPE"))
+    levels = ((float(found.context), f"the context, {found.context} positions"),)
+    return Curves(
+        tuple(curves),
+        title=f"{name}: wavelength of each pair",
+        x_label="pair",
+        y_label="wavelength in positions",
+        y_scale="log",
+        levels=() if found.axes else levels,
+    )
+
+
+def wave_table(found: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns of a table of pairs, and its rows."""
+    names = ["pair", "wavelength", "turns"]
+    columns = [found.wavelengths, found.turns]
+    rows = [[str(pair)] for pair in range(len(found.wavelengths))]
+    if found.axes:
+        names.insert(1, "axis")
+        rows = [[*row, str(axis)] for row, axis in zip(rows, found.axes, strict=True)]
+    rows = [[*row, *(_number(values[pair]) for values in columns)] for pair, row in enumerate(rows)]
+    if found.stretch:
+        names += ["before", "stretched", "zone"]
+        told = found.stretch
+        rows = [
+            [
+                *row,
+                _number(told.wavelengths[pair]),
+                "" if math.isinf(told.ratio[pair]) else f"×{told.ratio[pair]:.4g}",
+                told.zones[pair],
+            ]
+            for pair, row in enumerate(rows)
+        ]
+    return names, _some(rows)
+
+
+def wave_sentences(
+    found: WaveSpectrum, neighbours: Sequence[Neighbours], *, origin: str
+) -> list[str]:
+    """What there is to say of the waves of an encoding."""
+    pairs = len(found.wavelengths)
+    where = f"{found.context} positions ({origin})" if not found.axes else "the extent of its axis"
+    if found.incomplete:
+        told = f"{len(found.incomplete)} of {pairs} pairs never complete a turn in {where}"
+        lines = [f"{told}: {_ranges(found.incomplete)}"]
+    else:
+        lines = [f"every pair completes a turn in {where}"]
+    if found.stretch:
+        zones: dict[str, list[int]] = {}
+        for pair, zone in enumerate(found.stretch.zones):
+            zones.setdefault(zone, []).append(pair)
+        named = "; ".join(f"{zone} {_ranges(which)}" for zone, which in zones.items())
+        lines.append(f"zones by pair: {named}")
+    return [*lines, *map(_on_neighbours, neighbours)]
+
+
+def power_figure(found: PowerSpectrum, *, name: str) -> Curves:
+    """The share of each wavelength in the power of all columns."""
+    wavelengths, power = found.wavelengths, found.power
+    note: tuple[str, ...] = ()
+    if len(power) > _POINTS:
+        # Few to an octave at either end would say nothing: bins of equal width in the logarithm.
+        edges = np.unique(np.geomspace(1, len(power) + 1, _POINTS).astype(int) - 1)[:-1]
+        power = np.maximum.reduceat(power, edges)
+        wavelengths = wavelengths[edges]
+        note = ("the strongest of neighbouring wavelengths",)
+    return Curves(
+        (_curve(wavelengths, power, ""),),
+        title=f"{name}: power by wavelength",
+        x_label="wavelength in positions",
+        y_label="share of the power",
+        x_scale="log",
+        y_scale="log",
+        notes=note,
+    )
+
+
+def power_table(found: PowerSpectrum) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns of a table of columns, and its rows."""
+    rows = [
+        [str(column), _number(wavelength), "" if math.isnan(share) else f"{share:.1%}"]
+        for column, (wavelength, share) in enumerate(
+            zip(found.dominant.tolist(), found.share.tolist(), strict=True)
+        )
+    ]
+    return ["column", "dominant wavelength", "share of its power"], _some(rows)
+
+
+def power_sentences(found: PowerSpectrum) -> list[str]:
+    """What there is to say of the power of columns."""
+    lines = []
+    if found.transformed < found.count:
+        lines.append(f"of {found.count} rows, the first {found.transformed}")
+    moving = np.isfinite(found.dominant)
+    still = int((~moving).sum()) - len(found.dropped)
+    if still:
+        lines.append(f"{still} of {len(moving)} columns are constant, and have no wavelength")
+    if moving.any():
+        best = int(np.argmax(found.power))
+        lines.append(
+            f"strongest wavelength: {found.wavelengths[best]:.6g} positions, "
+            f"{found.power[best]:.1%} of the power of all columns"
+        )
+        flat = 1 / len(found.power)
+        if found.power[best] < 4 * flat:
+            lines.append("no wavelength stands out: the power is spread as noise spreads it")
+    return lines
+
+
+def power_fields(found: PowerSpectrum) -> Mapping[str, Any]:
+    """A power spectrum as JSON has it; a column without a wavelength has null."""
+    return {
+        "rows": found.count,
+        "transformed": found.transformed,
+        "wavelengths": found.wavelengths.tolist(),
+        "power": found.power.tolist(),
+        "dominant": finite_or_none(found.dominant),
+        "share": finite_or_none(found.share),
+        "not_finite": list(found.dropped),
+    }
+
+
+def neighbour_fields(neighbours: Iterable[Neighbours]) -> Mapping[str, Any]:
+    """Where neighbours become equal, by format, as JSON has it."""
+    return {
+        each.dtype: {
+            "rows": each.rows,
+            "searched": None if each.never else each.searched,
+            "never": each.never,
+            "position_number": each.number,
+        }
+        for each in neighbours
+    }
+
+
+def _curve(x: NDArray[Any], y: NDArray[np.float64], name: str) -> Curve:
+    return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
+
+
+def _number(value: float) -> str:
+    """A wavelength or a number of turns: six digits, no exponent where they do without."""
+    if not math.isfinite(value):
+        return "none"
+    return f"{value:.6g}" if abs(value) < 1e6 or abs(value) >= 1e15 else f"{value:.0f}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in a row as ranges.
+
+    >>> _ranges((0, 1, 2, 7, 9, 10))
+    '0–2, 7, 9–10'
+    """
+    runs = []
+    for _, run in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
+        members = [number for _, number in run]
+        runs.append(str(members[0]) if len(members) == 1 else f"{members[0]}–{members[-1]}")
+    return ", ".join(runs)
+
+
+def _some(rows: list[list[str]]) -> list[list[str]]:
+    """All rows, or as many from the first to the last as a table may have."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    chosen = np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(int))
+    return [rows[row] for row in chosen]
+
+
+def _on_neighbours(found: Neighbours) -> str:
+    number = f"as numbers, positions {found.number} and {found.number + 1} are one"
+    if found.never:
+        rows = "no two neighbours have the same row, at any position"
+    elif found.rows is None:
+        rows = f"no two neighbours have the same row, among the first {found.searched + 1}"
+    else:
+        rows = f"rows {found.rows} and {found.rows + 1} are the same, the first such neighbours"
+    return f"{found.dtype}: {rows}; {number}"
