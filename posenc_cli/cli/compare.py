@@ -9,8 +9,7 @@ import typer
 from posenc_cli.cli.comparison import ArrayReport, RotationReport
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.operands import operand, positioned, side, turns, with_parameters
-from posenc_cli.cli.options import _positions as positions_of
-from posenc_cli.cli.options import one_of, whole_number
+from posenc_cli.cli.options import one_of, positions_of, whole_number
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models.engines import ENGINES, TRANSFORMERS, find

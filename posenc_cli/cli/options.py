@@ -148,7 +148,7 @@ def _chosen(
         return None
     ((flag, source),) = named.items()
     where = {
-        "positions": _positions(length, start, positions),
+        "positions": positions_of(length, start, positions),
         "backend": backend or _environments_backend(),
         "device": _device(device),
         "threads": _threads(threads),
@@ -265,7 +265,11 @@ def _threads(option: str | None) -> int | None:
     return count
 
 
-def _positions(length: str | None, start: str | None, positions: str | None) -> Positions | None:
+def positions_of(length: str | None, start: str | None, positions: str | None) -> Positions | None:
+    """The positions that ``--len`` and ``--start``, or ``--positions``, ask for.
+
+    Raises: InvalidInput naming the option.
+    """
     if positions is not None:
         for flag, value in (("--len", length), ("--start", start)):
             if value is not None:
