@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
     "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
+    "spectrum": "posenc_cli.cli.spectrum:spectrum",
     "heatmap": "posenc_cli.cli.heatmap:heatmap",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
@@ -24,6 +25,7 @@ COMMANDS = {
     "backends": "posenc_cli.cli.backends:backends",
     "models": "posenc_cli.cli.models:models",
     "compare": "posenc_cli.cli.compare:compare",
+    "explain": "posenc_cli.cli.explain:explain",
 }
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+from posenc_cli.files.naming import shown
 from posenc_cli.models import families, nonrotary
 from posenc_cli.models.keys import Keys
 from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced
@@ -41,7 +42,7 @@ def read_config(path: str) -> Mapping[str, Any]:
 
     Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
     """
-    where = f"--config {abbreviated(path)}"
+    where = f"--config {shown(path)}"
     try:
         found = json.loads(
             _content(path, where).decode("utf-8-sig"),

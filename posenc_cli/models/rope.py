@@ -226,6 +226,9 @@ class RopeReader:
         name = self.family.keys.get(SHARE, SHARE)
         names = (name,) if self.family.known else ANY_NAME[SHARE]
         found = entry.number(SHARE)
+        if found is None and SHARE in (self.family.rope or {}) and self.family.slice:
+            # Mistral 4 turns the whole head without it, which its attention has no room for.
+            raise InvalidInput(f"{self.text.name}: {entry.having(SHARE).path(SHARE)} is missing")
         if found is None:
             found = first(*(self.text.number(name) for name in names if name))
         if found is None:

@@ -1,0 +1,167 @@
+"""``posenc explain``: what a config.json says of positions, each value with where it came from."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.models.config import TRANSFORMERS, read_config, resolve
+from posenc_cli.schemes.parameters import as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.models.config import Layers, Resolved, Sourced
+
+_LONGEST_VALUE = 24
+
+
+def explain(
+    console: Console,
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="a config.json, or the folder that holds one")
+    ],
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="ENGINE",
+            help="read it as transformers|vllm|llama.cpp|… does",
+            show_default=True,
+        ),
+    ] = TRANSFORMERS,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="status 1 if a base is a default or a rope key is unread"),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+) -> int:
+    """Say what a Hugging Face config resolves to, and where each value comes from.
+
+    A config means what transformers 5 makes of it: the warnings say what that leaves out, and what
+    the model type adds.
+
+    \b
+    Examples:
+      posenc explain config.json
+      posenc explain ~/models/llama --json
+      posenc explain config.json --strict
+    """
+    resolved = resolve(read_config(config), engine=engine, name=config)
+    if as_json:
+        console.json("explain", _fields(resolved))
+    else:
+        console.result(_report(console, resolved))
+    return 1 if strict and (resolved.unread or resolved.defaulted) else 0
+
+
+def _fields(resolved: Resolved) -> dict[str, Any]:
+    return {
+        "model_type": resolved.model_type,
+        "layers": [
+            {
+                "layer_type": each.layer_type,
+                "layers": list(each.layers),
+                "scheme": each.scheme,
+                "params": _sourced_fields(each.params),
+                "derived": _sourced_fields(each.derived),
+            }
+            for each in resolved.layers
+        ],
+        "defaulted": list(resolved.defaulted),
+        "unread": list(resolved.unread),
+        "warnings": list(resolved.warnings),
+    }
+
+
+def _sourced_fields(values: Mapping[str, Sourced]) -> dict[str, Any]:
+    return {name: {"value": each.value, "source": each.source} for name, each in values.items()}
+
+
+def _report(console: Console, resolved: Resolved) -> str:
+    """The resolution, for a reader."""
+    groups: list[list[Layers]] = []
+    for layers in resolved.layers:
+        alike = next((group for group in groups if group[0].same_encoding(layers)), None)
+        if alike is None:
+            groups.append([layers])
+        else:
+            alike.append(layers)
+    texts = [console.paragraph_text(f"model type {resolved.model_type}")]
+    texts += [_group_text(console, group) for group in groups]
+    if resolved.unread:
+        texts.append(console.paragraph_text(f"Not read: {', '.join(resolved.unread)}", hanging=2))
+    texts += [console.paragraph_text(f"Warning: {each}", hanging=2) for each in resolved.warnings]
+    return "\n\n".join(texts)
+
+
+def _group_text(console: Console, group: Sequence[Layers]) -> str:
+    """The layers that are encoded alike: which they are, their parameters, what follows."""
+    heads = [
+        console.paragraph_text(
+            f"{each.layer_type or 'all layers'}: {each.scheme}{_numbers_text(each.layers)}",
+            hanging=2,
+        )
+        for each in group
+    ]
+    layers = group[0]
+    rows = [[name, _value_text(each.value), each.source] for name, each in layers.params.items()]
+    table = [console.table_text(["parameter", "value", "source"], rows)] if rows else []
+    remarks = [
+        console.paragraph_text(each, indent=2, hanging=4) for each in _remarks(layers.derived)
+    ]
+    return "\n".join([*heads, *table, *remarks])
+
+
+def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
+    """What follows from the parameters, a sentence each."""
+    values = {name: _value_text(each.value) for name, each in derived.items()}
+    if "rotated" in values:
+        yield f"{values['rotated']} of the {values['head_dim']} columns of a head turn"
+    if "attention_factor" in values:
+        yield (
+            f"cos and sin are multiplied by {values['attention_factor']}, and so logits by "
+            f"{values['logit_multiplier']} ({derived['attention_factor'].source})"
+        )
+    if "softmax_multiplier" in values:
+        yield (
+            f"logits are multiplied by {values['softmax_multiplier']} beside the rotation "
+            f"({derived['softmax_multiplier'].source})"
+        )
+    if "first_position" in values:
+        yield f"the first token has position {values['first_position']}"
+    if "context" in values:
+        yield f"context: {values['context']} positions ({derived['context'].source})"
+
+
+def _numbers_text(layers: Sequence[int]) -> str:
+    """Which layers these are, for a reader.
+
+    >>> _numbers_text(range(32)), _numbers_text((5, 11, 17)), _numbers_text((0, 1, 4))
+    (' (32 layers: 0–31)', ' (3 layers: 5, 11, 17)', ' (3 layers: 0–1, 4)')
+    """
+    if not layers:
+        return ""
+    runs = [[layers[0], layers[0]]]
+    for layer in layers[1:]:
+        if layer == runs[-1][1] + 1:
+            runs[-1][1] = layer
+        else:
+            runs.append([layer, layer])
+    starts = [start for start, _ in runs]
+    even = len({after - before for before, after in pairwise(starts)}) == 1
+    texts = [f"{start}" if start == stop else f"{start}–{stop}" for start, stop in runs]
+    text = ", ".join([*texts[:2], f"… {texts[-1]}"] if len(runs) > 3 and even else texts)
+    return f" ({len(layers)} layer{'s' * (len(layers) > 1)}: {text})"
+
+
+def _value_text(value: Any) -> str:
+    text = as_text(value)
+    if isinstance(value, float) and not value.is_integer():
+        text = f"{value:.10g}"
+    if isinstance(value, tuple) and len(text) > _LONGEST_VALUE:
+        return f"{as_text(value[:2])} … {as_text(value[-1])} ({len(value)})"
+    return text
