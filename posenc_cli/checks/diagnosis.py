@@ -138,12 +138,17 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
         return ()
     subject, reference = examined.subject, examined.reference
     if subject.broken:
-        return (Cause("unknown", "the subject is no map of each row", subject.broken[0]),)
+        what = "what it does to a row does not follow from the row and its position"
+        if subject.kind != "impl":
+            what = "not all values are numbers"
+        return (Cause(subject.broken_by, what, "; ".join(subject.broken)),)
     if subject.as_reference is None:
         return _other_width(subject, reference)
     sample, layout = sampled(examined)
-    if not np.isfinite(sample.factors[sample.seen]).any():
-        return (Cause("unknown", "no value is a number", ""),)
+    survey = examined.survey
+    if survey is not None and not np.isfinite(survey.reference.value):
+        place = f"position {survey.reference.position}, pair {survey.reference.pair}"
+        return (Cause("unknown", "not all values are numbers", f"the first found is at {place}"),)
     if layout is not None and _holds(sample, Hypothesis()):
         return (layout,)
     causes = _explained(examined, sample)
@@ -191,12 +196,12 @@ def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
 
 def _explained(examined: Examined, sample: Sample) -> list[Cause]:
     """The causes of what explains the sample, if anything does."""
-    mirrored = mirrored_cause(examined)
-    if mirrored is not None:
-        return [mirrored]
     amplitude = _amplitude_cause(examined, sample)
     if amplitude is not None and _holds(sample, Hypothesis()):
         return [amplitude]
+    mirrored = mirrored_cause(examined)
+    if mirrored is not None:
+        return [mirrored]
     still = _still_pairs(sample)
     if still is not None:
         return [still]
@@ -392,7 +397,7 @@ def _first_wrong(sample: Sample) -> int:
 
 def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
     found, right = sample.amplitude, examined.reference.scale
-    if found == right or (found == 0 and right == 0):
+    if found in (right, 0.0):
         return None
     if np.abs(np.abs(sample.factors[sample.seen]) - found).max() > 8 * sample.tolerance.floor:
         return None
@@ -493,12 +498,17 @@ def _single_pairs(sample: Sample) -> Cause | None:
     share = sound.mean()
     if not 0 < share < 1:
         return None
-    pairs = np.flatnonzero(~sound).tolist()
+    pairs = np.flatnonzero(~sound)
+    wrong = ~sample.explained(*Hypothesis().predicted(sample))[:, pairs].all(axis=1)
+    first, rows = int(sample.positions[int(np.argmax(wrong))]), int(wrong.sum())
     rates = fitted(sample.positions, sample.factors).frequencies
+    evidence = f"at {rows} of the {wrong.size} positions looked at, from {first} on"
+    if rows > wrong.size // 2:
+        evidence += f"; {_ratio_text(np.where(sound, right, rates), sample)}"
     return Cause(
         "unknown",
-        f"pairs {_ranges(pairs)} of {right.size} differ, the others are right",
-        _ratio_text(np.where(sound, right, rates), sample),
+        f"pairs {_ranges(pairs.tolist())} of {right.size} differ, the others are right",
+        evidence,
     )
 
 

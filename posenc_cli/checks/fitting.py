@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_LONGEST = 1 << 14
+"""Positions, from first to last, whose spectrum is looked at: a longer one takes long."""
+
+
 @dataclass(frozen=True)
 class Rotations:
     """Factors amplitude · exp(i·p·ω), one ω and one complex amplitude a pair.
@@ -57,9 +61,49 @@ def fitted(positions: NDArray[np.int64], factors: NDArray[np.complex128]) -> Rot
         if reach >= last:
             break
         reach *= 2
+    found = _finished(where, values, rates, gap)
+    sparse = where.size < 256 and int(np.median(steps)) > 1
+    if last > _LONGEST or not sparse:
+        return found
+    # Positions too sparse to go from near to far: the peaks of their spectra are the rates.
+    other = _finished(where, values, _peaks(where, values), gap)
+    nearer = _missed(other, where, values) < _missed(found, where, values)
+    return Rotations(
+        np.where(nearer, other.frequencies, found.frequencies),
+        np.where(nearer, other.amplitudes, found.amplitudes),
+        gap,
+    )
+
+
+def _finished(
+    positions: NDArray[np.int64],
+    values: NDArray[np.complex128],
+    rates: NDArray[np.float64],
+    gap: int,
+) -> Rotations:
     for _ in range(2):
-        rates = _weighed(where, values, rates)
-    return Rotations(rates, _amplitudes(where, values, rates), gap)
+        rates = _weighed(positions, values, rates)
+    return Rotations(rates, _amplitudes(positions, values, rates), gap)
+
+
+def _missed(
+    rotations: Rotations, positions: NDArray[np.int64], values: NDArray[np.complex128]
+) -> NDArray[np.float64]:
+    worst: NDArray[np.float64] = np.abs(values - rotations.at(positions)).max(axis=0)
+    return worst
+
+
+def _peaks(positions: NDArray[np.int64], values: NDArray[np.complex128]) -> NDArray[np.float64]:
+    """The rate at which each pair's spectrum is largest, to a fraction of its width."""
+    where = positions - positions[0]
+    length = 4 << int(where[-1]).bit_length()
+    rates = np.empty(values.shape[1])
+    for pair in range(values.shape[1]):
+        signal = np.zeros(length, np.complex128)
+        signal[where] = values[:, pair]
+        peak = int(np.argmax(np.abs(np.fft.fft(signal))))
+        rates[pair] = 2 * np.pi * ((peak + length // 2) % length - length // 2) / length
+    return rates
 
 
 def with_frequencies(

@@ -39,12 +39,10 @@ def mirrored_cause(examined: Examined) -> Cause | None:
     turned = normalised(block, reference)
     mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
     size = reference.scale
-    allowed = 2 * examined.tolerance.cells(
-        block.positions, reference.frequencies.max() + 0 * reference.frequencies
-    )
     unit = reference.turns.at(block.positions) / size
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
-    for message, (a, b, c, d) in _wrong_places(reference, unit.real, unit.imag):
+    for message, (a, b, c, d), fastest in _wrong_places(reference, unit.real, unit.imag):
+        allowed = 2 * examined.tolerance.cells(block.positions, fastest)
         z = size * ((a + d) + 1j * (c - b)) / 2
         w = size * ((a - d) + 1j * (c + b)) / 2
         if block.twist is None:
@@ -62,49 +60,65 @@ def mirrored_cause(examined: Examined) -> Cause | None:
 
 def _wrong_places(
     reference: Reference, cos: NDArray[np.float64], sin: NDArray[np.float64]
-) -> Iterator[tuple[str, _Entries]]:
-    """What may stand in the matrices ((a, b), (c, d)) of the pairs instead."""
-    pairs = reference.pairs
-    right = reference.content.layout
+) -> Iterator[tuple[str, _Entries, NDArray[np.float64]]]:
+    """What may stand in the matrices ((a, b), (c, d)) of the pairs instead.
+
+    With each comes the fastest frequency that a pair's entries have, which the tolerance follows.
+    """
+    own = reference.frequencies
+    yield from _wrong_layouts(reference, cos, sin)
+    for message, entries in (
+        ("both sines have the sign +: a minus is missing", (cos, sin, sin, cos)),
+        ("both sines have the sign −: one minus too many", (cos, -sin, -sin, cos)),
+        ("the second columns have the wrong sign", (cos, -sin, -sin, -cos)),
+        ("a cosine has the wrong sign: pairs are mirrored", (cos, sin, sin, -cos)),
+        ("the first columns have the wrong sign", (-cos, sin, sin, cos)),
+        ("the sine is missing in the first column", (cos, 0 * sin, sin, cos)),
+        ("the sine is missing in the second column", (cos, -sin, 0 * sin, cos)),
+        ("there are cosines only", (cos, 0 * sin, 0 * sin, cos)),
+        ("there are sines only", (0 * cos, -sin, sin, 0 * cos)),
+        ("the table of cosines stands for both", (cos, -cos, cos, cos)),
+        ("the table of sines stands for both", (sin, -sin, sin, sin)),
+        (
+            "the second columns are turned by the already turned first",
+            (cos, -sin, sin * cos, cos - sin * sin),
+        ),
+    ):
+        yield message, entries, own
+    for message, order in (
+        ("the sines are in reverse order of pairs", np.arange(own.size)[::-1]),
+        ("the sines are those of the pair before", np.roll(np.arange(own.size), 1)),
+        ("the sines are those of the pair after", np.roll(np.arange(own.size), -1)),
+    ):
+        other = sin[:, order]
+        yield message, (cos, -other, other, cos), np.maximum(own, own[order])
+    if reference.scale != 1:
+        size = reference.scale
+        cosines, sines = "only the cosines carry", "only the sines carry"
+        yield f"{cosines} the attention factor", (cos, -sin / size, sin / size, cos), own
+        yield f"{sines} the attention factor", (cos / size, -sin, sin, cos / size), own
+
+
+def _wrong_layouts(
+    reference: Reference, cos: NDArray[np.float64], sin: NDArray[np.float64]
+) -> Iterator[tuple[str, _Entries, NDArray[np.float64]]]:
+    """Full tables whose columns are not in the order in which columns are paired."""
+    right, pairs = reference.content.layout, reference.pairs
     first, second = (list(each) for each in paired_columns(right, pairs, reference.content.blocks))
+    frequencies = reference.frequencies[None]
     for of_cos, of_sin in product(LAYOUTS, LAYOUTS):
         if of_cos == of_sin == right or pairs < 2:
             continue
         c, s = _repeated(cos, of_cos), _repeated(sin, of_sin)
+        rates = [_repeated(frequencies, of_cos)[0], _repeated(frequencies, of_sin)[0]]
+        fastest = np.maximum.reduce(
+            [each[columns] for each in rates for columns in (first, second)]
+        )
         message = (
             f"the table of cosines is laid out as {of_cos}, that of sines as {of_sin}, and "
             f"columns are paired as {right}"
         )
-        yield message, (c[:, first], -s[:, first], s[:, second], c[:, second])
-    yield "both sines have the sign +: a minus is missing", (cos, sin, sin, cos)
-    yield "both sines have the sign −: one minus too many", (cos, -sin, -sin, cos)
-    yield "the second columns have the wrong sign", (cos, -sin, -sin, -cos)
-    yield "a cosine has the wrong sign: pairs are mirrored", (cos, sin, sin, -cos)
-    yield "the first columns have the wrong sign", (-cos, sin, sin, cos)
-    yield "the sine is missing in the first column", (cos, 0 * sin, sin, cos)
-    yield "the sine is missing in the second column", (cos, -sin, 0 * sin, cos)
-    yield "there are cosines only", (cos, 0 * sin, 0 * sin, cos)
-    yield "there are sines only", (0 * cos, -sin, sin, 0 * cos)
-    yield (
-        "the second columns are turned by the already turned first",
-        (
-            cos,
-            -sin,
-            sin * cos,
-            cos - sin * sin,
-        ),
-    )
-    for message, order in (
-        ("the sines are in reverse order of pairs", slice(None, None, -1)),
-        ("the sines are those of the pair before", np.roll(np.arange(pairs), 1)),
-        ("the sines are those of the pair after", np.roll(np.arange(pairs), -1)),
-    ):
-        other = sin[:, order]
-        yield message, (cos, -other, other, cos)
-    if reference.scale != 1:
-        size = reference.scale
-        yield "only the cosines carry the attention factor", (cos, -sin / size, sin / size, cos)
-        yield "only the sines carry the attention factor", (cos / size, -sin, sin, cos / size)
+        yield message, (c[:, first], -s[:, first], s[:, second], c[:, second]), fastest
 
 
 def _repeated(values: NDArray[np.float64], layout: str) -> NDArray[np.float64]:

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.alternatives import alternatives
 from posenc_cli.checks.fitting import Rotations, fitted, with_frequencies
 from posenc_cli.checks.reference import Turns
 
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from posenc_cli.checks.turning import Block, Turning
 
 CURVE_POINTS = 120
+
+SPARSE = 128
+"""Positions below which a fit may miss the rotation that is there: known ones are tried as well."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +241,7 @@ def _partner(
 def _nearest(
     positions: NDArray[np.int64], factors: NDArray[np.complex128], reference: Reference
 ) -> Rotations:
-    """The nearest rotations: each pair's fitted frequency or the reference's, if that is nearer."""
+    """The nearest rotations: each pair's fitted frequency, or a known one where that is nearer."""
     if reference.content.waves.coordinates is not None:
         size = np.median(np.abs(factors), axis=0).astype(np.complex128)
         return Rotations(reference.frequencies, size, 1)
@@ -245,7 +249,10 @@ def _nearest(
     if free.frequencies.shape != reference.frequencies.shape:
         return free
     best, least = free, _missed(free, positions, factors)
-    for frequencies in (reference.frequencies, -reference.frequencies):
+    known = [reference.frequencies, -reference.frequencies]
+    if positions.size < SPARSE and (least > 1e-3).any():
+        known += [each.frequencies for each in alternatives(reference, None)]
+    for frequencies in known:
         other = with_frequencies(positions, factors, frequencies)
         missed = _missed(other, positions, factors)
         nearer = missed < least

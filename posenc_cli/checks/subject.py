@@ -42,7 +42,8 @@ class Subject:
     ``own`` is what it does, its columns paired as it pairs them; ``as_reference`` the same, paired
     as the reference pairs columns, None where their number differs (``mismatch`` says how).
     ``frequencies`` are those that were given, where a subject is nothing but frequencies.
-    ``notes`` say what a reader of the findings should know of it.
+    ``notes`` say what a reader of the findings should know of it. ``broken`` says why it is no map
+    of vectors at all, and ``broken_by`` what caused that.
     """
 
     kind: Kind
@@ -53,6 +54,7 @@ class Subject:
     frequencies: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    broken_by: str = "unknown"
 
     @property
     def dtype(self) -> str:

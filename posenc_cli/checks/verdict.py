@@ -121,7 +121,7 @@ def _relative(
     allowed = (2 * stretch + worst.allowed) * worst.allowed
     verdict = judged(worst.ratio, value, allowed, tolerance)
     if subject.broken:
-        verdict["ok"] = False
+        verdict = {"ok": False, "worst": None, "tolerance": None}
         message = f"the function {subject.broken[0]}"
         if subject.kind != "impl":
             message = subject.broken[0]
@@ -165,10 +165,13 @@ def _reference(subject: Subject, seen: Survey | None, tolerance: Tolerance) -> F
         return Finding("reference", False, None, None, None, subject.mismatch or "")
     worst = seen.reference
     verdict = judged(worst.ratio, worst.value, worst.allowed, tolerance)
-    verdict["ok"] = verdict["ok"] and not subject.broken
+    if subject.broken:
+        verdict = {"ok": False, "worst": None, "tolerance": None}
     reading = (subject.as_reference or subject.own).reading
     if not math.isfinite(worst.value):
         message = f"is not a number at position {worst.position}, pair {worst.pair}"
+    elif subject.broken:
+        message = "cannot equal the reference"
     elif verdict["ok"]:
         message = "equals the reference"
         if reading is not None and reading.out_layout != reading.layout:

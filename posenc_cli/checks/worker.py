@@ -22,16 +22,16 @@ def main(target: str) -> None:
     requests = sys.stdin.buffer
     # The function must not read what is meant for this loop.
     sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - open until the process ends
-    function, failure = None, None
+    function, failure, missing = None, "", False
     try:
         function = Function(load(target))
     except BaseException as error:
-        failure = described(error)
+        failure, missing = described(error), isinstance(error, ModuleNotFoundError)
     while line := requests.readline():
         header = json.loads(line)
         try:
             if function is None:
-                raise Refused(f"cannot be loaded ({failure})", missing=True)
+                raise Refused(f"cannot be loaded ({failure})", missing=missing)
             answer(header, requests, answers, function)
         except Refused as refused:
             reply(answers, {"error": str(refused), "missing": refused.missing})
