@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Annotated
 
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.drawing import is_figure
 from posenc_cli.cli.options import Choice, one_of, whole_number
+from posenc_cli.cli.pictures import IMAGES, THEMES, PictureOptions
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.formats import FORMATS, format_of
@@ -61,6 +62,26 @@ def dot_similarity(
     dtype: Annotated[
         str, typer.Option("--dtype", metavar="NAME", help=f"of a file: {'|'.join(REAL_DTYPES)}")
     ] = "float32",
+    cmap: Annotated[
+        str | None, typer.Option("--cmap", metavar="NAME", help="colours, as posenc heatmap has")
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="of a figure in a file")
+    ] = None,
+    width: Annotated[
+        str | None,
+        typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
+    ] = None,
+    height: Annotated[
+        str | None,
+        typer.Option("--height", metavar="N", help="lines of the map, pixels in a file"),
+    ] = None,
+    dpi: Annotated[
+        str | None, typer.Option("--dpi", metavar="N", help="pixels an inch [default: 150]")
+    ] = None,
+    theme: Annotated[
+        str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
+    ] = "light",
     no_clobber: Annotated[
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False,
@@ -85,7 +106,7 @@ def dot_similarity(
         raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
     stored = REAL_DTYPES[one_of("--dtype", dtype, REAL_DTYPES)]
     one_of("--normalize", normalize, NORMALIZATIONS)
-    draws = is_figure(out, file_format)
+    draws = file_format is None and PurePath(out or "").suffix.lower() in IMAGES
     form = None if draws or out is None else format_of(out, file_format)
     from posenc_cli.cli import similarities
 
@@ -104,9 +125,10 @@ def dot_similarity(
         if not json:
             return
     found = similarities.judged(subjects, console)
-    if draws and out is not None:
-        similarities.draw(found, out, console, profile=profile, clobber=not no_clobber)
+    options = PictureOptions(out, width, height, dpi, theme, cmap, clobber=not no_clobber)
+    if draws:
+        similarities.draw(found, options, console, title=title, profile=profile)
     if json:
         console.json("dot-similarity", similarities.fields(found))
     elif not draws:
-        similarities.show(found, console, profile=profile)
+        similarities.show(found, options, console, profile=profile)

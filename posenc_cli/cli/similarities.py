@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.analysis.verdict import Verdict, verdict
-from posenc_cli.cli.drawing import print_figure, save_figure
+from posenc_cli.cli.pictures import show as show_picture
 from posenc_cli.cli.progress import heeding_interrupts, with_overflow_warning, with_progress
 from posenc_cli.cli.streams import heed_interrupts
 from posenc_cli.encode.engine import Engine
@@ -27,9 +27,8 @@ from posenc_cli.files.reading import read_array
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow
-from posenc_cli.render.figure import Panels
 from posenc_cli.render.similarities import (
-    matrix_figure,
+    maps_figure,
     profile_figure,
     sentences,
     similarity_fields,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from posenc_cli.analysis.similarity import Similarity
     from posenc_cli.cli.console import Console
     from posenc_cli.cli.options import Choice
+    from posenc_cli.cli.pictures import PictureOptions
     from posenc_cli.files.formats import Format
     from posenc_cli.files.save import Saved
     from posenc_cli.numerics.dtypes import DType
@@ -177,27 +177,36 @@ def judged(chosen: Sequence[Subject], console: Console) -> list[Judged]:
     return found
 
 
-def show(found: Sequence[Judged], console: Console, *, profile: bool) -> None:
+def show(
+    found: Sequence[Judged], options: PictureOptions, console: Console, *, profile: bool
+) -> None:
     """Print the maps, the curves and the verdicts."""
     pairs = [each.pair for each in found]
-    maps = tuple(matrix_figure(of, brief=len(pairs) > 1) for of, _ in pairs)
+    curves = replace(options, height=str(_CURVE_HEIGHT))
     if not profile:
-        names = ", ".join(of.name for of, _ in pairs)
-        together = Panels(maps, title=f"similarity of positions: {names}", shared=False)
-        height = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
-        print_figure(maps[0] if len(maps) == 1 else together, console, height=height)
+        if options.height is None:
+            lines = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
+            options = replace(options, height=str(lines))
+        show_picture(maps_figure(pairs), options, console)
+    elif options.height is not None:
+        curves = options
     for of, told in pairs:
-        print_figure(profile_figure(of, told), console, height=_CURVE_HEIGHT)
+        show_picture(profile_figure(of, told), curves, console)
         for sentence in sentences(of, told):
             print(console.paragraph_text(sentence, hanging=2))
 
 
 def draw(
-    found: Sequence[Judged], out: str, console: Console, *, profile: bool, clobber: bool
+    found: Sequence[Judged],
+    options: PictureOptions,
+    console: Console,
+    *,
+    title: str | None,
+    profile: bool,
 ) -> None:
     """Save the maps and the curves as a figure."""
     figure = similarity_figure([each.pair for each in found], profile_alone=profile)
-    save_figure(figure, out, console, clobber=clobber)
+    show_picture(figure if title is None else replace(figure, title=title), options, console)
 
 
 def fields(found: Sequence[Judged]) -> Mapping[str, Any]:

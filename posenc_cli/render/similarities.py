@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,18 +80,32 @@ def profile_figure(of: Similarity, found: Verdict, *, brief: bool = False) -> Cu
     )
 
 
+def maps_figure(each: Sequence[tuple[Similarity, Verdict]]) -> Heatmap | Panels:
+    """The maps of some similarities, side by side."""
+    maps = tuple(matrix_figure(of, brief=len(each) > 1) for of, _ in each)
+    return maps[0] if len(maps) == 1 else Panels(maps, title=_title(each), shared=False)
+
+
 def similarity_figure(
     each: Sequence[tuple[Similarity, Verdict]], *, profile_alone: bool = False
 ) -> Figure:
-    """The maps and curves of some similarities, side by side."""
-    if len(each) == 1 and profile_alone:
-        return profile_figure(*each[0])
-    panels: list[Heatmap | Curves] = []
-    if not profile_alone:
-        panels += [matrix_figure(of, brief=len(each) > 1) for of, _ in each]
-    panels += [profile_figure(of, found, brief=len(each) > 1) for of, found in each]
-    names = ", ".join(of.name for of, _ in each)
-    return Panels(tuple(panels), title=f"Similarity of positions: {names}", shared=False)
+    """The maps and the curves of some similarities, side by side."""
+    several = len(each) > 1
+    curves = tuple(profile_figure(of, found, brief=several) for of, found in each)
+    if profile_alone and not several:
+        return curves[0]
+    maps = () if profile_alone else tuple(matrix_figure(of, brief=several) for of, _ in each)
+    if not several:
+        title = _title(each)
+        panels = replace(maps[0], title="by position"), replace(curves[0], title="by offset")
+        return Panels(panels, title=title, shared=False)
+    return Panels((*maps, *curves), title=_title(each), shared=False)
+
+
+def _title(each: Sequence[tuple[Similarity, Verdict]]) -> str:
+    if len(each) == 1:
+        return f"{each[0][0].name}: {each[0][0].quantity}"
+    return f"similarity of positions: {', '.join(of.name for of, _ in each)}"
 
 
 def sentences(of: Similarity, found: Verdict) -> list[str]:

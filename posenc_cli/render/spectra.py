@@ -82,7 +82,7 @@ def wave_sentences(
             zones.setdefault(zone, []).append(pair)
         named = "; ".join(f"{zone} {_ranges(which)}" for zone, which in zones.items())
         lines.append(f"zones by pair: {named}")
-    return [*lines, *map(_on_neighbours, neighbours)]
+    return [*lines, *_on_neighbours(neighbours)]
 
 
 def power_figure(found: PowerSpectrum, *, name: str) -> Curves:
@@ -196,12 +196,17 @@ def _some(rows: list[list[str]]) -> list[list[str]]:
     return [rows[row] for row in chosen]
 
 
-def _on_neighbours(found: Neighbours) -> str:
-    number = f"as numbers, positions {found.number} and {found.number + 1} are one"
-    if found.never:
-        rows = "no two neighbours have the same row, at any position"
-    elif found.rows is None:
-        rows = f"no two neighbours have the same row, among the first {found.searched + 1}"
-    else:
-        rows = f"rows {found.rows} and {found.rows + 1} are the same, the first such neighbours"
-    return f"{found.dtype}: {rows}; {number}"
+def _on_neighbours(neighbours: Sequence[Neighbours]) -> list[str]:
+    """What is to be said of neighbours: formats that share a sentence in one."""
+    said: dict[str, list[str]] = {}
+    for each in neighbours:
+        if each.never:
+            rows = "no two neighbouring positions have the same row, however far"
+        elif each.rows is None:
+            rows = f"of {each.searched + 1} positions no two neighbours have the same row"
+        else:
+            rows = f"rows {each.rows} and {each.rows + 1} are the same, the first such neighbours"
+        said.setdefault(rows, []).append(each.dtype)
+    lines = [f"in {' and '.join(dtypes)}: {rows}" for rows, dtypes in said.items()]
+    numbers = ", ".join(f"{each.number} in {each.dtype}" for each in neighbours)
+    return [*lines, f"a position as a bare number is that of the next from {numbers}"]

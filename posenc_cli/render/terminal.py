@@ -67,7 +67,8 @@ def curves_text(curves: Curves, page: Page) -> str:
         label = curves.x_label if name == "x" else curves.y_label
         figure.label(f"{label} (log)" if logarithmic else label, name)
     marks = x[:: -(-len(x) // _TICKS)]
-    figure.ruler("x").ticks(marks, [f"{mark:g}" for mark in marks])
+    if curves.x_scale == "linear":  # plotext mistakes marks along a logarithm for its ends
+        figure.ruler("x").ticks(marks, [f"{mark:g}" for mark in marks])
     figure.title(curves.title)
     text: str = figure.build().string(colorless=True)
     lines = [page.medium.spelled(line.rstrip()) for line in text.rstrip().splitlines()]

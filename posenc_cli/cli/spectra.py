@@ -1,0 +1,157 @@
+"""What ``posenc spectrum`` looks at, and how it tells of it.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.analysis.similarity import rows_of, rows_of_array
+from posenc_cli.analysis.spectrum import (
+    DEFAULT_CONTEXT,
+    context_of,
+    neighbours,
+    power_spectrum,
+    spectrum_fields,
+    wave_spectrum,
+)
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.request import Encoding, Request
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.naming import shown
+from posenc_cli.files.reading import read_array
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import Positions
+from posenc_cli.render.spectra import (
+    MOST_ROWS,
+    neighbour_fields,
+    power_fields,
+    power_figure,
+    power_sentences,
+    power_table,
+    wave_figure,
+    wave_sentences,
+    wave_table,
+)
+from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Sinusoids
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.analysis.products import Rows
+    from posenc_cli.cli.options import Choice
+    from posenc_cli.render.figure import Curves
+
+
+@dataclass(frozen=True)
+class Report:
+    """A spectrum, ready to be shown: a table of so many rows in all, a figure, and words."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    all_rows: int
+    figure: Curves
+    sentences: list[str]
+    fields: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said below the table."""
+        if self.all_rows <= MOST_ROWS:
+            return self.sentences
+        elided = f"the table has {len(self.rows)} of {self.all_rows} rows; --json has them all"
+        return [elided, *self.sentences]
+
+
+def of_file(source: str) -> Report:
+    """The power spectrum of the columns of a file.
+
+    Raises: InvalidInput, Unavailable: it cannot be read, or is no matrix.
+    """
+    loaded = read_array(source)
+    rows = rows_of_array(loaded.values, loaded.dtype, name=shown(source))
+    asked = {"in": source, "shape": list(loaded.values.shape), "dtype": loaded.dtype}
+    return _of_rows(rows, shown(source), asked)
+
+
+def of_choice(choice: Choice) -> Report:
+    """The waves of an encoding, or the power spectrum of its columns.
+
+    Raises: InvalidInput where it is a bias, or its positions are not evenly spaced.
+    """
+    encoding = choice.encoding()
+    content = encoding.bound.content
+    if isinstance(content, Bias | BucketBias):
+        raise InvalidInput(
+            f"--scheme {choice.name}: is a bias, which has neither waves nor rows of positions",
+            hint=f"posenc dot-similarity --scheme {choice.name} shows it",
+        )
+    if isinstance(content, Rotation | Sinusoids):
+        return _of_waves(choice, encoding)
+    capacity = content.capacity
+    if choice.positions is None:
+        count = min(DEFAULT_CONTEXT, capacity.positions) if capacity else DEFAULT_CONTEXT
+        choice = replace(choice, positions=Positions.contiguous(0, count))
+        encoding = choice.encoding()
+    assert choice.positions is not None
+    if len(choice.positions.ranges) > 1:
+        raise InvalidInput(
+            f"--positions {choice.positions}: a spectrum needs positions at equal steps",
+            hint="--len N, or --positions start:stop:step",
+        )
+    request = _request(encoding, choice.positions)
+    rows = rows_of(request, choice.engine(request.plan()))
+    return _of_rows(rows, choice.name, _asked(request), step=choice.positions.ranges[0].step)
+
+
+def _of_waves(choice: Choice, encoding: Encoding) -> Report:
+    context, origin = context_of(encoding, choice.positions)
+    found = wave_spectrum(encoding.bound, context, choice.positions)
+    request = _request(encoding, Positions.contiguous(0, 1))
+    equal = neighbours(request, context, choice.engine(request.plan()))
+    columns, rows = wave_table(found)
+    asked = {**_asked(request), "positions": choice.positions and str(choice.positions)}
+    return Report(
+        columns,
+        rows,
+        len(found.wavelengths),
+        wave_figure(found, name=choice.name),
+        wave_sentences(found, equal, origin=origin),
+        {
+            **asked,
+            "kind": "waves",
+            "context_from": origin,
+            **spectrum_fields(found),
+            "neighbours": neighbour_fields(equal),
+        },
+    )
+
+
+def _of_rows(rows: Rows, name: str, asked: Mapping[str, Any], *, step: int = 1) -> Report:
+    found = power_spectrum(rows, name=name)
+    if step != 1:
+        found = replace(found, wavelengths=found.wavelengths * step, dominant=found.dominant * step)
+    columns, table = power_table(found)
+    dropped = len(found.dropped)
+    warning = f"{name}: {dropped} of {rows.width} columns are not finite, and left out"
+    return Report(
+        columns,
+        table,
+        rows.width,
+        power_figure(found, name=name),
+        power_sentences(found),
+        {**asked, "kind": "power", **power_fields(found)},
+        (warning,) if dropped else (),
+    )
+
+
+def _request(encoding: Encoding, positions: Positions) -> Request:
+    return Request(encoding, positions, Precision.of(FLOAT64, None))
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    told = request.description()
+    return {name: told[name] for name in ("scheme", "params", "positions")}

@@ -1,0 +1,89 @@
+"""``posenc spectrum``: the waves that an encoding is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.options import Choice  # noqa: TC001 - read by the command table
+from posenc_cli.cli.pictures import IMAGES, THEMES, PictureOptions, image_format, show
+from posenc_cli.errors import InvalidInput
+
+_LINES = 18
+
+
+def spectrum(
+    choice: Choice | None,
+    console: Console,
+    *,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--in", metavar="FILE", help="a matrix to look at: .npy .npz .csv .safetensors"
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help=f"a figure: {' '.join(IMAGES)}"),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="of a figure in a file")
+    ] = None,
+    width: Annotated[
+        str | None,
+        typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
+    ] = None,
+    height: Annotated[
+        str | None,
+        typer.Option("--height", metavar="N", help="lines of the curve, pixels in a file"),
+    ] = None,
+    dpi: Annotated[
+        str | None, typer.Option("--dpi", metavar="N", help="pixels an inch [default: 150]")
+    ] = None,
+    theme: Annotated[
+        str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
+    ] = "light",
+    no_clobber: Annotated[
+        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="the data as one JSON object")] = False,
+) -> None:
+    """Show the waves of an encoding: wavelengths, turns, and what a scaling did to each.
+
+    Turns are counted in --len positions, else in the context the scheme was trained on, else in
+    4096. Pairs of a stretched RoPE are kept, blended or interpolated. Encodings that are not made
+    of waves, and files, have the power of their columns along the positions instead.
+
+    \b
+    Examples:
+      posenc spectrum --scheme rope --base 500000 --dim 128
+      posenc spectrum -s rope-yarn --set factor=8 --dim 128 --out wavelengths.png
+      posenc spectrum --model llama-3.1-8b --len 131072
+      posenc spectrum --in table.npy --json
+    """
+    if (choice is None) == (source is None):
+        raise InvalidInput(
+            "--in, --scheme, --config or --model: give one of them",
+            hint="posenc schemes and posenc models list what there is",
+        )
+    if out is not None:
+        image_format(out)
+    from posenc_cli.cli import spectra
+
+    report = spectra.of_choice(choice) if choice else spectra.of_file(source or "")
+    for warning in report.warnings:
+        console.warning(warning)
+    options = PictureOptions(out, width, height, dpi, theme, clobber=not no_clobber)
+    if out is not None:
+        figure = report.figure if title is None else replace(report.figure, title=title)
+        show(figure, options, console)
+    if json:
+        console.json("spectrum", report.fields)
+    elif out is None:
+        print(console.table_text(report.columns, report.rows))
+        show(report.figure, replace(options, height=height or str(_LINES)), console)
+        for sentence in report.notes:
+            print(console.paragraph_text(sentence, hanging=2))
