@@ -100,11 +100,15 @@ class Shown:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know who sees only these values."""
-        return (
-            *self.heatmap.notes,
-            *_sampling_note(self.heatmap.rows, self.rows),
-            *_sampling_note(self.heatmap.columns, self.columns),
-        )
+        sampled = [
+            f"{len(points)} of {len(axis.points)} {axis.plural}"
+            for axis, points in (
+                (self.heatmap.rows, self.rows),
+                (self.heatmap.columns, self.columns),
+            )
+            if len(points) < len(axis.points)
+        ]
+        return (*self.heatmap.notes, *([f"shows {' and '.join(sampled)}"] if sampled else ()))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -329,10 +333,3 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
         high = max(-low, high)
         low = -high
     return Scale(low, high, kind)
-
-
-def _sampling_note(axis: Axis, points: tuple[Any, ...]) -> tuple[str, ...]:
-    count = len(axis.points)
-    if len(points) == count:
-        return ()
-    return (f"shows {len(points)} of {count} {axis.plural}",)

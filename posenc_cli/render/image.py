@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -245,11 +246,13 @@ class _Drawing:
         for place, index in enumerate(chosen):
             cell = box.cell(*divmod(place, grid[1]), grid, 1.5 * self.line)
             each = panels.panels[index]
+            title = self._wrapped(each.title, cell.width, 1.0)[:2]
+            self._lines(title, cell.left, cell.top, size=1.0)
+            cell = cell.inside(top=(1.13 * len(title) + 0.2) * self.line)
             if isinstance(each, Curves):
-                title = self._panel_title(each.title, cell)
-                self._curves(each, cell.inside(top=title))
+                self._curves(each, cell)
             else:
-                self._heatmaps([each], cell, noun="")
+                self._heatmaps([replace(each, title="")], cell, noun="")
 
     def _note_missing(self, count: int, total: int, noun: str) -> None:
         if count < total:
@@ -288,15 +291,14 @@ class _Drawing:
             round(room.left), round(room.top), columns * across - gap, rows * down - gap - head
         )
         self._axis_names(first, whole, labels)
-        self._scale(first, scale, whole)
+        self._scale(first, scale, whole, alone=len(chosen) == 1)
 
     def _register(self, shown: Shown) -> None:
         self.shown.append(shown)
         self.warnings += shown.warnings
         self.notes |= dict.fromkeys(shown.notes)
         if shown.undersampled:
-            names = shown.heatmap.columns.plural
-            self.notes[f"underlined: {names} whose wavelength is under two samples, aliased"] = None
+            self.notes["underlined: aliased, wavelength under two samples"] = None
         if shown.gaps:
             self.notes["grey: not finite"] = None
 
@@ -423,12 +425,11 @@ class _Drawing:
         self._text(middle[0], below, heatmap.columns.label, align="center")
         self._reach(box.right, below + 0.8 * self.line)
 
-    def _scale(self, heatmap: Heatmap, scale: Scale, beside: _Box) -> None:
+    def _scale(self, heatmap: Heatmap, scale: Scale, beside: _Box, *, alone: bool) -> None:
         """The colour scale at the right of a box: its values beside it, what they are above."""
         line = self.line
-        place = _Box(
-            beside.right + 0.9 * line, beside.top, 0.8 * line, min(beside.height, 16 * line)
-        )
+        height = beside.height if alone else min(beside.height, 16 * line)
+        place = _Box(beside.right + 0.9 * line, beside.top, 0.8 * line, height)
         colors = color_map(self.style.cmap or self._default_map(scale))
         axes = self._axes(place)
         if scale.high <= scale.low:
@@ -488,10 +489,6 @@ class _Drawing:
                 framealpha=0.9,
             )
 
-    def _panel_title(self, title: str, box: _Box) -> float:
-        self._text(box.left, box.top + 0.6 * self.line, title, most=box.width)
-        return 1.4 * self.line
-
     def _text(
         self,
         left: float,
@@ -520,13 +517,17 @@ class _Drawing:
         )
 
     def _width_of(self, text: str, size: float = 1.0) -> float:
-        """About how wide a line of text is: DejaVu's letters are 0.6 of its size on average."""
-        return 0.6 * len(text) * size * self.points * self.style.dpi / 72
+        """How wide a line of text is, in pixels."""
+        from matplotlib.font_manager import FontProperties
+
+        font = FontProperties(size=size * self.points)
+        renderer = self.page.canvas.get_renderer()  # type: ignore[attr-defined]
+        width: float = renderer.get_text_width_height_descent(text, font, ismath=False)[0]
+        return width
 
     def _wrapped(self, text: str, width: float, size: float) -> list[str]:
-        import textwrap
-
-        characters = max(8, int(width / self._width_of("x", size)))
+        letter = self._width_of(text, size) / max(1, len(text))
+        characters = max(8, int(width / max(letter, 1)))
         return textwrap.wrap(text, characters, max_lines=3, placeholder=" …")
 
 

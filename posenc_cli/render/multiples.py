@@ -66,10 +66,14 @@ def _shared_lines(
         plates.append(Plate.sized(heatmap, part, frame))
     shown = [plate.shown for plate in plates]
     scale = scale_of(shown)
+    wide = max(
+        max(plate.width - inset * plate.frame.row_labels, min(len(each.title), size[0]))
+        for plate, each in zip(plates, chosen, strict=True)
+    )
     lines = []
     for begin in range(0, len(plates), across):
         row = plates[begin : begin + across]
-        widths = [max(plate.width, size[0] + inset * plate.frame.row_labels) for plate in row]
+        widths = [wide + inset * plate.frame.row_labels for plate in row]
         pictures = [
             [_headed(plate, page.part(size[0], 1)), *plate.lines(scale, page.colors(scale))]
             for plate in row

@@ -232,26 +232,27 @@ def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = (
     """All that a reader must know, as one paragraph."""
     notes = dict.fromkeys([*first, *(note for each in shown for note in each.notes)])
     if any(each.undersampled for each in shown):
-        notes[_aliasing_note(shown[0].heatmap, medium)] = None
+        notes[_aliasing_note(medium)] = None
     return "; ".join(notes)
 
 
-def _aliasing_note(heatmap: Heatmap, medium: Medium) -> str:
-    mark = medium.drawn("▴")
-    return f"{mark} {heatmap.columns.plural} whose wavelength is under two samples: aliased"
+def _aliasing_note(medium: Medium) -> str:
+    return f"{medium.drawn('▴')} aliased: wavelength under two samples"
 
 
 def _longest_notes(heatmap: Heatmap, page: Page) -> str:
     """A paragraph as long as the notes can get."""
-    notes = [*heatmap.notes]
     rows = page.height * page.medium.pixels_a_line
-    for axis, room in ((heatmap.rows, rows), (heatmap.columns, page.width)):
-        if len(axis.points) > room - _FRAMED or heatmap.square:
-            notes.append(f"shows {room} of {len(axis.points)} {axis.plural}")
+    sampled = [
+        f"{room} of {len(axis.points)} {axis.plural}"
+        for axis, room in ((heatmap.rows, rows), (heatmap.columns, page.width))
+        if len(axis.points) > room - _FRAMED or heatmap.square
+    ]
+    notes = [*heatmap.notes, *([f"shows {' and '.join(sampled)}"] if sampled else ())]
     indices, _ = heatmap.rows.sampled(page.height)
     step = steps([heatmap.rows.points[i] for i in indices])
     if heatmap.wavelengths is not None and (step or 0) > 1:
-        notes.append(_aliasing_note(heatmap, page.medium))
+        notes.append(_aliasing_note(page.medium))
     return "; ".join(notes)
 
 

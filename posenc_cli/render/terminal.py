@@ -57,7 +57,8 @@ def curves_text(curves: Curves, page: Page) -> str:
     figure.theme("colorless")
     figure.plot_size(page.width, max(LOWEST, page.height - len(below)))
     for level, _ in curves.levels:
-        figure.draw(figure.signal([x[0], x[-1]], [level, level], marker="-"))
+        across = _between(x[0], x[-1], page.width, curves.x_scale)
+        figure.draw(figure.signal(across, [level] * len(across), marker="-"))
     for pairs, marker in zip(shown, _MARKERS * len(shown), strict=False):
         if pairs:
             figure.draw(figure.signal(*map(list, zip(*pairs, strict=True)), marker=marker))
@@ -85,6 +86,13 @@ def _finite(curve: Curve, curves: Curves) -> list[tuple[float, float]]:
         and (x > 0 or curves.x_scale == "linear")
         and (y > 0 or curves.y_scale == "linear")
     ]
+
+
+def _between(first: float, last: float, count: int, scale: str) -> list[float]:
+    """Points from the first to the last that look evenly spaced."""
+    if scale == "log":
+        return [first * (last / first) ** (i / count) for i in range(count + 1)]
+    return [first + (last - first) * i / count for i in range(count + 1)]
 
 
 def _legend(curves: Curves) -> list[str]:
