@@ -451,9 +451,8 @@ class _Drawing:
     def _curves(self, curves: Curves, box: _Box) -> None:
         """Curves over their axes, with a legend where they have names."""
         line = self.line
-        axes = self._axes(
-            box.inside(left=4.2 * line, right=0.5 * line, top=0.3 * line, bottom=3 * line)
-        )
+        self._reach(box.right, box.bottom)
+        axes = self._axes(box.inside(left=4.2 * line, right=0.5 * line, top=line, bottom=3 * line))
         self.notes |= dict.fromkeys(curves.notes)
         finite = False
         for index, curve in enumerate(curves.curves):
@@ -481,13 +480,15 @@ class _Drawing:
         axes.grid(color=self.theme.faint, alpha=0.25, linewidth=0.5)
         axes.tick_params(which="minor", colors=self.theme.faint)
         if axes.get_legend_handles_labels()[1]:
-            axes.legend(
+            legend = axes.legend(
                 fontsize=0.9 * self.points,
                 labelcolor=self.theme.ink,
                 facecolor=self.theme.page,
                 edgecolor=self.theme.faint,
                 framealpha=0.9,
             )
+            for text in legend.get_texts():
+                text.set_parse_math(False)
 
     def _text(
         self,
