@@ -14,6 +14,7 @@ from posenc_cli import catalogue
 from posenc_cli.checks.slopes import check_slopes, slopes
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import one_of
+from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.checks.slopes import SlopesCheck
+    from posenc_cli.render.figure import Curves
     from posenc_cli.schemes.alibi import SlopesRule
 
 FORMATS = ("table", "csv", "json")
@@ -60,7 +62,10 @@ def alibi_slopes(
             "--check", metavar="FILE", help="compare the slopes in FILE; status 1 if they differ"
         ),
     ] = None,
-    plot: Annotated[bool, typer.Option("--plot", help="draw the slopes in the terminal")] = False,
+    plot: Annotated[
+        bool,
+        typer.Option("--plot", help="draw the slopes, or a figure with --out NAME.png|.svg|.pdf"),
+    ] = False,
 ) -> int:
     """Print the slopes of ALiBi, or check some.
 
@@ -72,16 +77,21 @@ def alibi_slopes(
       posenc alibi-slopes --heads 112 --format csv --out slopes.csv
       posenc alibi-slopes --heads 112 --check slopes.csv
       posenc alibi-slopes --heads 16 --plot
+      posenc alibi-slopes --heads 16 --plot --out slopes.png
     """
     count = _DECLARED["heads"].value(heads)
     bias = _DECLARED["max_bias"].value(max_bias, flag="--max-bias")
     rule: SlopesRule = one_of("--convention", convention, _CONVENTIONS)  # type: ignore[assignment]
-    form = _form(output, out, as_json=as_json)
+    image = plot and out is not None and PurePath(out).suffix.lower() in IMAGES
+    form = "table" if image and output is None else _form(output, out, as_json=as_json)
     if plot and (form != "table" or check is not None):
         raise InvalidInput("--plot: cannot go with --format csv, --json or --check")
     if check is not None and form == "csv":
         raise InvalidInput("--check: its report is a table or json, not csv")
     values = slopes(count, max_bias=bias, rule=rule)
+    if image:
+        show(_figure(values, rule), PictureOptions(out, clobber=not no_clobber), console)
+        return 0
     checked = None
     if check is not None:
         found, dtype = _read(check)
@@ -96,7 +106,7 @@ def alibi_slopes(
     elif form == "csv":
         text = "\n".join(map(repr, values))
     elif plot:
-        text = _picture(console, values, rule)
+        text = _picture(console, _figure(values, rule))
     else:
         rows = [[str(h), repr(m), f"2^{math.log2(m):g}"] for h, m in enumerate(values)]
         text = console.table_text(["head", "slope", "power"], rows)
@@ -169,16 +179,20 @@ def _fields(check: SlopesCheck) -> dict[str, object]:
     }
 
 
-def _picture(console: Console, values: Sequence[float], rule: str) -> str:
-    from posenc_cli.render.blocks import Medium, Page
+def _figure(values: Sequence[float], rule: str) -> Curves:
     from posenc_cli.render.figure import Curve, Curves
-    from posenc_cli.render.terminal import curves_text
 
-    figure = Curves(
+    return Curves(
         curves=(Curve(x=tuple(range(len(values))), y=tuple(values)),),
         title=f"ALiBi slopes, {len(values)} heads ({rule})",
         x_label="head",
         y_label="slope",
         y_scale="log",
     )
+
+
+def _picture(console: Console, figure: Curves) -> str:
+    from posenc_cli.render.blocks import Medium, Page
+    from posenc_cli.render.terminal import curves_text
+
     return curves_text(figure, Page(console.width, min(20, console.height), Medium()))

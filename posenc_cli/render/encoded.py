@@ -122,28 +122,34 @@ def _rows(request: Request, width: int, engine_for: EngineFor, dims: range | Non
     table = replace(request, table="cos-sin") if request.table == "complex" else request
     cells = row_cells(table, rows.points, columns.points, engine_for)
     waves = getattr(content, "waves", None)
-    wavelengths = None
-    if waves is None:
-        wavelengths = wavelengths_by_values(cells, rows.points)
-    elif waves.coordinates is None and columns.waves is not None:
+    wavelengths = wavelengths_by_values(cells, rows.points)
+    if waves is not None and _along_positions(waves) and columns.waves is not None:
         of_column = wavelengths_of(waves)[np.asarray(columns.waves)]
 
         def wavelengths(_rows: Sequence[int], chosen: Sequence[int]) -> Any:
             return of_column[np.asarray(chosen)]
 
     noun = "pair" if request.table in ("complex", "angles") else "dimension"
-    size = f"{len(rows.points)} {rows.plural} × {len(columns.points)} {noun}s"
+    across = Axis(noun, columns.points, columns.bands)
+    size = f"{rows.size_text} × {across.size_text}"
+    if request.table == "complex":
+        size = f"{rows.size_text} × {len(across.points) // 2} complex"
     angles = request.table == "angles"
     return Heatmap(
         cells,
         rows,
-        Axis(noun, columns.points, columns.bands),
+        across,
         title_of(request, size),
         value_label="radians" if angles else "value",
         limits=(-math.pi, math.pi) if angles else _limits(waves),
         scale="cyclic" if angles else None,
         wavelengths=wavelengths,
     )
+
+
+def _along_positions(waves: Waves) -> bool:
+    """Whether all waves follow the positions themselves, or one axis that runs with them."""
+    return waves.coordinates is None or set(waves.coordinates.axes) == {0}
 
 
 def _limits(waves: Waves | None) -> tuple[float, float] | None:
@@ -242,13 +248,14 @@ def _heads(request: Request, engine_for: EngineFor, count: int) -> Figure:
     """The scores of one head, or of all as small multiples."""
     points = Points(_positions(request))
     heads = range(count) if request.head is None else [request.head]
-    size = f"{len(points)} queries × {len(points)} keys"
+    queries, keys = Axis("query", points, even=True), Axis("key", points, even=True)
+    size = f"{queries.size_text} × {keys.size_text}"
 
     def panel(head: int, title: str) -> Heatmap:
         return Heatmap(
             score_cells(replace(request, head=head), points, engine_for),
-            Axis("query", points, even=True),
-            Axis("key", points, even=True),
+            queries,
+            keys,
             title,
             value_label="score",
             square=True,
@@ -279,8 +286,8 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
             similarity_cells(
                 request, (height, width), origin=origin, position=position, engine_for=engine_for
             ),
-            Axis("y", range(height)),
-            Axis("x", range(width)),
+            Axis("row", range(height)),
+            Axis("column", range(width)),
             title,
             value_label="cosine similarity",
             square=True,

@@ -58,6 +58,16 @@ class Axis:
             return f"{self.label[:-1]}ies"
         return f"{self.label}s"
 
+    @property
+    def size_text(self) -> str:
+        """How many there are of what.
+
+        >>> Axis("query", range(8)).size_text, Axis("key", range(1)).size_text
+        ('8 queries', '1 key')
+        """
+        count = len(self.points)
+        return f"{count} {self.label if count == 1 else self.plural}"
+
     def sampled(self, most: int) -> tuple[list[int], tuple[Band, ...]]:
         """At most about ``most`` indices, evenly spread, and where the bands lie among them.
 
@@ -101,7 +111,7 @@ class Shown:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know who sees only these values."""
         sampled = [
-            f"{len(points)} of {len(axis.points)} {axis.plural}"
+            f"{len(points)} of {axis.size_text}"
             for axis, points in (
                 (self.heatmap.rows, self.rows),
                 (self.heatmap.columns, self.columns),

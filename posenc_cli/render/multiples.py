@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Panels
 
 _GAP = 2
-_LEAST = 14, 5
+_LEAST = 16, 8
 """Columns and lines that a small heatmap needs."""
 _LEAST_ALONE = 38, 11
 """Those that a picture with a frame and a scale of its own needs."""

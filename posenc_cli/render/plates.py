@@ -244,7 +244,7 @@ def _longest_notes(heatmap: Heatmap, page: Page) -> str:
     """A paragraph as long as the notes can get."""
     rows = page.height * page.medium.pixels_a_line
     sampled = [
-        f"{room} of {len(axis.points)} {axis.plural}"
+        f"{room} of {axis.size_text}"
         for axis, room in ((heatmap.rows, rows), (heatmap.columns, page.width))
         if len(axis.points) > room - _FRAMED or heatmap.square
     ]
