@@ -45,10 +45,10 @@ _METADATA: dict[ImageFormat, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 _POINTS = 9.0
-_TITLE_SIZE, _NOTE_SIZE = 1.15, 0.85
+_TITLE_SIZE, _HEAD_SIZE, _NOTE_SIZE = 1.15, 0.9, 0.85
 _SHARE_OF_WHOLE_PIXELS = 0.8
-_LEAST_PANEL = 7.0
-"""Side of the smallest panel, in the height of a line."""
+_LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
+"""Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
 
 
 class _Theme(NamedTuple):
@@ -239,7 +239,7 @@ class _Drawing:
         if panels.shared and len(heatmaps) == len(panels.panels):
             self._heatmaps(heatmaps, box, noun=panels.noun)
             return
-        least = 2 * _LEAST_PANEL * self.line
+        least = _LEAST_PANEL * self.line
         grid = grid_of(len(panels.panels), (box.width, box.height), (least, least), aspect=1)
         chosen = spread(len(panels.panels), grid[0] * grid[1])
         self._note_missing(len(chosen), len(panels.panels), panels.noun)
@@ -265,17 +265,23 @@ class _Drawing:
         labels = max(self._width_of(each) for each in named) + 0.5 * line
         scale_room = max(4.6 * line, self._width_of(first.value_label) + 0.8 * line)
         inner = box.inside(left=labels + 1.3 * line, right=scale_room, bottom=2.9 * line)
-        least = _LEAST_PANEL * line / 2
-        grid = grid_of(len(heatmaps), (inner.width, inner.height), (least, least), aspect=1)
+        gap = 0.8 * line
+        head = 1.4 * line * any(each.title or each.columns.bands for each in heatmaps)
+        least = _LEAST_MAP * line
+        widest = max(self._width_of(each.title, _HEAD_SIZE) for each in heatmaps)
+        grid = grid_of(
+            len(heatmaps),
+            (inner.width + gap, inner.height + gap),
+            (max(least, min(widest, 3 * least)) + gap, least + head + gap),
+            aspect=1,
+        )
         chosen = [heatmaps[i] for i in spread(len(heatmaps), grid[0] * grid[1])]
         self._note_missing(len(chosen), len(heatmaps), noun)
-        gap = 0.8 * line
-        head = 1.4 * line * any(each.title or each.columns.bands for each in chosen)
         room = inner.cell(0, 0, grid, gap).inside(top=head)
         shown = [each.shown(*self._most(each, room)) for each in chosen]
         scale = scale_of(shown)
         fitted = [self._fitted(each, room) for each in shown]
-        across = max(each.width for each in fitted) + gap
+        across = max(*(each.width for each in fitted), min(widest, room.width)) + gap
         down = max(each.height for each in fitted) + gap + head
         for index, (each, cells) in enumerate(zip(shown, fitted, strict=True)):
             row, column = divmod(index, grid[1])
@@ -340,10 +346,11 @@ class _Drawing:
             if index == 0 and rows_named:
                 self._row_ticks(axes, shown, box.height)
             if band.label:
-                self._text(place.left, box.top - 0.6 * self.line, band.label)
+                above = box.top - 0.6 * self.line
+                self._text(place.left, above, band.label, size=_HEAD_SIZE)
         if shown.heatmap.title:
             above = box.top - 0.6 * self.line
-            self._text(box.left, above, shown.heatmap.title, most=box.width)
+            self._text(box.left, above, shown.heatmap.title, size=_HEAD_SIZE)
 
     def _band(self, shown: Shown, band: Band, place: _Box, scale: Scale, *, whole: bool) -> Any:
         """The axes of a band, with its values drawn."""
@@ -500,11 +507,8 @@ class _Drawing:
         color: str | None = None,
         rotation: float = 0,
         align: Literal["left", "center"] = "left",
-        most: float | None = None,
     ) -> None:
-        """Write a line of text, cut where it would be wider than ``most``."""
-        if most is not None:
-            text = (self._wrapped(text, most, size) or [""])[0]
+        """Write a line of text, its middle at a height."""
         self.page.text(
             left / self.style.width,
             1 - middle / self.style.height,
