@@ -35,6 +35,10 @@ class Unavailable(PosencError):
     status = 3
 
 
+MOST_NAMES = 12
+"""Names that an error lists; where there are more, the nearest of them is enough."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
     """An error for a name that is not in a list, with the nearest known name as a hint.
 
@@ -44,8 +48,11 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
     unknown scheme 'xyz' (known: alibi, rope)
     """
     names = sorted(known)
+    near = nearest(name, names)
+    listed = f" (known: {', '.join(names)})" if len(names) <= MOST_NAMES else ""
     return InvalidInput(
-        f"unknown {kind} {abbreviated(name)} (known: {', '.join(names)})", hint=nearest(name, names)
+        f"unknown {kind} {abbreviated(name)}{listed}",
+        hint=near or f"posenc {kind}s lists what there is",
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from posenc_cli.backends import registry
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.files.formats import FORMATS
+from posenc_cli.models import library
 
 if TYPE_CHECKING:
     from posenc_cli.schemes.parameters import Parameter
@@ -74,13 +76,20 @@ def backends() -> str:
     return _table("backend | needs | what it is", rows)
 
 
+def models() -> str:
+    """The names of the models."""
+    return textwrap.fill(
+        " ".join(f"`{name}`" for name in library.names()), 140, break_on_hyphens=False
+    )
+
+
 def performance() -> str:
     """What the benchmark printed, from its saved result."""
     return readme_section(json.loads(RESULT.read_text()))
 
 
 GENERATED = {"schemes": schemes, "tables": tables, "formats": formats}
-GENERATED |= {"backends": backends, "performance": performance}
+GENERATED |= {"models": models, "backends": backends, "performance": performance}
 
 
 def main(check: bool) -> int:

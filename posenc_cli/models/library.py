@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,10 +50,7 @@ def find(name: str) -> Preset:
     """
     known = names()
     if name not in known:
-        raise InvalidInput(
-            f"unknown model {abbreviated(name)}",
-            hint=nearest(name, known) or "posenc models lists them",
-        )
+        raise unknown_name("model", name, known)
     content = json.loads((_folder() / f"{name}{_SUFFIX}").read_text("utf-8"))
     return Preset(name, content["title"], content["source"], content["config"])
 

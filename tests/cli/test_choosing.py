@@ -1,0 +1,105 @@
+"""Choosing an encoding by a config or a model, in place of a scheme."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from posenc_cli.models import library
+from tests.encoding import matrix
+
+LLAMA = {"dim": 128, "base": 500_000, "layout": "half"}
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(name="config.json", **changes):
+        path = tmp_path / name
+        path.write_text(json.dumps({**library.find("llama-3.1-8b").config, **changes}))
+        return str(path)
+
+    return write
+
+
+def test_a_config_a_folder_and_a_model_give_the_same_file(config, call, tmp_path):
+    path = config()
+    for number, chosen in enumerate(
+        [("--config", path), ("--config", str(tmp_path)), ("-m", "llama-3.1-8b")]
+    ):
+        status, _, err = call("generate", *chosen, "-l", "9", "-o", f"{number}.npy")
+        assert status == 0
+        assert "rope-llama3, 9 × 128 float32, 4736 bytes" in err
+    expected = matrix("rope-llama3", "0:9", **LLAMA)
+    for number in range(3):
+        assert np.load(tmp_path / f"{number}.npy").tobytes() == expected.tobytes()
+
+
+def test_without_a_name_the_file_is_called_after_the_scheme(config, call, tmp_path):
+    assert call("generate", "--config", config(), "-l", "4")[0] == 0
+    assert (tmp_path / "rope-llama3-4x128.npy").exists()
+
+
+def test_options_override_what_a_config_says(config, call):
+    arguments = ("--base", "1e6", "--layout", "interleaved", "--set", "factor=2", "--json")
+    status, out, _ = call("generate", "--config", config(), "-l", "4", *arguments)
+    assert status == 0
+    params = json.loads(out)["params"]
+    assert (params["base"], params["layout"], params["factor"]) == (1e6, "interleaved", 2.0)
+    assert params["low_freq_factor"] == 1.0
+
+
+def test_a_defaulted_base_is_a_warning_on_stderr(tmp_path, call):
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2}')
+    status, _, err = call("generate", "--config", str(path), "-l", "4", "-o", "a.npy")
+    assert status == 0
+    assert err.startswith("posenc: warning: ")
+    assert "rope_theta" in err.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ("--model llama-3.1-8c", 2, "unknown model 'llama-3.1-8c'"),
+        ("--model gemma-3-4b", 2, "sliding_attention, full_attention"),
+        ("--model gemma-3-4b --layer-type ful", 2, "sliding_attention, full_attention"),
+        ("--model llama-3.1-8b --as vlm", 2, "vlm"),
+        ("--model llama-3.1-8b --set max_bias=2", 2, "rope-llama3 has no parameter 'max_bias'"),
+        ("--config missing.json", 3, "missing.json"),
+        ("--config missing.json --model gpt2", 2, "--config and --model: give one of them"),
+    ],
+)
+def test_what_names_no_encoding_is_refused_in_one_line(arguments, status, message, call, tmp_path):
+    found, out, err = call("generate", *arguments.split(), "-l", "4")
+    assert (found, out) == (status, "")
+    assert err.startswith("posenc: error: ")
+    assert message in err
+    assert not list(tmp_path.glob("*.np*"))
+
+
+def test_a_layer_type_chooses_among_layers_that_differ(call, tmp_path):
+    for number, kind in enumerate(("full_attention", "sliding_attention")):
+        chosen = ("--model", "gemma-3-4b", "--layer-type", kind, "--table", "inv-freq")
+        assert call("generate", *chosen, "-o", f"{number}.npy")[0] == 0
+    full, sliding = (np.load(tmp_path / f"{number}.npy") for number in range(2))
+    assert (full[0], sliding[0]) == (0.125, 1.0)
+
+
+def test_a_config_read_as_another_engine_is_what_that_engine_computes(call, tmp_path):
+    for number, engine in enumerate(("transformers", "llama.cpp")):
+        chosen = ("--model", "gpt-oss-20b", "--as", engine, "--table", "inv-freq")
+        assert call("generate", *chosen, "-o", f"{number}.npy")[0] == 0
+    ours, theirs = (np.load(tmp_path / f"{number}.npy") for number in range(2))
+    assert (ours != theirs).sum() == 9
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_every_model_gives_a_matrix_or_asks_for_a_layer_type(name, call, tmp_path):
+    status, _, err = call("generate", "--model", name, "-l", "3", "-o", "a.npy")
+    if status == 2:
+        assert "--layer-type" in err
+        return
+    assert status == 0
+    assert np.isfinite(np.load(tmp_path / "a.npy")).all()
