@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc_cli.numerics.layout import UNIT, Columns, Factors, Pairs
+from posenc_cli.numerics.layout import UNIT, Columns, Factors, Pairs, power_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -152,7 +152,7 @@ def paired_cells(
     """
     rows, width = pairs.low.shape
     repeats = pairs.repeats
-    step = max(repeats, CHUNK_CELLS // (2 * width) // repeats * repeats)
+    step = max(repeats, power_of_two(CHUNK_CELLS // (2 * width)))
     tile = scratch.buffer("by", repeats * width, np.complex128)
     start = int(positions[0])
     stop = start + positions.size
@@ -171,15 +171,8 @@ def paired_cells(
         for begin in range(max(start, origin), last, step):
             end = min(begin + step, last)
             size = (end - begin) * width
-            first, uneven = divmod(begin - origin, repeats)
-            if uneven or (end - begin) % repeats:
-                product = scratch.buffer("cells", size, np.complex128)
-                low = pairs.low[begin - origin : end - origin].reshape(-1)
-                by_tile(np.multiply, low, tile, product)
-            else:
-                shape = (end - begin) // repeats, tile.size
-                low = pairs.tiled[first : first + shape[0]]
-                np.multiply(low, tile, out=scratch.buffer("cells", shape, np.complex128))
+            low = pairs.low[begin - origin : end - origin].reshape(-1)
+            by_tile(np.multiply, low, tile, scratch.buffer("cells", size, np.complex128))
             cells = scratch.buffer("cells", 2 * size)
             yield Cells(begin - start, end - start, cells, margin)
 

@@ -282,8 +282,8 @@ class Pairs(High):
     they are cos α cos β − sin α sin β and sin α cos β + cos α sin β, where it is a sine the other
     way round.
 
-    Shape: ``low`` (rows, pairs), contiguous complex128, and ``tiled`` the same, ``repeats`` rows
-    one after another; ``columns`` are the first of each pair.
+    Shape: ``low`` (rows, pairs), contiguous complex128; ``columns`` are the first of each pair.
+    ``repeats`` is how many rows of ``high`` make a tile.
     """
 
     def __init__(self, columns: Columns, pairing: Pairing, phasors: Phasors) -> None:
@@ -294,9 +294,8 @@ class Pairs(High):
         self.low: NDArray[Any] = np.empty(first.shape, np.complex128)
         self.low.real, self.low.imag = first, second
         rows, pairs = first.shape
-        # A power of two, as are the rows: tiles fill the table.
-        self.repeats = 1 << (max(1, min(rows, TILE_PAIRS // pairs)).bit_length() - 1)
-        self.tiled = self.low.reshape(rows // self.repeats, self.repeats * pairs)
+        # A power of two, as the rows are: nothing is left over.
+        self.repeats = power_of_two(min(rows, TILE_PAIRS // pairs))
         self._batches = Kept[PairBatch](BATCHES_KEPT)
 
     def batch(self, index: int, *, scale: float) -> PairBatch:
@@ -316,6 +315,15 @@ class Pairs(High):
             return PairBatch(high, bounds, float(bounds.min()))
 
         return self._batches.get(index, made)
+
+
+def power_of_two(limit: int) -> int:
+    """Return the largest power of two up to ``limit``, at least 1.
+
+    >>> power_of_two(1000), power_of_two(0)
+    (512, 1)
+    """
+    return 1 << (max(1, limit).bit_length() - 1)
 
 
 def _low(

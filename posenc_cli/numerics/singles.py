@@ -16,6 +16,7 @@ import numpy as np
 
 from posenc_cli.numerics.cells import margins_of
 from posenc_cli.numerics.judge import Doubts, Table
+from posenc_cli.numerics.layout import power_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ class Chunk:
 def chunks(pairs: Pairs, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of a multiple's rows, ``start`` to ``stop``: full tiles, then what is left."""
     repeats = pairs.repeats
-    step = max(repeats, CHUNK_CELLS // (2 * pairs.low.shape[1]) // repeats * repeats)
+    step = max(repeats, power_of_two(CHUNK_CELLS // (2 * pairs.low.shape[1])))
     whole = start + (stop - start) // repeats * repeats
     for begin in range(start, whole, step):
         yield begin, min(begin + step, whole)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc_cli.numerics import cells, fixed_point, judge
+from posenc_cli.numerics import cells, fixed_point, judge, layout, singles
 from posenc_cli.numerics import exact as xp
 from posenc_cli.numerics.dtypes import (
     BFLOAT16,
@@ -127,6 +127,23 @@ def test_bytes_do_not_depend_on_how_positions_are_asked_for(dtype):
             found = bits(filled(each, positions[picked], halves(24), dtype))
             assert np.array_equal(found, whole[picked])
     assert np.array_equal(bits(filled(table, positions[::-1], halves(24), dtype)), whole[::-1])
+
+
+@every_dtype
+@pytest.mark.parametrize("size", [1, 100, 1000, 1 << 20])
+def test_the_size_of_a_chunk_does_not_show(size, dtype, monkeypatch):
+    frequencies = [*ladder(10_000, 24), Decimal("1e-9")]  # whose margins go by columns
+    layouts = halves(13), interleaved(13), halves(13)[:1]
+    runs = np.arange(2**20 - 700, 2**20 + 900), np.arange(2**20 + 5, 2**20 + 645)
+    cases = [(each, run) for each in layouts for run in runs]
+    table = WaveTable(frequencies)
+    expected = [filled(table, run, each, dtype, 26) for each, run in cases]
+    monkeypatch.setattr(cells, "CHUNK_CELLS", size)
+    monkeypatch.setattr(singles, "CHUNK_CELLS", size)
+    monkeypatch.setattr(layout, "TILE_PAIRS", max(1, size // 50))
+    table = WaveTable(frequencies)
+    for (each, run), right in zip(cases, expected, strict=True):
+        assert np.array_equal(bits(filled(table, run, each, dtype, 26)), bits(right))
 
 
 @every_dtype
