@@ -45,8 +45,8 @@ def test_no_preset_is_called_as_a_scheme_is():
     ("name", "hint"),
     [
         ("llama-3.1-8", "did you mean 'llama-3.1-8b'?"),
-        ("../library", "posenc models lists them"),
-        ("zzz", "posenc models lists them"),
+        ("../library", "posenc models lists what there is"),
+        ("zzz", "posenc models lists what there is"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(name, hint):
