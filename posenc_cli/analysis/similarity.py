@@ -162,7 +162,7 @@ def similarity(
                 f"--normalize cosine: {bound.scheme.name} is a bias, not vectors with an angle"
             )
         return _of_bias(request, given, positions, engine)
-    quantity = "cosine" if normalize == "cosine" else "dot product of rows"
+    quantity = "cosine" if normalize == "cosine" else "dot product"
     made: Profile | Rows | None = None
     factors = None
     if isinstance(given, declare.Rotation):
@@ -192,7 +192,7 @@ def similarity_of_array(
     Raises: InvalidInput unless it is a matrix.
     """
     rows = rows_of_array(values, dtype, name=name)
-    quantity = "dot product of rows"
+    quantity = "dot product"
     if normalize == "cosine":
         rows, quantity = rows.scaled_to_one(), "cosine"
     return Similarity(name, quantity, Positions.contiguous(0, rows.count), rows)
@@ -206,9 +206,8 @@ def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> Rows:
     Raises: InvalidInput unless it is a matrix.
     """
     if values.ndim != 2:
-        shape = " × ".join(map(str, values.shape))
         raise InvalidInput(
-            f"--in {name}: must be a matrix with a row a position, and its shape is {shape}"
+            f"--in {name}: must be a matrix, with a row a position; its shape is {values.shape}"
         )
     if np.iscomplexobj(values):
         values = np.ascontiguousarray(values).view(values.real.dtype)

@@ -119,6 +119,11 @@ def _measured(of: Similarity, rows: Rows, step: int) -> Verdict:
     found = diagonals(rows, windows)
     if found.dropped == found.pairs:
         raise _nothing_finite(of)
+    if found.reach == 0 and any(rows.read(range(min(rows.count, _SCATTERED))).ravel().tolist()):
+        raise InvalidInput(
+            f"{of.name}: every {of.quantity} of its rows is too small for float64",
+            hint="--normalize cosine compares their directions",
+        )
     tolerance = _tolerance(rows, found.reach)
     half, half_of = _half(found.mean, of)
 
@@ -254,4 +259,7 @@ def _half(
 
 
 def _nothing_finite(of: Similarity) -> InvalidInput:
-    return InvalidInput(f"{of.name}: no {of.quantity} of its rows is a finite number")
+    return InvalidInput(
+        f"{of.name}: no {of.quantity} of its rows is a finite number",
+        hint=None if of.quantity == "cosine" else "--normalize cosine compares their directions",
+    )

@@ -16,7 +16,7 @@ from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.cli.pictures import show as show_picture
 from posenc_cli.cli.progress import heeding_interrupts, with_overflow_warning, with_progress
 from posenc_cli.cli.streams import heed_interrupts
-from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.engine import Engine, threads_for
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
 from posenc_cli.errors import InvalidInput
@@ -128,7 +128,7 @@ def _of_file(source: str, *, content: str | None, normalize: str, head: int | No
     )
     shape = list(loaded.values.shape)
     asked = {"in": source, "shape": shape, "dtype": loaded.dtype, "normalize": normalize}
-    return Subject(of, Engine(), asked)
+    return Subject(of, Engine(threads=threads_for(of.count**2, None)), asked)
 
 
 def _of_part(part: Choice, *, content: str | None, normalize: str, head: int | None) -> Subject:
@@ -147,6 +147,7 @@ def _of_part(part: Choice, *, content: str | None, normalize: str, head: int | N
         content=held or "ones",  # type: ignore[arg-type]
         normalize=normalize,  # type: ignore[arg-type]
     )
+    engine = replace(engine, threads=threads_for(of.count**2, part.threads))
     told = request.description()
     asked = {name: told[name] for name in ("scheme", "params", "positions", "head")}
     return Subject(of, engine, {**asked, "content": held, "normalize": normalize})
