@@ -1,0 +1,216 @@
+"""Spectra: against mpmath, closed forms, transformers' rules as fractions, and np.fft."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.analysis import spectrum
+from posenc_cli.analysis.products import Rows
+from posenc_cli.analysis.spectrum import context_of, neighbours, power_spectrum, wave_spectrum
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.request import Encoding
+from posenc_cli.errors import InvalidInput
+from posenc_cli.positions import Positions
+from tests.encoding import matrix, request
+
+
+def waves_of(scheme, context=None, **given):
+    encoding = Encoding.of(catalogue.find(scheme), given, seq_len=given.get("seq_len"))
+    return wave_spectrum(encoding.bound, context or context_of(encoding, None)[0])
+
+
+def neighbours_of(scheme, context, **given):
+    found = neighbours(request(scheme, "0:2", dtype="float64", **given), context, Engine())
+    return {each.dtype: each for each in found}
+
+
+def test_wavelengths_grow_from_two_pi():
+    found = waves_of("rope", dim=64)
+    with mpmath.workdps(40):
+        expected = [2 * mpmath.pi * mpmath.mpf(10000) ** (mpmath.mpf(i) / 32) for i in range(32)]
+    np.testing.assert_allclose(found.wavelengths, [float(x) for x in expected], rtol=3e-16)
+    np.testing.assert_allclose(found.frequencies * found.wavelengths, 2 * math.pi, rtol=3e-16)
+    assert found.context == 4096
+    np.testing.assert_allclose(found.turns, 4096 / found.wavelengths, rtol=3e-16)
+    # 2π · 10000^(i/32) > 4096 from i = 22.51 on
+    assert found.incomplete == tuple(range(23, 32))
+    assert found.stretch is None
+
+
+def test_linear_interpolation_slows_every_pair_by_the_factor():
+    found = waves_of("rope-linear", factor=4.0)
+    assert set(found.stretch.zones) == {"interpolated"}
+    np.testing.assert_allclose(found.stretch.ratio, 4, rtol=1e-15)
+    np.testing.assert_allclose(found.wavelengths, 4 * found.stretch.wavelengths, rtol=1e-15)
+    assert set(waves_of("rope-linear", factor=1.0).stretch.zones) == {"kept"}
+    assert set(waves_of("rope-linear", factor=0.5).stretch.zones) == {"quickened"}
+
+
+def test_yarn_keeps_blends_and_interpolates_at_the_ends_of_its_ramp():
+    # c(32) = 20.95 and c(1) = 45.03 of 64 pairs, base 10000, 4096 positions: rounded outward
+    zones = waves_of("rope-yarn", dim=128, factor=4.0).stretch.zones
+    assert zones == ("kept",) * 21 + ("blended",) * 25 + ("interpolated",) * 18
+
+
+def test_llama3_zones_follow_the_wavelengths():
+    found = waves_of("rope-llama3", dim=128, base=500000.0, factor=8.0)
+    assert found.context == 8192
+    for wavelength, zone in zip(found.stretch.wavelengths, found.stretch.zones, strict=True):
+        expected = "blended"
+        if wavelength < 8192 / 4:
+            expected = "kept"
+        elif wavelength > 8192 / 1:
+            expected = "interpolated"
+        assert zone == expected
+
+
+def test_ntk_keeps_the_fastest_pair_and_interpolates_the_slowest():
+    zones = waves_of("rope-ntk", dim=64).stretch.zones
+    assert zones == ("kept", *["blended"] * 30, "interpolated")
+    stretched = waves_of("rope-dynamic", dim=64, seq_len=16384)
+    assert stretched.stretch.zones == zones
+    # base · (4 · 16384/2048 − 3)^(d/(d − 2)): the slowest pair by that stretch, 29, itself
+    assert stretched.stretch.ratio[-1] == pytest.approx(29, rel=1e-14)
+    assert set(waves_of("rope-dynamic", dim=64, seq_len=2048).stretch.zones) == {"kept"}
+
+
+def test_longrope_shows_the_factor_of_each_pair():
+    given = {"dim": 8, "short_factor": "1,1,1,1", "long_factor": "1,2,40,0.5", "factor": 32}
+    found = waves_of("rope-longrope", seq_len=10000, **given)
+    np.testing.assert_allclose(found.stretch.ratio, [1, 2, 40, 0.5], rtol=1e-15)
+    assert found.stretch.zones == ("kept", "blended", "interpolated", "quickened")
+
+
+def test_pairs_that_stand_still_have_no_wavelength():
+    found = waves_of("rope-proportional", dim=16, partial=0.25)
+    assert found.stretch.zones == ("kept",) * 2 + ("still",) * 6
+    assert np.isinf(found.wavelengths[2:]).all()
+    assert found.turns[2:].tolist() == [0] * 6
+
+
+def test_waves_on_axes_turn_within_their_axis():
+    found = waves_of("rope-axial", grid="5x8", dim=16)
+    assert found.axes == (0, 0, 0, 0, 1, 1, 1, 1)
+    np.testing.assert_allclose(found.turns * found.wavelengths, [5] * 4 + [8] * 4, rtol=1e-14)
+    assert found.context == 40
+
+
+@pytest.mark.parametrize(
+    ("scheme", "given", "expected"),
+    [
+        ("rope", {}, (4096, "default")),
+        ("rope-llama3", {}, (8192, "original_max_position_embeddings")),
+        ("rope-dynamic", {"max_position_embeddings": 77}, (77, "max_position_embeddings")),
+        ("sinusoidal-nd", {"grid": "3x4"}, (12, "all its positions")),
+    ],
+)
+def test_the_context_is_the_scheme_s_own(scheme, given, expected):
+    encoding = Encoding.of(catalogue.find(scheme), given, seq_len=None)
+    assert context_of(encoding, None) == expected
+    assert context_of(encoding, Positions.parse("10:100:3"))[0] == 88
+
+
+def test_neighbours_are_apart_where_the_fastest_wave_moves_far_enough():
+    found = neighbours_of("rope", 500)
+    for dtype, number in (("float16", 2048), ("bfloat16", 256), ("float32", 2**24)):
+        assert (found[dtype].rows, found[dtype].never, found[dtype].number) == (None, True, number)
+        if dtype != "bfloat16":
+            rounded = np.arange(number, number + 2).astype(dtype)
+            assert rounded[0] == rounded[1]
+            before = np.arange(number - 1, number + 1).astype(dtype)
+            assert before[0] != before[1]
+
+
+def test_the_first_equal_neighbours_are_those_of_the_rounded_table():
+    given = {"dim": 4, "factor": 1e4}
+    found = neighbours_of("rope-linear", 30_000, **given)
+    for dtype in ("bfloat16", "float16", "float32"):
+        table = matrix("rope-linear", "0:30000", dtype=dtype, **given)
+        equal = np.flatnonzero((table[1:] == table[:-1]).all(axis=1))
+        assert found[dtype].rows == (int(equal[0]) if equal.size else None)
+    assert found["bfloat16"].rows > 100
+    assert not found["bfloat16"].never
+
+
+def test_equal_neighbours_are_found_across_blocks(monkeypatch):
+    given = {"dim": 2, "factor": 1e4}
+    expected = neighbours_of("rope-linear", 30_000, **given)["bfloat16"].rows
+    monkeypatch.setattr("posenc_cli.encode.arrays.BLOCK_VALUES", 2 * (expected + 1))
+    assert neighbours_of("rope-linear", 30_000, **given)["bfloat16"].rows == expected
+
+
+def test_the_search_for_equal_neighbours_ends(monkeypatch):
+    monkeypatch.setattr(spectrum, "_SEARCHED_VALUES", 400)
+    found = neighbours_of("rope-linear", 10**9, dim=4, factor=1e4)["bfloat16"]
+    assert (found.rows, found.searched) == (None, 99)
+
+
+def test_power_is_that_of_the_fourier_transform():
+    table = np.random.default_rng(0).standard_normal((90, 5)) * [1, 2, 3, 1e-3, 0]
+    found = power_spectrum(Rows.of(table), name="x")
+    power = np.abs(np.fft.fft(table - table.mean(axis=0), axis=0)) ** 2
+    folded = power[1:46] + np.vstack([power[:45:-1], np.zeros((1, 5))])
+    assert found.wavelengths.tolist() == [90 / k for k in range(1, 46)]
+    np.testing.assert_allclose(found.power, folded.sum(axis=1) / folded.sum(), rtol=1e-12)
+    best = folded[:, :4].argmax(axis=0)
+    np.testing.assert_allclose(found.dominant[:4], 90 / (best + 1))
+    np.testing.assert_allclose(
+        found.share[:4], folded[:, :4].max(axis=0) / folded[:, :4].sum(axis=0), rtol=1e-12
+    )
+    assert np.isnan(found.dominant[4])
+
+
+def test_a_wave_is_found_at_its_wavelength():
+    table = np.stack([np.sin(2 * np.pi * np.arange(240) / w) for w in (8, 24, 240)], axis=1)
+    found = power_spectrum(Rows.of(table), name="x")
+    np.testing.assert_allclose(found.dominant, [8, 24, 240])
+    np.testing.assert_allclose(found.share, 1)
+
+
+def test_bits_turn_twice_as_fast_from_column_to_column():
+    table = matrix("binary", "0:256", dtype="float64", dim=8)
+    found = power_spectrum(Rows.of(table), name="x")
+    assert found.dominant.tolist() == [256, 128, 64, 32, 16, 8, 4, 2]
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_power_neither_overflows_nor_vanishes(scale):
+    table = np.random.default_rng(1).standard_normal((50, 3))
+    expected = power_spectrum(Rows.of(table), name="x")
+    found = power_spectrum(Rows.of(table * scale), name="x")
+    np.testing.assert_allclose(found.power, expected.power, rtol=1e-12)
+    np.testing.assert_array_equal(found.dominant, expected.dominant)
+
+
+def test_constants_have_no_wavelength():
+    for value in (0.0, 1.0, 0.1):
+        found = power_spectrum(Rows.of(np.full((100, 2), value)), name="x")
+        assert np.isnan(found.dominant).all()
+        assert found.power.tolist() == [0] * 50
+
+
+def test_columns_that_are_not_finite_are_left_out():
+    table = np.random.default_rng(2).standard_normal((40, 3))
+    table[3, 1] = np.inf
+    found = power_spectrum(Rows.of(table), name="x")
+    assert found.dropped == (1,)
+    alone = power_spectrum(Rows.of(table[:, [0, 2]]), name="x")
+    np.testing.assert_allclose(found.power, alone.power)
+    with pytest.raises(InvalidInput, match="no column is finite"):
+        power_spectrum(Rows.of(table * np.nan), name="x")
+    with pytest.raises(InvalidInput, match="one row"):
+        power_spectrum(Rows.of(table[:1]), name="x")
+
+
+def test_columns_are_transformed_some_at_a_time(monkeypatch):
+    table = np.random.default_rng(3).standard_normal((60, 7)) * 10.0 ** np.arange(-3, 4)
+    expected = power_spectrum(Rows.of(table), name="x")
+    monkeypatch.setattr(spectrum, "_TRANSFORMED_VALUES", 120)
+    found = power_spectrum(Rows.of(table), name="x")
+    np.testing.assert_allclose(found.power, expected.power, rtol=1e-12)
+    np.testing.assert_array_equal(found.dominant, expected.dominant)
