@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from posenc_cli.cli.console import Console
     from posenc_cli.render.blocks import Page
     from posenc_cli.render.figure import Figure, Picture
-    from posenc_cli.render.image import ImageFormat, Style
+    from posenc_cli.render.image import ImageFormat
+    from posenc_cli.render.sheet import Style
 
 THEMES = ("light", "dark")
 IMAGES: dict[str, ImageFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
@@ -159,7 +160,7 @@ def _page(options: PictureOptions, console: Console) -> Page:
 
 def _style(options: PictureOptions) -> Style:
     """How an image is to look."""
-    from posenc_cli.render.image import LARGEST, SMALLEST, Style
+    from posenc_cli.render.sheet import LARGEST, SMALLEST, Style
 
     sides = range(SMALLEST, LARGEST + 1)
     return Style(

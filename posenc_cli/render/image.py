@@ -10,13 +10,10 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import io
-import math
-import textwrap
 import warnings
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,6 +23,7 @@ from posenc_cli.render.colors import color_map, default_map
 from posenc_cli.render.figure import Band, Curves, Heatmap, Panels, Picture, scale_of
 from posenc_cli.render.grid import grid_of
 from posenc_cli.render.plotting import imported
+from posenc_cli.render.sheet import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE, Box, Sheet, Style
 from posenc_cli.render.ticks import number, round_values, ticks
 
 if TYPE_CHECKING:
@@ -34,98 +32,14 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Figure, Scale, Shown
 
 ImageFormat = Literal["png", "svg", "pdf"]
-Theme = Literal["light", "dark"]
-
-SMALLEST, LARGEST = 64, 10_000
-"""Pixels on a side."""
-
 _METADATA: dict[ImageFormat, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-_POINTS = 9.0
-_TITLE_SIZE, _HEAD_SIZE, _NOTE_SIZE = 1.15, 0.9, 0.85
 _SHARE_OF_WHOLE_PIXELS = 0.8
 _LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
 """Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
-
-
-class _Theme(NamedTuple):
-    """The colours of what surrounds the values."""
-
-    page: str
-    ink: str
-    faint: str
-    gap: str
-    mark: str
-    lines: tuple[str, ...]
-
-
-_THEMES: dict[Theme, _Theme] = {
-    "light": _Theme(
-        *("#ffffff", "#1c1c1c", "#5c5c5c", "#b9b9b9", "#d55e00"),
-        lines=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"),
-    ),
-    "dark": _Theme(
-        *("#14161a", "#ececec", "#a6a6a6", "#6d6d6d", "#e69f00"),
-        lines=("#56b4e9", "#e69f00", "#2fc49b", "#e29ac6", "#f0e442", "#ff8a4c"),
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Style:
-    """How large a figure is, and in which colours: pixels, pixels an inch, and names.
-
-    A ``fixed`` side is as long as it says; of another, what the figure does not need is cut off.
-    """
-
-    width: int = 1200
-    height: int = 800
-    dpi: int = 150
-    theme: Theme = "light"
-    cmap: str | None = None
-    fixed: tuple[bool, bool] = (True, True)
-
-
-@dataclass(frozen=True)
-class _Box:
-    """A rectangle of the figure."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-
-    def inside(
-        self, *, left: float = 0, top: float = 0, right: float = 0, bottom: float = 0
-    ) -> _Box:
-        """What is left of it within margins, a pixel at least."""
-        return _Box(
-            self.left + left,
-            self.top + top,
-            max(1.0, self.width - left - right),
-            max(1.0, self.height - top - bottom),
-        )
-
-    @property
-    def right(self) -> float:
-        """Its right edge."""
-        return self.left + self.width
-
-    @property
-    def bottom(self) -> float:
-        """Its lower edge."""
-        return self.top + self.height
-
-    def cell(self, row: int, column: int, grid: tuple[int, int], gap: float) -> _Box:
-        """A cell of a grid that divides it."""
-        width = (self.width + gap) / grid[1] - gap
-        height = (self.height + gap) / grid[0] - gap
-        return _Box(
-            self.left + column * (width + gap), self.top + row * (height + gap), width, height
-        )
 
 
 def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[bytes]:
@@ -153,42 +67,26 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
     return Picture(content.getvalue(), tuple(drawing.warnings[:1]), tuple(drawing.shown))
 
 
-class _Drawing:
-    """A page of matplotlib's, in pixels, and what has been drawn on it."""
+class _Drawing(Sheet):
+    """A figure on a sheet, and what of it is shown.
+
+    ``notes`` are what its reader must know, ``warnings`` what is wrong with the values.
+    """
 
     def __init__(self, style: Style) -> None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure as Page
-
-        self.style = style
-        self.theme = _THEMES[style.theme]
-        self.page = Page(figsize=(style.width / style.dpi, style.height / style.dpi), dpi=style.dpi)
-        FigureCanvasAgg(self.page)
-        self.page.set_facecolor(self.theme.page)
+        super().__init__(style)
         self.warnings: list[str] = []
         self.shown: list[Shown] = []
         self.notes: dict[str, None] = {}
-        self.right = self.bottom = 0.0
-
-    @cached_property
-    def points(self) -> float:
-        """The size of the text: smaller where the picture is."""
-        most = min(self.style.height / 28, self.style.width / 42)
-        return min(_POINTS, most * 72 / self.style.dpi)
-
-    @cached_property
-    def line(self) -> float:
-        """The height of a line of text, in pixels."""
-        return 1.35 * self.points * self.style.dpi / 72
 
     def add(self, figure: Figure) -> None:
         """Draw a figure on the whole page, with its title above and its notes below."""
-        box = _Box(0, 0, self.style.width, self.style.height)
+        box = Box(0, 0, self.style.width, self.style.height)
         box = box.inside(left=self.line, right=self.line, top=self.line / 2, bottom=self.line / 2)
-        title = self._wrapped(figure.title, box.width, _TITLE_SIZE)
-        self._lines(title, box.left, box.top, size=_TITLE_SIZE)
+        title = self.wrapped(figure.title, box.width, TITLE_SIZE)
+        self.lines(title, box.left, box.top, size=TITLE_SIZE)
         # The notes are known only when all is drawn; two lines is what they take.
-        below = 2 * _NOTE_SIZE * self.line
+        below = 2 * NOTE_SIZE * self.line
         box = box.inside(top=(1.3 * len(title) + 0.4) * self.line, bottom=below)
         match figure:
             case Heatmap():
@@ -197,43 +95,12 @@ class _Drawing:
                 self._curves(figure, box)
             case Panels():
                 self._panels(figure, box)
-        notes = self._wrapped("; ".join(self.notes), self.style.width - 2 * self.line, _NOTE_SIZE)
+        notes = self.wrapped("; ".join(self.notes), self.style.width - 2 * self.line, NOTE_SIZE)
         bottom = self.style.height - self.line / 2 - below
         top = bottom if self.style.fixed[1] else min(bottom, self.bottom)
-        self._lines(notes[:2], box.left, top, size=_NOTE_SIZE, color=self.theme.faint)
+        self.lines(notes[:2], box.left, top, size=NOTE_SIZE, color=self.theme.faint)
 
-    def used(self) -> Any:
-        """The part of the page to keep, in inches: all of a fixed side."""
-        from matplotlib.transforms import Bbox
-
-        right = self.style.width if self.style.fixed[0] else math.ceil(self.right + self.line)
-        bottom = (
-            self.style.height if self.style.fixed[1] else math.ceil(self.bottom + self.line / 2)
-        )
-        right, bottom = min(right, self.style.width), min(bottom, self.style.height)
-        height, dpi = self.style.height, self.style.dpi
-        return Bbox([[0, (height - bottom) / dpi], [right / dpi, height / dpi]])
-
-    def _reach(self, right: float, bottom: float) -> None:
-        """Remember how far the drawing reaches."""
-        self.right, self.bottom = max(self.right, right), max(self.bottom, bottom)
-
-    def _lines(
-        self,
-        lines: Sequence[str],
-        left: float,
-        top: float,
-        *,
-        size: float,
-        color: str | None = None,
-    ) -> None:
-        """Write lines of text below each other."""
-        height = 1.13 * size * self.line
-        for index, text in enumerate(lines):
-            self._text(left, top + (index + 0.5) * height, text, size=size, color=color)
-            self._reach(left + self._width_of(text, size), top + (index + 1) * height)
-
-    def _panels(self, panels: Panels, box: _Box) -> None:
+    def _panels(self, panels: Panels, box: Box) -> None:
         self.notes |= dict.fromkeys(panels.notes)
         heatmaps = [each for each in panels.panels if isinstance(each, Heatmap)]
         if panels.shared and len(heatmaps) == len(panels.panels):
@@ -246,8 +113,8 @@ class _Drawing:
         for place, index in enumerate(chosen):
             cell = box.cell(*divmod(place, grid[1]), grid, 1.5 * self.line)
             each = panels.panels[index]
-            title = self._wrapped(each.title, cell.width, 1.0)[:2]
-            self._lines(title, cell.left, cell.top, size=1.0)
+            title = self.wrapped(each.title, cell.width, 1.0)[:2]
+            self.lines(title, cell.left, cell.top, size=1.0)
             cell = cell.inside(top=(1.13 * len(title) + 0.2) * self.line)
             if isinstance(each, Curves):
                 self._curves(each, cell)
@@ -258,17 +125,17 @@ class _Drawing:
         if count < total:
             self.notes[f"shows {count} of {total} {noun}s"] = None
 
-    def _heatmaps(self, heatmaps: Sequence[Heatmap], box: _Box, *, noun: str) -> None:
+    def _heatmaps(self, heatmaps: Sequence[Heatmap], box: Box, *, noun: str) -> None:
         """Heatmaps of one scale: axes named at the left and below, the scale at the right."""
         line, first = self.line, heatmaps[0]
         named = [number(p) for p in (first.rows.points[0], first.rows.points[-1])]
-        labels = max(self._width_of(each) for each in named) + 0.5 * line
-        scale_room = max(4.6 * line, self._width_of(first.value_label) + 0.8 * line)
+        labels = max(self.width_of(each) for each in named) + 0.5 * line
+        scale_room = max(4.6 * line, self.width_of(first.value_label) + 0.8 * line)
         inner = box.inside(left=labels + 1.3 * line, right=scale_room, bottom=2.9 * line)
         gap = 0.8 * line
         head = 1.4 * line * any(each.title or each.columns.bands for each in heatmaps)
         least = _LEAST_MAP * line
-        widest = max(self._width_of(each.title, _HEAD_SIZE) for each in heatmaps)
+        widest = max(self.width_of(each.title, HEAD_SIZE) for each in heatmaps)
         grid = grid_of(
             len(heatmaps),
             (inner.width + gap, inner.height + gap),
@@ -293,7 +160,7 @@ class _Drawing:
             self._register(each)
         columns = min(grid[1], len(chosen))
         rows = -(-len(chosen) // grid[1])
-        whole = _Box(
+        whole = Box(
             round(room.left), round(room.top), columns * across - gap, rows * down - gap - head
         )
         self._axis_names(first, whole, labels)
@@ -308,7 +175,7 @@ class _Drawing:
         if shown.gaps:
             self.notes["grey: not finite"] = None
 
-    def _most(self, heatmap: Heatmap, box: _Box) -> tuple[int, int]:
+    def _most(self, heatmap: Heatmap, box: Box) -> tuple[int, int]:
         """How many rows and columns a box has pixels for."""
         rows = int(box.height)
         columns = int(box.width - self._gap() * len(heatmap.columns.bands[1:]))
@@ -318,7 +185,7 @@ class _Drawing:
         """Pixels between two bands."""
         return max(2, round(0.35 * self.line))
 
-    def _fitted(self, shown: Shown, box: _Box) -> _Box:
+    def _fitted(self, shown: Shown, box: Box) -> Box:
         """The part of a box that the cells of a heatmap take."""
         gaps = self._gap() * len(shown.column_bands[1:])
         rows, columns = shown.values.shape
@@ -328,7 +195,7 @@ class _Drawing:
         return replace(box, width=columns * across + gaps, height=rows * down)
 
     def _cells(
-        self, shown: Shown, box: _Box, scale: Scale, *, rows_named: bool, columns_named: bool
+        self, shown: Shown, box: Box, scale: Scale, *, rows_named: bool, columns_named: bool
     ) -> None:
         """Draw the values over the whole of a box, band by band."""
         bands = shown.column_bands or (Band("", 0, len(shown.columns)),)
@@ -347,18 +214,18 @@ class _Drawing:
                 self._row_ticks(axes, shown, box.height)
             if band.label:
                 above = box.top - 0.6 * self.line
-                self._text(place.left, above, band.label, size=_HEAD_SIZE)
+                self.text(place.left, above, band.label, size=HEAD_SIZE)
         if shown.heatmap.title:
             above = box.top - 0.6 * self.line
-            self._text(box.left, above, shown.heatmap.title, size=_HEAD_SIZE)
+            self.text(box.left, above, shown.heatmap.title, size=HEAD_SIZE)
 
-    def _band(self, shown: Shown, band: Band, place: _Box, scale: Scale, *, whole: bool) -> Any:
+    def _band(self, shown: Shown, band: Band, place: Box, scale: Scale, *, whole: bool) -> Any:
         """The axes of a band, with its values drawn."""
         from matplotlib.colors import ListedColormap
 
         colors = color_map(self.style.cmap or self._default_map(scale))
         cmap = ListedColormap(colors / 255).with_extremes(bad=self.theme.gap)
-        axes = self._axes(place)
+        axes = self.axes(place)
         places = np.ma.masked_invalid(scale.places(shown.values[:, band.start : band.stop]))
         coarse = place.width / (band.stop - band.start) >= 3
         axes.imshow(
@@ -374,39 +241,16 @@ class _Drawing:
     def _default_map(self, scale: Scale) -> str:
         return default_map(scale.kind, dark=self.style.theme == "dark")
 
-    def _axes(self, place: _Box) -> Any:
-        width, height = self.style.width, self.style.height
-        axes = self.page.add_axes(
-            (
-                place.left / width,
-                1 - (place.top + place.height) / height,
-                place.width / width,
-                place.height / height,
-            )
-        )
-        axes.set_facecolor(self.theme.page)
-        for spine in axes.spines.values():
-            spine.set_color(self.theme.faint)
-            spine.set_linewidth(0.6)
-        axes.tick_params(
-            colors=self.theme.ink,
-            labelsize=0.9 * self.points,
-            length=0.25 * self.points,
-            width=0.6,
-            pad=0.25 * self.points,
-        )
-        return axes
-
     def _row_ticks(self, axes: Any, shown: Shown, height: float) -> None:
         found = ticks(shown.rows, max(2, int(height / (2.6 * self.line))))
         axes.set_yticks([i for i, _ in found], [text for _, text in found])
 
-    def _band_ticks(self, axes: Any, shown: Shown, band: Band, place: _Box, *, named: bool) -> None:
+    def _band_ticks(self, axes: Any, shown: Shown, band: Band, place: Box, *, named: bool) -> None:
         """Name columns below a band, and underline those that are shown too seldom."""
         axes.set_yticks([])
         points = shown.columns[band.start : band.stop]
         if named:
-            room = max(self._width_of(number(p)) for p in (points[0], points[-1]))
+            room = max(self.width_of(number(p)) for p in (points[0], points[-1]))
             found = ticks(points, max(1, int(place.width / (room + 1.2 * self.line))))
             axes.set_xticks([i for i, _ in found], [text for _, text in found])
         else:
@@ -424,21 +268,21 @@ class _Drawing:
                 clip_on=False,
             )
 
-    def _axis_names(self, heatmap: Heatmap, box: _Box, labels: float) -> None:
+    def _axis_names(self, heatmap: Heatmap, box: Box, labels: float) -> None:
         left = box.left - labels - 0.6 * self.line
         middle = box.left + box.width / 2, box.top + box.height / 2
-        self._text(left, middle[1], heatmap.rows.label, rotation=90, align="center")
+        self.text(left, middle[1], heatmap.rows.label, rotation=90, align="center")
         below = box.bottom + 2.1 * self.line
-        self._text(middle[0], below, heatmap.columns.label, align="center")
-        self._reach(box.right, below + 0.8 * self.line)
+        self.text(middle[0], below, heatmap.columns.label, align="center")
+        self.reach(box.right, below + 0.8 * self.line)
 
-    def _scale(self, heatmap: Heatmap, scale: Scale, beside: _Box, *, alone: bool) -> None:
+    def _scale(self, heatmap: Heatmap, scale: Scale, beside: Box, *, alone: bool) -> None:
         """The colour scale at the right of a box: its values beside it, what they are above."""
         line = self.line
         height = beside.height if alone else min(beside.height, 16 * line)
-        place = _Box(beside.right + 0.9 * line, beside.top, 0.8 * line, height)
+        place = Box(beside.right + 0.9 * line, beside.top, 0.8 * line, height)
         colors = color_map(self.style.cmap or self._default_map(scale))
-        axes = self._axes(place)
+        axes = self.axes(place)
         if scale.high <= scale.low:
             axes.imshow(colors[None, 128:129], aspect="auto")
             named = [(0.0, number(scale.low))]
@@ -450,16 +294,16 @@ class _Drawing:
         axes.set_yticks([value for value, _ in named], [text for _, text in named])
         axes.set_xticks([])
         axes.yaxis.tick_right()
-        self._text(place.left, place.top - 0.6 * line, heatmap.value_label)
-        widest = max(self._width_of(text) for _, text in named) + 2 * line
-        right = place.left + max(widest, self._width_of(heatmap.value_label))
-        self._reach(right, place.bottom)
+        self.text(place.left, place.top - 0.6 * line, heatmap.value_label)
+        widest = max(self.width_of(text) for _, text in named) + 2 * line
+        right = place.left + max(widest, self.width_of(heatmap.value_label))
+        self.reach(right, place.bottom)
 
-    def _curves(self, curves: Curves, box: _Box) -> None:
+    def _curves(self, curves: Curves, box: Box) -> None:
         """Curves over their axes, with a legend where they have names."""
         line = self.line
-        self._reach(box.right, box.bottom)
-        axes = self._axes(box.inside(left=4.2 * line, right=0.5 * line, top=line, bottom=3 * line))
+        self.reach(box.right, box.bottom)
+        axes = self.axes(box.inside(left=4.2 * line, right=0.5 * line, top=line, bottom=3 * line))
         self.notes |= dict.fromkeys(curves.notes)
         finite = False
         for index, curve in enumerate(curves.curves):
@@ -496,44 +340,6 @@ class _Drawing:
             )
             for text in legend.get_texts():
                 text.set_parse_math(False)
-
-    def _text(
-        self,
-        left: float,
-        middle: float,
-        text: str,
-        *,
-        size: float = 1.0,
-        color: str | None = None,
-        rotation: float = 0,
-        align: Literal["left", "center"] = "left",
-    ) -> None:
-        """Write a line of text, its middle at a height."""
-        self.page.text(
-            left / self.style.width,
-            1 - middle / self.style.height,
-            text,
-            fontsize=size * self.points,
-            color=color or self.theme.ink,
-            rotation=rotation,
-            horizontalalignment=align,
-            verticalalignment="center",
-            parse_math=False,
-        )
-
-    def _width_of(self, text: str, size: float = 1.0) -> float:
-        """How wide a line of text is, in pixels."""
-        from matplotlib.font_manager import FontProperties
-
-        font = FontProperties(size=size * self.points)
-        renderer = self.page.canvas.get_renderer()  # type: ignore[attr-defined]
-        width: float = renderer.get_text_width_height_descent(text, font, ismath=False)[0]
-        return width
-
-    def _wrapped(self, text: str, width: float, size: float) -> list[str]:
-        letter = self._width_of(text, size) / max(1, len(text))
-        characters = max(8, int(width / max(letter, 1)))
-        return textwrap.wrap(text, characters, max_lines=3, placeholder=" …")
 
 
 def _cell(room: float, count: int) -> float:
