@@ -1,0 +1,72 @@
+"""Configs of models without rope, against transformers' own classes of positions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.models.config import resolve
+from tests.encoding import matrix
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+DOCUMENT = json.loads((GOLDEN / "config_nonrotary.json").read_text("utf-8"))
+ARRAYS = np.load(GOLDEN / "config_nonrotary.npz")
+
+
+def cases(*kinds: str):
+    return [
+        pytest.param(case, id=case["name"]) for case in DOCUMENT["cases"] if case["kind"] in kinds
+    ]
+
+
+@pytest.mark.parametrize("case", cases("rows"))
+def test_rows_are_those_transformers_adds(case):
+    layers = resolve(case["config"]).layer(case.get("layer_type"))
+    expected = ARRAYS[case["array"]]
+    start = case.get("start", 0)
+    first = layers.derived.get("first_position")
+    assert (first.value if first else 0) == start
+    found = matrix(layers.scheme, f"{start}:{start + len(expected)}", **layers.values())
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", cases("buckets"))
+def test_buckets_are_t5s_of_each_side(case):
+    layers = resolve(case["config"]).layer(case["layer_type"])
+    content = catalogue.find(layers.scheme).bind(layers.values()).content
+    found = content.bucket(np, np.arange(-299, 300))
+    np.testing.assert_array_equal(found, ARRAYS[case["array"]])
+
+
+@pytest.mark.parametrize("case", cases("bias"))
+def test_biases_of_a_causal_row_are_the_models(case):
+    layers = resolve(case["config"]).layer()
+    expected = ARRAYS[case["array"]]
+    found = matrix(layers.scheme, f"0:{expected.shape[1]}", **layers.values())
+    np.testing.assert_allclose(found[:, -1, :], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", cases("learned"))
+def test_tokens_read_the_rows_of_the_table_that_they_read_in_transformers(case):
+    layers = resolve(case["config"]).layer()
+    params = layers.values()
+    offset = params.get("offset", 0)
+    rows = ARRAYS[case["array"]]
+    assert params["max_len"] == case["max_len"]
+    np.testing.assert_array_equal(offset + np.arange(len(rows)), rows)
+    assert layers.derived["context"].value == case["max_len"] - offset
+
+
+@pytest.mark.parametrize("case", cases("sin-cos"))
+def test_rope_without_a_config_key_for_its_base(case):
+    layers = resolve(case["config"]).layer()
+    assert layers.params["layout"].value == "interleaved"
+    expected = ARRAYS[case["array"]]
+    pairs = expected.shape[1] // 2
+    found = matrix("rope", f"0:{len(expected)}", table="cos-sin", **layers.values())
+    np.testing.assert_allclose(found[:, pairs:], expected[:, :pairs], atol=1e-6)
+    np.testing.assert_allclose(found[:, :pairs], expected[:, pairs:], atol=1e-6)
