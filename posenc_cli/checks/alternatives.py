@@ -40,6 +40,10 @@ _CONTEXTS = tuple(2**power for power in range(9, 21))
 _FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0)
 
 
+_NEARLY = 1e-3
+"""Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
+
+
 @dataclass(frozen=True)
 class Alternative:
     """Frequencies (pairs,), the cause they stand for, and what to say of them."""
@@ -91,7 +95,8 @@ def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
             rounded(reference.frequencies.astype(np.float32).astype(np.float64), dtype),
         )
     known = [base for base in KNOWN_BASES if base != params.get("base")]
-    fitted = [base for base in _fitted_bases(reference, seen) if base != params.get("base")]
+    right = params.get("base") or 1.0
+    fitted = [b for b in _fitted_bases(reference, seen) if abs(b / right - 1) > _NEARLY]
     yield from _exponents(reference)
     yield from _other_bases(reference, known)
     yield from _other_rules(reference, scheme, params)
@@ -403,9 +408,11 @@ def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[A
     turning = right > 0
     if turning.any():
         ratio = float(np.median(np.abs(seen.frequencies[turning]) / right[turning]))
-        if 1e-9 < ratio < 1e9:
+        if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 0.01:
             yield Alternative(
-                "frequency-rule", f"all frequencies are {ratio:.6g} times too large", right * ratio
+                "frequency-rule",
+                f"all frequencies are {ratio:.6g} times the right ones",
+                right * ratio,
             )
 
 

@@ -244,7 +244,9 @@ def _reading(matrices: NDArray[Any], reference: Reference) -> Reading:
 
     Where none does, each column's partner is the one that it mixes with most.
     """
-    candidates = list(_candidates(reference))
+    layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
+    parts = reference.content.blocks
+    candidates = Reading.likely(layouts, reference.pairs, reference.head, parts)
     finite = np.where(np.isfinite(matrices), matrices, 0)
     strays = [_stray(finite, each) for each in candidates]
     best = int(np.argmin(strays))
@@ -260,17 +262,6 @@ def _reading(matrices: NDArray[Any], reference: Reference) -> Reading:
 def _stray(matrices: NDArray[Any], reading: Reading) -> float:
     _, mirrored, rest = read_as(matrices, reading)
     return float(np.abs(mirrored).max(initial=0) + rest.max(initial=0))
-
-
-def _candidates(reference: Reference) -> Iterator[Reading]:
-    layouts = sorted(LAYOUTS, key=lambda each: each != reference.content.layout)
-    parts = reference.content.blocks
-    for layout in layouts:
-        for out in (layout, *(each for each in layouts if each != layout)):
-            yield Reading.named(layout, reference.pairs, parts=parts, out_layout=out)
-    if reference.head != 2 * reference.pairs and reference.head % 2 == 0:
-        for layout in layouts:
-            yield Reading.named(layout, reference.head // 2)
 
 
 def _by_partners(matrices: NDArray[Any]) -> Reading | None:

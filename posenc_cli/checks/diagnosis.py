@@ -38,6 +38,12 @@ _ENOUGH = 0.97
 """Of the cells: a rounding that is emulated may fall the other way at ties."""
 
 
+_NEARLY = 0.01
+"""Of a frequency: powers computed in a half precision are right to this."""
+
+_FLOAT16_OVERFLOW = 65520.0
+"""From here on float16 rounds to infinity."""
+
 _MENDED = 0.8
 """Of the cells that are wrong: many others may be right whatever was rounded."""
 
@@ -78,7 +84,7 @@ class Hypothesis:
 
     frequencies: Alternative | None = None
     turn: str = "right"
-    offset: int = 0
+    offset: float = 0
     positions: str | None = None
     rates: str | None = None
     angles: str | None = None
@@ -136,26 +142,25 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
     """At most three causes for what the findings found, the likeliest first; none if all hold."""
     if examined.ok:
         return ()
-    subject, reference = examined.subject, examined.reference
+    subject = examined.subject
     if subject.broken:
         what = "what it does to a row does not follow from the row and its position"
         if subject.kind != "impl":
             what = "not all values are numbers"
         return (Cause(subject.broken_by, what, "; ".join(subject.broken)),)
     if subject.as_reference is None:
-        return _other_width(subject, reference)
+        return _other_width(subject, examined.reference)
     sample, layout = sampled(examined)
     survey = examined.survey
     if survey is not None and not np.isfinite(survey.reference.value):
         place = f"position {survey.reference.position}, pair {survey.reference.pair}"
-        return (Cause("unknown", "not all values are numbers", f"the first found is at {place}"),)
-    if layout is not None and _holds(sample, Hypothesis()):
-        return (layout,)
-    causes = _explained(examined, sample)
+        missing = Cause("unknown", "not all values are numbers", f"the first found is at {place}")
+        return (_overflowed(sample) or missing,)
+    causes: list[Cause] = []
+    if layout is None or not _holds(sample, Hypothesis()):
+        causes = [each for each in _explained(examined, sample) if each.cause != "layout"]
     if layout is not None:
-        causes = [layout, *(each for each in causes if each.cause != "layout")]
-        only_layout = len(causes) > 1 and causes[1].cause == "unknown"
-        causes = causes[:1] if only_layout else causes
+        causes = [layout, *(each for each in causes if each.cause != "unknown")]
     told = {each.cause: each for each in reversed(causes)}
     first = [each for each in causes if told[each.cause] is each]
     return tuple(first[:MOST]) or (_unexplained(examined),)
@@ -209,7 +214,7 @@ def _explained(examined: Examined, sample: Sample) -> list[Cause]:
     found = _first_that_holds(sample, seen)
     if found:
         return [*found, amplitude] if amplitude is not None else found
-    others = _moved_positions(sample) or _single_pairs(sample)
+    others = _moved_positions(sample) or _imprecise(examined, sample) or _single_pairs(sample)
     return [] if others is None else [others]
 
 
@@ -291,9 +296,9 @@ def _hypotheses(sample: Sample, seen: Rotations | None) -> Iterator[Hypothesis]:
         yield from (replace(plain, frequencies=rule, offset=offset) for rule in rules)
 
 
-def _offsets(sample: Sample) -> list[int]:
+def _offsets(sample: Sample) -> list[float]:
     """Offsets of the position that are likely: small ones, and what slow pairs say."""
-    likely = [1, -1, 2, -2, 3, 4]
+    likely: list[float] = [1, -1, 2, -2, 3, 4]
     right = sample.reference.frequencies
     slow = np.flatnonzero(right > 0)[-8:]
     if slow.size:
@@ -307,7 +312,7 @@ def _offsets(sample: Sample) -> list[int]:
             )
             middle = float(np.nanmedian(missed))
             if np.isfinite(middle) and abs(middle) < 2**53:
-                likely += [round(middle), round(middle) + 1, round(middle) - 1]
+                likely += [round(middle), round(middle) + 1, round(middle) - 1, round(middle, 2)]
     return [offset for offset in dict.fromkeys(likely) if offset]
 
 
@@ -324,7 +329,7 @@ def _causes(hypothesis: Hypothesis, sample: Sample, pairs: list[int] | None) -> 
         first = int(sample.positions[0])
         yield Cause(
             "position-offset",
-            f"positions are off by {hypothesis.offset:+d}",
+            f"positions are off by {hypothesis.offset:+g}",
             f"what stands at position {first} is the rotation of {first + hypothesis.offset}",
         )
     if hypothesis.positions:
@@ -489,6 +494,38 @@ def _read_positions(sample: Sample) -> NDArray[np.int64]:
         wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
         read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
     return np.asarray(np.round(np.clip(read, -(2.0**53), 2.0**53)), np.int64)
+
+
+def _overflowed(sample: Sample) -> Cause | None:
+    """Values that are missing just where a float16 overflows."""
+    missing = ~np.isfinite(sample.factors)
+    positions = np.broadcast_to(sample.positions[:, None], missing.shape)
+    angles = np.abs(positions * sample.reference.frequencies)
+    for what, values in (("positions", positions), ("angles", angles)):
+        if np.array_equal(missing, values >= _FLOAT16_OVERFLOW):
+            first = int(sample.positions[int(np.argmax(missing.any(axis=1)))])
+            return Cause(
+                "position-precision",
+                f"{what} were float16, whose largest number is 65504",
+                f"values are missing from position {first} on, where {what} overflow",
+            )
+    return None
+
+
+def _imprecise(examined: Examined, sample: Sample) -> Cause | None:
+    """Frequencies that are nearly right in every pair."""
+    found, right = examined.consistency, sample.reference.frequencies
+    if found is None or found.worst.ratio > 1:
+        return None
+    frequencies = found.rotations.frequencies
+    off = np.abs(frequencies - right) / np.where(right > 0, right, 1)
+    if off.max() > _NEARLY or np.abs(np.angle(found.rotations.amplitudes)).max() > _NEARLY:
+        return None
+    return Cause(
+        "inv-freq-precision",
+        f"every frequency is right to {off.max():.1g} of itself, and no better",
+        _ratio_text(frequencies, sample),
+    )
 
 
 def _single_pairs(sample: Sample) -> Cause | None:

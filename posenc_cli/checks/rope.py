@@ -30,7 +30,7 @@ occur once. Asked is what the property for all integers implies: one rotation U 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,7 @@ import numpy as np
 from posenc_cli.checks.alternatives import alternatives
 from posenc_cli.checks.fitting import Rotations, fitted, with_frequencies
 from posenc_cli.checks.reference import Turns
+from posenc_cli.checks.tolerance import unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
 CURVE_POINTS = 120
 
 SPARSE = 128
-"""Positions below which a fit may miss the rotation that is there: known ones are tried as well."""
+"""Positions below which a fit may miss the rotation that is there: known ones are tried as well,
+as they are where half a precision blurs it."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,8 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
     mirrored = sample.mirrored
     mirrors = mirrored is not None and np.abs(mirrored).sum() > np.abs(factors).sum()
     main = mirrored if mirrors and mirrored is not None else factors
-    rotations = _nearest(sample.positions, main, reference)
+    coarse = unit(turning.dtype) > unit("float32")
+    rotations = _nearest(sample.positions, main, reference, coarse=coarse)
     turns = _turns(rotations, reference)
     other = None
     if mirrored is not None:
@@ -239,21 +242,27 @@ def _partner(
 
 
 def _nearest(
-    positions: NDArray[np.int64], factors: NDArray[np.complex128], reference: Reference
+    positions: NDArray[np.int64],
+    factors: NDArray[np.complex128],
+    reference: Reference,
+    *,
+    coarse: bool,
 ) -> Rotations:
     """The nearest rotations: each pair's fitted frequency, or a known one where that is nearer."""
     if reference.content.waves.coordinates is not None:
         size = np.median(np.abs(factors), axis=0).astype(np.complex128)
         return Rotations(reference.frequencies, size, 1)
     free = fitted(positions, factors)
+    scale = complex(reference.scale)
     if free.frequencies.shape != reference.frequencies.shape:
         return free
     best, least = free, _missed(free, positions, factors)
     known = [reference.frequencies, -reference.frequencies]
-    if positions.size < SPARSE and (least > 1e-3).any():
+    if (positions.size < SPARSE or coarse) and (least > 1e-3).any():
         known += [each.frequencies for each in alternatives(reference, None)]
-    for frequencies in known:
-        other = with_frequencies(positions, factors, frequencies)
+    tried = [with_frequencies(positions, factors, frequencies) for frequencies in known]
+    tried += [replace(each, amplitudes=np.full(free.amplitudes.shape, scale)) for each in tried]
+    for other in tried:
         missed = _missed(other, positions, factors)
         nearer = missed < least
         least = np.where(nearer, missed, least)

@@ -22,8 +22,6 @@ from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from posenc_cli.checks.reference import Reference
@@ -354,7 +352,9 @@ def rotated_subject(
         own = made(Reading.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject("rotated", name, own, None, mismatch, notes=notes)
-    own = _likeliest([made(each) for each in _candidates(reference, width)])
+    layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
+    likely = Reading.likely(layouts, reference.pairs, width, reference.content.blocks)
+    own = _likeliest([made(each) for each in likely])
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
         return Subject("rotated", name, own, None, mismatch, notes=notes)
@@ -365,23 +365,14 @@ def rotated_subject(
 def _likeliest(turnings: list[Turning]) -> Turning:
     """The first reading, unless another makes far better turns of the same vectors."""
     best, least = turnings[0], _unlike_turns(turnings[0])
-    for each in turnings[1:] if least > 1e-3 else []:
+    good = max(1e-4, 4 * unit(best.dtype))
+    for each in turnings[1:]:
+        if least <= good:
+            break
         unlike = _unlike_turns(each)
         if unlike < 0.5 * least:
             best, least = each, unlike
     return best
-
-
-def _candidates(reference: Reference, width: int) -> Iterator[Reading]:
-    """Readings of vectors, the likeliest first."""
-    parts = reference.content.blocks
-    layouts: list[Layout] = sorted(LAYOUTS, key=lambda each: each != reference.content.layout)
-    for layout in layouts:
-        for out in (layout, *(each for each in layouts if each != layout)):
-            yield Reading.named(layout, reference.pairs, parts=parts, out_layout=out)
-    if width != 2 * reference.pairs:
-        for layout in layouts:
-            yield Reading.named(layout, width // 2)
 
 
 def _unlike_turns(turning: Turning) -> float:

@@ -55,6 +55,33 @@ class Reading:
         out_first, out_second = paired_columns(out, pairs, parts)
         return cls(first, second, out_first, out_second, layout, out)
 
+    @classmethod
+    def likely(
+        cls, layouts: tuple[Layout, ...], pairs: int, head: int, parts: int
+    ) -> list[Reading]:
+        """The pairings of a head's columns that code is likely to have, the likeliest first.
+
+        Of a head that turns in part, those are wrong that turn all of it, its last columns, or
+        pairs half a head apart.
+        """
+        found = [
+            cls.named(layout, pairs, parts=parts, out_layout=out)
+            for layout in layouts
+            for out in (layout, *(each for each in layouts if each != layout))
+        ]
+        if head == 2 * pairs:
+            return found
+        left = head - 2 * pairs
+        for layout in layouts:
+            first, second = paired_columns(layout, pairs)
+            found.append(_both_ways([left + j for j in first], [left + j for j in second]))
+        apart = head // 2
+        if apart >= pairs:
+            found.append(_both_ways(list(range(pairs)), [apart + j for j in range(pairs)]))
+        if head % 2 == 0:
+            found += [cls.named(layout, head // 2) for layout in layouts]
+        return found
+
     @property
     def pairs(self) -> int:
         """How many pairs there are."""
@@ -70,9 +97,16 @@ class Reading:
         if self.layout == "interleaved":
             return "2i and 2i+1"
         steps = {b - a for a, b in zip(self.first, self.second, strict=True)}
+        start = f" from column {self.first[0]} on" if self.first[0] else ""
+        if steps == {1}:
+            return f"2i and 2i+1{start}"
         if len(steps) == 1:
-            return f"i and i + {steps.pop()}"
-        return "an irregular pairing"
+            return f"i and i + {steps.pop()}{start}"
+        return "irregularly"
+
+
+def _both_ways(first: list[int], second: list[int]) -> Reading:
+    return Reading(tuple(first), tuple(second), tuple(first), tuple(second), None, None)
 
 
 def paired_columns(
