@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 UNIT = 2.0**-53
 BATCHES_KEPT = 4
 TILE_PAIRS = 1024  # inner loops long enough, and a tile that stays in the first cache
-BATCH_FACTORS = 1 << 13
+BATCH_FACTORS = 1 << 12
 
 
 @dataclass(frozen=True)
