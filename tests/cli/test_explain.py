@@ -1,0 +1,180 @@
+"""``posenc explain``: what a config says, for readers and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.models.library import find, names
+
+GEMMA = {
+    "model_type": "gemma3_text",
+    "hidden_size": 1152,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 26,
+    "head_dim": 256,
+    "max_position_embeddings": 32768,
+    "rope_theta": 1000000,
+    "rope_local_base_freq": 10000,
+    "sliding_window_pattern": 6,
+}
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(content, name="config.json"):
+        path = tmp_path / name
+        path.write_text(json.dumps(content), "utf-8")
+        return str(path)
+
+    return write
+
+
+def test_a_report_names_layers_values_and_where_they_were_read(call, config):
+    status, out, err = call("explain", config(GEMMA))
+    assert (status, err) == (0, "")
+    assert "model type gemma3_text" in out
+    assert "sliding_attention: rope (22 layers: 0–4, 6–10, … 24–25)" in out
+    assert "full_attention: rope (4 layers: 5, 11, … 23)" in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["base", "10000", "rope_local_base_freq"] in rows
+    assert ["layout", "half", "default", "of", "gemma3_text"] in rows
+    assert "256 of the 256 columns of a head turn" in out
+
+
+def test_json_holds_every_value_with_its_source(call, config):
+    scaling = {"type": "longrope", "short_factor": [1.5] * 48, "long_factor": [2.5] * 48}
+    phi = {
+        "model_type": "phi3",
+        "hidden_size": 3072,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 131072,
+        "rope_theta": 10000.0,
+        "rope_scaling": scaling,
+        "rotary_pct": 0.5,
+    }
+    path = config(phi)
+    document = json.loads(call("explain", path, "--json")[1])
+    assert next(iter(document)) == "schema"
+    assert document["schema"] == "posenc/explain/1"
+    (layers,) = document["layers"]
+    assert (layers["layer_type"], layers["layers"]) == (None, [0, 1])
+    assert layers["scheme"] == "rope-longrope"
+    assert layers["params"]["long_factor"] == {
+        "value": [2.5] * 48, "source": "rope_scaling.long_factor",
+    }  # fmt: skip
+    assert layers["derived"]["attention_factor"]["value"] == pytest.approx(1.1902380714238083)
+    assert document["unread"] == ["rotary_pct"]
+    assert document["warnings"] == []
+    text = call("explain", path)[1]
+    assert "2.5,2.5 … 2.5 (48)" in " ".join(text.split())
+    assert "Not read: rotary_pct" in text
+
+
+def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config):
+    assert call("explain", config(GEMMA), "--strict")[0] == 0
+    unread = config({**GEMMA, "rotary_emb_base": 5})
+    assert call("explain", unread)[0] == 0
+    assert call("explain", unread, "--strict")[0] == 1
+    defaulted = config({key: GEMMA[key] for key in GEMMA if key != "rope_theta"})
+    status, out, _ = call("explain", defaulted, "--strict", "--json")
+    assert status == 1
+    assert json.loads(out)["defaulted"] == ["rope_theta of full_attention layers"]
+
+
+def test_layers_that_are_alike_share_a_table(call, config):
+    out = call("explain", config({"model_type": "gpt_oss", "num_hidden_layers": 2}))[1]
+    assert "sliding_attention: rope-yarn (1 layer: 0)\nfull_attention: rope-yarn" in out
+    assert out.count("truncate") == 1
+    flat = " ".join(out.split())
+    assert "cos and sin are multiplied by 1.34657359, and so logits by 1.813260434" in flat
+
+
+@pytest.mark.parametrize("name", names())
+def test_nothing_is_wider_than_80_columns(call, config, name):
+    status, out, _ = call("explain", config(find(name).config))
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_narrow_terminal_and_one_of_ascii(call, config, posenc, monkeypatch):
+    path = config({**GEMMA, "rope_scaling": {"type": "linear", "factor": 8}})
+    done = posenc("explain", path, env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+    monkeypatch.setenv("COLUMNS", "40")
+    assert max(map(len, call("explain", path)[1].splitlines())) <= 40
+
+
+def test_another_engine_reads_otherwise_and_says_why(call, config):
+    scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    path = config(
+        {
+            "model_type": "qwen2",
+            "hidden_size": 3584,
+            "num_attention_heads": 28,
+            "max_position_embeddings": 131072,
+            "rope_theta": 1e6,
+            "rope_scaling": scaling,
+        }
+    )
+    original = "original_max_position_embeddings"
+    here, there = (
+        json.loads(call("explain", path, "--json", "--as", engine)[1])
+        for engine in ("transformers", "transformers-4.50")
+    )
+    assert here["layers"][0]["params"][original]["value"] == 32768
+    assert there["layers"][0]["params"][original]["value"] == 131072
+    assert "transformers-4.50" in there["layers"][0]["params"][original]["source"]
+    assert (len(here["warnings"]), len(there["warnings"])) == (0, 1)
+    status, _, err = call("explain", path, "--as", "tgi")
+    assert status == 2
+    assert "--as 'tgi': must be one of transformers" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        ('{"model_type": "llama", "rope_theta": NaN}', 2, "NaN is no number in JSON"),
+        ("[" * 200_000, 2, "nested too deeply"),
+        ('{"model_type": "deberta"}', 2, "hint: posenc buckets deberta"),
+        ('{"model_type": "llama", "rope_scaling": {"type": "xyz"}}', 2, "rope_scaling.type 'xyz'"),
+        (None, 3, "No such file"),
+    ],
+)
+def test_what_cannot_be_read_ends_in_one_line_and_a_status(call, tmp_path, content, status, words):
+    path = Path(tmp_path) / "config.json"
+    if content is not None:
+        path.write_text(content)
+    found, out, err = call("explain", str(path))
+    assert (found, out) == (status, "")
+    assert words in err
+    assert err.startswith("posenc: error: ")
+    assert "config.json" in err.splitlines()[0]
+
+
+def test_reading_a_config_needs_neither_numpy_nor_torch(posenc, config):
+    path = config(GEMMA)
+    done = posenc(*("explain", path), flags=["-X", "importtime"])
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "posenc_cli.models.config" in imported
+    assert not imported & {"numpy", "torch", "matplotlib", "plotext"}
+
+
+def test_a_config_chooses_the_encoding_of_generate(call, config, tmp_path):
+    path = config(GEMMA)
+    status, _, err = call("generate", "--config", path, "--table", "inv-freq", "--out", "f.npy")
+    assert status == 2
+    assert "--layer-type" in err
+    status, out, err = call(
+        *("generate", "--config", path, "--layer-type", "full_attention", "--len", "4", "--json"),
+        *("--out", "t.npy"),
+    )
+    assert status == 0, err
+    document = json.loads(out)
+    assert document["params"]["base"] == 1e6
+    assert document["params"]["layout"] == "half"
