@@ -48,7 +48,13 @@ if TYPE_CHECKING:
     from posenc_cli.files.save import Saved
     from posenc_cli.numerics.dtypes import DType
 
+_PANEL, _WIDEST = 600, 9600
+"""Pixels of a panel of a figure in a file, and of all side by side."""
+
 _CURVE_HEIGHT = 13
+_POINTS = 320
+"""Points of a curve in the terminal."""
+
 _LOWEST_MAP, _HIGHEST_MAP = 22, 44
 """Lines of a map: what a high terminal leaves beside a curve and the verdict, within these."""
 
@@ -192,7 +198,7 @@ def show(
     elif options.height is not None:
         curves = options
     for of, told in pairs:
-        show_picture(profile_figure(of, told), curves, console)
+        show_picture(profile_figure(of, told, most=_POINTS), curves, console)
         for sentence in sentences(of, told):
             print(console.paragraph_text(sentence, hanging=2))
 
@@ -207,6 +213,15 @@ def draw(
 ) -> None:
     """Save the maps and the curves as a figure."""
     figure = similarity_figure([each.pair for each in found], profile_alone=profile)
+    if not profile or len(found) > 1:
+        columns, rows = max(len(found), 1 if profile else 2), 1
+        if len(found) > 1 and not profile:
+            rows = 2
+        options = replace(
+            options,
+            width=options.width or str(min(_PANEL * columns, _WIDEST)),
+            height=options.height or str(_PANEL * rows),
+        )
     show_picture(figure if title is None else replace(figure, title=title), options, console)
 
 

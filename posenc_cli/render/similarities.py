@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from posenc_cli.analysis.verdict import Verdict
     from posenc_cli.render.figure import Figure
 
-_BINS = 320
-"""Points of a curve: about what a figure can show apart."""
+_POINTS = 1200
+"""Points of a curve: about what a figure in a file can show apart."""
 
 _IN_JSON = 64
 """Rows and columns of the map in JSON."""
@@ -45,10 +45,12 @@ def matrix_figure(of: Similarity, *, brief: bool = False) -> Heatmap:
     )
 
 
-def profile_figure(of: Similarity, found: Verdict, *, brief: bool = False) -> Curves:
+def profile_figure(
+    of: Similarity, found: Verdict, *, most: int = _POINTS, brief: bool = False
+) -> Curves:
     """S by offset; where it is even, from offset 0 on.
 
-    Of more offsets than a figure can show, the curve is the highest and the lowest value of each
+    Of more offsets than ``most``, the curve is the highest and the lowest value of each
     few, so that no swing is lost; and where S does not depend on the offset alone, the mean goes
     with the extremes.
     """
@@ -59,14 +61,14 @@ def profile_figure(of: Similarity, found: Verdict, *, brief: bool = False) -> Cu
     if not found.toeplitz:
         named = {"mean": found.profile, "highest": found.most, "lowest": found.least}
     curves = []
-    if len(offsets) <= _BINS:
+    if len(offsets) <= most:
         curves = [_curve(offsets, values[shown], name) for name, values in named.items()]
     else:
-        size = -(-len(offsets) // _BINS)
+        size = -(-len(offsets) // most)
         notes = (f"highest and lowest of each {size} offsets",)
-        middles, most = _binned(offsets, found.most[shown], size, np.fmax)
-        _, least = _binned(offsets, found.least[shown], size, np.fmin)
-        curves = [_curve(middles, most, "highest"), _curve(middles, least, "lowest")]
+        middles, highest = _binned(offsets, found.most[shown], size, np.fmax)
+        _, lowest = _binned(offsets, found.least[shown], size, np.fmin)
+        curves = [_curve(middles, highest, "highest"), _curve(middles, lowest, "lowest")]
     levels: tuple[tuple[float, str], ...] = ()
     if found.half_of == "value" and found.peak > 0:
         levels = ((found.peak / 2, "half"),)
