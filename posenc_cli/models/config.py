@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,6 +22,7 @@ from posenc_cli.models import families, nonrotary
 from posenc_cli.models.keys import Keys
 from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced
 from posenc_cli.models.rope import RopeReader
+from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -113,7 +115,12 @@ def resolve(
 
         for i, each in enumerate(layers):
             reading = readings.get(each.layer_type)
-            layers[i], warnings = engines.adjusted(each, reading, engine=engine)
+            other, warnings = engines.adjusted(each, reading, engine=engine)
+            derived = {
+                name: found for name, found in other.derived.items() if name not in MAGNITUDE
+            }
+            derived |= magnitude(other.scheme, other.params)
+            layers[i] = replace(other, derived=derived)
             for warning in warnings:
                 notes.warn(warning)
     return Resolved(

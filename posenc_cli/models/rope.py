@@ -16,7 +16,7 @@ from posenc_cli.models.keys import Keys, first
 from posenc_cli.models.layer_types import Group, groups
 from posenc_cli.models.resolved import Layers, Notes, Sourced
 from posenc_cli.models.rope_objects import Entry, entries
-from posenc_cli.models.rope_rules import CONTEXT, ORIGINAL, RULES, attention_factor
+from posenc_cli.models.rope_rules import CONTEXT, ORIGINAL, RULES, magnitude
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -376,13 +376,11 @@ class RopeReader:
         self, scheme: str, params: Mapping[str, Sourced], rotated: int
     ) -> dict[str, Sourced]:
         """What follows from the parameters of a rotation."""
-        derived = {"head_dim": params["dim"], "rotated": Sourced(rotated, "derived: dim × partial")}
-        factor = attention_factor(scheme, {name: each.value for name, each in params.items()})
-        if factor is not None:
-            given = params.get("attention_factor")
-            source = given.source if given else f"derived: the rule of {scheme}"
-            derived["attention_factor"] = Sourced(factor, source)
-            derived["logit_multiplier"] = Sourced(factor**2, "derived: attention_factor²")
+        derived = {
+            "head_dim": params["dim"],
+            "rotated": Sourced(rotated, "derived: dim × partial"),
+            **magnitude(scheme, params),
+        }
         softmax = self._softmax_multiplier(params)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax

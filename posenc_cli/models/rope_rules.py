@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original_max_position_embeddings"
 CONTEXT = "max_position_embeddings"
+MAGNITUDE = ("attention_factor", "logit_multiplier")
+"""The derived values that :func:`magnitude` gives."""
 
 
 def default(reader: RopeReader, entry: Entry, rotated: int) -> Read:
@@ -187,6 +189,19 @@ RULES: Mapping[str, Callable[[RopeReader, Entry, int], Read]] = {
     "proportional": proportional,
 }
 """What reads each rope type."""
+
+
+def magnitude(scheme: str, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
+    """What a scheme multiplies cosines and sines by, and so logits; empty where by nothing."""
+    factor = attention_factor(scheme, {name: each.value for name, each in params.items()})
+    if factor is None:
+        return {}
+    given = params.get("attention_factor")
+    source = given.source if given else f"derived: the rule of {scheme}"
+    return {
+        "attention_factor": Sourced(factor, source),
+        "logit_multiplier": Sourced(factor**2, "derived: attention_factor²"),
+    }
 
 
 def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:

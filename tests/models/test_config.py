@@ -373,6 +373,17 @@ def test_biases_and_tables_of_families_without_rope():
         resolve({"model_type": "gptj", "rotary_dim": None})
 
 
+def test_what_follows_from_parameters_follows_from_another_engines_too():
+    scaling = {**YARN, "attention_factor": 1.5}
+    here, there = (
+        resolve({**LLAMA, "rope_scaling": scaling}, engine=engine).layer().derived
+        for engine in ("transformers", "vllm-0.11")
+    )
+    assert (here["attention_factor"].value, here["logit_multiplier"].value) == (1.5, 2.25)
+    assert there["attention_factor"].value == pytest.approx(1.1386294361119891)
+    assert there["logit_multiplier"].value == pytest.approx(1.1386294361119891**2)
+
+
 def test_dynamic_alpha_of_hunyuan_is_a_fixed_stretch():
     config = {"model_type": "hunyuan_v1_dense", "head_dim": 128}
     scaling = {"type": "dynamic", "factor": 1.0, "alpha": 1000.0}
