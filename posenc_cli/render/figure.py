@@ -69,18 +69,19 @@ class Axis:
         return f"{count} {self.label if count == 1 else self.plural}"
 
     def sampled(self, most: int) -> tuple[list[int], tuple[Band, ...]]:
-        """At most about ``most`` indices, evenly spread, and where the bands lie among them.
+        """At most ``most`` indices, evenly spread, and where the bands lie among them.
 
-        Each band keeps its share, and at least one.
+        Each band keeps its share, and at least one; where there is no room for that, none is told.
         """
-        if not self.bands:
+        if len(self.bands) < 2 or most < len(self.bands):
             return spread(len(self.points), most, even=self.even), ()
         count = len(self.points)
         indices: list[int] = []
         bands = []
         for band in self.bands:
             length = band.stop - band.start
-            share = length if count <= most else max(1, most * length // count)
+            rest = most - len(self.bands)
+            share = length if count <= most else min(length, 1 + rest * length // count)
             chosen = [band.start + i for i in spread(length, share, even=self.even)]
             bands.append(Band(band.label, len(indices), len(indices) + len(chosen)))
             indices += chosen
@@ -179,7 +180,7 @@ class Heatmap:
     def shown(self, most_rows: int, most_columns: int) -> Shown:
         """The values at no more rows and columns than can be told apart.
 
-        Columns that bands part may be a few more: each band has at least one.
+        Raises: InvalidInput where there are none.
         """
         import numpy as np
 

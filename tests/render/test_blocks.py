@@ -1,0 +1,89 @@
+"""Cells of text show the values they stand for, in whatever the stream can show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from posenc_cli.render.blocks import GAP, Medium, levels, padded, painted, width_of
+from posenc_cli.render.colors import color_map, nearest_of_palette
+from tests.render.ansi import cells_of, pixels_of
+
+VIRIDIS = color_map("viridis")
+LEVELS = arrays.arrays(
+    np.int16, st.tuples(st.integers(1, 7), st.integers(1, 9)), elements=st.integers(GAP, 255)
+)
+
+
+@given(LEVELS)
+def test_half_blocks_show_two_rows_a_line_in_the_colours_of_the_map(pixels: np.ndarray) -> None:
+    lines = painted(pixels, VIRIDIS, Medium("truecolor"))
+    assert len(lines) == -(-len(pixels) // 2)
+    shown = [row for line in lines for row in zip(*pixels_of(line), strict=True)]
+    for row, expected in zip(shown, pixels.tolist(), strict=False):
+        colors = [None if level == GAP else tuple(VIRIDIS[level].tolist()) for level in expected]
+        assert list(row) == colors
+
+
+@given(LEVELS)
+def test_a_palette_shows_the_nearest_of_its_colours(pixels: np.ndarray) -> None:
+    numbers = nearest_of_palette(VIRIDIS)
+    lines = painted(pixels, VIRIDIS, Medium("256"))
+    shown = [row for line in lines for row in zip(*pixels_of(line), strict=True)]
+    for row, expected in zip(shown, pixels.tolist(), strict=False):
+        assert list(row) == [None if level == GAP else (numbers[level],) for level in expected]
+
+
+def test_colour_without_blocks_fills_whole_cells() -> None:
+    (line,) = painted(np.array([[0, 255, GAP]], np.int16), VIRIDIS, Medium("256", ascii_only=True))
+    first, second, gap = cells_of(line)
+    assert {first.glyph, second.glyph, gap.glyph} == {" "}
+    assert first.back != second.back
+    assert gap.back is None
+    assert line.isascii()
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_shades_darken_with_the_value_and_tell_gaps(ascii_only: bool) -> None:
+    medium = Medium(ascii_only=ascii_only)
+    (line,) = painted(np.array([[*range(256), GAP]], np.int16), VIRIDIS, medium)
+    assert "\x1b" not in line
+    assert line.isascii() == ascii_only
+    assert line[-1] == "?"
+    assert list(dict.fromkeys(line[:-1])) == list(medium.shades)
+    counts = [line.count(shade) for shade in medium.shades]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_levels_reach_from_the_first_colour_to_the_last() -> None:
+    assert levels(np.array([0, 0.5, 1, np.nan])).tolist() == [0, 128, 255, GAP]
+
+
+@pytest.mark.parametrize(
+    ("colored", "encoding", "environment", "depth", "ascii_only"),
+    [
+        (True, "utf-8", {"COLORTERM": "truecolor"}, "truecolor", False),
+        (True, "utf-8", {"COLORTERM": "24bit", "TERM": "xterm"}, "truecolor", False),
+        (True, "utf-8", {"TERM": "xterm-256color"}, "256", False),
+        (True, "utf-8", {"TERM": "linux"}, "none", False),
+        (False, "utf-8", {"COLORTERM": "truecolor"}, "none", False),
+        (True, "ascii", {}, "256", True),
+        (False, "latin-1", {}, "none", True),
+        (False, "no-such-encoding", {}, "none", True),
+        (False, None, {}, "none", True),
+    ],
+)
+def test_the_medium_is_what_the_stream_can_show(
+    colored: bool, encoding: str, environment: dict[str, str], depth: str, ascii_only: bool
+) -> None:
+    medium = Medium.of(colored=colored, encoding=encoding, environment=environment)
+    assert (medium.depth, medium.ascii_only) == (depth, ascii_only)
+
+
+def test_escape_codes_take_no_room() -> None:
+    (line,) = painted(np.array([[0, 255]], np.int16), VIRIDIS, Medium("truecolor"))
+    assert width_of(line) == 2
+    assert width_of(padded(line, 5)) == 5

@@ -1,0 +1,104 @@
+"""Colour maps are even to the eye, and terminals show the nearest they have."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.render.colors import (
+    color_map,
+    default_map,
+    nearest_of_palette,
+    to_oklab,
+)
+
+
+def lightness(name: str) -> np.ndarray:
+    return to_oklab(color_map(name))[:, 0]
+
+
+def test_oklab_is_as_published() -> None:
+    # The values that its author gives for red, green, blue and white.
+    found = to_oklab(np.array([[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]))
+    expected = [[0.628, 0.225, 0.126], [0.866, -0.234, 0.179], [0.452, -0.032, -0.312], [1, 0, 0]]
+    assert found == pytest.approx(np.array(expected), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["viridis", "gray"])
+def test_sequential_maps_get_lighter_in_equal_steps(name: str) -> None:
+    gained = np.diff(lightness(name)[::15])
+    assert gained.min() > 0
+    assert gained.max() < 1.3 * gained.min()
+
+
+@pytest.mark.parametrize(("name", "sign"), [("polar", 1), ("polar-dark", -1)])
+def test_diverging_maps_are_as_dark_on_either_side_of_a_neutral_middle(
+    name: str, sign: int
+) -> None:
+    found = lightness(name)
+    assert found == pytest.approx(found[::-1], abs=0.01)
+    assert (sign * np.diff(found[:128:4]) > 0).all()
+    red, green, blue = color_map(name)[127].tolist()
+    assert max(red, green, blue) - min(red, green, blue) <= 2
+
+
+def test_the_cyclic_map_ends_where_it_begins() -> None:
+    colors = color_map("phase").astype(int)
+    assert np.abs(colors[0] - colors[-1]).max() <= 2
+
+
+@pytest.mark.parametrize("name", ["polar", "polar-dark"])
+def test_the_ends_of_diverging_maps_differ_to_those_who_see_no_red_or_green(name: str) -> None:
+    # Machado, Oliveira & Fernandes 2009: linear sRGB as deuteranopes and protanopes see it.
+    deuteranopia = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+                    [-0.011820, 0.042940, 0.968881]]  # fmt: skip
+    protanopia = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+                  [-0.003882, -0.048116, 1.051998]]  # fmt: skip
+    ends = color_map(name)[[40, 215]] / 255
+    linear = np.where(ends <= 0.04045, ends / 12.92, ((ends + 0.055) / 1.055) ** 2.4)
+    for seen in (deuteranopia, protanopia):
+        changed = (linear @ np.array(seen).T).clip(0, 1)
+        encoded = np.where(
+            changed <= 0.0031308, 12.92 * changed, 1.055 * changed ** (1 / 2.4) - 0.055
+        )
+        low, high = to_oklab(255 * encoded)
+        # Differences of 0.02 are just seen.
+        assert np.linalg.norm(low - high) > 0.12
+
+
+def test_viridis_is_close_to_the_one_it_is_named_after() -> None:
+    published = mpl.colormaps["viridis"](np.arange(256), bytes=True)[:, :3].astype(int)
+    assert np.abs(color_map("viridis").astype(int) - published).max() <= 12
+
+
+def test_other_names_are_matplotlibs_and_r_reverses() -> None:
+    magma = mpl.colormaps["magma"](np.arange(256), bytes=True)[:, :3]
+    assert np.array_equal(color_map("magma"), magma)
+    assert np.array_equal(color_map("polar_r"), color_map("polar")[::-1])
+
+
+def test_an_unknown_map_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(InvalidInput, match="--cmap 'virids'") as refused:
+        color_map("virids")
+    assert refused.value.hint == "did you mean 'viridis'?"
+
+
+def test_scales_of_each_kind_have_a_map() -> None:
+    assert [default_map(kind) for kind in ("sequential", "diverging", "cyclic")] == [
+        "viridis", "polar", "phase"
+    ]  # fmt: skip
+    assert default_map("diverging", dark=True) == "polar-dark"
+
+
+def test_colours_that_the_palette_has_are_found_in_it() -> None:
+    known = {
+        196: (255, 0, 0),
+        21: (0, 0, 255),
+        231: (255, 255, 255),
+        16: (0, 0, 0),
+        244: (128,) * 3,
+    }
+    found = nearest_of_palette(np.array(list(known.values()), np.uint8))
+    assert found.tolist() == list(known)

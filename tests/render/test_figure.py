@@ -1,0 +1,144 @@
+"""What of a heatmap is shown, and which colours its values get."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.render.figure import (
+    Axis,
+    Band,
+    Curve,
+    Curves,
+    Heatmap,
+    Panels,
+    data_of,
+    heatmaps_of,
+    scale_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROWS, COLUMNS = Axis("position", range(2**40)), Axis("dimension", range(8))
+
+
+def plain(values: Any, **settings: Any) -> Heatmap:
+    values = np.asarray(values)
+    rows, columns = (Axis(label, range(n)) for label, n in zip("rc", values.shape, strict=True))
+    return Heatmap(values, rows, columns, **settings)
+
+
+def test_only_what_is_shown_is_asked_for() -> None:
+    asked: list[int] = []
+
+    def cells(rows: Sequence[int], columns: Sequence[int]) -> np.ndarray:
+        asked.append(len(rows) * len(columns))
+        return np.add.outer(np.asarray(rows), np.asarray(columns))
+
+    shown = Heatmap(cells, ROWS, COLUMNS).shown(5, 4)
+    assert asked == [20]
+    assert shown.rows[0] == 0
+    assert shown.rows[-1] == 2**40 - 1
+    assert shown.values[-1, -1] == shown.rows[-1] + shown.columns[-1]
+    assert shown.notes == ("shows 5 of 1099511627776 positions and 4 of 8 dimensions",)
+
+
+def test_what_fits_is_shown_whole_and_without_a_note() -> None:
+    shown = plain([[1, 2], [3, 4]]).shown(2, 9)
+    assert shown.values.tolist() == [[1, 2], [3, 4]]
+    assert shown.notes == ()
+
+
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), most=st.integers(1, 60))
+def test_bands_keep_their_share_of_the_columns(lengths: list[int], most: int) -> None:
+    ends = np.cumsum(lengths).tolist()
+    bands = tuple(
+        Band(str(i), end - n, end) for i, (n, end) in enumerate(zip(lengths, ends, strict=True))
+    )
+    indices, shown = Axis("dimension", range(ends[-1]), bands).sampled(most)
+    assert len(indices) <= most
+    if most < len(bands) or len(bands) < 2:
+        assert not shown
+        return
+    assert [band.label for band in shown] == [band.label for band in bands]
+    for band, sampled in zip(bands, shown, strict=True):
+        part = indices[sampled.start : sampled.stop]
+        assert part
+        assert part[0] == band.start
+        assert all(band.start <= index < band.stop for index in part)
+
+
+def test_columns_whose_wavelength_is_under_two_samples_are_undersampled() -> None:
+    heatmap = Heatmap(
+        lambda rows, columns: np.zeros((len(rows), len(columns))),
+        Axis("position", range(100)),
+        Axis("dimension", range(4)),
+        wavelengths=lambda _rows, columns: np.array([7.0, 19.9, 20.0, np.inf])[columns],
+    )
+    assert heatmap.shown(34, 4).undersampled == ()  # 3 positions a step
+    assert heatmap.shown(11, 4).undersampled == (0, 1)  # 10
+    assert heatmap.shown(10, 4).undersampled == (0, 1, 2)  # 11
+    assert heatmap.shown(200, 4).undersampled == ()
+
+
+def test_what_is_not_finite_is_a_gap_and_told() -> None:
+    shown = plain([[1.0, np.nan], [-np.inf, np.inf]]).shown(9, 9)
+    assert np.isnan(shown.values).tolist() == [[False, True], [True, True]]
+    assert shown.warnings == ("3 of 4 values are not finite, and shown as gaps",)
+    assert plain([[1.0]]).shown(9, 9).warnings == ()
+
+
+def test_values_of_both_signs_diverge_from_zero() -> None:
+    scale = scale_of([plain([[-1.0, 3.0]]).shown(9, 9)])
+    assert (scale.low, scale.high, scale.kind) == (-3, 3, "diverging")
+    assert scale.places(np.array([-3.0, 0.0, 3.0])).tolist() == [0, 0.5, 1]
+
+
+def test_values_of_one_sign_fill_the_scale() -> None:
+    scale = scale_of([plain([[2.0, 6.0]]).shown(9, 9), plain([[4.0, 10.0]]).shown(9, 9)])
+    assert (scale.low, scale.high, scale.kind) == (2, 10, "sequential")
+    assert scale.places(np.array([2.0, 4.0, np.nan]))[:2].tolist() == [0, 0.25]
+
+
+def test_limits_and_kinds_that_are_given_hold() -> None:
+    scale = scale_of([plain([[0.2]], limits=(-1.0, 1.0), scale="cyclic").shown(9, 9)])
+    assert (scale.low, scale.high, scale.kind) == (-1, 1, "cyclic")
+
+
+def test_equal_values_are_in_the_middle() -> None:
+    scale = scale_of([plain([[5.0, 5.0]]).shown(9, 9)])
+    assert scale.places(np.array([5.0])).tolist() == [0.5]
+
+
+def test_the_largest_numbers_do_not_overflow() -> None:
+    most = np.finfo(np.float64).max
+    scale = scale_of([plain([[-most, most, 0.0]]).shown(9, 9)])
+    assert scale.places(np.array([-most, 0.0, most])).tolist() == [0, 0.5, 1]
+
+
+def test_nothing_finite_is_refused_and_so_is_nothing_at_all() -> None:
+    with pytest.raises(InvalidInput, match="no value is finite"):
+        scale_of([plain([[np.nan, np.inf]]).shown(9, 9)])
+    with pytest.raises(InvalidInput, match="holds no values"):
+        plain(np.zeros((0, 3))).shown(9, 9)
+
+
+def test_data_are_strict_json_with_null_for_gaps() -> None:
+    heatmap = plain([[1.5, np.nan]], title="a")
+    curves = Curves((Curve((0.0, 1.0), (2.0, np.inf), "c"),), "b", "x", "y", levels=((4.0, "l"),))
+    figure = Panels((heatmap, curves), "both")
+    shown = [each.shown(9, 9) for each in heatmaps_of(figure)]
+    data = json.loads(json.dumps(data_of(figure, shown), allow_nan=False))
+    assert data["title"] == "both"
+    first, second = data["panels"]
+    assert first["values"] == [[1.5, None]]
+    assert (first["rows"], first["columns"], first["gaps"]) == ([0], [0, 1], 1)
+    assert second["curves"] == [{"name": "c", "x": [0.0, 1.0], "y": [2.0, None]}]
+    assert second["levels"] == [{"name": "l", "y": 4.0}]

@@ -1,0 +1,79 @@
+"""Ticks name points of an axis truly."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc_cli.analysis.sampling import spread
+from posenc_cli.render.grid import grid_of
+from posenc_cli.render.ticks import number, round_values, ticks
+
+
+@given(
+    start=st.integers(-1000, 2**50),
+    count=st.integers(1, 2**50),
+    room=st.integers(1, 400),
+    most=st.integers(1, 30),
+)
+def test_a_tick_names_its_point_to_within_half_a_step(
+    start: int, count: int, room: int, most: int
+) -> None:
+    points = [start + i for i in spread(count, room)]
+    found = ticks(points, most)
+    assert len(found) <= most + 2
+    assert all(after[0] > before[0] for before, after in pairwise(found))
+    gap = (points[-1] - points[0]) / max(1, len(points) - 1)
+    for index, name in found:
+        assert abs(points[index] - int(name)) <= gap / 2 + 1
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=40), st.integers(1, 20))
+def test_ticks_of_uneven_points_are_the_points(points: list[int], most: int) -> None:
+    for index, name in ticks(points, most):
+        assert int(name) == points[index]
+
+
+def test_ticks_of_lengths_are_at_powers_of_two() -> None:
+    assert [name for _, name in ticks(range(4096), 5)] == ["0", "1024", "2048", "3072"]
+    assert [name for _, name in ticks(range(-511, 512), 5)] == ["-512", "-256", "0", "256"] or [
+        name for _, name in ticks(range(-511, 512), 5)
+    ] == ["-511", "-256", "0", "256"]
+
+
+def test_ticks_of_fractions_are_decimal() -> None:
+    assert [name for _, name in ticks([i / 10 for i in range(11)], 5)] == [
+        "0", "0.2", "0.4", "0.6", "0.8", "1",
+    ]  # fmt: skip
+
+
+@given(low=st.floats(-1e6, 1e6), width=st.floats(1e-3, 1e6), most=st.integers(2, 12))
+def test_round_values_lie_between_the_ends(low: float, width: float, most: int) -> None:
+    found = round_values(low, low + width, most)
+    assert len(found) <= most + 1
+    slack = 1e-6 * max(abs(low), width)
+    assert all(low - slack <= value <= low + width + slack for value in found)
+
+
+def test_numbers_are_short() -> None:
+    assert [number(x) for x in (2**40, 0.1 + 0.2, -1.0, 1e-300, "query")] == [
+        "1099511627776", "0.3", "-1", "1e-300", "query",
+    ]  # fmt: skip
+
+
+@given(
+    count=st.integers(1, 200),
+    width=st.floats(1, 400),
+    height=st.floats(1, 200),
+    aspect=st.sampled_from([1, 2]),
+)
+def test_a_grid_has_room_for_what_it_holds(
+    count: int, width: float, height: float, aspect: int
+) -> None:
+    rows, columns = grid_of(count, (width, height), (12, 5), aspect=aspect)
+    assert rows * 5 <= max(5, height)
+    assert columns * 12 <= max(12, width)
+    if rows * columns < count:
+        assert (rows + 1) * 5 > height
