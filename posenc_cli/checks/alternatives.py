@@ -7,16 +7,15 @@ float64, which tells any two of them apart that float32 code can.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.errors import PosencError
+from posenc_cli.checks.rules import CONTEXTS, Alternative, bound, ladder, number, rebound
+from posenc_cli.checks.stretched import stretched
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
 from posenc_cli.numerics.rounding import round_to
-from posenc_cli.schemes.declare import Rotation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,21 +35,11 @@ KNOWN_BASES = (
 """Bases of published models, and of the paper."""
 
 _STRETCHED = ("rope-linear", "rope-ntk", "rope-dynamic", "rope-yarn", "rope-llama3")
-_CONTEXTS = tuple(2**power for power in range(9, 21))
 _FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0)
 
 
 _NEARLY = 1e-3
 """Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """Frequencies (pairs,), the cause they stand for, and what to say of them."""
-
-    cause: str
-    message: str
-    frequencies: NDArray[np.float64]
 
 
 def rounded(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
@@ -80,12 +69,12 @@ def alternatives(reference: Reference, seen: Rotations | None) -> Iterator[Alter
 def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
     scheme, params = reference.encoding.bound.scheme, reference.params
     if scheme.name != "rope":
-        plain = _bound(catalogue.BUILT_IN["rope"], params, partial=_share(reference))
+        plain = bound(catalogue.BUILT_IN["rope"], params, partial=_share(reference))
         if plain is not None:
             yield Alternative(
                 "scaling-missing",
                 f"the scaling of {scheme.name} is not applied: the table is plain base "
-                f"{_text(params['base'])}",
+                f"{number(params['base'])}",
                 plain,
             )
     for dtype in HALVES:
@@ -99,10 +88,8 @@ def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
     fitted = [b for b in _fitted_bases(reference, seen) if abs(b / right - 1) > _NEARLY]
     yield from _exponents(reference)
     yield from _other_bases(reference, known)
+    yield from stretched(reference)
     yield from _other_rules(reference, scheme, params)
-    yield from _yarn(reference, params)
-    yield from _llama3(reference, params)
-    yield from _longrope(reference, params)
     yield from _constant_ratios(reference, seen)
     yield from _plain_bases(reference, known)
     yield from _other_bases(reference, fitted)
@@ -117,39 +104,15 @@ def _share(reference: Reference) -> float:
     return 2 * reference.pairs / reference.head
 
 
-def _bound(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> NDArray[np.float64] | None:
-    """The frequencies of a scheme with the parameters that it shares with ``params``.
-
-    None where it has none with them.
-    """
-    given = {
-        name: value
-        for name, value in {**params, **changed}.items()
-        if name in scheme.parameters and value is not None
-    }
-    try:
-        content = scheme.bind(given).content
-    except PosencError:
-        return None
-    if not isinstance(content, Rotation):
-        return None
-    with np.errstate(all="ignore"):
-        return np.asarray(content.waves.frequencies(np), np.float64)
-
-
-def _rebound(reference: Reference, **changed: Any) -> NDArray[np.float64] | None:
-    return _bound(reference.encoding.bound.scheme, reference.params, **changed)
-
-
 def _other_bases(reference: Reference, bases: list[float]) -> Iterator[Alternative]:
     """The rule of the reference with other bases."""
     right = reference.params.get("base")
     if right is None:
         return
     for base in bases:
-        values = _rebound(reference, base=base)
+        values = rebound(reference, base=base)
         if values is not None:
-            yield Alternative("base", f"the base is {_text(base)}, not {_text(right)}", values)
+            yield Alternative("base", f"the base is {number(base)}, not {number(right)}", values)
 
 
 def _plain_bases(reference: Reference, bases: list[float]) -> Iterator[Alternative]:
@@ -158,13 +121,13 @@ def _plain_bases(reference: Reference, bases: list[float]) -> Iterator[Alternati
     if right is None or reference.encoding.bound.scheme.name == "rope":
         return
     for base in bases:
-        values = _bound(
+        values = bound(
             catalogue.BUILT_IN["rope"], reference.params, base=base, partial=_share(reference)
         )
         if values is not None:
             yield Alternative(
                 "scaling-missing",
-                f"the scaling is not applied and the base is {_text(base)}, not {_text(right)}",
+                f"the scaling is not applied and the base is {number(base)}, not {number(right)}",
                 values,
             )
 
@@ -183,10 +146,6 @@ def _fitted_bases(reference: Reference, seen: Rotations | None) -> Iterator[floa
         base = math.exp(logarithm)
         for digits in (1, 2, 3, 5, 7):
             yield float(f"{base:.{digits - 1}e}")
-
-
-def _ladder(base: float, exponents: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(base**-exponents, np.float64)
 
 
 def _exponents(reference: Reference) -> Iterator[Alternative]:
@@ -209,18 +168,18 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         counted.insert(0, (whole, 2 * pairs / head))
     elif reference.encoding.bound.scheme.name == "rope-proportional":
         turning = max(int(np.count_nonzero(reference.frequencies)), 1)
-        own = np.where(reference.frequencies > 0, _ladder(base, pairs / turning), 0)
+        own = np.where(reference.frequencies > 0, ladder(base, pairs / turning), 0)
         yield Alternative(
             "frequency-rule",
             f"the exponents divide by the {2 * turning} columns that turn, not by all {head}",
             own,
         )
     for message, exponents in counted:
-        yield Alternative("frequency-rule", message, _ladder(base, exponents))
+        yield Alternative("frequency-rule", message, ladder(base, exponents))
     yield Alternative(
         "frequency-rule",
         "each frequency is that of a column, base^(−2⌊i/2⌋/d), not of a pair",
-        _ladder(base, 2 * (pairs // 2) / rotated),
+        ladder(base, 2 * (pairs // 2) / rotated),
     )
 
 
@@ -231,8 +190,8 @@ def _other_rules(
     if factor is not None:
         yield from _other_factors(reference, factor)
     for name in ("original_max_position_embeddings", "max_position_embeddings"):
-        for context in _CONTEXTS if params.get(name) is not None else ():
-            values = _rebound(reference, **{name: context})
+        for context in CONTEXTS if params.get(name) is not None else ():
+            values = rebound(reference, **{name: context})
             if values is not None and context != params[name]:
                 yield Alternative(
                     "frequency-rule", f"{name} is {context}, not {params[name]}", values
@@ -240,22 +199,20 @@ def _other_rules(
     for name in _STRETCHED if factor is not None else ():
         if name == scheme.name:
             continue
-        values = _bound(catalogue.BUILT_IN[name], params)
+        values = bound(catalogue.BUILT_IN[name], params)
         if values is not None:
             yield Alternative("frequency-rule", f"the rule is that of {name}", values)
-    if scheme.name == "rope-dynamic":
-        yield from _dynamic(reference, params)
 
 
 def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]:
-    tried = [(f"the factor is {_text(other)}, not {_text(factor)}", other) for other in _FACTORS]
+    tried = [(f"the factor is {number(other)}, not {number(factor)}", other) for other in _FACTORS]
     tried.append(("the factor is applied twice", factor**2))
     for message, other in tried:
-        values = _rebound(reference, factor=other)
+        values = rebound(reference, factor=other)
         if values is not None:
             yield Alternative("frequency-rule", message, values)
     if reference.encoding.bound.scheme.name == "rope-ntk":
-        values = _bound(
+        values = bound(
             catalogue.BUILT_IN["rope"],
             reference.params,
             base=reference.params["base"] * factor,
@@ -266,141 +223,13 @@ def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]
             yield Alternative("frequency-rule", message, values)
 
 
-def _dynamic(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
-    limit = params["max_position_embeddings"]
-    for length in (int(limit * params["factor"]), limit + 1, limit, *_CONTEXTS):
-        values = _rebound(reference, seq_len=length)
-        if values is not None:
-            yield Alternative(
-                "frequency-rule", f"the base is stretched for a length of {length}", values
-            )
-
-
-def _yarn(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
-    if "beta_fast" not in params:
-        return
-    flipped = not params["truncate"]
-    values = _rebound(reference, truncate=flipped)
-    if values is not None:
-        ends = "rounded to whole pairs" if flipped else "not rounded to whole pairs"
-        yield Alternative("frequency-rule", f"the ends of the ramp are {ends} (truncate)", values)
-    base, factor = params["base"], params["factor"]
-    pairs = np.arange(reference.pairs, dtype=np.float64)
-    kept = _ladder(base, pairs / reference.pairs)
-    fast, slow = (_turning_pair(reference, params[name]) for name in ("beta_fast", "beta_slow"))
-    if params["truncate"]:
-        fast, slow = math.floor(fast), math.ceil(slow)
-    low, high = max(fast, 0), min(slow, 2 * reference.pairs - 1)
-    ramp = np.clip((pairs - low) / max(high - low, 1e-3), 0, 1)
-    swapped_low, swapped_high = (
-        max(math.floor(_turning_pair(reference, params["beta_slow"])), 0),
-        (min(math.ceil(_turning_pair(reference, params["beta_fast"])), 2 * reference.pairs - 1)),
-    )
-    length = swapped_high - swapped_low or 1e-3
-    swapped = np.clip((pairs - swapped_low) / length, 0, 1)
-    for message, share in (
-        ("beta_fast and beta_slow are swapped", swapped),
-        ("the ramp of YaRN runs the wrong way: slow pairs are kept, fast ones stretched", 1 - ramp),
-        (
-            "the ramp counts columns, not pairs",
-            np.clip((2 * pairs - low) / max(high - low, 1e-3), 0, 1),
-        ),
-        ("all pairs are interpolated: there is no ramp", np.ones_like(pairs)),
-    ):
-        yield Alternative("frequency-rule", message, kept / factor * share + kept * (1 - share))
-    yield Alternative(
-        "frequency-rule",
-        "the ramp blends wavelengths, not frequencies",
-        1 / (ramp * factor / kept + (1 - ramp) / kept),
-    )
-    for name, others in (("beta_fast", (16.0, 64.0, 8.0)), ("beta_slow", (2.0, 4.0, 0.5))):
-        for other in others:
-            values = _rebound(reference, **{name: other})
-            if values is not None and other != params[name]:
-                yield Alternative(
-                    "frequency-rule",
-                    f"{name} is {_text(other)}, not {_text(params[name])}",
-                    values,
-                )
-
-
-def _turning_pair(reference: Reference, beta: float) -> float:
-    """The pair that makes ``beta`` turns within the original context."""
-    params = reference.params
-    context = params["original_max_position_embeddings"]
-    logarithm = math.log(context / (2 * math.pi * beta))
-    return reference.pairs * logarithm / math.log(params["base"])
-
-
-def _llama3(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
-    if "low_freq_factor" not in params:
-        return
-    base, factor = params["base"], params["factor"]
-    low, high = params["low_freq_factor"], params["high_freq_factor"]
-    kept = _ladder(base, np.arange(reference.pairs) / reference.pairs)
-    turns = params["original_max_position_embeddings"] * kept / (2 * math.pi)
-    smooth = (turns - low) / (high - low)
-    share = np.clip(smooth, 0, 1)
-    between = (smooth > 0) & (smooth < 1)
-    stretched = kept / factor
-    radians = np.clip((turns * 2 * math.pi - low) / (high - low), 0, 1)
-    for message, values in (
-        ("the fast pairs are slowed, not the slow ones", share * stretched + (1 - share) * kept),
-        (
-            "the blend between kept and slowed pairs runs the wrong way",
-            np.where(
-                between,
-                share * stretched + (1 - share) * kept,
-                np.where(smooth >= 1, kept, stretched),
-            ),
-        ),
-        (
-            "pairs between the two are kept: there is no blend",
-            np.where(smooth > 0, kept, stretched),
-        ),
-        (
-            "pairs between the two are slowed: there is no blend",
-            np.where(smooth < 1, stretched, kept),
-        ),
-        (
-            "wavelengths are taken as 1/frequency, without 2π",
-            radians * kept + (1 - radians) * stretched,
-        ),
-    ):
-        yield Alternative("frequency-rule", message, values)
-    for name, other in (
-        ("low_freq_factor", low * 2),
-        ("high_freq_factor", high / 2),
-        ("high_freq_factor", high * 2),
-        ("low_freq_factor", low / 2),
-    ):
-        changed = _rebound(reference, **{name: other})
-        if changed is not None:
-            yield Alternative(
-                "frequency-rule", f"{name} is {_text(other)}, not {_text(params[name])}", changed
-            )
-
-
-def _longrope(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
-    if "short_factor" not in params:
-        return
-    kept = _ladder(params["base"], np.arange(reference.pairs) / reference.pairs)
-    for name in ("short_factor", "long_factor"):
-        factors = np.array(params[name], np.float64)
-        if factors.size == reference.pairs:
-            yield Alternative("frequency-rule", f"{name} is applied at this length", kept / factors)
-            yield Alternative(
-                "frequency-rule", f"{name} multiplies frequencies, not divides", kept * factors
-            )
-
-
 def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
     """All frequencies times one number."""
     right = reference.frequencies
     known = [(math.pi / 180, "degrees, not radians"), (2 * math.pi, "times 2π"),
              (1 / (2 * math.pi), "divided by 2π: turns, not radians"),
              (math.pi, "times π"), (2.0, "times 2"), (0.5, "divided by 2")]  # fmt: skip
-    known += [(1 / factor, f"divided by {_text(factor)}") for factor in _FACTORS[1:]]
+    known += [(1 / factor, f"divided by {number(factor)}") for factor in _FACTORS[1:]]
     for ratio, text in known:
         yield Alternative("frequency-rule", f"all frequencies are {text}", right * ratio)
     if seen is None or seen.frequencies.size != right.size:
@@ -414,7 +243,3 @@ def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[A
                 f"all frequencies are {ratio:.6g} times the right ones",
                 right * ratio,
             )
-
-
-def _text(value: float) -> str:
-    return f"{value:.7g}" if value < 1e7 else f"{value:g}"

@@ -10,6 +10,7 @@ from posenc_cli.checks.additive import checked_additive
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.diagnosis import diagnosed
 from posenc_cli.checks.reference import Reference
+from posenc_cli.checks.rotated import vectors
 from posenc_cli.checks.verdict import Report, combined, examined
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
@@ -176,7 +177,7 @@ class Check:
         if asked.tables:
             return subjects.tables(*asked.tables, reference, positions)
         if asked.rotated:
-            return subjects.rotated(*asked.rotated, reference, positions)
+            return vectors(*asked.rotated, reference, positions)
         if asked.inv_freq:
             return subjects.inverse_frequencies(asked.inv_freq, reference, positions)
         if asked.impl:

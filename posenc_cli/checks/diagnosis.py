@@ -7,135 +7,44 @@ from the simplest on: one cause before two. What no hypothesis explains is calle
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import Alternative, alternatives, rounded
+from posenc_cli.checks.alternatives import rounded
 from posenc_cli.checks.fitting import Rotations, fitted
+from posenc_cli.checks.hypotheses import (
+    ENOUGH,
+    TURNS,
+    Hypothesis,
+    Sample,
+    few_rows,
+    holds,
+    hypotheses,
+)
 from posenc_cli.checks.mirrors import mirrored_cause
 from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.tolerance import Tolerance
 from posenc_cli.checks.verdict import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.rules import Alternative
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examined
 
 MOST = 3
 """Causes of one diagnosis."""
 
-_FEW = 56
-"""Rows on which hypotheses are tried first; those that survive are tried on the whole sample."""
-
-_ENOUGH = 0.97
-"""Of the cells: a rounding that is emulated may fall the other way at ties."""
-
-
 _NEARLY = 0.01
 """Of a frequency: powers computed in a half precision are right to this."""
 
 _FLOAT16_OVERFLOW = 65520.0
 """From here on float16 rounds to infinity."""
-
-_MENDED = 0.8
-"""Of the cells that are wrong: many others may be right whatever was rounded."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A subject at some positions, its columns paired as it pairs them."""
-
-    positions: NDArray[np.int64]
-    factors: NDArray[np.complex128]
-    seen: NDArray[np.bool_]
-    tolerance: Tolerance
-    amplitude: float
-    reference: Reference
-
-    def rows(self, rows: NDArray[np.int64]) -> Sample:
-        """Some of the rows."""
-        return replace(
-            self,
-            positions=self.positions[rows],
-            factors=self.factors[rows],
-            seen=self.seen[rows],
-        )
-
-    def explained(
-        self, predicted: NDArray[np.complex128], frequencies: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
-        """Which cells a hypothesis explains. Shape: (positions, pairs)."""
-        allowed = self.tolerance.cells(self.positions, frequencies)
-        with np.errstate(invalid="ignore"):
-            missed = np.abs(self.factors - predicted)
-            return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """Changes of the right factors, each of which has a cause; at most one of each kind."""
-
-    frequencies: Alternative | None = None
-    turn: str = "right"
-    offset: float = 0
-    positions: str | None = None
-    rates: str | None = None
-    angles: str | None = None
-    cells: str | None = None
-
-    @property
-    def rounds(self) -> bool:
-        """Whether it emulates a rounding."""
-        return bool(self.positions or self.rates or self.angles or self.cells)
-
-    def predicted(self, sample: Sample) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
-        """The factors and the frequencies if it held."""
-        positions, right = sample.positions, sample.reference.frequencies
-        frequencies = right if self.frequencies is None else self.frequencies.frequencies
-        where = (positions + self.offset).astype(np.float64)
-        with np.errstate(all="ignore"):
-            if self.rates:
-                frequencies = rounded(frequencies, self.rates)
-            if self.positions:
-                where = rounded(where, self.positions)
-            angles = np.multiply.outer(where, frequencies)
-            if self.angles:
-                angles = rounded(angles, self.angles)
-            factors = sample.amplitude * np.exp(1j * angles)
-            if self.cells:
-                real = rounded(factors.real, self.cells)
-                factors = real + 1j * rounded(factors.imag, self.cells)
-            return _TURNS[self.turn][0](factors), frequencies
-
-
-_TURNS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
-    "right": (lambda z: z, "", ""),
-    "backward": (np.conj, "direction", "the rotation runs backward: the sine has the wrong sign"),
-    "swapped": (lambda z: 1j * z.conj(), "cos-sin-mispaired", "cosines and sines are swapped"),
-    "swapped-sign": (
-        lambda z: -1j * z,
-        "cos-sin-mispaired",
-        "cosines and sines are swapped, and the sign of one",
-    ),
-    "negated": (lambda z: -z, "cos-sin-mispaired", "cosines and sines have the wrong sign"),
-    "negated-cosine": (
-        lambda z: -z.conj(),
-        "cos-sin-mispaired",
-        "cosines have the wrong sign",
-    ),
-    "still": (
-        lambda z: np.abs(z).max() + 0 * z,
-        "no-rotation",
-        "nothing turns: every position is left as it is",
-    ),
-}
 
 
 def diagnosed(examined: Examined) -> tuple[Cause, ...]:
@@ -157,7 +66,7 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
         missing = Cause("unknown", "not all values are numbers", f"the first found is at {place}")
         return (_overflowed(sample) or missing,)
     causes: list[Cause] = []
-    if layout is None or not _holds(sample, Hypothesis()):
+    if layout is None or not holds(sample, Hypothesis()):
         causes = [each for each in _explained(examined, sample) if each.cause != "layout"]
     if layout is not None:
         causes = [layout, *(each for each in causes if each.cause != "unknown")]
@@ -202,7 +111,7 @@ def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
 def _explained(examined: Examined, sample: Sample) -> list[Cause]:
     """The causes of what explains the sample, if anything does."""
     amplitude = _amplitude_cause(examined, sample)
-    if amplitude is not None and _holds(sample, Hypothesis()):
+    if amplitude is not None and holds(sample, Hypothesis()):
         return [amplitude]
     mirrored = mirrored_cause(examined)
     if mirrored is not None:
@@ -211,115 +120,38 @@ def _explained(examined: Examined, sample: Sample) -> list[Cause]:
     if still is not None:
         return [still]
     seen = examined.consistency.rotations if examined.consistency else None
-    found = _first_that_holds(sample, seen)
+    found = _first_thatholds(sample, seen)
     if found:
         return [*found, amplitude] if amplitude is not None else found
     others = _moved_positions(sample) or _imprecise(examined, sample) or _single_pairs(sample)
     return [] if others is None else [others]
 
 
-def _first_that_holds(sample: Sample, seen: Rotations | None) -> list[Cause]:
+def _first_thatholds(sample: Sample, seen: Rotations | None) -> list[Cause]:
     """The causes of the first hypothesis that explains the whole sample.
 
     Failing that, those of the first rule of frequencies that explains all pairs that are wrong.
     """
-    few = sample.rows(_few(sample.positions))
+    few = sample.rows(few_rows(sample.positions))
     mixed: list[Cause] = []
-    for hypothesis in _hypotheses(sample, seen):
+    for hypothesis in hypotheses(sample, seen):
         explained = few.explained(*hypothesis.predicted(few))
         if hypothesis.rounds:
-            if explained.mean() < _ENOUGH - 0.05:
+            if explained.mean() < ENOUGH - 0.05:
                 continue
         elif not explained.all():
             if not mixed and hypothesis.frequencies is not None:
                 mixed = _mixture(few, sample, hypothesis, explained)
             continue
-        if _holds(sample, hypothesis):
+        if holds(sample, hypothesis):
             return list(_causes(hypothesis, sample, None))
     return mixed
-
-
-def _holds(sample: Sample, hypothesis: Hypothesis) -> bool:
-    """Whether a hypothesis explains the whole sample."""
-    predicted, frequencies = hypothesis.predicted(sample)
-    explained = sample.explained(predicted, frequencies)
-    if not hypothesis.rounds:
-        return bool(explained.all())
-    wrong = ~sample.explained(*Hypothesis().predicted(sample))
-    mended = explained[wrong].mean() if wrong.any() else 0.0
-    return bool(explained.mean() >= _ENOUGH and mended >= _MENDED)
-
-
-def _few(positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows for a first trial: some of the first, some at every scale, the last."""
-    count = positions.size
-    if count <= _FEW:
-        return np.arange(count)
-    early = np.arange(min(24, count))
-    return np.unique(np.concatenate([early, np.linspace(24, count - 1, _FEW - 24).astype(int)]))
-
-
-def _hypotheses(sample: Sample, seen: Rotations | None) -> Iterator[Hypothesis]:
-    """What is tried, from the simplest on."""
-    plain = Hypothesis()
-    offsets = _offsets(sample)
-    turns = [turn for turn in _TURNS if turn != "right"]
-    yield Hypothesis(turn="still")
-    yield from (replace(plain, turn=turn) for turn in turns)
-    yield from (replace(plain, offset=offset) for offset in offsets)
-    halves = ("bfloat16", "float16")
-    for half in halves:
-        yield replace(plain, cells=half)
-        yield replace(plain, positions=half)
-    rules = list(alternatives(sample.reference, seen))
-    yield from (replace(plain, frequencies=rule) for rule in rules)
-    for half in halves:
-        yield replace(plain, angles=half)
-        yield replace(plain, positions=half, rates=half, angles=half)
-        yield replace(plain, positions=half, angles=half)
-        yield replace(plain, positions=half, rates=half)
-        yield replace(plain, rates=half, angles=half)
-    yield from (replace(plain, turn="backward", offset=offset) for offset in offsets)
-    yield from (replace(plain, frequencies=rule, turn="backward") for rule in rules)
-    yield from (replace(plain, frequencies=rule, turn="swapped") for rule in rules)
-    for half in halves:
-        yield replace(plain, cells=half, positions=half, rates=half, angles=half)
-        yield replace(plain, cells=half, positions=half, angles=half)
-        yield replace(plain, cells=half, positions=half, rates=half)
-        yield replace(plain, cells=half, positions=half)
-        yield replace(plain, cells=half, rates=half, angles=half)
-        yield replace(plain, cells=half, rates=half)
-        yield replace(plain, cells=half, angles=half)
-        yield from (replace(plain, frequencies=rule, positions=half) for rule in rules)
-        yield from (replace(plain, frequencies=rule, cells=half) for rule in rules)
-    for offset in offsets[:4]:
-        yield from (replace(plain, frequencies=rule, offset=offset) for rule in rules)
-
-
-def _offsets(sample: Sample) -> list[float]:
-    """Offsets of the position that are likely: small ones, and what slow pairs say."""
-    likely: list[float] = [1, -1, 2, -2, 3, 4]
-    right = sample.reference.frequencies
-    slow = np.flatnonzero(right > 0)[-8:]
-    if slow.size:
-        angles = np.angle(sample.factors[:, slow])
-        for sign in (1, -1):
-            missed = (
-                np.angle(
-                    np.exp(1j * (sign * angles - np.multiply.outer(sample.positions, right[slow])))
-                )
-                / right[slow]
-            )
-            middle = float(np.nanmedian(missed))
-            if np.isfinite(middle) and abs(middle) < 2**53:
-                likely += [round(middle), round(middle) + 1, round(middle) - 1, round(middle, 2)]
-    return [offset for offset in dict.fromkeys(likely) if offset]
 
 
 def _causes(hypothesis: Hypothesis, sample: Sample, pairs: list[int] | None) -> Iterator[Cause]:
     """The causes of a hypothesis, in words; ``pairs`` are those it is about, None for all."""
     if hypothesis.turn != "right":
-        _, cause, message = _TURNS[hypothesis.turn]
+        _, cause, message = TURNS[hypothesis.turn]
         yield Cause(
             cause, message, "matches in every pair and at every position once this is mended"
         )
@@ -470,7 +302,7 @@ def _moved_positions(sample: Sample) -> Cause | None:
         return None
     angles = np.multiply.outer(read.astype(np.float64), right)
     predicted = sample.amplitude * (np.cos(angles) + 1j * np.sin(angles))
-    if sample.explained(predicted, right).mean() < _ENOUGH:
+    if sample.explained(predicted, right).mean() < ENOUGH:
         return None
     where = sample.positions[moved]
     shown = ", ".join(

@@ -72,7 +72,7 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
         where = places.at(rows)
         out = np.empty((where.shape[0], 2 * waves.count), dtype.numpy)
         filler.fill(out, where, placements, dtype=dtype)
-        return Block(where, _complex(out[:, 0::2], out[:, 1::2]))
+        return Block(where, complex_of(out[:, 0::2], out[:, 1::2]))
 
     turning = Turning(places, waves.count, dtype.name, 1, reference.reading, read)
     return Subject("posenc", reference.encoding.bound.scheme.name, turning, turning)
@@ -146,7 +146,7 @@ def table_subject(
     roundings = 1 if reference.scale == 1 else 2
 
     def half(rows: Rows) -> Block:
-        return Block(places.at(rows), _complex(cos[rows], sin[rows]))
+        return Block(places.at(rows), complex_of(cos[rows], sin[rows]))
 
     def made(reading: Reading | None, pairs: int) -> Turning:
         if reading is None:
@@ -177,7 +177,8 @@ def table_subject(
     return Subject("tables", name, own, None, mismatch, notes=tuple(notes))
 
 
-def _complex(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[np.complex128]:
+def complex_of(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[np.complex128]:
+    """Real and imaginary parts as complex numbers."""
     out = np.empty(real.shape, np.complex128)
     out.real, out.imag = real, imaginary
     return out
@@ -193,12 +194,12 @@ def _full_reader(cos: NDArray[Any], sin: NDArray[Any], reading: Reading, places:
         s1, s2 = some_sin[:, first], some_sin[:, second]
         where = places.at(rows)
         if np.array_equal(c1, c2) and np.array_equal(s1, s2):
-            return Block(where, _complex(c1, s1))
+            return Block(where, complex_of(c1, s1))
         c1, c2, s1, s2 = (each.astype(np.float64) for each in (c1, c2, s1, s2))
         return Block(
             where,
-            _complex((c1 + c2) / 2, (s1 + s2) / 2),
-            _complex((c1 - c2) / 2, (s2 - s1) / 2),
+            complex_of((c1 + c2) / 2, (s1 + s2) / 2),
+            complex_of((c1 - c2) / 2, (s2 - s1) / 2),
         )
 
     return read
@@ -299,122 +300,3 @@ def frequency_subject(
         notes=("frequencies alone: no layout, direction or attention factor to check",),
         broken=broken,
     )
-
-
-def rotated(before: str, after: str, reference: Reference, positions: Positions | None) -> Subject:
-    """Vectors before and after the rotation, (L, d) each, from files.
-
-    Raises: InvalidInput when they are not matrices of one shape.
-    """
-    flag = "--rotated"
-    x, y = matrix_of(before, flag), matrix_of(after, flag)
-    if x.values.shape != y.values.shape:
-        sizes = [f"{a.values.shape[0]}×{a.values.shape[1]}" for a in (x, y)]
-        raise InvalidInput(
-            f"{flag} {shown(before)} {shown(after)}: must have one shape, "
-            f"not {sizes[0]} and {sizes[1]}"
-        )
-    where = row_positions(x.values.shape[0], positions, flag)
-    name = f"{shown(before)} {shown(after)}"
-    return rotated_subject(x.values, y.values, y.dtype, reference, where, name=name)
-
-
-def rotated_subject(
-    x: NDArray[Any],
-    y: NDArray[Any],
-    dtype: str,
-    reference: Reference,
-    positions: Positions,
-    *,
-    name: str = "rotated",
-) -> Subject:
-    """Vectors before and after as a subject.
-
-    One vector a position shows one complex number a pair: z = y/x, if it turns pairs at all.
-
-    Raises: InvalidInput when the vectors before are not finite, or all zero.
-    """
-    places = Places.of(positions)
-    if not np.isfinite(x[: places.count]).all():
-        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are not finite")
-    if not x[: places.count].any():
-        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
-
-    def made(reading: Reading) -> Turning:
-        reader = _rotated_reader(x, y, reading, places, most=4 * reference.scale)
-        return Turning(places, reading.pairs, dtype, 4, reading, reader)
-
-    notes = ("one vector a position: that pairs of columns turn is taken for granted",)
-    width = x.shape[1]
-    if width not in (reference.head, 2 * reference.pairs):
-        if width < 2:
-            raise InvalidInput(f"--rotated {name}: has one column; rotary encodings turn pairs")
-        own = made(Reading.named(reference.content.layout, width // 2))
-        mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
-        return Subject("rotated", name, own, None, mismatch, notes=notes)
-    layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
-    likely = Reading.likely(layouts, reference.pairs, width, reference.content.blocks)
-    own = _likeliest([made(each) for each in likely])
-    if own.pairs != reference.pairs:
-        mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
-        return Subject("rotated", name, own, None, mismatch, notes=notes)
-    alike = own.reading is not None and own.reading.layout == reference.content.layout
-    return Subject("rotated", name, own, own if alike else made(reference.reading), notes=notes)
-
-
-def _likeliest(turnings: list[Turning]) -> Turning:
-    """The first reading, unless another makes far better turns of the same vectors."""
-    best, least = turnings[0], _unlike_turns(turnings[0])
-    good = max(1e-4, 4 * unit(best.dtype))
-    for each in turnings[1:]:
-        if least <= good:
-            break
-        unlike = _unlike_turns(each)
-        if unlike < 0.5 * least:
-            best, least = each, unlike
-    return best
-
-
-def _unlike_turns(turning: Turning) -> float:
-    """How much the sizes of factors scatter, over pairs and positions: turns keep all lengths."""
-    block = turning.read(turning.places.sample(256))
-    sizes = np.abs(block.turned)
-    if block.seen is not None:
-        sizes = sizes[block.seen]
-    sizes = sizes[np.isfinite(sizes)]
-    if sizes.size == 0:
-        return 0.0
-    rest = 0.0 if block.rest is None else float(np.mean(block.rest))
-    return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
-
-
-def _rotated_reader(
-    x: NDArray[Any], y: NDArray[Any], reading: Reading, places: Places, *, most: float
-) -> Any:
-    """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
-    first, second = list(reading.first), list(reading.second)
-    out_first, out_second = list(reading.out_first), list(reading.out_second)
-    others = sorted(set(range(x.shape[1])) - set(first) - set(second))
-
-    def read(rows: Rows) -> Block:
-        before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
-        pairs = _complex(before[:, first], before[:, second])
-        turned = _complex(after[:, out_first], after[:, out_second])
-        seen = pairs != 0
-        length = np.linalg.norm(before, axis=1)
-        length[length == 0] = 1
-        kept = after[:, others] - before[:, others]
-        lost = np.where(seen, 0, np.abs(turned))
-        rest = (np.linalg.norm(kept, axis=1) + np.linalg.norm(lost, axis=1)) / length
-        # Not a reciprocal: 1/x of a small x would be infinite.
-        factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
-        factors /= np.maximum(np.abs(factors) / most, 1)
-        return Block(
-            places.at(rows),
-            factors,
-            rest=rest if rest.any() else None,
-            seen=None if seen.all() else seen,
-            twist=np.divide(pairs.conj(), pairs, out=np.ones_like(pairs), where=seen),
-        )
-
-    return read

@@ -7,12 +7,14 @@ Written apart from posenc: nothing of it is imported. The file is also what ``--
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HALF = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float32": np.float32}
 
@@ -23,7 +25,7 @@ def to(values: Any, dtype: str | None) -> Any:
         return values
     with np.errstate(over="ignore"):
         rounded = np.asarray(values).astype(HALF[dtype])
-    return rounded.astype(np.float32 if dtype != "float32" else np.float32)
+    return rounded.astype(np.float32)
 
 
 def ladder(d: int, base: float, denominator: float | None = None) -> Any:
@@ -42,6 +44,7 @@ def yarn(
     d: int,
     base: float,
     factor: float,
+    *,
     original: int = 4096,
     fast: float = 32,
     slow: float = 1,
@@ -59,7 +62,13 @@ def yarn(
 
 
 def llama3(
-    d: int, base: float, factor: float = 8, low: float = 1, high: float = 4, original: int = 8192
+    d: int,
+    base: float,
+    factor: float = 8,
+    *,
+    low: float = 1,
+    high: float = 4,
+    original: int = 8192,
 ) -> Any:
     kept = ladder(d, base)
     length = 2 * math.pi / kept
@@ -292,7 +301,7 @@ mutant(
     "cos-sin-mispaired",
     "a cosine with the wrong sign",
     subjects=APPLIED,
-    apply=lambda x, c, s, r: np.concatenate(
+    apply=lambda x, c, s, _: np.concatenate(
         [
             x[:, :32] * c[:, :32] + x[:, 32:] * s[:, :32],
             x[:, :32] * s[:, :32] - x[:, 32:] * c[:, :32],
@@ -307,7 +316,7 @@ mutant(
     "second half turned by the already turned first",
     relative=False,
     subjects=APPLIED,
-    apply=lambda x, c, s, r: np.concatenate(
+    apply=lambda x, c, s, _: np.concatenate(
         [
             x[:, :32] * c[:, :32] - x[:, 32:] * s[:, :32],
             x[:, 32:] * c[:, :32] + (x[:, :32] * c[:, :32] - x[:, 32:] * s[:, :32]) * s[:, :32],
@@ -423,7 +432,7 @@ mutant(
     "yarn",
     "frequency-rule",
     "context 65536 in place of the original 4096",
-    inv_freq=yarn(128, 1e4, 16, 65536),
+    inv_freq=yarn(128, 1e4, 16, original=65536),
 )
 mutant(
     "yarn_truncated",
@@ -503,7 +512,7 @@ mutant(
     "layout|rotary-dim",
     "partners half a head away",
     subjects=("impl",),
-    apply=lambda x, c, s, r: np.concatenate(
+    apply=lambda x, c, s, _: np.concatenate(
         [
             x[:, :12] * c[:, :12] - x[:, 48:60] * s[:, :12],
             x[:, 12:48],

@@ -11,7 +11,8 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.reference import Reference
-from posenc_cli.checks.subject import frequency_subject, rotated_subject, table_subject
+from posenc_cli.checks.rotated import rotated_subject
+from posenc_cli.checks.subject import frequency_subject, table_subject
 from posenc_cli.checks.verdict import Examined, examined
 from posenc_cli.encode.request import Encoding
 from posenc_cli.positions import Positions

@@ -1,0 +1,196 @@
+"""What a subject may be: each hypothesis says what the factors of the pairs would be if it held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.alternatives import alternatives, rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.fitting import Rotations
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.rules import Alternative
+    from posenc_cli.checks.tolerance import Tolerance
+
+_FEW = 56
+"""Rows on which hypotheses are tried first; those that survive are tried on the whole sample."""
+
+ENOUGH = 0.97
+"""Of the cells: a rounding that is emulated may fall the other way at ties."""
+
+_MENDED = 0.8
+"""Of the cells that are wrong: many others may be right whatever was rounded."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A subject at some positions, its columns paired as it pairs them."""
+
+    positions: NDArray[np.int64]
+    factors: NDArray[np.complex128]
+    seen: NDArray[np.bool_]
+    tolerance: Tolerance
+    amplitude: float
+    reference: Reference
+
+    def rows(self, rows: NDArray[np.int64]) -> Sample:
+        """Some of the rows."""
+        return replace(
+            self,
+            positions=self.positions[rows],
+            factors=self.factors[rows],
+            seen=self.seen[rows],
+        )
+
+    def explained(
+        self, predicted: NDArray[np.complex128], frequencies: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Which cells a hypothesis explains. Shape: (positions, pairs)."""
+        allowed = self.tolerance.cells(self.positions, frequencies)
+        with np.errstate(invalid="ignore"):
+            missed = np.abs(self.factors - predicted)
+            return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """Changes of the right factors, each of which has a cause; at most one of each kind."""
+
+    frequencies: Alternative | None = None
+    turn: str = "right"
+    offset: float = 0
+    positions: str | None = None
+    rates: str | None = None
+    angles: str | None = None
+    cells: str | None = None
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it emulates a rounding."""
+        return bool(self.positions or self.rates or self.angles or self.cells)
+
+    def predicted(self, sample: Sample) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+        """The factors and the frequencies if it held."""
+        positions, right = sample.positions, sample.reference.frequencies
+        frequencies = right if self.frequencies is None else self.frequencies.frequencies
+        where = (positions + self.offset).astype(np.float64)
+        with np.errstate(all="ignore"):
+            if self.rates:
+                frequencies = rounded(frequencies, self.rates)
+            if self.positions:
+                where = rounded(where, self.positions)
+            angles = np.multiply.outer(where, frequencies)
+            if self.angles:
+                angles = rounded(angles, self.angles)
+            factors = sample.amplitude * np.exp(1j * angles)
+            if self.cells:
+                real = rounded(factors.real, self.cells)
+                factors = real + 1j * rounded(factors.imag, self.cells)
+            return TURNS[self.turn][0](factors), frequencies
+
+
+TURNS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
+    "right": (lambda z: z, "", ""),
+    "backward": (np.conj, "direction", "the rotation runs backward: the sine has the wrong sign"),
+    "swapped": (lambda z: 1j * z.conj(), "cos-sin-mispaired", "cosines and sines are swapped"),
+    "swapped-sign": (
+        lambda z: -1j * z,
+        "cos-sin-mispaired",
+        "cosines and sines are swapped, and the sign of one",
+    ),
+    "negated": (lambda z: -z, "cos-sin-mispaired", "cosines and sines have the wrong sign"),
+    "negated-cosine": (
+        lambda z: -z.conj(),
+        "cos-sin-mispaired",
+        "cosines have the wrong sign",
+    ),
+    "still": (
+        lambda z: np.abs(z).max() + 0 * z,
+        "no-rotation",
+        "nothing turns: every position is left as it is",
+    ),
+}
+
+
+def holds(sample: Sample, hypothesis: Hypothesis) -> bool:
+    """Whether a hypothesis explains the whole sample."""
+    predicted, frequencies = hypothesis.predicted(sample)
+    explained = sample.explained(predicted, frequencies)
+    if not hypothesis.rounds:
+        return bool(explained.all())
+    wrong = ~sample.explained(*Hypothesis().predicted(sample))
+    mended = explained[wrong].mean() if wrong.any() else 0.0
+    return bool(explained.mean() >= ENOUGH and mended >= _MENDED)
+
+
+def few_rows(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows for a first trial: some of the first, some at every scale, the last."""
+    count = positions.size
+    if count <= _FEW:
+        return np.arange(count)
+    early = np.arange(min(24, count))
+    return np.unique(np.concatenate([early, np.linspace(24, count - 1, _FEW - 24).astype(int)]))
+
+
+def hypotheses(sample: Sample, seen: Rotations | None) -> Iterator[Hypothesis]:
+    """What is tried, from the simplest on."""
+    plain = Hypothesis()
+    offsets = _offsets(sample)
+    turns = [turn for turn in TURNS if turn != "right"]
+    yield Hypothesis(turn="still")
+    yield from (replace(plain, turn=turn) for turn in turns)
+    yield from (replace(plain, offset=offset) for offset in offsets)
+    halves = ("bfloat16", "float16")
+    for half in halves:
+        yield replace(plain, cells=half)
+        yield replace(plain, positions=half)
+    rules = list(alternatives(sample.reference, seen))
+    yield from (replace(plain, frequencies=rule) for rule in rules)
+    for half in halves:
+        yield replace(plain, angles=half)
+        yield replace(plain, positions=half, rates=half, angles=half)
+        yield replace(plain, positions=half, angles=half)
+        yield replace(plain, positions=half, rates=half)
+        yield replace(plain, rates=half, angles=half)
+    yield from (replace(plain, turn="backward", offset=offset) for offset in offsets)
+    yield from (replace(plain, frequencies=rule, turn="backward") for rule in rules)
+    yield from (replace(plain, frequencies=rule, turn="swapped") for rule in rules)
+    for half in halves:
+        yield replace(plain, cells=half, positions=half, rates=half, angles=half)
+        yield replace(plain, cells=half, positions=half, angles=half)
+        yield replace(plain, cells=half, positions=half, rates=half)
+        yield replace(plain, cells=half, positions=half)
+        yield replace(plain, cells=half, rates=half, angles=half)
+        yield replace(plain, cells=half, rates=half)
+        yield replace(plain, cells=half, angles=half)
+        yield from (replace(plain, frequencies=rule, positions=half) for rule in rules)
+        yield from (replace(plain, frequencies=rule, cells=half) for rule in rules)
+    for offset in offsets[:4]:
+        yield from (replace(plain, frequencies=rule, offset=offset) for rule in rules)
+
+
+def _offsets(sample: Sample) -> list[float]:
+    """Offsets of the position that are likely: small ones, and what slow pairs say."""
+    likely: list[float] = [1, -1, 2, -2, 3, 4]
+    right = sample.reference.frequencies
+    slow = np.flatnonzero(right > 0)[-8:]
+    if slow.size:
+        angles = np.angle(sample.factors[:, slow])
+        for sign in (1, -1):
+            missed = (
+                np.angle(
+                    np.exp(1j * (sign * angles - np.multiply.outer(sample.positions, right[slow])))
+                )
+                / right[slow]
+            )
+            middle = float(np.nanmedian(missed))
+            if np.isfinite(middle) and abs(middle) < 2**53:
+                likely += [round(middle), round(middle) + 1, round(middle) - 1, round(middle, 2)]
+    return [offset for offset in dict.fromkeys(likely) if offset]

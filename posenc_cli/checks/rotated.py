@@ -1,0 +1,138 @@
+"""Vectors before and after a rotation as a subject: one complex number a pair and position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.subject import LAYOUTS, Rows, Subject, complex_of, matrix_of, row_positions
+from posenc_cli.checks.tolerance import unit
+from posenc_cli.checks.turning import Block, Places, Reading, Turning
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.naming import shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.positions import Positions
+
+
+def vectors(before: str, after: str, reference: Reference, positions: Positions | None) -> Subject:
+    """Vectors before and after the rotation, (L, d) each, from files.
+
+    Raises: InvalidInput when they are not matrices of one shape.
+    """
+    flag = "--rotated"
+    x, y = matrix_of(before, flag), matrix_of(after, flag)
+    if x.values.shape != y.values.shape:
+        sizes = [f"{a.values.shape[0]}×{a.values.shape[1]}" for a in (x, y)]
+        raise InvalidInput(
+            f"{flag} {shown(before)} {shown(after)}: must have one shape, "
+            f"not {sizes[0]} and {sizes[1]}"
+        )
+    where = row_positions(x.values.shape[0], positions, flag)
+    name = f"{shown(before)} {shown(after)}"
+    return rotated_subject(x.values, y.values, y.dtype, reference, where, name=name)
+
+
+def rotated_subject(
+    x: NDArray[Any],
+    y: NDArray[Any],
+    dtype: str,
+    reference: Reference,
+    positions: Positions,
+    *,
+    name: str = "rotated",
+) -> Subject:
+    """Vectors before and after as a subject.
+
+    One vector a position shows one complex number a pair: z = y/x, if it turns pairs at all.
+
+    Raises: InvalidInput when the vectors before are not finite, or all zero.
+    """
+    places = Places.of(positions)
+    if not np.isfinite(x[: places.count]).all():
+        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are not finite")
+    if not x[: places.count].any():
+        raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
+
+    def made(reading: Reading) -> Turning:
+        reader = _rotated_reader(x, y, reading, places, most=4 * reference.scale)
+        return Turning(places, reading.pairs, dtype, 4, reading, reader)
+
+    notes = ("one vector a position: that pairs of columns turn is taken for granted",)
+    width = x.shape[1]
+    if width not in (reference.head, 2 * reference.pairs):
+        if width < 2:
+            raise InvalidInput(f"--rotated {name}: has one column; rotary encodings turn pairs")
+        own = made(Reading.named(reference.content.layout, width // 2))
+        mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
+        return Subject("rotated", name, own, None, mismatch, notes=notes)
+    layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
+    likely = Reading.likely(layouts, reference.pairs, width, reference.content.blocks)
+    own = _likeliest([made(each) for each in likely])
+    if own.pairs != reference.pairs:
+        mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
+        return Subject("rotated", name, own, None, mismatch, notes=notes)
+    alike = own.reading is not None and own.reading.layout == reference.content.layout
+    return Subject("rotated", name, own, own if alike else made(reference.reading), notes=notes)
+
+
+def _likeliest(turnings: list[Turning]) -> Turning:
+    """The first reading, unless another makes far better turns of the same vectors."""
+    best, least = turnings[0], _unlike_turns(turnings[0])
+    good = max(1e-4, 4 * unit(best.dtype))
+    for each in turnings[1:]:
+        if least <= good:
+            break
+        unlike = _unlike_turns(each)
+        if unlike < 0.5 * least:
+            best, least = each, unlike
+    return best
+
+
+def _unlike_turns(turning: Turning) -> float:
+    """How much the sizes of factors scatter, over pairs and positions: turns keep all lengths."""
+    block = turning.read(turning.places.sample(256))
+    sizes = np.abs(block.turned)
+    if block.seen is not None:
+        sizes = sizes[block.seen]
+    sizes = sizes[np.isfinite(sizes)]
+    if sizes.size == 0:
+        return 0.0
+    rest = 0.0 if block.rest is None else float(np.mean(block.rest))
+    return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
+
+
+def _rotated_reader(
+    x: NDArray[Any], y: NDArray[Any], reading: Reading, places: Places, *, most: float
+) -> Any:
+    """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
+    first, second = list(reading.first), list(reading.second)
+    out_first, out_second = list(reading.out_first), list(reading.out_second)
+    others = sorted(set(range(x.shape[1])) - set(first) - set(second))
+
+    def read(rows: Rows) -> Block:
+        before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
+        pairs = complex_of(before[:, first], before[:, second])
+        turned = complex_of(after[:, out_first], after[:, out_second])
+        seen = pairs != 0
+        length = np.linalg.norm(before, axis=1)
+        length[length == 0] = 1
+        kept = after[:, others] - before[:, others]
+        lost = np.where(seen, 0, np.abs(turned))
+        rest = (np.linalg.norm(kept, axis=1) + np.linalg.norm(lost, axis=1)) / length
+        # Not a reciprocal: 1/x of a small x would be infinite.
+        factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
+        factors /= np.maximum(np.abs(factors) / most, 1)
+        return Block(
+            places.at(rows),
+            factors,
+            rest=rest if rest.any() else None,
+            seen=None if seen.all() else seen,
+            twist=np.divide(pairs.conj(), pairs, out=np.ones_like(pairs), where=seen),
+        )
+
+    return read

@@ -1,0 +1,70 @@
+"""Rules of frequencies, bound and evaluated in float64: what hypotheses are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.errors import PosencError
+from posenc_cli.schemes.declare import Rotation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.reference import Reference
+    from posenc_cli.schemes.declare import Scheme
+
+CONTEXTS = tuple(2**power for power in range(9, 21))
+"""Lengths of context that models have."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Frequencies (pairs,), the cause they stand for, and what to say of them."""
+
+    cause: str
+    message: str
+    frequencies: NDArray[np.float64]
+
+
+def bound(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> NDArray[np.float64] | None:
+    """The frequencies of a scheme with the parameters that it shares with ``params``.
+
+    None where it has none with them.
+    """
+    given = {
+        name: value
+        for name, value in {**params, **changed}.items()
+        if name in scheme.parameters and value is not None
+    }
+    try:
+        content = scheme.bind(given).content
+    except PosencError:
+        return None
+    if not isinstance(content, Rotation):
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(content.waves.frequencies(np), np.float64)
+
+
+def rebound(reference: Reference, **changed: Any) -> NDArray[np.float64] | None:
+    """The frequencies of the reference's own rule with other parameters, None where it has none."""
+    return bound(reference.encoding.bound.scheme, reference.params, **changed)
+
+
+def ladder(base: float, exponents: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The frequencies base^(−exponent)."""
+    return np.asarray(base**-exponents, np.float64)
+
+
+def number(value: float) -> str:
+    """A base or a factor, as messages show it.
+
+    >>> number(500000.0), number(1e11)
+    ('500000', '1e+11')
+    """
+    return f"{value:.7g}" if value < 1e7 else f"{value:g}"

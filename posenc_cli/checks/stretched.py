@@ -1,0 +1,153 @@
+"""Known mistakes in the rules that stretch a context: YaRN, Llama 3, LongRoPE and dynamic NTK."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.rules import CONTEXTS, Alternative, ladder, number, rebound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from posenc_cli.checks.reference import Reference
+
+
+def stretched(reference: Reference) -> Iterator[Alternative]:
+    """What the frequencies of a stretched scheme may be instead, the likeliest first."""
+    params = reference.params
+    yield from _yarn(reference, params)
+    yield from _llama3(reference, params)
+    yield from _longrope(reference, params)
+    if reference.encoding.bound.scheme.name == "rope-dynamic":
+        yield from _dynamic(reference, params)
+
+
+def _dynamic(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
+    limit = params["max_position_embeddings"]
+    for length in (int(limit * params["factor"]), limit + 1, limit, *CONTEXTS):
+        values = rebound(reference, seq_len=length)
+        if values is not None:
+            yield Alternative(
+                "frequency-rule", f"the base is stretched for a length of {length}", values
+            )
+
+
+def _yarn(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
+    if "beta_fast" not in params:
+        return
+    flipped = not params["truncate"]
+    values = rebound(reference, truncate=flipped)
+    if values is not None:
+        ends = "rounded to whole pairs" if flipped else "not rounded to whole pairs"
+        yield Alternative("frequency-rule", f"the ends of the ramp are {ends} (truncate)", values)
+    base, factor = params["base"], params["factor"]
+    pairs = np.arange(reference.pairs, dtype=np.float64)
+    kept = ladder(base, pairs / reference.pairs)
+    fast, slow = (_turning_pair(reference, params[name]) for name in ("beta_fast", "beta_slow"))
+    if params["truncate"]:
+        fast, slow = math.floor(fast), math.ceil(slow)
+    low, high = max(fast, 0), min(slow, 2 * reference.pairs - 1)
+    ramp = np.clip((pairs - low) / max(high - low, 1e-3), 0, 1)
+    swapped_low, swapped_high = (
+        max(math.floor(_turning_pair(reference, params["beta_slow"])), 0),
+        (min(math.ceil(_turning_pair(reference, params["beta_fast"])), 2 * reference.pairs - 1)),
+    )
+    length = swapped_high - swapped_low or 1e-3
+    swapped = np.clip((pairs - swapped_low) / length, 0, 1)
+    for message, share in (
+        ("beta_fast and beta_slow are swapped", swapped),
+        ("the ramp of YaRN runs the wrong way: slow pairs are kept, fast ones stretched", 1 - ramp),
+        (
+            "the ramp counts columns, not pairs",
+            np.clip((2 * pairs - low) / max(high - low, 1e-3), 0, 1),
+        ),
+        ("all pairs are interpolated: there is no ramp", np.ones_like(pairs)),
+    ):
+        yield Alternative("frequency-rule", message, kept / factor * share + kept * (1 - share))
+    yield Alternative(
+        "frequency-rule",
+        "the ramp blends wavelengths, not frequencies",
+        1 / (ramp * factor / kept + (1 - ramp) / kept),
+    )
+    for name, others in (("beta_fast", (16.0, 64.0, 8.0)), ("beta_slow", (2.0, 4.0, 0.5))):
+        for other in others:
+            values = rebound(reference, **{name: other})
+            if values is not None and other != params[name]:
+                yield Alternative(
+                    "frequency-rule",
+                    f"{name} is {number(other)}, not {number(params[name])}",
+                    values,
+                )
+
+
+def _turning_pair(reference: Reference, beta: float) -> float:
+    """The pair that makes ``beta`` turns within the original context."""
+    params = reference.params
+    context = params["original_max_position_embeddings"]
+    logarithm = math.log(context / (2 * math.pi * beta))
+    return reference.pairs * logarithm / math.log(params["base"])
+
+
+def _llama3(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
+    if "low_freq_factor" not in params:
+        return
+    base, factor = params["base"], params["factor"]
+    low, high = params["low_freq_factor"], params["high_freq_factor"]
+    kept = ladder(base, np.arange(reference.pairs) / reference.pairs)
+    turns = params["original_max_position_embeddings"] * kept / (2 * math.pi)
+    smooth = (turns - low) / (high - low)
+    share = np.clip(smooth, 0, 1)
+    between = (smooth > 0) & (smooth < 1)
+    stretched = kept / factor
+    radians = np.clip((turns * 2 * math.pi - low) / (high - low), 0, 1)
+    for message, values in (
+        ("the fast pairs are slowed, not the slow ones", share * stretched + (1 - share) * kept),
+        (
+            "the blend between kept and slowed pairs runs the wrong way",
+            np.where(
+                between,
+                share * stretched + (1 - share) * kept,
+                np.where(smooth >= 1, kept, stretched),
+            ),
+        ),
+        (
+            "pairs between the two are kept: there is no blend",
+            np.where(smooth > 0, kept, stretched),
+        ),
+        (
+            "pairs between the two are slowed: there is no blend",
+            np.where(smooth < 1, stretched, kept),
+        ),
+        (
+            "wavelengths are taken as 1/frequency, without 2π",
+            radians * kept + (1 - radians) * stretched,
+        ),
+    ):
+        yield Alternative("frequency-rule", message, values)
+    for name, other in (
+        ("low_freq_factor", low * 2),
+        ("high_freq_factor", high / 2),
+        ("high_freq_factor", high * 2),
+        ("low_freq_factor", low / 2),
+    ):
+        changed = rebound(reference, **{name: other})
+        if changed is not None:
+            yield Alternative(
+                "frequency-rule", f"{name} is {number(other)}, not {number(params[name])}", changed
+            )
+
+
+def _longrope(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
+    if "short_factor" not in params:
+        return
+    kept = ladder(params["base"], np.arange(reference.pairs) / reference.pairs)
+    for name in ("short_factor", "long_factor"):
+        factors = np.array(params[name], np.float64)
+        if factors.size == reference.pairs:
+            yield Alternative("frequency-rule", f"{name} is applied at this length", kept / factors)
+            yield Alternative(
+                "frequency-rule", f"{name} multiplies frequencies, not divides", kept * factors
+            )
