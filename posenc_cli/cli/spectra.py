@@ -47,15 +47,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """A spectrum, ready to be shown: a table of so many rows in all, a figure, and words."""
+    """A spectrum, ready to be shown: a table of so many rows in all, a figure, and words.
+
+    Where no column changes there is no figure.
+    """
 
     columns: list[str]
     rows: list[list[str]]
     all_rows: int
-    figure: Curves
+    figure: Curves | None
     sentences: list[str]
     fields: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+
+    def titled(self, title: str | None) -> Curves:
+        """The figure, under another title if one is given.
+
+        Raises: InvalidInput where there is none.
+        """
+        if self.figure is None:
+            raise InvalidInput("--out: no column changes, so there is no spectrum to draw")
+        return self.figure if title is None else replace(self.figure, title=title)
 
     @property
     def notes(self) -> list[str]:
@@ -141,7 +153,7 @@ def _of_rows(rows: Rows, name: str, asked: Mapping[str, Any], *, step: int = 1) 
         columns,
         table,
         rows.width,
-        power_figure(found, name=name),
+        power_figure(found, name=name) if found.power.any() else None,
         power_sentences(found),
         {**asked, "kind": "power", **power_fields(found)},
         (warning,) if dropped else (),

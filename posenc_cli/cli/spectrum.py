@@ -78,12 +78,12 @@ def spectrum(
         console.warning(warning)
     options = PictureOptions(out, width, height, dpi, theme, clobber=not no_clobber)
     if out is not None:
-        figure = report.figure if title is None else replace(report.figure, title=title)
-        show(figure, options, console)
+        show(report.titled(title), options, console)
     if json:
         console.json("spectrum", report.fields)
     elif out is None:
         print(console.table_text(report.columns, report.rows))
-        show(report.figure, replace(options, height=height or str(_LINES)), console)
+        if report.figure is not None:
+            show(report.figure, replace(options, height=height or str(_LINES)), console)
         for sentence in report.notes:
             print(console.paragraph_text(sentence, hanging=2))

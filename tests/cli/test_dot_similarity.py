@@ -1,0 +1,256 @@
+"""``posenc dot-similarity``: the verdict, the files it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tests.encoding import matrix
+
+
+def asked(call, *arguments):
+    status, out, err = call("dot-similarity", *arguments, "--json")
+    assert status == 0, err
+    document = json.loads(out)
+    assert next(iter(document)) == "schema"
+    assert document["schema"] == "posenc/dot-similarity/1"
+    return document, err
+
+
+def test_json_carries_the_profile_and_the_verdict(call):
+    document, err = asked(call, "-s", "sinusoidal", "-l", "64", "-d", "16")
+    assert err == ""
+    table = matrix("sinusoidal", "0:64", dtype="float64", dim=16)
+    assert document["offsets"] == list(range(-63, 64))
+    expected = table @ table[0]
+    np.testing.assert_allclose(document["profile"][63:], expected, atol=1e-13)
+    np.testing.assert_allclose(document["profile"][::-1], document["profile"])
+    told = ("toeplitz", "toeplitz_spread", "tolerance", "symmetric", "peak", "evidence")
+    assert [document[name] for name in told] == [True, 0.0, 0.0, True, 8.0, "declaration"]
+    assert document["half_distance"] == int(np.flatnonzero(expected < 4)[0])
+    assert (document["scheme"], document["params"]["dim"]) == ("sinusoidal", 16)
+    assert document["positions"] == "0:64"
+    values = np.array(document["matrix"]["values"])
+    np.testing.assert_allclose(values, (table @ table.T), atol=1e-13)
+    assert document["matrix"]["rows"] == document["matrix"]["columns"] == list(range(64))
+
+
+def test_json_of_a_table_that_is_not_relative_has_its_extremes(call):
+    document, _ = asked(call, "-s", "learned", "-l", "30", "-d", "4")
+    table = matrix("learned", "0:30", dtype="float64", dim=4)
+    squares = (table**2).sum(axis=1)
+    assert (document["toeplitz"], document["evidence"]) == (False, "measured")
+    assert document["pairs"] == document["all_pairs"] == 30 * 31 // 2
+    assert document["extremes"]["least"][29] == pytest.approx(squares.min())
+    assert document["extremes"]["most"][29] == pytest.approx(squares.max())
+    assert document["profile"][29] == document["peak"] == pytest.approx(squares.mean())
+    assert document["toeplitz_spread"] > document["tolerance"] > 0
+
+
+def test_a_distance_that_is_never_reached_is_null(call):
+    assert asked(call, "-s", "rope", "-l", "8")[0]["half_distance"] is None
+
+
+def test_rotary_content_is_said(call):
+    ones, _ = asked(call, "-s", "rope", "-l", "32", "-d", "8")
+    random, _ = asked(call, "-s", "rope", "-l", "32", "-d", "8", "--content", "random")
+    assert (ones["content"], random["content"]) == ("ones", "random")
+    assert ones["peak"] == 1
+    assert ones["profile"] != random["profile"]
+    yarn, _ = asked(call, "-s", "rope-yarn", "-l", "8", "--set", "attention_factor=2")
+    assert yarn["peak"] == pytest.approx(4)
+    assert "2² included" in yarn["quantity"]
+
+
+def test_out_writes_the_matrix_in_every_format(call, tmp_path):
+    table = matrix("sinusoidal", "0:20", dtype="float64")
+    expected = table @ table.T
+    for name in ("s.npy", "s.csv", "s.npz", "s.safetensors"):
+        status, out, err = call("dot-similarity", "-s", "sinusoidal", "-l", "20", "--out", name)
+        assert (status, out) == (0, "")
+        assert "20 × 20 float32" in err
+    read = [
+        np.load(tmp_path / "s.npy"),
+        np.loadtxt(tmp_path / "s.csv", delimiter=",", dtype=np.float32),
+        np.load(tmp_path / "s.npz")["encoding"],
+        load_file(tmp_path / "s.safetensors")["encoding"],
+    ]
+    for values in read:
+        assert values.dtype == np.float32
+        np.testing.assert_array_equal(values, read[0])
+        np.testing.assert_allclose(values, expected, rtol=2**-23)
+    call("dot-similarity", "-s", "sinusoidal", "-l", "20", "--dtype", "float64", "--out", "s.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "s.npy"), expected, rtol=0, atol=1e-12)
+
+
+def test_profile_writes_the_values_by_offset(call, tmp_path):
+    call("dot-similarity", "-s", "sinusoidal", "-l", "20", "--profile", "--out", "p.csv")
+    lines = (tmp_path / "p.csv").read_text().splitlines()
+    assert lines[0] == "offset,d0"
+    offsets, values = np.loadtxt(lines[1:], delimiter=",", unpack=True)
+    assert offsets.tolist() == list(range(-19, 20))
+    call("dot-similarity", "-s", "sinusoidal", "-l", "20", "--profile", "--out", "p.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), values.astype(np.float32))
+    assert values[19] == 32
+
+
+def test_a_bias_is_what_generate_writes(call, tmp_path):
+    for scheme in ("alibi", "t5"):
+        call("generate", "-s", scheme, "-l", "40", "--head", "3", "--out", "bias.npy")
+        call("dot-similarity", "-s", scheme, "-l", "40", "--head", "3", "--out", "same.npy")
+        bias, same = (np.load(tmp_path / name) for name in ("bias.npy", "same.npy"))
+        np.testing.assert_array_equal(bias, same)
+    document, _ = asked(call, "-s", "alibi", "-l", "40")
+    assert (document["head"], document["half_of"]) == (0, "attention weight")
+
+
+def test_files_are_looked_at_as_they_are(call, tmp_path):
+    table = matrix("sinusoidal", "0:50", dtype="float32", dim=8)
+    np.save(tmp_path / "t.npy", table)
+    np.savetxt(tmp_path / "t.csv", table, delimiter=",")
+    for name in ("t.npy", "t.csv"):
+        document, _ = asked(call, "--in", name)
+        assert (document["in"], document["shape"]) == (name, [50, 8])
+        np.testing.assert_allclose(document["profile"][49], 4, atol=1e-6)
+    assert asked(call, "--in", "t.npy")[0]["toeplitz"]
+    assert not asked(call, "--in", "t.csv")[0]["toeplitz"]  # text says nothing of its rounding
+    cosine, _ = asked(call, "--in", "t.npy", "--normalize", "cosine")
+    assert cosine["peak"] == pytest.approx(1)
+
+
+def test_values_that_are_not_finite_are_null_and_told(call, tmp_path):
+    table = np.ones((20, 3))
+    table[4, 1] = np.nan
+    np.save(tmp_path / "t.npy", table)
+    document, err = asked(call, "--in", "t.npy")
+    assert err == "posenc: warning: 't.npy': 20 of 210 products are not finite, and left out\n"
+    assert document["not_finite"] == 20
+    assert document["toeplitz"]
+    assert document["matrix"]["values"][4][0] is None
+    np.save(tmp_path / "t.npy", table * np.nan)
+    status, out, err = call("dot-similarity", "--in", "t.npy")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 2
+    assert "finite" in err
+
+
+def test_parts_of_a_hybrid_stand_side_by_side(call):
+    document, _ = asked(call, "-s", "sinusoidal+rope+alibi", "-l", "16", "--head", "2")
+    assert [part["scheme"] for part in document["parts"]] == ["sinusoidal", "rope", "alibi"]
+    assert [part["head"] for part in document["parts"]] == [None, None, 2]
+    status, out, _ = call("dot-similarity", "-s", "sinusoidal+rope+alibi", "-l", "16")
+    assert status == 0
+    assert out.count("depends only on m − n: yes") == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "verdicts"),
+    [
+        (
+            "-s sinusoidal -l 100",
+            ["yes, by its declaration", "symmetric: yes", "first at offset 28"],
+        ),
+        ("-s rope -l 5", ["stays above half"]),
+        ("-s t5 -l 40", ["the bucket of the offset", "symmetric: no"]),
+        ("-s alibi -l 30", ["halves the weight of attention at offset 2"]),
+        ("-s alibi -l 30 --set form=mpt", ["same for every query", "softmax does not see"]),
+        ("-s integer -l 30", ["m − n: no;", "all 465 pairs"]),
+        ("-s nope -l 30", ["m − n: yes;", "none to speak of"]),
+        ("-s sinusoidal -d 65 --set odd=truncate -l 60", ["nearly"]),
+        ("-s sinusoidal -l 1", ["yes"]),
+        ("-s rope-axial --set grid=4x5 -d 16", ["m − n: no;"]),
+    ],
+)
+def test_the_terminal_shows_map_curve_and_verdict(arguments, verdicts, call, monkeypatch):
+    status, out, err = call("dot-similarity", *arguments.split())
+    assert (status, err) == (0, "")
+    told = " ".join(out.split())
+    for each in verdicts:
+        assert each in told
+    assert "offset m − n" in out
+    assert "\x1b" not in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_profile_leaves_the_map_out(call):
+    _, whole, _ = call("dot-similarity", "-s", "rope", "-l", "100")
+    _, curve, _ = call("dot-similarity", "-s", "rope", "-l", "100", "--profile")
+    assert whole.endswith(curve)
+    assert len(curve) < len(whole)
+
+
+def test_lengths_past_memory_are_drawn(call):
+    status, out, _ = call("dot-similarity", "-s", "rope", "-l", str(2**40))
+    assert status == 0
+    assert f"of {2**40} " in " ".join(out.split())
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_figures_go_to_files(suffix, call, tmp_path):
+    for name in ("one", "two"):
+        status, out, err = call(
+            "dot-similarity", "-s", "rope+alibi", "-l", "40", "--out", f"{name}.{suffix}"
+        )
+        assert (status, out) == (0, "")
+        assert f"wrote '{name}.{suffix}'" in err
+    one, two = ((tmp_path / f"{name}.{suffix}").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert one[:4] in (b"\x89PNG", b"<?xm", b"%PDF")
+    document, _ = asked(call, "-s", "rope", "-l", "40", "--out", f"one.{suffix}")
+    assert document["peak"] == 1
+    assert (tmp_path / f"one.{suffix}").read_bytes() != one
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        ("", 2, "give one of them"),
+        ("-s rope --in x.npy -l 4", 2, "give one of them"),
+        ("-s rope", 2, "--len"),
+        ("-s rope -l 4 --normalize norm", 2, "--normalize 'norm': must be one of dot, cosine"),
+        ("-s rope -l 4 --content zeros", 2, "--content 'zeros'"),
+        ("-s sinusoidal -l 4 --content ones", 2, "--content ones: goes with rotary schemes"),
+        ("-s rope -l 4 --head 0", 2, "--head 0: goes with bias schemes"),
+        ("-s alibi -l 4 --head 8", 2, "--head 8: the heads are 0 to 7"),
+        ("-s alibi -l 4 --normalize cosine", 2, "--normalize cosine"),
+        ("-s nope -l 4 --normalize cosine", 2, "finite"),
+        ("-s rope -l 4 --dtype int8", 2, "--dtype 'int8'"),
+        ("-s rope -l 4 --out s.gif", 2, ".gif"),
+        ("-s rope+alibi -l 4 --out s.npy", 2, "holds one matrix"),
+        ("-s rope -l 4 --out - --json", 2, "--json: stdout is taken"),
+        ("-s rope -l 9999999999 --out s.npy", 3, "bytes"),
+        ("-s learned -l 4000", 2, "position 3999"),
+        ("--in missing.npy", 3, "missing.npy"),
+        ("--in bad.csv", 2, "bad.csv"),
+        ("--in line.npy", 2, "must be a matrix"),
+        ("--in line.npy --head 0", 2, "--head 0: cannot go with --in"),
+    ],
+)
+def test_what_cannot_be_is_one_line(arguments, status, told, call, tmp_path):
+    (tmp_path / "bad.csv").write_text("1,2\n3\n")
+    np.save(tmp_path / "line.npy", np.ones(3))
+    before = sorted(tmp_path.iterdir())
+    found, out, err = call("dot-similarity", *arguments.split())
+    assert (found, out) == (status, "")
+    assert told in err
+    assert err.startswith("posenc: error: ")
+    assert len(err.splitlines()) <= 2
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_clobber_keeps_what_is_there(call, tmp_path):
+    (tmp_path / "s.npy").write_bytes(b"mine")
+    status, _, _ = call("dot-similarity", "-s", "rope", "-l", "4", "--out", "s.npy", "--no-clobber")
+    assert (status, (tmp_path / "s.npy").read_bytes()) == (3, b"mine")
+
+
+def test_ascii_terminals_get_ascii(posenc):
+    done = posenc(
+        "dot-similarity", "-s", "sinusoidal", "-l", "40", env={"PYTHONIOENCODING": "ascii"}
+    )
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "depends only on m - n: yes" in done.stdout

@@ -1,0 +1,171 @@
+"""``posenc spectrum``: the table, the words, the JSON, the figure, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tests.encoding import matrix
+
+
+def asked(call, *arguments):
+    status, out, err = call("spectrum", *arguments, "--json")
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert next(iter(document)) == "schema"
+    assert document["schema"] == "posenc/spectrum/1"
+    return document
+
+
+def test_json_of_waves(call):
+    document = asked(call, "-s", "rope", "-d", "8", "--base", "10000", "-l", "100")
+    np.testing.assert_allclose(document["frequencies"], [1, 0.1, 0.01, 0.001])
+    np.testing.assert_allclose(
+        document["wavelengths"], [2 * math.pi * x for x in (1, 10, 100, 1000)]
+    )
+    np.testing.assert_allclose(
+        document["turns"], [100 / w for w in document["wavelengths"]], rtol=1e-14
+    )
+    assert document["incomplete"] == [2, 3]
+    assert (document["kind"], document["context"], document["zones"]) == ("waves", 100, None)
+    assert document["neighbours"]["bfloat16"] == {
+        "rows": None,
+        "searched": None,
+        "never": True,
+        "position_number": 256,
+    }
+
+
+def test_json_of_a_stretched_rotation_shows_before_and_after(call):
+    document = asked(call, "-s", "rope-yarn", "-d", "64")
+    frequencies = matrix("rope-yarn", None, dtype="float64", table="inv-freq", dim=64)
+    plain = matrix("rope", None, dtype="float64", table="inv-freq", dim=64)
+    np.testing.assert_allclose(document["wavelengths"], 2 * np.pi / frequencies, rtol=1e-14)
+    np.testing.assert_allclose(document["before"]["wavelengths"], 2 * np.pi / plain, rtol=1e-14)
+    np.testing.assert_allclose(document["stretch"], plain / frequencies, rtol=1e-14)
+    assert document["context_from"] == "original_max_position_embeddings"
+    assert document["zones"] == ["kept"] * 11 + ["blended"] * 12 + ["interpolated"] * 9
+
+
+def test_json_of_a_wave_that_stands_still_has_null(call):
+    document = asked(call, "-s", "rope-proportional", "-d", "8", "--set", "partial=0.5")
+    assert document["wavelengths"][2:] == [None, None]
+    assert document["zones"] == ["kept", "kept", "still", "still"]
+
+
+def test_json_of_columns(call, tmp_path):
+    document = asked(call, "-s", "binary", "-d", "6", "-l", "64")
+    assert document["kind"] == "power"
+    assert document["dominant"] == [64, 32, 16, 8, 4, 2]
+    table = matrix("binary", "0:64", dtype="float64", dim=6)
+    power = np.abs(np.fft.rfft(table - table.mean(axis=0), axis=0))[1:] ** 2
+    power[:-1] *= 2
+    np.testing.assert_allclose(document["power"], power.sum(axis=1) / power.sum(), atol=1e-15)
+    np.save(tmp_path / "t.npy", table)
+    again = asked(call, "--in", "t.npy")
+    assert (again["dominant"], again["shape"]) == (document["dominant"], [64, 6])
+    constant = asked(call, "-s", "nope", "-l", "9", "-d", "2")
+    assert constant["dominant"] == [None, None]
+
+
+def test_steps_count_in_wavelengths(call):
+    document = asked(call, "-s", "binary", "-d", "6", "--positions", "0:64:2")
+    assert document["dominant"][:5] == [64, 32, 16, 8, 4]
+
+
+def test_the_table_has_a_row_a_pair(call):
+    status, out, _ = call("spectrum", "-s", "rope-linear", "-d", "8", "-l", "50")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0].split() == ["pair", "wavelength", "turns", "before", "stretched", "zone"]
+    assert lines[2].split() == ["0", "25.1327", "1.98944", "6.28319", "×4", "interpolated"]
+    told = " ".join(out.split())
+    assert (
+        "3 of 4 pairs never complete a turn in 50 positions (the positions asked for): 1–3" in told
+    )
+    assert "zones by pair: interpolated 0–3" in told
+    assert "256 in bfloat16" in told
+    assert max(map(len, lines)) <= 80
+
+
+def test_long_tables_are_thinned_and_say_so(call):
+    _, out, _ = call("spectrum", "-s", "rope", "-d", "4096")
+    assert "the table has 128 of 2048 rows; --json has them all" in out
+    assert "\n2047 " in out
+
+
+def test_equal_neighbours_are_said(call):
+    document = asked(call, "-s", "rope-linear", "-d", "4", "--set", "factor=10000", "-l", "5000")
+    first = document["neighbours"]["bfloat16"]["rows"]
+    table = matrix("rope-linear", f"{first}:{first + 2}", dtype="bfloat16", dim=4, factor=1e4)
+    np.testing.assert_array_equal(table[0], table[1])
+    _, out, _ = call(
+        "spectrum", "-s", "rope-linear", "-d", "4", "--set", "factor=10000", "-l", "5000"
+    )
+    assert f"in bfloat16: rows {first} and {first + 1} are the same" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("-s learned -l 64", "noise"),
+        ("-s learned", "strongest wavelength"),
+        ("-s normalized -l 64", "strongest wavelength: 64 positions"),
+        ("-s nope -l 9", "64 of 64 columns are constant"),
+        ("-s sinusoidal-nd --set grid=4x6", "the extent of its axis"),
+        ("-s shaw -l 20", "strongest wavelength"),
+    ],
+)
+def test_words_for_every_kind(arguments, told, call):
+    status, out, err = call("spectrum", *arguments.split())
+    assert (status, err) == (0, "")
+    assert told in " ".join(out.split())
+
+
+def test_a_figure_goes_to_a_file(call, tmp_path):
+    for name in ("w.png", "w.svg", "w.pdf"):
+        status, out, err = call("spectrum", "-s", "rope-llama3", "--out", name)
+        assert (status, out) == (0, "")
+        assert f"wrote '{name}'" in err
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_columns_that_are_not_finite_are_told(call, tmp_path):
+    table = np.random.default_rng(0).standard_normal((30, 3))
+    table[3, 1] = np.nan
+    np.save(tmp_path / "t.npy", table)
+    status, _, err = call("spectrum", "--in", "t.npy", "--json")
+    assert (status, err) == (
+        0,
+        "posenc: warning: 't.npy': 1 of 3 columns are not finite, and left out\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        ("", 2, "give one of them"),
+        ("-s rope --in t.npy", 2, "give one of them"),
+        ("-s alibi", 2, "is a bias"),
+        ("-s sinusoidal+rope", 2, "2 encodings"),
+        ("-s learned --positions 1,5,9", 2, "equal steps"),
+        ("-s rope --out w.npy", 2, "--out 'w.npy'"),
+        ("-s nope -l 9 --out w.png", 2, "no column changes"),
+        ("--in missing.npy", 3, "missing.npy"),
+        ("--in row.npy", 2, "one row"),
+        ("--in line.npy", 2, "must be a matrix"),
+        ("--in nan.npy", 2, "no column is finite"),
+    ],
+)
+def test_what_cannot_be_is_one_line(arguments, status, told, call, tmp_path):
+    np.save(tmp_path / "row.npy", np.ones((1, 4)))
+    np.save(tmp_path / "line.npy", np.ones(4))
+    np.save(tmp_path / "nan.npy", np.full((4, 4), np.nan))
+    found, out, err = call("spectrum", *arguments.split())
+    assert (found, out) == (status, "")
+    assert told in err
+    assert err.startswith("posenc: error: ")
+    assert len(err.splitlines()) <= 2
