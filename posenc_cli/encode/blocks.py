@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.encode.arrays import in_arithmetic, position_blocks, rows_a_block
-from posenc_cli.encode.scores import score_blocks
 from posenc_cli.numerics import exact
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.positions import Positions
     from posenc_cli.schemes.declare import Rows, Table, Waves
-
-__all__ = ["angle_blocks", "frequency_blocks", "row_blocks", "score_blocks", "wave_blocks"]
 
 
 def wave_blocks(

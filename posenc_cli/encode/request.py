@@ -42,14 +42,23 @@ class Encoding:
     @classmethod
     def of(cls, scheme: Scheme, given: Mapping[str, object], *, seq_len: int | None) -> Encoding:
         """``scheme`` with ``given`` parameters; those that a weights file settles come from it."""
-        from posenc_cli.encode.axial import with_coordinates
-        from posenc_cli.encode.weights import loaded_table, table_of
+        loaded = None
+        if scheme.weights and given.get("weights"):
+            from posenc_cli.encode.weights import LoadedTable
 
-        loaded = loaded_table(scheme, given)
-        settled = {**loaded.parameters(scheme), **given} if loaded else given
-        bound = with_coordinates(scheme.bind(settled, seq_len=seq_len))
+            loaded = LoadedTable.read(str(given["weights"]))
+            given = {**loaded.parameters(scheme), **given}
+        bound = scheme.bind(given, seq_len=seq_len)
         weights = getattr(bound.content, "weights", None)
-        return cls(bound, table_of(weights, scheme, loaded) if weights else None)
+        if weights:
+            from posenc_cli.encode.weights import table_of
+
+            return cls(bound, table_of(weights, scheme, loaded))
+        if isinstance(bound.content, Rotation | Sinusoids) and bound.content.waves.coordinates:
+            from posenc_cli.encode.axial import with_coordinates
+
+            return cls(with_coordinates(bound))
+        return cls(bound)
 
 
 @dataclass(frozen=True)
@@ -299,15 +308,17 @@ class Request:
             raise InvalidInput(f"--head {self.head}: the heads are 0 to {heads - 1}")
         chosen = range(heads) if self.head is None else range(self.head, self.head + 1)
         shape = (positions.count, positions.count)
-        return self._planned(
-            shape if self.head is not None else (heads, *shape),
-            positions,
-            lambda blocks, engine: blocks.score_blocks(
+
+        def blocks(_: ModuleType, engine: Engine) -> Iterator[NDArray[Any]]:
+            from posenc_cli.encode.scores import score_blocks
+
+            return score_blocks(
                 content,
                 chosen,
                 positions,
                 self.encoding.table,
                 precision=self.precision,
                 engine=engine,
-            ),
-        )
+            )
+
+        return self._planned(shape if self.head is not None else (heads, *shape), positions, blocks)

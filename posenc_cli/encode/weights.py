@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from posenc_cli.schemes.declare import Scheme, Table, Weights
@@ -114,9 +112,3 @@ def table_of(weights: Weights, scheme: Scheme, loaded: LoadedTable | None) -> Ta
     """The table a scheme asks for: ``loaded`` where a file was given, else drawn."""
     drawn = DrawnTable(weights.columns, weights.seed, weights.std)
     return ExtendedTable(loaded.checked(weights, scheme), drawn) if loaded else drawn
-
-
-def loaded_table(scheme: Scheme, given: Mapping[str, Any]) -> LoadedTable | None:
-    """The table in the file that ``weights`` names among the given parameters, if one does."""
-    path = given.get("weights") if scheme.weights else None
-    return LoadedTable.read(str(path)) if path else None
