@@ -73,7 +73,7 @@ class Axis:
 
         Each band keeps its share, and at least one; where there is no room for that, none is told.
         """
-        if len(self.bands) < 2 or most < len(self.bands):
+        if not self.bands or most < len(self.bands):
             return spread(len(self.points), most, even=self.even), ()
         count = len(self.points)
         indices: list[int] = []
@@ -126,8 +126,10 @@ class Shown:
         """What is wrong with the values."""
         if not self.gaps:
             return ()
-        what = "value is" if self.gaps == 1 else "values are"
-        return (f"{self.gaps} of {self.values.size} {what} not finite, and shown as gaps",)
+        what = (
+            "is not finite, shown as a gap" if self.gaps == 1 else "are not finite, shown as gaps"
+        )
+        return (f"{self.gaps} of {self.values.size} values {what}",)
 
     def fields(self) -> Mapping[str, Any]:
         """The same as JSON has it: plain values, null for gaps."""

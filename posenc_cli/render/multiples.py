@@ -60,7 +60,7 @@ def _shared_lines(
     size = (page.width - inset + _GAP) // across - _GAP, height // down
     plates = []
     for index, heatmap in enumerate(chosen):
-        left, lowest = index % across == 0, index + across >= len(chosen)
+        left, lowest = index % across == 0, index // across == (len(chosen) - 1) // across
         frame = Frame(inset - 1 if left else 0, left, lowest, names=False, headings=False)
         part = page.part(size[0] + inset * left, size[1] - 1 + 2 * lowest)
         plates.append(Plate.sized(heatmap, part, frame))

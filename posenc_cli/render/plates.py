@@ -29,8 +29,8 @@ _NAMED_FROM = 40
 """Columns of a picture from which there is room for the names of the axes."""
 _LONGEST_NAME = 12
 _SCALE = 24
-_FRAMED = 6
-"""Rows or columns of pixels that the frame takes at least."""
+_FRAME = 10, 24
+"""Lines and columns that titles, labels and notes take at most, as a rule."""
 TITLE_LINES = 2
 
 
@@ -242,14 +242,15 @@ def _aliasing_note(medium: Medium) -> str:
 
 def _longest_notes(heatmap: Heatmap, page: Page) -> str:
     """A paragraph as long as the notes can get."""
-    rows = page.height * page.medium.pixels_a_line
+    lines, columns = page.height - _FRAME[0], page.width - _FRAME[1]
+    axes = (heatmap.rows, lines * page.medium.pixels_a_line), (heatmap.columns, columns)
     sampled = [
-        f"{room} of {axis.size_text}"
-        for axis, room in ((heatmap.rows, rows), (heatmap.columns, page.width))
-        if len(axis.points) > room - _FRAMED or heatmap.square
+        f"{min(999, len(axis.points))} of {axis.size_text}"
+        for axis, room in axes
+        if len(axis.points) > room or heatmap.square
     ]
     notes = [*heatmap.notes, *([f"shows {' and '.join(sampled)}"] if sampled else ())]
-    indices, _ = heatmap.rows.sampled(page.height)
+    indices, _ = heatmap.rows.sampled(lines)
     step = steps([heatmap.rows.points[i] for i in indices])
     if heatmap.wavelengths is not None and (step or 0) > 1:
         notes.append(_aliasing_note(page.medium))
