@@ -124,7 +124,7 @@ class Plate:
         if not self.frame.row_labels:
             return [" " * self.frame.margin + line for line in lines]
         labels = {
-            index * down // self.medium.pixels_a_line: name
+            index * down // self.medium.pixels_a_line: _fitting(name, self.frame.margin)
             for index, name in reversed(row_ticks(self.shown.rows, len(lines)))
         }
         return [
@@ -183,6 +183,21 @@ class _Line:
     def put(self, column: int, text: str) -> None:
         """Put ``text`` at a column, or right after what is there."""
         self.text = self.text.ljust(column) + text
+
+
+def _fitting(name: str, width: int) -> str:
+    """A label as wide as there is room: a number to fewer digits, or nothing.
+
+    >>> _fitting("131072", 6), _fitting("1099511627776", 7), _fitting("a name", 3)
+    ('131072', '1.1e+12', '')
+    """
+    if len(name) <= width:
+        return name
+    try:
+        rounded = f"{float(name):.2g}"
+    except ValueError:
+        return ""
+    return rounded if len(rounded) <= width else ""
 
 
 def row_ticks(points: Sequence[Any], lines: int) -> list[tuple[int, str]]:
