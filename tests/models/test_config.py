@@ -88,6 +88,27 @@ def test_what_transformers_ignores_is_warned_of():
     assert ignored.unread == ("rope_scaling.factor",)
 
 
+def test_the_original_context_at_the_top_rules_unless_ropes_differ_by_layer_type():
+    key = "original_max_position_embeddings"
+    flat = resolve({**LLAMA, key: 2048, "rope_scaling": YARN})
+    assert flat.layer().values()[key] == 2048
+    assert f"{key} 2048 goes before rope_scaling.{key} 4096" in flat.warnings[0]
+    bare = {"rope_type": "yarn", "factor": 4}
+    assert values({**LLAMA, "rope_scaling": bare})[key] == 8192
+    gemma = {
+        "model_type": "gemma3_text",
+        "max_position_embeddings": 65536,
+        key: 2048,
+        "rope_parameters": {
+            "full_attention": {**bare, "rope_theta": 1e6},
+            "sliding_attention": {"rope_theta": 1e4},
+        },
+    }
+    nested = resolve(gemma)
+    assert nested.layer("full_attention").values()[key] == 65536
+    assert nested.unread == (key,)
+
+
 def test_an_mscale_alone_is_warned_of():
     resolved = resolve({**LLAMA, "rope_scaling": {**YARN, "mscale": 0.707, "mscale_all_dim": 0}})
     assert "mscale" not in resolved.layer().params
