@@ -339,7 +339,7 @@ def _overflowed(sample: Sample) -> Cause | None:
             return Cause(
                 "position-precision",
                 f"{what} were float16, whose largest number is 65504",
-                f"values are missing from position {first} on, where {what} overflow",
+                f"values are missing where {what} reach 65520, as at position {first}",
             )
     return None
 

@@ -87,8 +87,10 @@ class Tolerance:
     ) -> NDArray[np.float64]:
         """What each pair may deviate by at each position.
 
-        Shape: (positions, pairs).
+        Shape: (positions, pairs), or (1, 1) where it is the same everywhere.
         """
+        if self.fixed is not None:
+            return np.full((1, 1), self.floor)
         angles = np.abs(positions).astype(np.float64) * self.per_angle
         allowed: NDArray[np.float64] = np.multiply.outer(angles, np.abs(frequencies))
         allowed += self.floor

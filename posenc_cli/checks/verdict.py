@@ -115,7 +115,8 @@ def _relative(
     else:
         assert seen is not None
         worst, stretch, partner = seen.reference, reference.scale, seen.reference.position
-    if seen is not None and seen.reference.ratio <= min(1.0, worst.ratio):
+    if seen is not None and seen.reference.ratio <= worst.ratio:
+        # Both are proofs; this one is sharper.
         worst, stretch, partner = seen.reference, reference.scale, seen.reference.position
     value = (2 * stretch + worst.value) * worst.value
     allowed = (2 * stretch + worst.allowed) * worst.allowed

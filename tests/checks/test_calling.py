@@ -1,0 +1,210 @@
+"""Functions as subjects: what a user's code may do wrong is found, and never a pass."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from posenc_cli.checks.calling import implementation
+from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.verdict import examined
+from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.positions import Positions
+from tests.checks import rope
+
+GOOD = """
+import os, sys
+import numpy as np
+inv_freq = 1e4 ** -(np.arange(0, 8, 2) / 8)
+def good(x, positions):
+    angles = np.asarray(positions)[:, None] * inv_freq
+    cos, sin = np.cos(angles), np.sin(angles)
+    y = np.empty_like(x)
+    y[:, ::2] = x[:, ::2] * cos - x[:, 1::2] * sin
+    y[:, 1::2] = x[:, ::2] * sin + x[:, 1::2] * cos
+    return y
+"""
+
+
+@pytest.fixture
+def check(tmp_path):
+    def run(body, *, name="f", positions="0:64,255:259", scheme="rope", whole=False, **given):
+        file = tmp_path / "mine.py"
+        file.write_text(GOOD + textwrap.dedent(body))
+        right = rope.reference(scheme, **{"dim": 8, **given})
+        subject = implementation(f"{file}:{name}", right, Positions.parse(positions), whole=whole)
+        return examined(subject, right, "auto")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "f = good",
+        "def f(x, p): return good(x.astype(float), p)",
+        "def f(x, p): return good(x, p).tolist()",
+        "def f(x, p): return good(x, p).astype(np.float16)",
+        "def f(x, p): print('a'); os.write(1, b'b'); os.system('echo c'); return good(x, p)",
+        "class f:\n    def __call__(self, x, p): return good(x, p)\nf = f()",
+    ],
+)
+def test_right_functions_pass_however_they_are_written(body, check):
+    assert check(body).ok
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("def f(x, p): raise ValueError('no\\nway')", "raised ValueError: no"),
+        ("def f(x, p): sys.exit(0)", "raised SystemExit"),
+        ("def f(x, p): os._exit(0)", "ended its process with status 0"),
+        ("def f(x, p): os._exit(1)", "ended its process with status 1"),
+        ("import ctypes\ndef f(x, p): ctypes.string_at(0)", "crashed (SIGSEGV)"),
+        ("def f(x, p): return good(x, p)[:, :-1]", "shape"),
+        ("def f(x, p): return good(x, p)[:-1]", "shape"),
+        ("def f(x, p): return None", "not real numbers"),
+        ("def f(x, p): return 'text'", "not real numbers"),
+        ("def f(x, p): return x + 1j", "not real numbers"),
+        ("def f(x, p): x *= 2; return good(x, p)", "changed its input"),
+        ("def f(x, p): p += 1; return good(x, p)", "changed its input"),
+        ("def f(x): return x", "raised TypeError"),
+        ("def f(x, p): return f(x, p)", "raised RecursionError"),
+        ("f = 3", "not a function"),
+        ("raise RuntimeError('at import')", "cannot be loaded (RuntimeError: at import)"),
+        ("import sys; sys.exit(0)", "cannot be loaded (SystemExit: 0)"),
+        ("def other(): pass", "has no attribute 'f'"),
+        ("import os; os._exit(0)", "ended its process"),
+    ],
+)
+def test_a_function_that_gives_no_values_is_invalid(body, words, check):
+    with pytest.raises(InvalidInput) as error:
+        check(body)
+    assert words in error.value.message
+    assert error.value.message.startswith("--impl ")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("def f(x, p): return good(x, p) * np.nan", "not finite"),
+        ("def f(x, p):\n    y = good(x, p); y[p > 70] = np.nan; return y", "not finite"),
+        ("def f(x, p): return np.tanh(good(x, p))", "not linear"),
+        ("def f(x, p): return good(x, p) * np.abs(x).max()", "not linear"),
+        ("def f(x, p): return good(x, p) - good(x, p).mean(0)", "mixes rows"),
+        ("def f(x, p): return good(x, np.sort(p))", "order of the rows"),
+        ("def f(x, p): return good(x, p - p.min())", "how many rows"),
+        ("def f(x, p): return good(x, np.arange(len(x)))", "counts rows"),
+    ],
+)
+def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
+    found = check(body)
+    failed = {each.check: each for each in found.findings if not each.ok}
+    assert {"relative", "reference"} <= set(failed)
+    assert words in failed["relative"].message + diagnosed(found)[0].evidence
+
+
+def test_rows_that_are_counted_are_an_offset_of_positions(check):
+    found = check("def f(x, p): return good(x, np.arange(len(x)))")
+    assert diagnosed(found)[0].cause == "position-offset"
+
+
+def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
+    found = check(
+        """
+        def f(x, p):
+            y = good(x, p)
+            y[:, 0] += 1e-3 * x[:, 5]
+            return y
+        """
+    )
+    assert not next(f for f in found.findings if f.check == "reference").ok
+
+
+def test_the_current_folder_is_not_imported_from(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    right = rope.reference("rope", dim=8)
+    with pytest.raises(InvalidInput, match="No module named") as error:
+        implementation("mine:good", right, Positions.parse("0:8"))
+    assert "PYTHONPATH" in (error.value.hint or "")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert implementation("mine:good", right, Positions.parse("0:8")).own.pairs == 4
+    assert implementation("./mine.py:good", right, Positions.parse("0:8")).own.pairs == 4
+
+
+@pytest.mark.parametrize("target", ["good", ":good", "mine:", "./mine.py"])
+def test_a_target_without_a_function_is_invalid(target):
+    with pytest.raises(InvalidInput, match="must be module:function"):
+        implementation(target, rope.reference("rope", dim=8), Positions.parse("0:8"))
+
+
+def test_a_file_that_is_not_there_cannot_be_read():
+    with pytest.raises(Unavailable, match="there is no file"):
+        implementation("./none.py:f", rope.reference("rope", dim=8), Positions.parse("0:8"))
+
+
+def test_a_function_that_depends_on_the_length_is_given_the_length(check):
+    body = """
+    def f(x, p):
+        global inv_freq
+        n = max(int(np.max(p)) + 1, 16)
+        base = 1e4 * (4 * n / 16 - 3) ** (8 / 6)
+        inv_freq = base ** -(np.arange(0, 8, 2) / 8)
+        return good(x, p)
+    """
+    given = {"scheme": "rope-dynamic", "max_position_embeddings": 16, "factor": 4.0, "whole": True}
+    assert check(body, positions="0:17", seq_len=17, **given).ok
+    assert not check("f = good", positions="0:17", seq_len=17, **given).ok
+
+
+def test_torch_is_used_where_a_function_needs_it(tmp_path):
+    # A stand-in with as much of torch as the worker touches: tests need not have torch.
+    (tmp_path / "torch.py").write_text(
+        textwrap.dedent(
+            """
+            import numpy as np
+            class Tensor:
+                def __init__(self, values): self.values, self.dtype = values, "torch.bfloat16"
+                def detach(self): return self
+                def cpu(self): return self
+                def float(self): return self
+                def numpy(self): return self.values
+                def __array__(self, dtype=None, copy=None): return self.values
+            def from_numpy(values): return Tensor(values)
+            """
+        )
+    )
+    (tmp_path / "mine.py").write_text(
+        GOOD
+        + textwrap.dedent(
+            """
+            sys.path.insert(0, os.path.dirname(__file__))
+            import torch
+            def annotated(x: "torch.Tensor", p): return torch.Tensor(good(x.values, p.values))
+            def plain(x, p): return torch.Tensor(good(x.values, p.values))
+            """
+        )
+    )
+    right = rope.reference("rope", dim=8)
+    for name in ("annotated", "plain"):
+        target = f"{tmp_path / 'mine.py'}:{name}"
+        subject = implementation(target, right, Positions.parse("0:64"))
+        assert subject.dtype == "bfloat16"
+        assert examined(subject, right, "auto").ok
+    assert "torch" not in sys.modules or sys.modules["torch"].__name__ == "torch"
+
+
+def test_long_lists_of_positions_are_read_in_pieces(check):
+    told = []
+    right = rope.reference("rope", dim=64, layout="half")
+    where = Positions.parse("0:3000")
+    subject = implementation(f"{rope.MUTANTS}:right_plain", right, where, progress=told.append)
+    assert sum(told) == 3000
+    assert len(told) > 1
+    assert examined(subject, right, "auto").ok
+    assert np.isclose(subject.own.read(slice(2999, 3000)).turned[0, 0], np.exp(2999j), atol=1e-6)

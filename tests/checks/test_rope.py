@@ -1,0 +1,277 @@
+"""The findings: proven bounds over all vectors and all pairs of positions, and tolerances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.subject import table_subject
+from posenc_cli.checks.verdict import examined
+from posenc_cli.positions import Positions
+from tests.checks import rope
+from tests.checks.mutants import CASES, Rope, ladder
+
+COUNT, PAIRS = 24, 3
+RIGHT = rope.reference("rope", dim=2 * PAIRS, layout="half")
+
+
+def finding(found, check):
+    return next(each for each in found.findings if each.check == check)
+
+
+def exact(count=COUNT, start=0):
+    return Rope(ladder(2 * PAIRS, 1e4), 2 * PAIRS, dtype=np.float64).tables(
+        np.arange(start, start + count)
+    )
+
+
+def maps(cos, sin):
+    """The matrices of full tables in the layout half, as a rotation applies them."""
+    d = cos.shape[1]
+    found = np.zeros((cos.shape[0], d, d))
+    for i in range(d // 2):
+        j = i + d // 2
+        found[:, i, i], found[:, i, j] = cos[:, i], -sin[:, i]
+        found[:, j, i], found[:, j, j] = sin[:, j], cos[:, j]
+    return found
+
+
+def spread(cos, sin):
+    """By brute force: how much scores of all q and k change between pairs of one distance."""
+    matrices = maps(cos, sin)
+    count, worst = len(matrices), 0.0
+    for distance in range(count):
+        scores = [matrices[m].T @ matrices[m + distance] for m in range(count - distance)]
+        for one in scores:
+            for other in scores:
+                worst = max(worst, float(np.linalg.norm(one - other, 2)))
+    return worst
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1e-5, 1e-3, 0.1]))
+def test_the_bound_covers_all_vectors_and_all_pairs_of_positions(seed, size):
+    generator = np.random.default_rng(seed)
+    cos, sin = (
+        each + size * generator.standard_normal(each.shape) * (generator.random(each.shape) < 0.1)
+        for each in exact(10)
+    )
+    subject = table_subject(cos, sin, "float64", RIGHT, Positions.parse("0:10"))
+    relative = finding(examined(subject, RIGHT, 1e-9), "relative")
+    changed = spread(cos, sin)
+    # Two scores differ from the same function by the bound each.
+    assert changed <= 2 * relative.worst * (1 + 1e-5) + 1e-12
+    # … and the bound is not idle: a few times what is there.
+    assert relative.worst <= 12 * changed + 1e-12
+    assert relative.ok == (relative.worst <= relative.tolerance)
+
+
+def test_the_bound_is_sharp_for_two_phases_that_err():
+    cos, sin = exact()
+    angle = 0.01
+    turned = cos.copy(), sin.copy()
+    for row, sign in ((3, 1), (20, -1)):
+        for column in (1, 1 + PAIRS):
+            turned[0][row, column] = np.cos(row * 10 ** (-4 / 3) + sign * angle)
+            turned[1][row, column] = np.sin(row * 10 ** (-4 / 3) + sign * angle)
+    relative = finding(rope.of_tables(*turned, RIGHT, f"0:{COUNT}"), "relative")
+    assert not relative.ok
+    assert {relative.at["m"], relative.at["n"]} == {3, 20}
+    assert relative.at["pair"] == 1
+    assert relative.worst == pytest.approx(2 * np.sin(angle), rel=0.15)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_one_wrong_cell_among_many_is_found_where_it_is(dtype):
+    right = rope.reference("rope", dim=64, layout="half")
+    cos, sin = Rope(ladder(64, 1e4), 64).tables(np.arange(5000))
+    kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    cos[4321, 40] += 0.05
+    found = rope.of_tables(cos.astype(kind), sin.astype(kind), right, "0:5000")
+    assert not found.ok
+    reference = finding(found, "reference")
+    assert reference.at == {"position": 4321, "pair": 8}
+    assert not finding(found, "relative").ok
+
+
+def test_a_constant_factor_is_told_apart_from_the_rotation():
+    cos, sin = (1.25 * each for each in exact())
+    found = rope.of_tables(cos, sin, RIGHT, f"0:{COUNT}")
+    assert [each.check for each in found.findings if not each.ok] == [
+        "norm",
+        "identity",
+        "reference",
+    ]
+    assert "1.25" in finding(found, "norm").message
+    assert [cause.cause for cause in diagnosed(found)] == ["attention-factor"]
+
+
+def test_identity_is_checked_only_where_position_0_is():
+    found = rope.of_tables(*exact(start=5), RIGHT, f"5:{5 + COUNT}")
+    assert found.ok
+    assert [each.check for each in found.findings] == ["relative", "norm", "reference"]
+
+
+@pytest.mark.parametrize("positions", ["7", "5,17,4096", "3:2000:3", "0:4,3,2,1"])
+def test_positions_may_have_gaps_repeat_or_run_backwards(positions):
+    where = rope.positions_array(positions)
+    case = CASES["plain"]
+    right = rope.reference("rope", dim=64, layout="half")
+    assert rope.of_tables(*case.right.tables(where), right, positions).ok
+    backward = replace(case.right, sign=-1)
+    found = rope.of_tables(*backward.tables(where), right, positions)
+    assert finding(found, "relative").ok
+    assert not finding(found, "reference").ok
+
+
+def test_positions_in_bfloat16_pass_up_to_256_and_fail_at_257():
+    wrong = replace(CASES["plain"].right, positions_in="bfloat16")
+    right = rope.reference("rope", dim=64, layout="half")
+    assert rope.of_tables(*wrong.tables(np.arange(257)), right, "0:257").ok
+    found = rope.of_tables(*wrong.tables(np.arange(258)), right, "0:258")
+    assert not found.ok
+    assert finding(found, "reference").at["position"] == 257
+    assert "257" in diagnosed(found)[0].evidence
+
+
+def test_strict_asks_for_correct_rounding():
+    right = rope.reference("rope", dim=64, layout="half")
+    where = Positions.parse("0:4096")
+    exact64 = Rope(ladder(64, 1e4), 64, dtype=np.float64).tables(np.arange(4096))
+    computed = Rope(ladder(64, 1e4), 64, compute=np.float32).tables(np.arange(4096))
+    for tables, expected in ((exact64, True), (computed, False)):
+        stored = [each.astype(np.float32) for each in tables]
+        subject = table_subject(*stored, "float32", right, where)
+        assert examined(subject, right, "strict").ok == expected
+        assert examined(subject, right, "auto").ok
+
+
+def test_a_given_tolerance_bounds_what_is_reported():
+    right = rope.reference("rope", dim=64, layout="half")
+    where = Positions.parse("0:4096")
+    wrong = replace(CASES["plain"].right, table_in="bfloat16").tables(np.arange(4096))
+    subject = table_subject(*wrong, "float32", right, where)
+    assert examined(subject, right, 0.02).ok
+    found = examined(subject, right, 1e-4)
+    assert not found.ok
+    assert {each.tolerance for each in found.findings} == {1e-4}
+    assert diagnosed(found)[0].cause == "table-precision"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_a_number_never_passes(value):
+    cos, sin = exact()
+    cos[11, 2] = value
+    found = rope.of_tables(cos, sin, RIGHT, f"0:{COUNT}")
+    for check in ("relative", "norm", "reference"):
+        assert not finding(found, check).ok
+        assert finding(found, check).worst is None
+    assert diagnosed(found)[0].cause == "unknown"
+    assert "position 11" in diagnosed(found)[0].evidence
+
+
+def test_frequencies_that_are_no_numbers_are_said_to_be():
+    right = rope.reference("rope", dim=64)
+    values = ladder(64, 1e4).astype(np.float32)
+    values[3] = np.nan
+    found = rope.of_frequencies(values, right, "0:4096")
+    assert not found.ok
+    assert "1 of 32 frequencies" in diagnosed(found)[0].evidence
+
+
+@pytest.mark.parametrize(("what", "overflow"), [("positions_in", 65520), ("angles_in", 65520)])
+def test_float16_that_overflows_is_named(what, overflow):
+    wrong = replace(CASES["plain"].right, **{what: "float16"})
+    where = np.arange(65000, 66000)
+    found = rope.of_tables(
+        *wrong.tables(where), rope.reference("rope", dim=64, layout="half"), "65000:66000"
+    )
+    assert not found.ok
+    cause = diagnosed(found)[0]
+    assert cause.cause == "position-precision"
+    assert str(overflow) in cause.evidence
+
+
+def test_a_width_that_is_not_the_references_is_rotary_dim():
+    right = rope.reference("rope", dim=64, layout="half")
+    where = np.arange(300)
+    narrow = Rope(ladder(32, 1e4), 32)
+    for tables in (narrow.tables(where), narrow.pair_tables(where)):
+        found = rope.of_tables(*tables, right, "0:300")
+        assert not found.ok
+        assert [cause.cause for cause in diagnosed(found)] == ["rotary-dim"]
+        assert "32 columns at base 10000" in diagnosed(found)[0].evidence
+    x = rope.vectors(300, 32)
+    found = rope.of_rotated(x, narrow(x, where), right, "0:300")
+    assert [cause.cause for cause in diagnosed(found)] == ["rotary-dim"]
+    found = rope.of_frequencies(ladder(32, 1e4), right, "0:300")
+    assert [cause.cause for cause in diagnosed(found)] == ["rotary-dim"]
+
+
+def test_what_fits_nothing_is_unknown():
+    generator = np.random.default_rng(1)
+    right = rope.reference("rope", dim=64, layout="half")
+    cos, sin = generator.standard_normal((2, 500, 64))
+    found = rope.of_tables(cos, sin, right, "0:500")
+    assert [cause.cause for cause in diagnosed(found)] == ["unknown"]
+    assert "inconsistent" in diagnosed(found)[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"inv_freq": ladder(64, 5e5)}, "the base is 500000, not 10000"),
+        ({"positions_in": "bfloat16"}, "collide from 257 on"),
+        ({"layout": "interleaved"}, "matches when columns are paired 2i and 2i+1"),
+        ({"offset": 1}, "off by +1"),
+        ({"scale": 1.277}, "the attention factor is 1.277, not 1"),
+    ],
+)
+def test_evidence_is_something_to_act_on(changes, words):
+    wrong = replace(CASES["plain"].right, **changes)
+    right = rope.reference("rope", dim=64, layout="half")
+    found = rope.of_tables(*wrong.tables(np.arange(4096)), right, "0:4096")
+    assert words in " ".join(f"{c.message} {c.evidence}" for c in diagnosed(found))
+
+
+def test_pairs_that_lack_the_scaling_are_counted():
+    wrong = replace(CASES["llama3"].right, inv_freq=ladder(128, 5e5))
+    case = CASES["llama3"]
+    right = rope.reference(case.scheme, **case.given)
+    found = rope.of_tables(*wrong.tables(np.arange(4096)), right, "0:4096")
+    cause = diagnosed(found)[0]
+    assert cause.message.endswith("the table is plain base 500000")
+    assert cause.evidence.startswith("pairs 29–63 of 64 are not scaled")
+
+
+def test_two_causes_are_told_the_likeliest_first():
+    case = CASES["yarn"]
+    right = rope.reference(case.scheme, **case.given)
+    wrong = replace(case.right, inv_freq=ladder(128, 1e4), scale=1.0, layout="interleaved")
+    found = rope.of_tables(*wrong.tables(np.arange(4096)), right, "0:4096")
+    assert [c.cause for c in diagnosed(found)] == ["layout", "scaling-missing", "attention-factor"]
+
+
+def test_columns_past_the_rotated_ones_must_stay():
+    case = CASES["partial"]
+    right = rope.reference(case.scheme, **case.given)
+    x = rope.vectors(100, 96)
+    y = case.right(x, np.arange(100))
+    y[50, 90] += 0.01
+    found = rope.of_rotated(x, y, right, "0:100")
+    assert not found.ok
+    assert finding(found, "reference").at["position"] == 50
+
+
+def test_pairs_that_are_zero_are_not_held_against_the_subject():
+    right = rope.reference("rope", dim=64, layout="half")
+    x = np.zeros((200, 64), np.float32)
+    x[:, 5] = 1
+    y = CASES["plain"].right(x, np.arange(200))
+    assert rope.of_rotated(x, y, right, "0:200").ok
+    y[100, 7] = 0.5  # from nothing
+    assert not rope.of_rotated(x, y, right, "0:200").ok
