@@ -299,8 +299,7 @@ def power_spectrum(rows: Rows, *, name: str) -> PowerSpectrum:
         unit = values[:, columns] / largest
         columns_power = _column_power(unit)
         total = columns_power.sum(axis=0)
-        # Of a constant, what is left of its mean is rounding.
-        moving = total > (count * 2.0**-50) ** 2
+        moving = total > 0  # a constant is all ones here, and leaves nothing beside its mean
         best = columns_power[:, moving].argmax(axis=0)
         dominant[columns[moving]] = count / (best + 1)
         share[columns[moving]] = columns_power[best, np.flatnonzero(moving)] / total[moving]

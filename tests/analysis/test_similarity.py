@@ -14,7 +14,7 @@ from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.encode.engine import Engine
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.dtypes import FLOAT16, FLOAT32, FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT16, FLOAT64
 from tests.encoding import matrix, request
 
 EPSILON = 2.0**-53
@@ -195,16 +195,16 @@ def test_entries_are_those_of_the_matrix(scheme, given, positions):
 def test_bytes_do_not_depend_on_blocks_threads_or_length(scheme, monkeypatch):
     head = 0 if scheme == "alibi" else None
     of = similarity_of(scheme, "0:300", head=head)
-    expected = whole(of, FLOAT32)
-    np.testing.assert_array_equal(whole(of, FLOAT32, threads=2), expected)
-    longer = whole(similarity_of(scheme, "0:340", head=head), FLOAT32)
+    expected = whole(of, FLOAT64)
+    np.testing.assert_array_equal(whole(of, FLOAT64, threads=2), expected)
+    longer = whole(similarity_of(scheme, "0:340", head=head), FLOAT64)
     np.testing.assert_array_equal(longer[:300, :300], expected)
     monkeypatch.setattr("posenc_cli.analysis.similarity._BLOCK_BYTES", 5000)
-    np.testing.assert_array_equal(whole(of, FLOAT32), expected)
+    np.testing.assert_array_equal(whole(of, FLOAT64), expected)
     monkeypatch.setattr("posenc_cli.analysis.similarity._VIEWED_BYTES", 1)
-    np.testing.assert_array_equal(whole(of, FLOAT32), expected)
+    np.testing.assert_array_equal(whole(of, FLOAT64), expected)
     monkeypatch.setattr(products, "HELD_VALUES", 64)
-    np.testing.assert_array_equal(whole(of, FLOAT32), expected)
+    np.testing.assert_array_equal(whole(of, FLOAT64), expected)
 
 
 def test_values_are_rounded_once_to_the_format():
@@ -254,6 +254,7 @@ def test_products_that_are_not_finite_are_left_out():
     found = verdict.verdict(similarity_of_array(table, "float32", name="x"))
     assert found.dropped == 40 + 39
     assert (found.toeplitz, found.spread, found.peak) == (True, 0.0, 3.0)
+    assert set(found.least) == set(found.most) == set(found.profile) == {3.0}
     with pytest.raises(InvalidInput, match="finite"):
         verdict.verdict(similarity_of_array(table * np.nan, "float32", name="x"))
 
@@ -321,6 +322,10 @@ def test_half_distance_is_the_first_offset_below_half_of_the_peak():
     assert found.peak == past[0] == 32
     assert found.half_distance == int(np.flatnonzero(past < 16)[0])
     assert judged("sinusoidal", "0:10").half_distance is None
+    for scheme in ("sinusoidal", "learned"):
+        of = judged(scheme, "0:500:7")
+        past = of.profile[of.offsets >= 0]
+        assert of.half_distance == 7 * int(np.flatnonzero(past < past[0] / 2)[0])
 
 
 def test_scores_halve_where_their_weight_of_attention_does():
@@ -387,3 +392,11 @@ def test_rows_past_memory_are_read_again(monkeypatch):
     expected = product_rows(rows, range(32, 64), 1100)
     monkeypatch.setattr(products, "HELD_VALUES", 100)
     np.testing.assert_array_equal(product_rows(rows, range(32, 64), 1100), expected)
+
+
+def test_a_row_alone_in_its_block_is_the_row_it_is_among_others():
+    table = np.random.default_rng(4).standard_normal((640, 61))
+    longer = product_rows(Rows.of(table), range(32, 64), 640)
+    for count in (33, 34, 40):
+        alone = product_rows(Rows.of(table[:count]), range(32, count), count)
+        np.testing.assert_array_equal(alone, longer[: count - 32, :count])
