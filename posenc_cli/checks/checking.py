@@ -92,7 +92,7 @@ class Check:
             return self._of_rows()
         if self.asked.impl or not flags:
             lengths = switch_lengths(bound.scheme, bound.params)
-            if lengths and self.encoding(lengths[0]) == self.encoding(lengths[-1]):
+            if lengths and self._params(lengths[0]) == self._params(lengths[-1]):
                 lengths = ()  # the length was given: it follows no sequence
             if positions is not None:
                 lengths = tuple(n for n in lengths if n < positions.last + 1)
@@ -101,6 +101,9 @@ class Check:
                 return self._of_lengths(lengths)
         where = positions or self._default(encoding)
         return self._reported(self._reference(encoding, where), where)
+
+    def _params(self, length: int) -> Mapping[str, Any]:
+        return self.encoding(length).bound.params
 
     def _of_rows(self) -> Report:
         """The report on files that have a row a position."""

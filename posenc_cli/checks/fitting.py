@@ -37,8 +37,12 @@ class Rotations:
         return np.exp(1j * angles) * self.amplitudes
 
 
-def fitted(positions: NDArray[np.int64], factors: NDArray[np.complex128]) -> Rotations:
+def fitted(
+    positions: NDArray[np.int64], factors: NDArray[np.complex128], *, growth: float = 1.0
+) -> Rotations:
     """The rotations nearest to ``factors`` (P, pairs) at ``positions`` (P,).
+
+    Errors are taken to grow as 1 + ``growth`` · |angle|.
 
     >>> at = np.arange(40)
     >>> turned = 1.5 * np.exp(1j * np.multiply.outer(at, [1.0, -0.01]))
@@ -61,12 +65,12 @@ def fitted(positions: NDArray[np.int64], factors: NDArray[np.complex128]) -> Rot
         if reach >= last:
             break
         reach *= 2
-    found = _finished(where, values, rates, gap)
+    found = _finished(where, values, rates, gap, growth)
     sparse = where.size < 256 and int(np.median(steps)) > 1
     if last > _LONGEST or not sparse:
         return found
     # Positions too sparse to go from near to far: the peaks of their spectra are the rates.
-    other = _finished(where, values, _peaks(where, values), gap)
+    other = _finished(where, values, _peaks(where, values), gap, growth)
     nearer = _missed(other, where, values) < _missed(found, where, values)
     return Rotations(
         np.where(nearer, other.frequencies, found.frequencies),
@@ -80,10 +84,11 @@ def _finished(
     values: NDArray[np.complex128],
     rates: NDArray[np.float64],
     gap: int,
+    growth: float,
 ) -> Rotations:
     for _ in range(2):
-        rates = _weighed(positions, values, rates)
-    return Rotations(rates, _amplitudes(positions, values, rates), gap)
+        rates = _weighed(positions, values, rates, growth)
+    return Rotations(rates, _amplitudes(positions, values, rates, growth), gap)
 
 
 def _missed(
@@ -110,10 +115,12 @@ def with_frequencies(
     positions: NDArray[np.int64],
     factors: NDArray[np.complex128],
     frequencies: NDArray[np.float64],
+    *,
+    growth: float = 1.0,
 ) -> Rotations:
     """The rotations of given frequencies that are nearest to ``factors``."""
     values = np.where(np.isfinite(factors), factors, 0)
-    return Rotations(frequencies, _amplitudes(positions, values, frequencies), 1)
+    return Rotations(frequencies, _amplitudes(positions, values, frequencies, growth), 1)
 
 
 def _sharpened(
@@ -134,21 +141,24 @@ def _sharpened(
     return rates + correction
 
 
-def _weights(positions: NDArray[np.int64], rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def _weights(
+    positions: NDArray[np.int64], rates: NDArray[np.float64], growth: float
+) -> NDArray[np.float64]:
     """How much a phase counts: its error grows with the angle, as code in float32 has it."""
     angles = np.multiply.outer(np.abs(positions).astype(np.float64), np.abs(rates))
-    return np.asarray((1 + angles) ** -2.0)
+    return np.asarray((1 + growth * angles) ** -2.0)
 
 
 def _weighed(
     positions: NDArray[np.int64],
     values: NDArray[np.complex128],
     rates: NDArray[np.float64],
+    growth: float,
 ) -> NDArray[np.float64]:
     """The rates, corrected by a line through all phases they leave over, each by its weight."""
     where = positions.astype(np.float64)
     rest = values * np.exp(-1j * np.multiply.outer(where, rates))
-    weights = _weights(positions, rates)
+    weights = _weights(positions, rates, growth)
     total = weights.sum(axis=0)
     phases = np.angle(rest * (weights * rest).sum(axis=0).conj())
     centred = where[:, None] - (weights * where[:, None]).sum(axis=0) / total
@@ -161,13 +171,14 @@ def _amplitudes(
     positions: NDArray[np.int64],
     values: NDArray[np.complex128],
     rates: NDArray[np.float64],
+    growth: float,
 ) -> NDArray[np.complex128]:
     """What the rates leave over, on average: its size and its phase apart.
 
     The mean of complex numbers that scatter is smaller than they are.
     """
     rest = values * np.exp(-1j * np.multiply.outer(positions.astype(np.float64), rates))
-    mean = (rest * _weights(positions, rates)).sum(axis=0)
+    mean = (rest * _weights(positions, rates, growth)).sum(axis=0)
     size = np.abs(mean)
     direction = np.where(size > 0, mean / np.where(size > 0, size, 1), 1)
     amplitudes: NDArray[np.complex128] = np.median(np.abs(values), axis=0) * direction

@@ -185,7 +185,8 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
     mirrors = mirrored is not None and np.abs(mirrored).sum() > np.abs(factors).sum()
     main = mirrored if mirrors and mirrored is not None else factors
     coarse = unit(turning.dtype) > unit("float32")
-    rotations = _nearest(sample.positions, main, reference, coarse=coarse)
+    growth = tolerance.per_angle / tolerance.floor
+    rotations = _nearest(sample.positions, main, reference, coarse=coarse, growth=growth)
     turns = _turns(rotations, reference)
     other = None
     if mirrored is not None:
@@ -247,12 +248,13 @@ def _nearest(
     reference: Reference,
     *,
     coarse: bool,
+    growth: float,
 ) -> Rotations:
     """The nearest rotations: each pair's fitted frequency, or a known one where that is nearer."""
     if reference.content.waves.coordinates is not None:
         size = np.median(np.abs(factors), axis=0).astype(np.complex128)
         return Rotations(reference.frequencies, size, 1)
-    free = fitted(positions, factors)
+    free = fitted(positions, factors, growth=growth)
     scale = complex(reference.scale)
     if free.frequencies.shape != reference.frequencies.shape:
         return free
@@ -260,7 +262,7 @@ def _nearest(
     known = [reference.frequencies, -reference.frequencies]
     if (positions.size < SPARSE or coarse) and (least > 1e-3).any():
         known += [each.frequencies for each in alternatives(reference, None)]
-    tried = [with_frequencies(positions, factors, frequencies) for frequencies in known]
+    tried = [with_frequencies(positions, factors, each, growth=growth) for each in known]
     tried += [replace(each, amplitudes=np.full(free.amplitudes.shape, scale)) for each in tried]
     for other in tried:
         missed = _missed(other, positions, factors)

@@ -183,12 +183,13 @@ def _picture(console: Console, report: Report) -> str | None:
     from posenc_cli.render.figure import Curve, Curves
     from posenc_cli.render.terminal import curves_text
 
+    errors = [e for _, e in points]
     figure = Curves(
-        (Curve(x=tuple(float(p) for p, _ in points), y=tuple(e for _, e in points)),),
+        (Curve(x=tuple(float(p) for p, _ in points), y=tuple(errors)),),
         title="deviation from the reference by position",
         x_label="position",
         y_label="deviation",
-        y_scale="log",
+        y_scale="log" if max(errors) > 10 * min(errors) else "linear",
     )
     return curves_text(figure, Page(console.width, min(14, console.height), Medium()))
 

@@ -1,0 +1,255 @@
+"""``posenc rope-check`` as users and their scripts run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tests.checks.mutants import CASES, ladder
+from tests.checks.rope import MUTANTS, vectors
+
+RIGHT = CASES["plain"].right
+WRONG = replace(RIGHT, inv_freq=ladder(64, 5e5))
+CHECK = ("rope-check", "--scheme", "rope", "--layout", "half")
+CHECKS = ["relative", "norm", "identity", "reference"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Files of a right and of a wrong implementation, 512 positions."""
+    where = np.arange(512)
+    x = vectors(512, 64)
+    for name, code in (("", RIGHT), ("wrong-", WRONG)):
+        cos, sin = code.tables(where)
+        np.save(tmp_path / f"{name}cos.npy", cos)
+        np.save(tmp_path / f"{name}sin.npy", sin)
+        np.save(tmp_path / f"{name}y.npy", code(x, where))
+        np.save(tmp_path / f"{name}inv.npy", np.asarray(code.inv_freq, np.float32))
+    np.save(tmp_path / "x.npy", x)
+    return tmp_path
+
+
+SUBJECTS = {
+    "tables": ("--tables", "{}cos.npy", "{}sin.npy"),
+    "rotated": ("--rotated", "x.npy", "{}y.npy"),
+    "inv-freq": ("--inv-freq", "{}inv.npy"),
+}
+
+
+def subject(kind, prefix=""):
+    return tuple(part.format(prefix) for part in SUBJECTS[kind])
+
+
+@pytest.mark.parametrize("kind", SUBJECTS)
+def test_files_are_judged(kind, files, call):
+    status, out, err = call(*CHECK, *subject(kind))
+    assert (status, err) == (0, "")
+    assert out.startswith("ok: ")
+    status, out, err = call(*CHECK, *subject(kind, "wrong-"))
+    assert (status, err) == (1, "")
+    assert out.startswith("FAILED: ")
+    assert "cause: base: the base is 500000, not 10000" in out
+
+
+@pytest.mark.parametrize("kind", SUBJECTS)
+def test_json_has_the_promised_keys(kind, files, call):
+    status, out, _ = call(*CHECK, *subject(kind, "wrong-"), "--json")
+    document = json.loads(out)
+    assert status == 1
+    keys = ["schema", "ok", "subject", "reference", "positions", "pairs", "findings", "diagnosis"]
+    assert list(document)[:8] == keys
+    assert document["schema"] == "posenc/rope-check/1"
+    assert document["ok"] is False
+    assert document["subject"]["kind"] == kind
+    assert document["pairs"] == 32
+    assert [each["check"] for each in document["findings"]] == CHECKS
+    assert document["diagnosis"][0]["cause"] == "base"
+    assert call(*CHECK, *subject(kind), "--format", "json")[0] == 0
+
+
+def test_files_of_every_format_are_read(files, call):
+    cos, sin = (np.load(files / f"{name}.npy") for name in ("cos", "sin"))
+    for name, table in (("cos", cos), ("sin", sin)):
+        np.savetxt(files / f"{name}.csv", table, delimiter=",")
+        save_file({"encoding": table.astype(ml_dtypes.bfloat16)}, files / f"{name}.safetensors")
+    np.savez(files / "both.npz", cos=cos, sin=sin)
+    np.save(files / "c1.npy", cos[None])
+    np.save(files / "s1.npy", sin[None])
+    for pair in (
+        ("cos.csv", "sin.csv"),
+        ("cos.safetensors", "sin.safetensors"),
+        ("both.npz:cos", "both.npz:sin"),
+        ("c1.npy", "s1.npy"),
+    ):
+        status, out, err = call(*CHECK, "--tables", *pair)
+        assert (status, err) == (0, ""), out
+
+
+def test_posencs_own_schemes_are_right_by_themselves(call):
+    for scheme in ("rope", "rope-linear", "rope-ntk", "rope-dynamic", "rope-yarn", "rope-llama3"):
+        for more in ((), ("--strict",), ("--len", "300")):
+            status, out, err = call("rope-check", "-s", scheme, *more)
+            assert (status, err) == (0, ""), out
+
+
+def test_a_scheme_that_depends_on_the_length_is_checked_where_it_switches(call):
+    _, out, _ = call("rope-check", "-s", "rope-dynamic", "--json")
+    document = json.loads(out)
+    assert "2047, 2048, 2049" in document["notes"][0]
+    _, out, _ = call("rope-check", "-s", "rope-dynamic", "--set", "seq_len=9000", "--json")
+    assert not json.loads(out)["notes"]
+
+
+def test_a_function_that_switches_one_position_late_is_found(call, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        f"import sys; sys.path.insert(0, {str(MUTANTS.parent)!r})\n"
+        "from mutants import *\n"
+        "def f(x, p, limit=2048):\n"
+        "    n = int(max(p)) + 1\n"
+        "    n = n if n > limit else 2048\n"
+        "    inv = ladder(64, 1e4 * (4 * n / 2048 - 3) ** (64 / 62))\n"
+        "    return Rope(inv, 64)(x, p)\n"
+        "def late(x, p): return f(x, p, 2049)\n"
+    )
+    asked = ("rope-check", "-s", "rope-dynamic", "--layout", "half", "--impl")
+    assert call(*asked, "./mine.py:f")[0] == 0
+    status, out, _ = call(*asked, "./mine.py:late", "--json")
+    assert status == 1
+    document = json.loads(out)
+    assert "at 2049 positions" in document["findings"][-1]["message"]
+    assert document["diagnosis"][0]["cause"] in ("frequency-rule", "scaling-missing")
+
+
+def test_an_absolute_encoding_fails_the_property(call):
+    status, out, _ = call("rope-check", "-s", "sinusoidal", "--len", "64", "--json")
+    document = json.loads(out)
+    assert status == 1
+    assert [each["check"] for each in document["findings"]] == ["relative"]
+    assert call("rope-check", "-s", "alibi", "--len", "64")[0] == 0
+
+
+def test_functions_are_called_and_may_print(call, posenc):
+    status, out, err = call(*CHECK, "--impl", f"{MUTANTS}:right_plain")
+    assert (status, err) == (0, "")
+    status, out, _ = call(*CHECK, "--impl", f"{MUTANTS}:positions_bfloat16")
+    assert status == 1
+    assert "position-precision" in out
+
+
+def test_what_a_function_prints_does_not_reach_the_report(posenc, tmp_path):
+    (tmp_path / "noisy.py").write_text(
+        "import os\n"
+        "print('at import')\n"
+        "def f(x, p): print('noise'); os.write(1, b'raw'); return x\n"
+    )
+    done = posenc(*CHECK, "--impl", "./noisy.py:f", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["diagnosis"][0]["cause"] == "no-rotation"
+    assert "noise" in done.stderr
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os._exit(1)", "os.abort()", "sys.exit(0)"])
+def test_a_function_that_ends_its_process_is_neither_a_pass_nor_a_failure(end, call, tmp_path):
+    (tmp_path / "bad.py").write_text(f"import os, sys\ndef f(x, p): {end}\n")
+    status, out, err = call(*CHECK, "--impl", "./bad.py:f")
+    assert (status, out) == (2, "")
+    assert err.startswith("posenc: error: --impl './bad.py:f'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        ("rope-check", 2, "--scheme"),
+        ("rope-check -s rope --tables cos.npy", 2, "--tables"),
+        ("rope-check -s rope --tables cos.npy x.npy --inv-freq inv.npy", 2, "one subject"),
+        ("rope-check -s rope --tables cos.npy inv.npy", 2, "must be a matrix"),
+        ("rope-check -s rope --tables cos.npy short.npy", 2, "must have one shape"),
+        ("rope-check -s rope --tables cos.npy none.npy", 3, "cannot read"),
+        ("rope-check -s rope --tables cube.npy cube.npy", 2, "must be a matrix"),
+        ("rope-check -s rope --tables complex.npy complex.npy", 2, "complex numbers"),
+        ("rope-check -s rope --tables junk.npy junk.npy", 2, "junk.npy"),
+        ("rope-check -s rope --inv-freq cos.npy", 2, "one row"),
+        ("rope-check -s rope --rotated zero.npy x.npy", 2, "all zero"),
+        ("rope-check -s rope --len 9999 --tables cos.npy sin.npy", 2, "512 rows"),
+        ("rope-check -s rope --tol x", 2, "--tol"),
+        ("rope-check -s rope --tol -1", 2, "--tol"),
+        ("rope-check -s rope --tol nan", 2, "--tol"),
+        ("rope-check -s rope --tol 1e-3 --strict", 2, "--strict"),
+        ("rope-check -s rope --format xml", 2, "--format"),
+        ("rope-check -s rope --json --format junit", 2, "--json"),
+        ("rope-check -s alibi --inv-freq inv.npy", 2, "turns nothing"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments, status, words, files, call):
+    np.save(files / "short.npy", np.zeros((3, 64), np.float32))
+    np.save(files / "zero.npy", np.zeros((512, 64), np.float32))
+    np.save(files / "cube.npy", np.zeros((2, 512, 64), np.float32))
+    np.save(files / "complex.npy", np.zeros((512, 64), np.complex64))
+    (files / "junk.npy").write_bytes(b"\x93NUMPY and no more")
+    found, out, err = call(*arguments.split())
+    assert (found, out) == (status, "")
+    assert words in err
+    assert err.startswith("posenc: error: ")
+
+
+def test_junit_and_out_write_one_whole_file(files, call):
+    for name, extra in (("a.xml", ()), ("b.txt", ("--format", "junit"))):
+        asked = (*CHECK, *subject("tables", "wrong-"), "--out", name, *extra)
+        assert call(*asked) == (1, "", "")
+        root = ET.fromstring((files / name).read_text())
+        assert root.get("failures") == "1"
+    status, _, err = call(*CHECK, "--out", "a.xml", "--no-clobber")
+    assert status == 3
+    assert "a.xml" in err
+
+
+def test_github_annotates_and_adds_to_the_summary(files, call, monkeypatch):
+    summary = files / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    status, out, err = call(*CHECK, *subject("tables", "wrong-"), "--format", "github")
+    assert (status, err) == (1, "")
+    assert out.startswith("::error title=rope-check%3A reference::")
+    assert summary.read_text().startswith("before\n### posenc rope-check: failed")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(files))
+    status, _, err = call(*CHECK, *subject("tables"), "--format", "github")
+    assert status == 0
+    assert "GITHUB_STEP_SUMMARY" in err
+
+
+def test_a_script_with_set_e_stops_where_a_check_fails(files):
+    posenc = f"{sys.executable} -m posenc_cli"
+    script = (
+        "set -e\n"
+        f"{posenc} {' '.join(CHECK)} {' '.join(subject('tables'))} -q >/dev/null\n"
+        "echo right\n"
+        f"{posenc} {' '.join(CHECK)} {' '.join(subject('tables', 'wrong-'))} -q >/dev/null\n"
+        "echo never\n"
+    )
+    done = subprocess.run(["sh", "-c", script], cwd=files, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "right\n")
+
+
+def test_the_report_fits_80_columns_and_shows_where_it_goes_wrong(files, call):
+    _, out, _ = call(*CHECK, *subject("tables", "wrong-"))
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+    assert "deviation from the reference by position" in out
+    assert "•" in out
+
+
+def test_some_rows_of_a_file_may_be_checked(files, call):
+    _, out, _ = call(*CHECK, *subject("tables"), "--len", "100", "--json")
+    document = json.loads(out)
+    assert document["positions"] == "0:100"
+    assert document["notes"] == ["the first 100 of 512 rows"]
+    status, _, _ = call(*CHECK, *subject("tables"), "--start", "1", "--len", "512")
+    assert status == 1
