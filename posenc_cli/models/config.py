@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
 from posenc_cli.files.naming import shown
-from posenc_cli.models import families, nonrotary
+from posenc_cli.models import families, nonrotary, vision
 from posenc_cli.models.keys import Keys
 from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced
 from posenc_cli.models.rope import RopeReader
@@ -194,7 +194,7 @@ def _rotary_family(model_type: str, text: Keys, notes: Notes) -> families.Rotary
         if (value.value if value else when["default"]) == when["is"]:
             return family
         return None
-    if model_type in nonrotary.FAMILIES or model_type in nonrotary.REFUSED:
+    if any(model_type in each for each in (nonrotary.FAMILIES, nonrotary.REFUSED, vision.FAMILIES)):
         return None
     if families.is_known(model_type):
         raise InvalidInput(f"{text.name}: posenc reads no configs of model type {model_type!r}")
@@ -220,6 +220,8 @@ def _not_rotary(text: Keys, model_type: str, notes: Notes) -> Iterable[Layers]:
     if model_type in nonrotary.REFUSED:
         reason, hint = nonrotary.REFUSED[model_type]
         raise InvalidInput(f"{text.name}: {model_type} {reason}; no scheme does", hint=hint)
+    if model_type in vision.FAMILIES:
+        return vision.layers(text, model_type, notes)
     family = nonrotary.FAMILIES.get(model_type)
     if family is not None:
         return nonrotary.Reader(text, model_type, family, notes).layers()

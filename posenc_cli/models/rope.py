@@ -270,8 +270,9 @@ class RopeReader:
         """Warn of a share that transformers does not look at."""
         for part in (entry.having(SHARE), self.text):
             ignored = part.values.get(SHARE)
-            if ignored is not None and ignored != 1:
+            if ignored == 1:
                 part.get(SHARE)
+            elif ignored is not None:
                 self.notes.warn(
                     f"{part.path(SHARE)} {abbreviated(str(ignored))} has no effect: in "
                     f"transformers {self.family.model_type} turns the whole head"

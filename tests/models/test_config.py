@@ -69,7 +69,8 @@ def test_what_transformers_ignores_is_warned_of():
     partial = resolve({**LLAMA, "partial_rotary_factor": 0.5})
     assert "partial" not in partial.layer().params
     assert "partial_rotary_factor '0.5' has no effect" in partial.warnings[0]
-    assert partial.unread == ()
+    assert partial.unread == ("partial_rotary_factor",)
+    assert resolve({**LLAMA, "partial_rotary_factor": 1.0}).unread == ()
     gemma = {
         "model_type": "gemma3_text",
         "rope_parameters": {
@@ -532,3 +533,16 @@ def test_whatever_a_config_holds_it_resolves_or_is_refused(config, model_type):
     with contextlib.suppress(PosencError):
         for layers in resolve({"model_type": model_type, **config}).layers:
             catalogue.find(layers.scheme).bind(layers.values())
+
+
+def test_a_vision_encoder_needs_an_image_with_room_for_a_patch():
+    config = {"model_type": "dinov3_vit", "image_size": 8}
+    with pytest.raises(InvalidInput, match=r"image_size \[8, 8\]: has no room for a patch of 16"):
+        resolve(config)
+    with pytest.raises(InvalidInput, match="must be a number, or height and width"):
+        resolve({**config, "image_size": [224]})
+    with pytest.raises(InvalidInput, match="head_dim 6 .* must be a multiple of 4"):
+        resolve({"model_type": "dinov3_vit", "hidden_size": 36, "num_attention_heads": 6})
+    resolved = resolve({"model_type": "dinov3_vit", "image_size": 224})
+    assert resolved.layer().values()["grid"] == (14, 14)
+    assert resolved.defaulted == ("rope_theta",)

@@ -70,3 +70,12 @@ def test_rope_without_a_config_key_for_its_base(case):
     found = matrix("rope", f"0:{len(expected)}", table="cos-sin", **layers.values())
     np.testing.assert_allclose(found[:, pairs:], expected[:, :pairs], atol=1e-6)
     np.testing.assert_allclose(found[:, :pairs], expected[:, pairs:], atol=1e-6)
+
+
+@pytest.mark.parametrize("case", cases("axial"))
+def test_patches_of_vision_encoders_turn_with_row_and_column(case):
+    layers = resolve(case["config"]).layer()
+    suffix = {"full": "-full", "half": ""}[case["table"]]
+    for function, expected in zip(("cos", "sin"), ARRAYS[case["array"]], strict=True):
+        found = matrix(layers.scheme, None, table=f"{function}{suffix}", **layers.values())
+        np.testing.assert_allclose(found, expected, atol=2e-6)
