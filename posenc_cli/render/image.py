@@ -19,7 +19,8 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.colors import color_map, default_map
+from posenc_cli.render.blocks import GAP, levels
+from posenc_cli.render.colors import LEVELS, color_map, default_map
 from posenc_cli.render.figure import Band, Curves, Heatmap, Panels, Picture, scale_of
 from posenc_cli.render.grid import grid_of
 from posenc_cli.render.plotting import imported
@@ -226,7 +227,9 @@ class _Drawing(Sheet):
         colors = color_map(self.style.cmap or self._default_map(scale))
         cmap = ListedColormap(colors / 255).with_extremes(bad=self.theme.gap)
         axes = self.axes(place)
-        places = np.ma.masked_invalid(scale.places(shown.values[:, band.start : band.stop]))
+        numbers = levels(scale.places(shown.values[:, band.start : band.stop]))
+        # In the middle of a level: the same colour as in the terminal.
+        places = np.ma.masked_array((numbers + 0.5) / LEVELS, mask=numbers == GAP)
         coarse = place.width / (band.stop - band.start) >= 3
         axes.imshow(
             places,
@@ -287,10 +290,10 @@ class _Drawing(Sheet):
             axes.imshow(colors[None, 128:129], aspect="auto")
             named = [(0.0, number(scale.low))]
         else:
-            extent = (0, 1, scale.low, scale.high)
-            axes.imshow(colors[:, None], aspect="auto", origin="lower", extent=extent)
-            most = max(2, int(place.height / (2.4 * line)))
-            named = [(value, number(value)) for value in round_values(scale.low, scale.high, most)]
+            axes.imshow(colors[:, None], aspect="auto", origin="lower", extent=(0, 1, 0, 1))
+            values = round_values(scale.low, scale.high, max(2, int(place.height / (2.4 * line))))
+            places = scale.places(np.array(values)).tolist()
+            named = [(at, number(value)) for at, value in zip(places, values, strict=True)]
         axes.set_yticks([value for value, _ in named], [text for _, text in named])
         axes.set_xticks([])
         axes.yaxis.tick_right()

@@ -51,7 +51,7 @@ def round_values(low: float, high: float, most: int) -> list[float]:
     >>> round_values(-1.0, 1.0, 5), round_values(0.62, 1.0, 4)
     ([-1.0, -0.5, 0.0, 0.5, 1.0], [0.7, 0.8, 0.9, 1.0])
     """
-    step = _round_step((high - low) / most, least=0.0, whole=False)
+    step = _round_step(high / most - low / most, least=0.0, whole=False)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
 

@@ -1,0 +1,166 @@
+"""Figures as files: the size asked for, the colours of the values, the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.render.colors import color_map
+from posenc_cli.render.figure import Axis, Band, Curve, Curves, Figure, Heatmap, Panels
+from posenc_cli.render.image import image_bytes
+from posenc_cli.render.sheet import Style
+
+SMALL = Style(width=480, height=320, dpi=100)
+
+
+def heatmap(values: Any, **settings: Any) -> Heatmap:
+    values = np.asarray(values, np.float64)
+    rows, columns = values.shape
+    return Heatmap(values, Axis("row", range(rows)), Axis("column", range(columns)), **settings)
+
+
+def pixels(figure: Figure, style: Style = SMALL) -> np.ndarray:
+    content = image_bytes(figure, "png", style).content
+    return np.rint(255 * matplotlib.image.imread(io.BytesIO(content))[:, :, :3]).astype(int)
+
+
+def count_of(image: np.ndarray, color: Any) -> int:
+    return int((image == np.asarray(color, int)).all(axis=2).sum())
+
+
+def runs(line: np.ndarray) -> list[tuple[tuple[int, ...], int]]:
+    """The colours along a line of pixels, each with how many pixels it has."""
+    changes = np.flatnonzero((np.diff(line, axis=0) != 0).any(axis=1)) + 1
+    return [(tuple(part[0].tolist()), len(part)) for part in np.split(line, changes)]
+
+
+@pytest.mark.parametrize("size", [(480, 320), (333, 257), (64, 64), (1000, 100)])
+def test_a_fixed_size_is_kept_to_the_pixel(size: tuple[int, int]) -> None:
+    image = pixels(heatmap(np.eye(5), title="a title"), Style(*size))
+    assert image.shape[:2] == size[::-1]
+
+
+def test_what_is_not_needed_of_another_side_is_cut() -> None:
+    free = Style(width=800, height=800, fixed=(False, False))
+    image = pixels(heatmap(np.eye(6)[:, :1], title="one column"), free)
+    assert image.shape[0] <= 800
+    wide = pixels(heatmap(np.zeros((1, 700))), free)
+    assert wide.shape[1] <= 800
+    square = Heatmap(np.eye(5), Axis("y", range(5)), Axis("x", range(5)), square=True)
+    several = pixels(Panels((square,) * 4, "four"), Style(800, 800, fixed=(False, False)))
+    assert several.shape[0] < 800
+
+
+def test_cells_are_equal_and_have_the_colours_of_their_values() -> None:
+    values = np.linspace(0, 1, 7)[None].repeat(3, axis=0)
+    image = pixels(heatmap(values))
+    expected = [tuple(color_map("viridis")[round(255 * v)].tolist()) for v in values[0]]
+    found = [run for run in runs(image[image.shape[0] // 2]) if run[0] in expected and run[1] > 4]
+    # A pixel at either end may be the frame's.
+    assert [color for color, _ in found[:7]] == expected
+    widths = [width for _, width in found[1:6]]
+    assert len(set(widths)) == 1
+
+
+def test_zero_is_neutral_in_a_signed_figure_and_gaps_are_grey() -> None:
+    image = pixels(heatmap([[-1.0, 0.0, np.nan, 4.0]]))
+    polar = color_map("polar")
+    assert count_of(image, polar[255]) > 1000
+    assert count_of(image, polar[128]) + count_of(image, polar[127]) > 1000
+    assert count_of(image, [0xB9] * 3) > 1000
+
+
+def test_themes_and_maps_change_the_colours() -> None:
+    figure = heatmap([[-1.0, 1.0]])
+    assert tuple(pixels(figure)[0, 0]) == (255, 255, 255)
+    dark = pixels(figure, Style(480, 320, 100, theme="dark"))
+    assert tuple(dark[0, 0]) == (0x14, 0x16, 0x1A)
+    assert count_of(dark, color_map("polar-dark")[255]) > 1000
+    gray = pixels(figure, Style(480, 320, 100, cmap="gray"))
+    assert count_of(gray, color_map("gray")[255]) > 1000
+    with pytest.raises(InvalidInput, match="--cmap"):
+        pixels(figure, Style(480, 320, 100, cmap="no such map"))
+
+
+def test_a_figure_computes_no_more_than_it_has_pixels() -> None:
+    asked = []
+
+    def cells(rows: Any, columns: Any) -> np.ndarray:
+        asked.append((len(rows), len(columns)))
+        return np.zeros((len(rows), len(columns)))
+
+    bands = (Band("sin", 0, 2048), Band("cos", 2048, 4096))
+    figure = Heatmap(cells, Axis("position", range(2**50)), Axis("dimension", range(4096), bands))
+    picture = image_bytes(figure, "png", SMALL)
+    ((rows, columns),) = asked
+    assert rows <= 320
+    assert columns <= 480
+    (shown,) = picture.shown
+    assert shown.values.shape == (rows, columns)
+
+
+def test_undersampled_columns_are_underlined() -> None:
+    def figure(wavelength: float) -> Heatmap:
+        return Heatmap(
+            np.zeros((1000, 4)),
+            Axis("position", range(1000)),
+            Axis("dimension", range(4)),
+            wavelengths=lambda _rows, columns: np.full(len(columns), wavelength),
+        )
+
+    mark = (0xD5, 0x5E, 0x00)
+    assert count_of(pixels(figure(2.0)), mark) > 100
+    assert count_of(pixels(figure(2000.0)), mark) == 0
+
+
+CASES: dict[str, Figure] = {
+    "signed": heatmap([[-1.0, 1.0, math.nan]], title="τ $x$ 🙂 <&>"),
+    "constant": heatmap([[3.0]]),
+    "one row": heatmap(np.arange(300.0)[None]),
+    "one column": heatmap(np.arange(3000.0)[:, None]),
+    "largest": heatmap([[np.finfo(np.float64).max, -np.finfo(np.float64).max]]),
+    "panels": Panels((heatmap(np.eye(3), title="head 0"),) * 50, "many", noun="head"),
+    "mixed": Panels(
+        (heatmap(np.eye(3)), Curves((Curve((1.0, 2.0), (3.0, math.inf), "c"),), "t", "x", "y")),
+        "mixed",
+        shared=False,
+    ),
+    "log": Curves(
+        (Curve((1.0, 2.0), (3.0, 4.0), "$c"), Curve((1.0,), (0.0,))),
+        "t",
+        "x",
+        "y",
+        y_scale="log",
+        levels=((3.5, "level"),),
+        notes=("a note",),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("name", CASES)
+def test_every_figure_is_drawn_twice_the_same(name: str, form: Any) -> None:
+    first = image_bytes(CASES[name], form, SMALL).content
+    assert image_bytes(CASES[name], form, SMALL).content == first
+    magic = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF"}[form]
+    assert first.startswith(magic)
+    assert not re.search(rb"CreationDate|<dc:date>|Software", first)
+
+
+def test_text_is_text_and_no_formula() -> None:
+    # An unfinished formula would be refused by matplotlib.
+    image_bytes(heatmap([[1.0]], title="costs $5_{"), "svg", SMALL)
+    image_bytes(Curves((Curve((1.0,), (1.0,), "$^"),), "$", "$_{", "$\\frac"), "svg", SMALL)
+
+
+def test_nothing_finite_is_refused() -> None:
+    for figure in (heatmap([[math.nan]]), Curves((Curve((1.0,), (math.inf,)),), "t", "x", "y")):
+        with pytest.raises(InvalidInput, match="no value is finite"):
+            image_bytes(figure, "png", SMALL)
