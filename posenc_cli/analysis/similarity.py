@@ -261,7 +261,9 @@ def _of_waves(
 ) -> Profile | None:
     if normalize == "cosine":
         if waves.growth is not None:
-            return None
+            raise InvalidInput(
+                "--normalize cosine: queries shrink here as keys grow, and only q·k tells of both"
+            )
         # The square of every row's length, which is the same at every position.
         weights, waves = weights / weights.sum(), replace(waves, scale=1)
     return wave_profile(waves, weights, engine)

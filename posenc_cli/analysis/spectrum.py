@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posenc_cli.analysis.products import HELD_VALUES
 from posenc_cli.analysis.profile import wave_weights
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.tables import rotary_placements
@@ -281,7 +282,7 @@ def power_spectrum(rows: Rows, *, name: str) -> PowerSpectrum:
     """
     if rows.count < 2:
         raise InvalidInput(f"{name}: has one row; a spectrum along positions needs two or more")
-    count = min(rows.count, _TRANSFORMED_ROWS)
+    count = min(rows.count, _TRANSFORMED_ROWS, max(2, HELD_VALUES // rows.width))
     bins = count // 2
     power, scale = np.zeros(bins), 0.0
     dominant, share = np.full(rows.width, np.nan), np.full(rows.width, np.nan)

@@ -117,9 +117,10 @@ def dot_similarity(
         normalize=normalize,
         head=None if head is None else whole_number("--head", head, minimum=0),
     )
+    saved = None
     if form is not None and out is not None:
         subject = similarities.single(subjects, out)
-        similarities.save_values(
+        saved = similarities.save_values(
             subject, out, form, stored, console, profile=profile, clobber=not no_clobber
         )
         if not json:
@@ -129,6 +130,9 @@ def dot_similarity(
     if draws:
         similarities.draw(found, options, console, title=title, profile=profile)
     if json:
-        console.json("dot-similarity", similarities.fields(found))
+        written: dict[str, object] = {} if out is None else {"path": out}
+        if saved is not None:
+            written["bytes"] = saved.bytes
+        console.json("dot-similarity", {**similarities.fields(found), **written})
     elif not draws:
         similarities.show(found, options, console, profile=profile)

@@ -240,7 +240,7 @@ def save_values(
     *,
     profile: bool,
     clobber: bool,
-) -> None:
+) -> Saved:
     """Write the matrix, or its values by offset."""
     matrix = _profile(subject, dtype) if profile else _matrix(subject, dtype)
     matrix = replace(heeding_interrupts(matrix), header=profile and not form.binary)
@@ -259,7 +259,7 @@ def save_values(
             f"{size} {dtype.name}, {saved.bytes} bytes"
         )
 
-    save(matrix, out, format=form, clobber=clobber, announce=announce)
+    return save(matrix, out, format=form, clobber=clobber, announce=announce)
 
 
 def _matrix(subject: Subject, dtype: DType) -> Matrix:

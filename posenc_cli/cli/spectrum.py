@@ -11,6 +11,7 @@ from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command 
 from posenc_cli.cli.options import Choice  # noqa: TC001 - read by the command table
 from posenc_cli.cli.pictures import IMAGES, THEMES, PictureOptions, image_format, show
 from posenc_cli.errors import InvalidInput
+from posenc_cli.files.atomic import STANDARD_OUTPUT
 
 _LINES = 18
 
@@ -71,6 +72,8 @@ def spectrum(
         )
     if out is not None:
         image_format(out)
+        if json and out == STANDARD_OUTPUT:
+            raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
     from posenc_cli.cli import spectra
 
     report = spectra.of_choice(choice) if choice else spectra.of_file(source or "")
@@ -80,7 +83,7 @@ def spectrum(
     if out is not None:
         show(report.titled(title), options, console)
     if json:
-        console.json("spectrum", report.fields)
+        console.json("spectrum", report.fields if out is None else {**report.fields, "path": out})
     elif out is None:
         print(console.table_text(report.columns, report.rows))
         if report.figure is not None:

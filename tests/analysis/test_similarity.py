@@ -150,6 +150,8 @@ def test_of_a_bias_the_matrix_is_the_bias(scheme, given):
 def test_a_bias_has_no_cosine():
     with pytest.raises(InvalidInput, match="--normalize cosine"):
         similarity_of("alibi", head=0, normalize="cosine")
+    with pytest.raises(InvalidInput, match="--normalize cosine"):
+        similarity_of("xpos", normalize="cosine")
 
 
 @pytest.mark.parametrize("offset", [0, 1, 17, 4095, 10**6, 2**53 - 1])
@@ -378,6 +380,22 @@ def test_too_many_uneven_positions_are_refused(monkeypatch):
     monkeypatch.setattr(verdict, "_SCATTERED", 3)
     with pytest.raises(InvalidInput, match="evenly spaced"):
         judged("sinusoidal", "0:4,9")
+
+
+def test_too_many_keys_are_refused(monkeypatch):
+    monkeypatch.setattr(verdict, "ALL_OFFSETS", 8)
+    with pytest.raises(InvalidInput, match="--len 9"):
+        judged("alibi", "0:9", head=0, form="bloom")
+
+
+def test_uneven_positions_without_a_finite_product_are_refused():
+    with pytest.raises(InvalidInput, match="finite"):
+        judged("nope", "1,5,9", normalize="cosine")
+
+
+def test_integers_are_exact():
+    table = np.arange(12).reshape(4, 3).astype(np.float64)
+    assert similarity_of_array(table, "int64", name="x").source.unit == 0
 
 
 def test_any_length_has_a_profile(monkeypatch):

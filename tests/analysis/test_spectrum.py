@@ -214,3 +214,13 @@ def test_columns_are_transformed_some_at_a_time(monkeypatch):
     found = power_spectrum(Rows.of(table), name="x")
     np.testing.assert_allclose(found.power, expected.power, rtol=1e-12)
     np.testing.assert_array_equal(found.dominant, expected.dominant)
+
+
+def test_of_more_rows_than_memory_holds_the_first_are_transformed(monkeypatch):
+    table = np.random.default_rng(4).standard_normal((60, 2))
+    monkeypatch.setattr(spectrum, "HELD_VALUES", 40)
+    found = power_spectrum(Rows.of(table), name="x")
+    assert (found.count, found.transformed) == (60, 20)
+    np.testing.assert_array_equal(
+        found.dominant, power_spectrum(Rows.of(table[:20]), name="x").dominant
+    )

@@ -84,6 +84,9 @@ def test_out_writes_the_matrix_in_every_format(call, tmp_path):
         np.testing.assert_allclose(values, expected, rtol=2**-23)
     call("dot-similarity", "-s", "sinusoidal", "-l", "20", "--dtype", "float64", "--out", "s.npy")
     np.testing.assert_allclose(np.load(tmp_path / "s.npy"), expected, rtol=0, atol=1e-12)
+    document, err = asked(call, "-s", "sinusoidal", "-l", "20", "--out", "s.npy")
+    assert (document["path"], document["bytes"]) == ("s.npy", (tmp_path / "s.npy").stat().st_size)
+    assert document["peak"] == 32
 
 
 def test_profile_writes_the_values_by_offset(call, tmp_path):
@@ -180,6 +183,29 @@ def test_profile_leaves_the_map_out(call):
     _, curve, _ = call("dot-similarity", "-s", "rope", "-l", "100", "--profile")
     assert whole.endswith(curve)
     assert len(curve) < len(whole)
+
+
+def test_a_sample_of_pairs_is_said(call, monkeypatch):
+    monkeypatch.setattr("posenc_cli.analysis.verdict.PRODUCTS", 50_000)
+    _, out, _ = call("dot-similarity", "-s", "learned", "-l", "400")
+    told = " ".join(out.split())
+    assert "differ by at least" in told
+    assert "of 80200 pairs, from start to end" in told
+
+
+def test_the_height_of_a_map_or_curve_is_as_asked(call):
+    _, low, _ = call("dot-similarity", "-s", "rope", "-l", "100", "--height", "12")
+    _, high, _ = call("dot-similarity", "-s", "rope", "-l", "100", "--height", "30")
+    # Within 12 and 30 lines, of whole cells
+    assert 18 >= len(high.splitlines()) - len(low.splitlines()) >= 9
+    _, curve, _ = call("dot-similarity", "-s", "rope", "-l", "100", "--height", "30", "--profile")
+    assert len(curve.splitlines()) >= 30
+
+
+def test_a_figure_has_the_title_asked_for(call, tmp_path):
+    for arguments in (["-s", "rope"], ["-s", "rope", "--profile"], ["-s", "rope+alibi"]):
+        call("dot-similarity", *arguments, "-l", "9", "--title", "My own", "--out", "f.svg")
+        assert "My own" in (tmp_path / "f.svg").read_text()
 
 
 def test_lengths_past_memory_are_drawn(call):

@@ -113,6 +113,9 @@ def test_equal_neighbours_are_said(call):
     [
         ("-s learned -l 64", "noise"),
         ("-s learned", "strongest wavelength"),
+        ("-s binary -d 12", "the strongest of neighbouring wavelengths"),
+        ("-s rope -d 2 -l 50", "every pair completes a turn in 50 positions"),
+        ("-s sinusoidal -d 5 --set odd=truncate -l 50", "of 50 positions no two neighbours"),
         ("-s normalized -l 64", "strongest wavelength: 64 positions"),
         ("-s nope -l 9", "64 of 64 columns are constant"),
         ("-s sinusoidal-nd --set grid=4x6", "the extent of its axis"),
@@ -153,6 +156,7 @@ def test_columns_that_are_not_finite_are_told(call, tmp_path):
         ("-s sinusoidal+rope", 2, "2 encodings"),
         ("-s learned --positions 1,5,9", 2, "equal steps"),
         ("-s rope --out w.npy", 2, "--out 'w.npy'"),
+        ("-s rope --out - --json", 2, "--json: stdout is taken"),
         ("-s nope -l 9 --out w.png", 2, "no column changes"),
         ("--in missing.npy", 3, "missing.npy"),
         ("--in row.npy", 2, "one row"),
@@ -169,3 +173,10 @@ def test_what_cannot_be_is_one_line(arguments, status, told, call, tmp_path):
     assert told in err
     assert err.startswith("posenc: error: ")
     assert len(err.splitlines()) <= 2
+
+
+def test_of_files_past_memory_the_rows_that_count_are_said(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("posenc_cli.analysis.spectrum.HELD_VALUES", 60)
+    np.save(tmp_path / "t.npy", np.random.default_rng(0).standard_normal((30, 3)))
+    _, out, _ = call("spectrum", "--in", "t.npy")
+    assert "of 30 rows, the first 20" in out
