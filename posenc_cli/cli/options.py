@@ -368,7 +368,7 @@ _CHOOSING = [
         None,
         "--as",
         metavar="ENGINE",
-        help="read a config as transformers|vllm|llama.cpp|… does [default: transformers]",
+        help="read a config as vllm, vllm-0.11, llama.cpp or transformers-4.50 does",
     ),
     _option("length", str | None, None, "--len", "-l", metavar="N", help="how many positions"),
     _option(
