@@ -91,7 +91,7 @@ class _Drawing(Sheet):
         box = box.inside(top=(1.3 * len(title) + 0.4) * self.line, bottom=below)
         match figure:
             case Heatmap():
-                self._heatmaps([replace(figure, title="")], box, noun="")
+                self._heatmaps([figure], box)
             case Curves():
                 self._curves(figure, box)
             case Panels():
@@ -120,23 +120,27 @@ class _Drawing(Sheet):
             if isinstance(each, Curves):
                 self._curves(each, cell)
             else:
-                self._heatmaps([replace(each, title="")], cell, noun="")
+                self._heatmaps([each], cell)
 
     def _note_missing(self, count: int, total: int, noun: str) -> None:
         if count < total:
             self.notes[f"shows {count} of {total} {noun}s"] = None
 
-    def _heatmaps(self, heatmaps: Sequence[Heatmap], box: Box, *, noun: str) -> None:
-        """Heatmaps of one scale: axes named at the left and below, the scale at the right."""
+    def _heatmaps(self, heatmaps: Sequence[Heatmap], box: Box, *, noun: str | None = None) -> None:
+        """Heatmaps of one scale: axes named at the left and below, the scale at the right.
+
+        With a ``noun`` for what they stand for, each has its title above it.
+        """
         line, first = self.line, heatmaps[0]
+        titles = [each.title if noun else "" for each in heatmaps]
         named = [number(p) for p in (first.rows.points[0], first.rows.points[-1])]
         labels = max(self.width_of(each) for each in named) + 0.5 * line
         scale_room = max(4.6 * line, self.width_of(first.value_label) + 0.8 * line)
         inner = box.inside(left=labels + 1.3 * line, right=scale_room, bottom=2.9 * line)
         gap = 0.8 * line
-        head = 1.4 * line * any(each.title or each.columns.bands for each in heatmaps)
+        head = 1.4 * line * any((*titles, *(each.columns.bands for each in heatmaps)))
         least = _LEAST_MAP * line
-        widest = max(self.width_of(each.title, HEAD_SIZE) for each in heatmaps)
+        widest = max(self.width_of(title, HEAD_SIZE) for title in titles)
         grid = grid_of(
             len(heatmaps),
             (inner.width + gap, inner.height + gap),
@@ -144,7 +148,7 @@ class _Drawing(Sheet):
             aspect=1,
         )
         chosen = [heatmaps[i] for i in spread(len(heatmaps), grid[0] * grid[1])]
-        self._note_missing(len(chosen), len(heatmaps), noun)
+        self._note_missing(len(chosen), len(heatmaps), noun or "")
         room = inner.cell(0, 0, grid, gap).inside(top=head)
         shown = [each.shown(*self._most(each, room)) for each in chosen]
         scale = scale_of(shown)
@@ -157,6 +161,8 @@ class _Drawing(Sheet):
             place = replace(
                 cells, left=round(room.left + column * across), top=round(room.top + row * down)
             )
+            if noun:
+                self.text(place.left, place.top - 0.6 * line, each.heatmap.title, size=HEAD_SIZE)
             self._cells(each, place, scale, rows_named=column == 0, columns_named=lowest)
             self._register(each)
         columns = min(grid[1], len(chosen))
@@ -216,9 +222,6 @@ class _Drawing(Sheet):
             if band.label:
                 above = box.top - 0.6 * self.line
                 self.text(place.left, above, band.label, size=HEAD_SIZE)
-        if shown.heatmap.title:
-            above = box.top - 0.6 * self.line
-            self.text(box.left, above, shown.heatmap.title, size=HEAD_SIZE)
 
     def _band(self, shown: Shown, band: Band, place: Box, scale: Scale, *, whole: bool) -> Any:
         """The axes of a band, with its values drawn."""

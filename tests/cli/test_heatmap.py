@@ -1,0 +1,380 @@
+"""``posenc heatmap``: what is shown of each kind of scheme and of any file, and where it goes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.encoding import matrix
+from tests.render.ansi import cells_of
+
+WIDE = 80
+
+
+def document(out: str) -> dict:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not strict JSON")
+
+    return json.loads(out, parse_constant=refuse)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-s", "sinusoidal", "-l", "128"],
+        ["-s", "rope", "-l", str(2**40), "-d", "128"],
+        ["-s", "rope", "-l", "64", "--table", "angles"],
+        ["-s", "rope", "-l", "64", "--table", "complex"],
+        ["-s", "rope", "-l", "64", "--table", "sin-full", "--layout", "half"],
+        ["-s", "rope", "--table", "inv-freq"],
+        ["-s", "xpos", "-l", "64"],
+        ["-s", "mrope", "-l", "64"],
+        ["-s", "learned", "-l", "512"],
+        ["-s", "binary", "-l", "4096", "-d", "12"],
+        ["-s", "nope", "-l", "5"],
+        ["-s", "alibi", "-l", "64"],
+        ["-s", "alibi", "-l", "1000000", "--head", "3"],
+        ["-s", "alibi", "--set", "form=bloom", "-l", "100000"],
+        ["-s", "t5", "-l", "1000000", "--heads", "112"],
+        ["-s", "shaw", "-l", "300"],
+        ["-s", "transformer-xl", "-l", str(2**40)],
+        ["-s", "sinusoidal-nd"],
+        ["-s", "sinusoidal-nd", "--set", "grid=100000x100000"],
+        ["-s", "sinusoidal-nd", "--positions", "0:50"],
+        ["-s", "rope-axial", "--set", "grid=16x16"],
+        ["-s", "sinusoidal+rope+t5", "-l", "64"],
+        ["-s", "sinusoidal", "-l", "1", "-d", "2"],
+        ["--model", "llama-3.1-8b", "-l", "8192"],
+    ],
+    ids=" ".join,
+)
+def test_every_kind_of_scheme_is_shown_within_the_page(arguments, call):
+    status, out, err = call("heatmap", *arguments)
+    assert status == 0
+    lines = out.splitlines()
+    assert 8 <= len(lines) <= 23
+    assert max(map(len, lines)) <= WIDE
+    assert "\x1b" not in out
+    assert "error" not in err
+
+
+def test_the_title_names_scheme_size_and_parameters(call):
+    out = call("heatmap", "-s", "rope-yarn", "-l", "99", "--set", "factor=8", "-d", "32")[1]
+    title = " ".join(out.splitlines()[:2])
+    assert title.startswith("rope-yarn: 99 positions × 32 dimensions (base=10000, factor=8")
+    assert call("heatmap", "-s", "rope", "-l", "9", "--title", "mine")[1].startswith("mine\n")
+
+
+@pytest.mark.parametrize(
+    ("environment", "depth"),
+    [({"COLORTERM": "truecolor"}, 3), ({"COLORTERM": "", "TERM": "xterm-256color"}, 1)],
+)
+def test_colours_come_when_asked_for_in_what_the_terminal_has(
+    environment, depth, call, monkeypatch
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    out = call("heatmap", "-s", "sinusoidal", "-l", "32", "--color", "always")[1]
+    cells = [cell for line in out.splitlines() for cell in cells_of(line)]
+    assert any(cell.glyph == "▀" for cell in cells)
+    assert {len(cell.front) for cell in cells if cell.front} == {depth}
+
+
+def test_ascii_streams_get_ascii(posenc):
+    done = posenc(
+        "heatmap",
+        "-s",
+        "sinusoidal",
+        "-l",
+        "999",
+        "--title",
+        "θ",
+        env={"PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert done.stdout.startswith("theta\n")
+    assert "^ aliased" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= WIDE
+
+
+@pytest.mark.parametrize("columns", [1, 20, 33, 79, 200])
+def test_no_line_is_wider_than_the_terminal(columns, call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for arguments in (["-s", "rope", "-l", str(2**40)], ["-s", "alibi", "-l", "64"]):
+        out = call("heatmap", *arguments)[1]
+        widest = max(map(len, out.splitlines()))
+        assert widest <= max(20, min(columns, WIDE))
+
+
+def test_width_and_height_are_kept(call):
+    arguments = ("heatmap", "-s", "rope", "-l", "4096", "-d", "128")
+    lines = call(*arguments, "--width", "120", "--height", "50")[1].splitlines()
+    assert 80 < max(map(len, lines)) <= 120
+    assert 40 < len(lines) <= 50
+
+
+def test_json_carries_the_plotted_data(call):
+    status, out, _ = call("heatmap", "-s", "sinusoidal", "-l", "20", "-d", "8", "--json")
+    assert status == 0
+    data = document(out)
+    assert next(iter(data)) == "schema"
+    assert data["schema"] == "posenc/heatmap/1"
+    assert data["scheme"] == "sinusoidal"
+    assert data["rows"] == list(range(20))
+    assert data["columns"] == [0, 2, 4, 6, 1, 3, 5, 7]
+    assert data["bands"]["columns"] == [
+        {"label": "sin", "start": 0, "stop": 4},
+        {"label": "cos", "start": 4, "stop": 8},
+    ]
+    expected = [
+        [
+            (math.cos if column % 2 else math.sin)(p / 10000 ** (column // 2 / 4))
+            for column in data["columns"]
+        ]
+        for p in range(20)
+    ]
+    assert np.array(data["values"]) == pytest.approx(np.array(expected), abs=1e-15)
+
+
+def test_json_of_a_long_encoding_is_sampled_and_says_so(call):
+    arguments = ["heatmap", "-s", "rope", "-l", str(2**40), "--json", "--height", "5"]
+    data = document(call(*arguments)[1])
+    assert data["shape"] == [2**40, 64]
+    assert data["rows"] == [round(i * (2**40 - 1) / 4) for i in range(5)]
+    assert data["undersampled"] == data["columns"]
+    assert data["notes"] == ["shows 5 of 1099511627776 positions"]
+
+
+def test_json_of_a_bias_has_a_panel_a_head(call):
+    data = document(call("heatmap", "-s", "alibi", "-l", "6", "--heads", "2", "--json")[1])
+    assert [panel["title"] for panel in data["panels"]] == ["head 0", "head 1"]
+    whole = matrix("alibi", "0:6", heads=2)
+    assert np.array_equal([panel["values"] for panel in data["panels"]], whole)
+
+
+def test_json_of_a_grid_has_maps_that_are_one_where_they_look_from(call):
+    data = document(call("heatmap", "-s", "sinusoidal-nd", "--set", "grid=5x6", "--json")[1])
+    where = [(0, 0), (0, 3), (2, 3), (4, 5)]
+    assert [panel["title"] for panel in data["panels"]] == [f"of {place}" for place in where]
+    for panel, (y, x) in zip(data["panels"], where, strict=True):
+        assert np.shape(panel["values"]) == (5, 6)
+        assert panel["values"][y][x] == pytest.approx(1, abs=1e-15)
+
+
+def test_dims_choose_columns(call):
+    data = document(call("heatmap", "-s", "sinusoidal", "-l", "4", "--dims", "3:6", "--json")[1])
+    assert data["columns"] == [4, 3, 5]
+    assert [band["label"] for band in data["bands"]["columns"]] == ["sin", "cos"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--scheme, --config, --model or --in: one of them is needed"),
+        (["-s", "rope", "-l", "4", "--in", "x.npy"], "--in: cannot go with"),
+        (["-s", "rope"], "rope needs the positions"),
+        (["-s", "rope", "-l", "4", "--dims", "9:3"], "--dims '9:3': holds no column"),
+        (["-s", "rope", "-l", "4", "--dims", "x"], "--dims 'x': must be A:B"),
+        (["-s", "rope", "-l", "4", "--dims", "60:70"], "--dims 60:70: there are 64"),
+        (["-s", "alibi", "-l", "4", "--dims", "0:1"], "--dims 0:1: a bias of alibi"),
+        (["-s", "alibi", "-l", "4", "--head", "8"], "--head 8: the heads are 0 to 7"),
+        (["-s", "rope", "-l", "4", "--head", "0"], "--head 0: rope is rotary"),
+        (["-s", "rope+alibi", "-l", "4", "--head", "9"], "--head 9"),
+        (["-s", "rope+nope", "-l", "4", "--head", "0"], "--head 0: no part"),
+        (["-s", "rope", "-l", "4", "--cmap", "nosuch"], "--cmap 'nosuch'"),
+        (["-s", "rope", "-l", "4", "--theme", "pink"], "--theme 'pink': must be one of"),
+        (["-s", "rope", "-l", "4", "--theme", "dark"], "--theme 'dark': needs --out"),
+        (["-s", "rope", "-l", "4", "--dpi", "100"], "--dpi '100': needs --out"),
+        (["-s", "rope", "-l", "4", "--width", "3"], "--width 3: must be at least 20"),
+        (["-s", "rope", "-l", "4", "--height", "9999"], "--height 9999: must be at most"),
+        (["-s", "rope", "-l", "4", "--out", "x.jpg"], "--out 'x.jpg': must end in"),
+        (["-s", "rope", "-l", "4", "--out", "x"], "--out 'x': must end in"),
+        (["-s", "rope", "-l", "4", "--out", "x.png", "--width", "20000"], "--width 20000"),
+        (["-s", "rope", "-l", "4", "--out", "x.png", "--dpi", "0"], "--dpi 0"),
+        (["-s", "rope", "-l", "4", "--out", "-", "--json"], "--json: stdout is taken"),
+        (["--in", "x.npy", "--table", "cos"], "--table 'cos': cannot go with --in"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(arguments, said, call, tmp_path):
+    status, out, err = call("heatmap", *arguments)
+    assert status == 2
+    assert out == ""
+    assert err.startswith(f"posenc: error: {said}")
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stored_sines_and_cosines_that_alternate_are_drawn_apart(call, tmp_path):
+    np.save(tmp_path / "table.npy", matrix("sinusoidal", "0:40", dim=32))
+    data = document(call("heatmap", "--in", "table.npy", "--json")[1])
+    assert [band["label"] for band in data["bands"]["columns"]] == ["even columns", "odd columns"]
+    np.save(tmp_path / "table.npy", matrix("rope", "0:40", dim=32))
+    assert document(call("heatmap", "--in", "table.npy", "--json")[1])["bands"] == {}
+
+
+@pytest.mark.parametrize(
+    ("array", "panels", "shape"),
+    [
+        (np.arange(5.0), None, (1, 5)),
+        (np.arange(5.0)[:, None], None, (5, 1)),
+        (np.arange(24).reshape(2, 3, 4), ["[0]", "[1]"], (3, 4)),
+        (np.arange(48.0).reshape(2, 2, 3, 4), ["[0, 0]", "[0, 1]", "[1, 0]", "[1, 1]"], (3, 4)),
+        (np.arange(12.0).reshape(1, 3, 4), None, (3, 4)),
+        (np.ones((2, 3), np.float16), None, (2, 3)),
+    ],
+)
+def test_arrays_of_any_rank_are_shown(array, panels, shape, call, tmp_path):
+    np.save(tmp_path / "a.npy", array)
+    assert call("heatmap", "--in", "a.npy")[0] == 0
+    data = document(call("heatmap", "--in", "a.npy", "--json")[1])
+    found = data["panels"] if panels else [data]
+    assert panels is None or [panel["title"] for panel in found] == panels
+    values = np.array([panel["values"] for panel in found])
+    assert np.array_equal(values, array.reshape(-1, *shape))
+
+
+def test_one_matrix_of_a_stack_can_be_chosen(call, tmp_path):
+    array = np.arange(48.0).reshape(2, 2, 3, 4)
+    np.save(tmp_path / "a.npy", array)
+    data = document(call("heatmap", "--in", "a.npy", "--head", "2", "--json")[1])
+    assert np.array_equal(data["values"], array[1, 0])
+    assert call("heatmap", "--in", "a.npy", "--head", "4")[0] == 2
+    np.save(tmp_path / "a.npy", array[0, 0])
+    assert call("heatmap", "--in", "a.npy", "--head", "0")[0] == 2
+
+
+def test_complex_numbers_show_both_parts(call, tmp_path):
+    values = np.exp(1j * np.outer(np.arange(4), [1.0, 0.1]))
+    np.save(tmp_path / "a.npy", values)
+    data = document(call("heatmap", "--in", "a.npy", "--json")[1])
+    assert [band["label"] for band in data["bands"]["columns"]] == ["real", "imaginary"]
+    assert np.array_equal(data["values"], np.hstack([values.real, values.imag]))
+
+
+def test_a_long_file_is_sampled(call, tmp_path):
+    np.save(tmp_path / "a.npy", matrix("rope", "0:5000", dim=16))
+    status, out, _ = call("heatmap", "--in", "a.npy")
+    assert status == 0
+    assert "of 5000 rows; ▴ aliased" in out
+
+
+def test_gaps_are_shown_with_a_warning(call, tmp_path):
+    values = np.ones((4, 4))
+    values[1, 2], values[2, 2], values[0, 0] = np.nan, np.inf, 3
+    np.save(tmp_path / "a.npy", values)
+    status, out, err = call("heatmap", "--in", "a.npy")
+    assert status == 0
+    assert out.count("?") > 2
+    assert err == "posenc: warning: 2 of 16 values are not finite, shown as gaps\n"
+    data = document(call("heatmap", "--in", "a.npy", "--json")[1])
+    assert data["values"][1][2] is None
+    assert data["gaps"] == 2
+    status, _, err = call("heatmap", "--in", "a.npy", "--out", "a.png", "-q")
+    assert status == 0
+    assert "posenc: warning: 2 of 16" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("nan.csv", b"nan,inf\n-inf,nan\n"),
+        ("ragged.csv", b"1,2\n3\n"),
+        ("word.csv", b"1,two\n"),
+        ("empty.csv", b""),
+        ("bad.npy", b"\x93NUMPY\x01\x00garbage"),
+        ("bad.npz", b"PK\x03\x04garbage"),
+        ("bad.safetensors", b"\x08\0\0\0\0\0\0\0{}garbag"),
+        ("pickle.npy", b"\x80\x04K\x01."),
+        ("unknown.xyz", b"\x00\x01\x02"),
+    ],
+)
+def test_malformed_files_end_in_one_line(name, content, call, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    for out in ([], ["--out", "x.png"], ["--json"]):
+        status, stdout, err = call("heatmap", "--in", name, *out)
+        assert (status, stdout) == (2, "")
+        assert err.startswith("posenc: error: ")
+        assert name in err
+        assert len(err.splitlines()) <= 2
+    assert not (tmp_path / "x.png").exists()
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])
+def test_figures_are_written_whole_and_alike(suffix, call, tmp_path):
+    arguments = ("heatmap", "-s", "sinusoidal", "-l", "64", "--out", f"a{suffix}")
+    status, out, err = call(*arguments)
+    assert (status, out) == (0, "")
+    assert err.startswith(f"wrote 'a{suffix}': sinusoidal: 64 positions × 64 dimensions")
+    first = (tmp_path / f"a{suffix}").read_bytes()
+    assert call(*arguments)[0] == 0
+    assert (tmp_path / f"a{suffix}").read_bytes() == first
+    assert [each.name for each in tmp_path.iterdir()] == [f"a{suffix}"]
+
+
+def test_an_existing_figure_can_be_kept(call, tmp_path):
+    (tmp_path / "a.png").write_bytes(b"mine")
+    arguments = ("heatmap", "-s", "rope", "-l", "8", "--out", "a.png")
+    assert call(*arguments, "--no-clobber")[0] == 3
+    assert (tmp_path / "a.png").read_bytes() == b"mine"
+    assert call(*arguments[:-1], "no/such/folder.png")[0] == 3
+
+
+def test_a_figure_goes_to_a_pipe(posenc):
+    done = posenc("heatmap", "-s", "rope", "-l", "8", "--out", "-", text=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"\x89PNG")
+
+
+def test_json_with_a_figure_has_what_the_figure_shows(call, tmp_path):
+    out = call("heatmap", "-s", "rope", "-l", "100000", "--out", "a.png", "--json")[1]
+    data = document(out)
+    assert data["path"] == "a.png"
+    assert (tmp_path / "a.png").exists()
+    assert 300 < len(data["rows"]) < 800
+
+
+def test_the_machines_matplotlib_settings_change_nothing(posenc, tmp_path):
+    arguments = ("heatmap", "-s", "rope", "-l", "100", "--title", "🙂", "--out")
+    assert posenc(*arguments, "plain.png").returncode == 0
+    (tmp_path / "matplotlibrc").write_bytes(b"font.size: 40\nno such key: 1\nbackend: \xff\xfe\n")
+    environment = {
+        "MPLBACKEND": "no-such-backend",
+        "MATPLOTLIBRC": str(tmp_path / "matplotlibrc"),
+        "HOME": "/proc/nope",
+        "XDG_CONFIG_HOME": "/proc/nope",
+        "XDG_CACHE_HOME": "/proc/nope",
+    }
+    done = posenc(*arguments, "hostile.png", "-q", env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "hostile.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "forbidden"),
+    [
+        (["-s", "sinusoidal", "-l", "1000"], ["matplotlib", "torch", "plotext", "pydantic"]),
+        (["-s", "alibi", "-l", "1000", "--json"], ["matplotlib", "torch", "plotext"]),
+        (["-s", "rope", "-l", "100", "--out", "a.png"], ["torch", "plotext", "matplotlib.pyplot"]),
+    ],
+)
+def test_only_what_is_needed_is_imported(arguments, forbidden, tmp_path):
+    program = (
+        "import sys\nfrom posenc_cli.cli.exits import main\n"
+        f"status = main({['heatmap', *arguments]!r})\n"
+        f"print(status, [name for name in {forbidden!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout.splitlines()[-1] == "0 []"
