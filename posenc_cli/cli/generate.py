@@ -97,7 +97,7 @@ def generate(
       posenc generate -s sinusoidal -l 128 -d 32 --out table.csv --header
       posenc generate -s alibi --heads 12 -l 64 --head 0 --out - --format csv
       posenc generate -s rope --base 500000 --dim 128 --table inv-freq --json
-      posenc generate --config config.json --len 4096 --table cos-full --out cos.npy
+      posenc generate --config config.json -l 4096 --table cos-full --out cos.npy
       posenc generate --model llama-3.1-8b --len 8192
       posenc generate -s sinusoidal+t5 --len 512
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -314,11 +315,13 @@ def _documented_option(name: str) -> Parameter:
         if each.choices:
             schemes_of_choices.setdefault(each.choices, []).append(scheme)
     choices = "; ".join(
-        f"{'|'.join(choices)} ({', '.join(schemes)})"
+        f"{'|'.join(choices)} ({_called_together(schemes)})"
         for choices, schemes in schemes_of_choices.items()
     )
-    defaults = {each.default_text for each in declared.values()}
-    default = f" [default: {defaults.pop()}]" if len(defaults) == 1 else ""
+    defaults = Counter(each.default_text for each in declared.values() if each.default_text)
+    usual = next((text for text, _ in defaults.most_common(1)), "")
+    others = ", or the scheme's own" if defaults[usual] < len(declared) else ""
+    default = f" [default: {usual}{others}]" if usual else ""
     return _option(
         name,
         str | None,
@@ -327,6 +330,12 @@ def _documented_option(name: str) -> Parameter:
         help=f"{choices or first.rules.help}{default}",
         metavar="NAME" if choices else {int: "N", float: "X"}[first.type],
     )
+
+
+def _called_together(names: list[str]) -> str:
+    """Schemes by name, or by their kind where they are many."""
+    kinds = {catalogue.BUILT_IN[name].kind for name in names}
+    return f"{kinds.pop()} schemes" if len(names) > 3 and len(kinds) == 1 else ", ".join(names)
 
 
 _CHOOSING = [

@@ -521,10 +521,8 @@ _TEXTS = st.sampled_from(
 _SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 10**20), st.floats(allow_nan=True), _TEXTS
 )
-_JSON = st.recursive(
-    _SCALARS,
-    lambda below: st.lists(below, max_size=4) | st.dictionaries(_KEYS, below, max_size=6),
-    max_leaves=20,
+_JSON = st.deferred(
+    lambda: _SCALARS | st.lists(_JSON, max_size=3) | st.dictionaries(_KEYS, _JSON, max_size=5)
 )
 
 
