@@ -138,9 +138,9 @@ class _Drawing(Sheet):
         scale_room = max(4.6 * line, self.width_of(first.value_label) + 0.8 * line)
         inner = box.inside(left=labels + 1.3 * line, right=scale_room, bottom=2.9 * line)
         gap = 0.8 * line
-        head = 1.4 * line * any((*titles, *(each.columns.bands for each in heatmaps)))
-        least = _LEAST_MAP * line
-        widest = max(self.width_of(title, HEAD_SIZE) for title in titles)
+        banded = any(each.columns.bands for each in heatmaps)
+        head = line * (1.4 * any(titles) + 1.4 * banded)
+        least, widest = _LEAST_MAP * line, max(self.width_of(t, HEAD_SIZE) for t in titles)
         grid = grid_of(
             len(heatmaps),
             (inner.width + gap, inner.height + gap),
@@ -157,19 +157,21 @@ class _Drawing(Sheet):
         down = max(each.height for each in fitted) + gap + head
         for index, (each, cells) in enumerate(zip(shown, fitted, strict=True)):
             row, column = divmod(index, grid[1])
-            lowest = index + grid[1] >= len(chosen)
-            place = replace(
-                cells, left=round(room.left + column * across), top=round(room.top + row * down)
-            )
+            left, top = round(room.left + column * across), round(room.top + row * down)
             if noun:
-                self.text(place.left, place.top - 0.6 * line, each.heatmap.title, size=HEAD_SIZE)
-            self._cells(each, place, scale, rows_named=column == 0, columns_named=lowest)
+                above = top - head + 0.8 * line
+                self.text(left, above, each.heatmap.title, size=HEAD_SIZE)
+            self._cells(
+                each,
+                replace(cells, left=left, top=top),
+                scale,
+                rows_named=column == 0,
+                columns_named=index + grid[1] >= len(chosen),
+            )
             self._register(each)
-        columns = min(grid[1], len(chosen))
-        rows = -(-len(chosen) // grid[1])
-        whole = Box(
-            round(room.left), round(room.top), columns * across - gap, rows * down - gap - head
-        )
+        columns, rows = min(grid[1], len(chosen)), -(-len(chosen) // grid[1])
+        size = columns * across - gap, rows * down - gap - head
+        whole = Box(round(room.left), round(room.top), *size)
         self._axis_names(first, whole, labels)
         self._scale(first, scale, whole, alone=len(chosen) == 1)
 

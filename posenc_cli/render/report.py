@@ -88,10 +88,14 @@ def _subject(report: Report) -> str:
 
 def scope(report: Report) -> str:
     """What was checked, on one line."""
-    parts = [f"{report.count} positions"]
+    parts = [_counted(report.count, "position")]
     if report.pairs:
-        parts.append(f"{report.pairs} pairs of columns")
+        parts.append(f"{_counted(report.pairs, 'pair')} of columns")
     return ", ".join([*parts, str(report.subject["dtype"])])
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _described(report: Report, finding: Finding) -> str:
