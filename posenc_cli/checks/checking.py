@@ -17,7 +17,7 @@ from posenc_cli.encode.request import Request
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
-from posenc_cli.schemes.declare import Rotation
+from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,7 +86,7 @@ class Check:
                     f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind}, and turns nothing "
                     "that could be compared"
                 )
-            where = positions or probing_positions(_limited(encoding))
+            where = positions or _suiting(encoding)
             return checked_additive(_request(encoding, where), self.rule)
         if self.asked.tables or self.asked.rotated:
             return self._of_rows()
@@ -242,10 +242,15 @@ def context_of(params: Mapping[str, Any]) -> int:
     return max(64, min(max(*contexts, stretched), 2**40))
 
 
-def _limited(encoding: Encoding) -> int:
-    """As many positions as an encoding that turns nothing has, up to a usual context."""
-    capacity = getattr(encoding.bound.content, "capacity", None)
-    return min(capacity.positions if capacity else 4096, 4096)
+def _suiting(encoding: Encoding) -> Positions:
+    """Positions that suit an encoding that turns nothing, and that it has."""
+    content = encoding.bound.content
+    if encoding.bound.scheme.kind == "relative":
+        return Positions.contiguous(0, 64)
+    capacity = getattr(content, "capacity", None)
+    if isinstance(content, Sinusoids) and content.waves.coordinates is not None:
+        capacity = content.waves.coordinates.capacity
+    return probing_positions(min(capacity.positions if capacity else 4096, 4096))
 
 
 def switch_lengths(scheme: Scheme, params: Mapping[str, Any]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ tolerance would fail them at long positions, or pass wrong code at short ones.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +23,9 @@ PER_ANGLE = 1e-6
 
 FUNCTIONS = 1e-6
 """Absolute, at amplitude 1: float32 cosines, sines and products of any library."""
+
+MOST = 0.5
+"""Of the amplitude: past it float32 positions and angles say too little to be called right."""
 
 Rule = Literal["auto", "strict"] | float
 
@@ -42,6 +46,8 @@ def unit(dtype: str) -> float:
 class Tolerance:
     """What a subject may deviate by: ``floor`` everywhere, and ``per_angle`` of the angle.
 
+    That share is at most ``most``: where it would be more, a check could not fail.
+
     ``fixed`` takes the place of both where the user gave a number: it bounds what a finding
     reports, whatever the finding measures.
     """
@@ -50,6 +56,7 @@ class Tolerance:
     per_angle: float
     reason: str
     fixed: float | None = None
+    most: float = math.inf
 
     @classmethod
     def of(
@@ -80,7 +87,7 @@ class Tolerance:
         fixed = None if rule == "auto" else float(rule)
         if fixed is not None:
             reason = "given"
-        return cls(floor, amplitude * PER_ANGLE, reason, fixed)
+        return cls(floor, amplitude * PER_ANGLE, reason, fixed, MOST * amplitude)
 
     def cells(
         self, positions: NDArray[np.int64], frequencies: NDArray[np.float64]
@@ -93,6 +100,7 @@ class Tolerance:
             return np.full((1, 1), self.floor)
         angles = np.abs(positions).astype(np.float64) * self.per_angle
         allowed: NDArray[np.float64] = np.multiply.outer(angles, np.abs(frequencies))
+        np.minimum(allowed, self.most, out=allowed)
         allowed += self.floor
         return allowed
 

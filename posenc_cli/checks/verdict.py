@@ -110,17 +110,19 @@ def _relative(
     seen: Survey | None,
     found: Consistency | None,
 ) -> Finding:
+    proofs = []
+    if seen is not None:
+        # The subject equals the reference, which turns with a constant rate.
+        proofs.append((seen.reference, reference.scale, seen.reference.position))
     if found is not None:
-        worst, stretch, partner = found.worst, found.stretch, found.partner
-    else:
-        assert seen is not None
-        worst, stretch, partner = seen.reference, reference.scale, seen.reference.position
-    if seen is not None and seen.reference.ratio <= worst.ratio:
-        # Both are proofs; this one is sharper.
-        worst, stretch, partner = seen.reference, reference.scale, seen.reference.position
-    value = (2 * stretch + worst.value) * worst.value
-    allowed = (2 * stretch + worst.allowed) * worst.allowed
-    verdict = judged(worst.ratio, value, allowed, tolerance)
+        proofs.append((found.worst, found.stretch, found.partner))
+    for proof in proofs:
+        worst, stretch, partner = proof
+        value = (2 * stretch + worst.value) * worst.value
+        allowed = (2 * stretch + worst.allowed) * worst.allowed
+        verdict = judged(worst.ratio, value, allowed, tolerance)
+        if verdict["ok"]:
+            break
     if subject.broken:
         verdict = {"ok": False, "worst": None, "tolerance": None}
         message = f"the function {subject.broken[0]}"

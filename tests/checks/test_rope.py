@@ -138,6 +138,18 @@ def test_positions_in_bfloat16_pass_up_to_256_and_fail_at_257():
     assert "257" in diagnosed(found)[0].evidence
 
 
+def test_no_tolerance_is_so_wide_that_nothing_could_fail():
+    right = rope.reference("rope", dim=2)  # one pair, which makes a radian a position
+    start = 10**9
+    where = f"{start}:{start + 50}"
+    code = Rope(ladder(2, 1e4), 2, dtype=np.float64)
+    assert rope.of_tables(*code.pair_tables(np.arange(start, start + 50)), right, where).ok
+    late = replace(code, offset=1).pair_tables(np.arange(start, start + 50))
+    found = rope.of_tables(*late, right, where)
+    assert not finding(found, "reference").ok
+    assert finding(found, "reference").tolerance < 0.51
+
+
 def test_strict_asks_for_correct_rounding():
     right = rope.reference("rope", dim=64, layout="half")
     where = Positions.parse("0:4096")
