@@ -323,7 +323,8 @@ def test_an_existing_figure_can_be_kept(call, tmp_path):
     arguments = ("heatmap", "-s", "rope", "-l", "8", "--out", "a.png")
     assert call(*arguments, "--no-clobber")[0] == 3
     assert (tmp_path / "a.png").read_bytes() == b"mine"
-    assert call(*arguments[:-1], "no/such/folder.png")[0] == 3
+    # Refused before anything is drawn.
+    assert call(*arguments[:-1], "no/such/folder.png", "--cmap", "nosuch")[0] == 3
 
 
 def test_a_figure_goes_to_a_pipe(posenc):
@@ -378,3 +379,11 @@ def test_only_what_is_needed_is_imported(arguments, forbidden, tmp_path):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize("option", ["--len 4", "--set dim=8", "--dim 8", "--as vllm", "--start 1"])
+def test_options_of_an_encoding_beside_a_file_are_refused(option, call, tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(4))
+    status, _, err = call("heatmap", "--in", "a.npy", *option.split())
+    assert status == 2
+    assert option.split()[0] in err

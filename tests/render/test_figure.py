@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posenc_cli.errors import InvalidInput
@@ -56,6 +56,7 @@ def test_what_fits_is_shown_whole_and_without_a_note() -> None:
     assert shown.notes == ()
 
 
+@example(lengths=[1, 1, 4], most=3)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), most=st.integers(1, 60))
 def test_bands_keep_their_share_of_the_columns(lengths: list[int], most: int) -> None:
     ends = np.cumsum(lengths).tolist()

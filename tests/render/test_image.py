@@ -156,7 +156,7 @@ def test_every_figure_is_drawn_twice_the_same(name: str, form: Any) -> None:
 
 def test_text_is_text_and_no_formula() -> None:
     # An unfinished formula would be refused by matplotlib.
-    image_bytes(heatmap([[1.0]], title="costs $5_{"), "svg", SMALL)
+    image_bytes(heatmap([[1.0]], title="costs $5_{$"), "svg", SMALL)
     image_bytes(Curves((Curve((1.0,), (1.0,), "$^"),), "$", "$_{", "$\\frac"), "svg", SMALL)
 
 
