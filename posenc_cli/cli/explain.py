@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.models.config import TRANSFORMERS, read_config, resolve
+from posenc_cli.cli.options import settings_of
+from posenc_cli.models.config import TRANSFORMERS, overridden, read_config, resolve
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
@@ -24,15 +26,22 @@ def explain(
     config: Annotated[
         str, typer.Argument(metavar="CONFIG", help="a config.json, or the folder that holds one")
     ],
+    *,
     engine: Annotated[
         str,
         typer.Option(
             "--as",
             metavar="ENGINE",
-            help="read it as transformers|vllm|llama.cpp|… does",
+            help="read it as vllm, vllm-0.11, llama.cpp or transformers-4.50 does",
             show_default=True,
         ),
     ] = TRANSFORMERS,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="a parameter in place of the config's, repeatable"
+        ),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="status 1 if a base is a default or a rope key is unread"),
@@ -51,6 +60,10 @@ def explain(
       posenc explain config.json --strict
     """
     resolved = resolve(read_config(config), engine=engine, name=config)
+    if settings:
+        given = settings_of(settings)
+        layers = tuple(overridden(each, given) for each in resolved.layers)
+        resolved = replace(resolved, layers=layers)
     if as_json:
         console.json("explain", _fields(resolved))
     else:

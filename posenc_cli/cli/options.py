@@ -122,12 +122,11 @@ def whole_number(flag: str, text: str, *, minimum: int) -> int:
     return number
 
 
-SOURCES = {"scheme": "--scheme", "config": "--config", "model": "--model"}
-"""The options that name an encoding, exactly one of which must be given."""
-
-
 def _chosen(
     *,
+    scheme: list[str] | None,
+    config: str | None,
+    model: str | None,
     length: str | None,
     start: str | None,
     positions: str | None,
@@ -137,16 +136,30 @@ def _chosen(
     threads: str | None,
     layer_type: str | None,
     engine: str | None,
-    **rest: str | None,
+    **own: str | None,
 ) -> Choice | None:
-    """The choice that the options of a command line make, None where none names an encoding."""
-    named = {flag: value for name, flag in SOURCES.items() if (value := rest.pop(name)) is not None}
+    """The choice that the options of a command line make, None where none names an encoding.
+
+    Raises: InvalidInput where several do, or an option says something of one that is not named.
+    """
+    schemes = "+".join(scheme) if scheme else None
+    sources = {"--scheme": schemes, "--config": config, "--model": model}
+    named = {flag: text for flag, text in sources.items() if text is not None}
     if len(named) > 1:
         raise InvalidInput(f"{' and '.join(named)}: give one of them")
-    given: dict[str, object] = {k: v for k, v in rest.items() if v is not None}
-    given.update(settings_of(settings, given))
+    given: dict[str, object] = {k: v for k, v in own.items() if v is not None}
     if not named:
+        said = {"--len": length, "--start": start, "--positions": positions, "--as": engine}
+        said |= {"--layer-type": layer_type, "--set": settings[0] if settings else None}
+        said |= {OWN_OPTIONS[name][0]: value for name, value in own.items()}
+        for option, text in said.items():
+            if text is not None:
+                raise InvalidInput(
+                    f"{option} {abbreviated(text)}: says how to encode, and nothing says what",
+                    hint="name an encoding by --scheme, --config or --model",
+                )
         return None
+    given.update(settings_of(settings, given))
     ((flag, source),) = named.items()
     where = {
         "positions": positions_of(length, start, positions),
@@ -162,10 +175,8 @@ def _chosen(
     from posenc_cli.models.config import read_config, resolve
     from posenc_cli.models.library import find
 
-    config, name = (
-        (read_config(source), source) if flag == "--config" else (find(source).config, source)
-    )
-    resolved = resolve(config, engine=engine or "transformers", name=name)
+    content = read_config(source) if flag == "--config" else find(source).config
+    resolved = resolve(content, engine=engine or "transformers", name=source)
     layers = resolved.layer(layer_type)
     settled = {key: each.value for key, each in layers.params.items()}
     return Choice(
@@ -215,7 +226,8 @@ def _of_schemes(name: str, given: dict[str, object], **where: Any) -> Choice:
     parts = []
     taken: set[str] = set()
     for scheme in schemes:
-        own = {key: f"{scheme.name}.{key}" for key in scheme.parameters}
+        # Dashes in the names of parameters are underscores to --set, and so in these.
+        own = {key: f"{scheme.name}.{key}".replace("-", "_") for key in scheme.parameters}
         mine = {
             key: given[full] if full in given else given[key]
             for key, full in own.items()
@@ -341,11 +353,12 @@ def _called_together(names: list[str]) -> str:
 _CHOOSING = [
     _option(
         "scheme",
-        str | None,
+        list[str] | None,
         None,
         *("--scheme", "-s"),
         metavar="NAME",
-        help="a name that posenc schemes lists, A+B of two, or package.module:attribute",
+        help="a name that posenc schemes lists, or package.module:attribute; A+B, or the option "
+        "repeated, for several",
     ),
     _option(
         "config",

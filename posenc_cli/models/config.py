@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
 from posenc_cli.files.naming import shown
 from posenc_cli.models import families, nonrotary, vision
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.models.rope import RopeReading
 
-__all__ = ["Layers", "Resolved", "Sourced", "read_config", "resolve"]
+__all__ = ["Layers", "Resolved", "Sourced", "overridden", "read_config", "resolve"]
 
 LARGEST_FILE = 8 << 20
 TRANSFORMERS = "transformers"
@@ -116,11 +117,7 @@ def resolve(
         for i, each in enumerate(layers):
             reading = readings.get(each.layer_type)
             other, warnings = engines.adjusted(each, reading, engine=engine)
-            derived = {
-                name: found for name, found in other.derived.items() if name not in MAGNITUDE
-            }
-            derived |= magnitude(other.scheme, other.params)
-            layers[i] = replace(other, derived=derived)
+            layers[i] = _with_magnitude(other)
             for warning in warnings:
                 notes.warn(warning)
     return Resolved(
@@ -130,6 +127,22 @@ def resolve(
         warnings=tuple(notes.warnings),
         defaulted=tuple(notes.defaulted),
     )
+
+
+def overridden(layers: Layers, given: Mapping[str, object]) -> Layers:
+    """Layers with parameters that a user gave in place of what the config says.
+
+    Raises: InvalidInput where their scheme has no such parameter, or cannot take the value.
+    """
+    bound = catalogue.find(layers.scheme).bind({**layers.values(), **given})
+    said = {name: Sourced(bound.params[name], "command line") for name in given}
+    return _with_magnitude(replace(layers, params={**layers.params, **said}))
+
+
+def _with_magnitude(layers: Layers) -> Layers:
+    """Layers whose attention factor follows from their parameters as they are now."""
+    kept = {name: each for name, each in layers.derived.items() if name not in MAGNITUDE}
+    return replace(layers, derived={**kept, **magnitude(layers.scheme, layers.params)})
 
 
 def _skipped(top: Keys, text: Keys) -> tuple[str, ...]:

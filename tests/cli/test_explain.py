@@ -178,3 +178,15 @@ def test_a_config_chooses_the_encoding_of_generate(call, config, tmp_path):
     document = json.loads(out)
     assert document["params"]["base"] == 1e6
     assert document["params"]["layout"] == "half"
+
+
+def test_a_parameter_of_the_command_line_takes_the_place_of_the_configs(call, config):
+    path = config(dict(find("qwen2.5-7b-yarn").config))
+    status, out, _ = call("explain", path, "--set", "factor=8", "--json")
+    assert status == 0
+    (layers,) = json.loads(out)["layers"]
+    assert layers["params"]["factor"] == {"value": 8.0, "source": "command line"}
+    assert layers["derived"]["attention_factor"]["value"] == pytest.approx(1.2079441541679836)
+    status, _, err = call("explain", path, "--set", "facto=8")
+    assert status == 2
+    assert "rope-yarn has no parameter 'facto'" in err

@@ -53,3 +53,13 @@ def test_the_table_is_of_the_rotary_part_and_the_head_of_the_bias(call, tmp_path
     with np.load(tmp_path / "a.npz") as archive:
         assert archive["rope"].tobytes() == matrix("rope", "0:5", table="cos").tobytes()
         assert archive["alibi"].tobytes() == matrix("alibi", "0:5", head=1).tobytes()
+
+
+def test_the_option_repeated_is_the_hybrid(call, tmp_path):
+    for name, chosen in (("a", ("-s", "rope-yarn+t5")), ("b", ("-s", "rope-yarn", "-s", "t5"))):
+        given = ("--set", "rope-yarn.factor=2", "-o", f"{name}.npz")
+        assert call("generate", *chosen, "-l", "4", *given)[0] == 0
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    with np.load(tmp_path / "a.npz") as archive:
+        expected = matrix("rope-yarn", "0:4", factor=2)
+        assert archive["rope-yarn"].tobytes() == expected.tobytes()
