@@ -72,7 +72,7 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
         causes = [layout, *(each for each in causes if each.cause != "unknown")]
     told = {each.cause: each for each in reversed(causes)}
     first = [each for each in causes if told[each.cause] is each]
-    return tuple(first[:MOST]) or (_unexplained(examined),)
+    return tuple(first[:MOST]) or (_unexplained(examined, sample),)
 
 
 def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
@@ -96,7 +96,10 @@ def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
             amplitude=reference.scale,
             of_frequencies=subject.frequencies is not None,
         )
-    sample = Sample(block.positions, factors, seen, tolerance, amplitude, reference)
+    stray = block.stray()
+    if stray is None:
+        stray = np.zeros((block.positions.size, 1))
+    sample = Sample(block.positions, factors, seen, stray, tolerance, amplitude, reference)
     own, right = subject.own.reading, reference.reading
     if own is None or (own.first, own.second) == (right.first, right.second):
         return sample, None
@@ -400,7 +403,7 @@ def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
     return (Cause("rotary-dim", subject.mismatch or "", evidence),)
 
 
-def _unexplained(examined: Examined) -> Cause:
+def _unexplained(examined: Examined, sample: Sample) -> Cause:
     survey = examined.survey
     relative = next(f for f in examined.findings if f.check == "relative")
     consistent = (
@@ -411,6 +414,8 @@ def _unexplained(examined: Examined) -> Cause:
         if survey is None
         else (f"; first look at position {survey.reference.position}, pair {survey.reference.pair}")
     )
+    if sample.stray.max() > sample.tolerance.floor:
+        consistent += f"; a part of size {sample.stray.max():.2g} turns no pair of columns"
     return Cause("unknown", "no known mistake gives these values", f"{consistent}{place}")
 
 

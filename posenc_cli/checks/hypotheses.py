@@ -31,11 +31,15 @@ _MENDED = 0.8
 
 @dataclass(frozen=True)
 class Sample:
-    """A subject at some positions, its columns paired as it pairs them."""
+    """A subject at some positions, its columns paired as it pairs them.
+
+    ``stray`` is the norm of all that turns no pair, (positions, pairs) or (positions, 1).
+    """
 
     positions: NDArray[np.int64]
     factors: NDArray[np.complex128]
     seen: NDArray[np.bool_]
+    stray: NDArray[np.float64]
     tolerance: Tolerance
     amplitude: float
     reference: Reference
@@ -47,6 +51,7 @@ class Sample:
             positions=self.positions[rows],
             factors=self.factors[rows],
             seen=self.seen[rows],
+            stray=self.stray[rows],
         )
 
     def explained(
@@ -55,7 +60,7 @@ class Sample:
         """Which cells a hypothesis explains. Shape: (positions, pairs)."""
         allowed = self.tolerance.cells(self.positions, frequencies)
         with np.errstate(invalid="ignore"):
-            missed = np.abs(self.factors - predicted)
+            missed = np.abs(self.factors - predicted) + self.stray
             return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
 
 

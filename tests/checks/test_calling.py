@@ -121,7 +121,10 @@ def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
             return y
         """
     )
-    assert not next(f for f in found.findings if f.check == "reference").ok
+    failed = [each.check for each in found.findings if not each.ok]
+    assert failed == ["relative", "norm", "identity", "reference"]
+    assert diagnosed(found)[0].cause == "unknown"
+    assert "turns no pair of columns" in diagnosed(found)[0].evidence
 
 
 def test_the_current_folder_is_not_imported_from(tmp_path, monkeypatch):

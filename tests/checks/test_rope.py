@@ -195,6 +195,14 @@ def test_frequencies_that_are_no_numbers_are_said_to_be():
     assert "1 of 32 frequencies" in diagnosed(found)[0].evidence
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_format_of_frequencies_is_no_excuse(dtype):
+    values = ladder(64, 1e4).astype(rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    found = rope.of_frequencies(values, rope.reference("rope", dim=64), "0:8")
+    assert not found.ok
+    assert [cause.cause for cause in diagnosed(found)] == ["inv-freq-precision"]
+
+
 @pytest.mark.parametrize(("what", "overflow"), [("positions_in", 65520), ("angles_in", 65520)])
 def test_float16_that_overflows_is_named(what, overflow):
     wrong = replace(CASES["plain"].right, **{what: "float16"})
