@@ -77,9 +77,9 @@ def show(
     else:
         from posenc_cli.files.naming import shown as quoted
 
-        console.summary(
-            f"wrote {quoted(options.out)}: {figure.title}, {len(picture.content)} bytes"
-        )
+        to_stdout = options.out == STANDARD_OUTPUT
+        place = "standard output" if to_stdout else quoted(options.out)
+        console.summary(f"wrote {place}: {figure.title}, {len(picture.content)} bytes")
 
 
 def image_format(out: str) -> ImageFormat:

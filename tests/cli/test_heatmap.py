@@ -331,6 +331,7 @@ def test_a_figure_goes_to_a_pipe(posenc):
     done = posenc("heatmap", "-s", "rope", "-l", "8", "--out", "-", text=False)
     assert done.returncode == 0
     assert done.stdout.startswith(b"\x89PNG")
+    assert done.stderr.startswith(b"wrote standard output: rope: 8 positions")
 
 
 def test_json_with_a_figure_has_what_the_figure_shows(call, tmp_path):
