@@ -83,7 +83,7 @@ def alibi_slopes(
     bias = _DECLARED["max_bias"].value(max_bias, flag="--max-bias")
     rule: SlopesRule = one_of("--convention", convention, _CONVENTIONS)  # type: ignore[assignment]
     image = plot and out is not None and PurePath(out).suffix.lower() in IMAGES
-    form = "table" if image and output is None else _form(output, out, as_json=as_json)
+    form = _form(output, None if image else out, as_json=as_json)
     if plot and (form != "table" or check is not None):
         raise InvalidInput("--plot: cannot go with --format csv, --json or --check")
     if check is not None and form == "csv":

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_FINE = 4
-"""Points closer than this are named themselves, not by the round number near them."""
+_FINE = 2
+"""Points no further apart are named themselves, not by the round number near them."""
 
 
 def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
@@ -35,7 +35,7 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     step = _round_step((last - first) / most, least=abs(gap), whole=whole)
     low, high = min(first, last), max(first, last)
     # On a fine axis names are exact; on a coarse one they are to scale.
-    fine = abs(gap) < _FINE
+    fine = abs(gap) <= _FINE
     found: dict[int, str] = {}
     for multiple in range(math.floor(low / step), math.floor(high / step) + 1):
         place = (multiple * step - first) / gap

@@ -178,3 +178,14 @@ def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
     assert (found, out) == (status, "")
     assert err.startswith("posenc: error: ")
     assert message in err.splitlines()[0]
+
+
+def test_plot_goes_to_a_figure(call, tmp_path):
+    assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg")[0] == 0
+    assert b"ALiBi slopes" in (tmp_path / "a.svg").read_bytes()
+    assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg", "--no-clobber")[0] == 3
+    for more in (["--json"], ["--format", "csv"], ["--check", "a.svg"]):
+        status, _, err = call("alibi-slopes", "--plot", "--out", "b.png", *more)
+        assert status == 2
+        assert err.startswith("posenc: error: --plot: cannot go with")
+    assert not (tmp_path / "b.png").exists()
