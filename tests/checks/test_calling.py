@@ -127,6 +127,11 @@ def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
     assert "turns no pair of columns" in diagnosed(found)[0].evidence
 
 
+def test_a_function_finds_no_module_of_posenc_by_accident(check):
+    with pytest.raises(InvalidInput, match="No module named 'slopes'"):
+        check("import slopes\nf = good")
+
+
 def test_the_current_folder_is_not_imported_from(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(GOOD)
     monkeypatch.chdir(tmp_path)

@@ -258,6 +258,16 @@ def test_evidence_is_something_to_act_on(changes, words):
     assert words in " ".join(f"{c.message} {c.evidence}" for c in diagnosed(found))
 
 
+def test_one_bad_pair_of_many_is_not_taken_for_a_rounding():
+    right = rope.reference("rope", dim=128, layout="half")
+    cos, sin = Rope(ladder(128, 1e4), 128).pair_tables(np.arange(1000))
+    turned = np.exp(1j * np.random.default_rng(2).uniform(0, 6, 1000))
+    cos[:, 30], sin[:, 30] = turned.real, turned.imag
+    cause = diagnosed(rope.of_tables(cos, sin, right, "0:1000"))[0]
+    assert cause.cause == "unknown"
+    assert cause.message.startswith("pairs 30 of 64 differ")
+
+
 def test_pairs_that_lack_the_scaling_are_counted():
     wrong = replace(CASES["llama3"].right, inv_freq=ladder(128, 5e5))
     case = CASES["llama3"]
