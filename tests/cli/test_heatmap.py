@@ -388,3 +388,44 @@ def test_options_of_an_encoding_beside_a_file_are_refused(option, call, tmp_path
     status, _, err = call("heatmap", "--in", "a.npy", *option.split())
     assert status == 2
     assert option.split()[0] in err
+
+
+def test_a_grid_with_dims_is_shown_as_rows(call):
+    data = document(call("heatmap", "-s", "sinusoidal-nd", "--dims", "0:40", "--json")[1])
+    assert data["shape"] == [196, 40]
+    assert [band["label"] for band in data["bands"]["columns"]] == ["sin x", "cos x", "sin y"]
+
+
+def test_long_parameters_are_counted_in_the_title(call):
+    factors = ",".join(["1.5"] * 32)
+    arguments = ["--set", f"short_factor={factors}", "--set", f"long_factor={factors}"]
+    arguments += ["--set", "original_max_position_embeddings=64"]
+    out = call("heatmap", "-s", "rope-longrope", "-l", "9", *arguments)[1]
+    assert "short_factor=32 numbers" in " ".join(out.splitlines()[:3])
+
+
+def test_dims_past_the_columns_of_a_file_are_refused(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(3))
+    status, _, err = call("heatmap", "--in", "a.npy", "--dims", "2:4")
+    assert status == 2
+    assert err == "posenc: error: --dims 2:4: 'a.npy' has 3 columns\n"
+    assert call("heatmap", "-s", "rope", "--table", "inv-freq", "--dims", "0:2")[0] == 2
+
+
+def test_without_matplotlib_only_files_fail(tmp_path):
+    broken = tmp_path / "broken" / "matplotlib"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('libpng is missing')")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(broken.parent), *sys.path])}
+    for more, status in (([], 0), (["--out", "a.png"], 3)):
+        done = subprocess.run(
+            [sys.executable, "-m", "posenc_cli", "heatmap", "-s", "rope", "-l", "9", *more],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+        )
+        assert done.returncode == status
+    assert "needs matplotlib, which does not load: ImportError: libpng" in done.stderr
+    assert done.stderr.endswith("hint: pip install matplotlib\n")
+    assert not (tmp_path / "a.png").exists()
