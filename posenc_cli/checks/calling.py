@@ -161,12 +161,13 @@ def implementation(
     positions: Positions,
     *,
     whole: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Subject:
     """A user's function ``f(x, positions) → y`` as a subject.
 
     ``whole`` says that what it does may depend on the largest position, which is then part of
-    every call. ``progress`` is told how many positions were read.
+    every call. ``progress`` is told how many positions were read, and
+    of how many.
 
     Raises: InvalidInput when the function cannot be loaded, raises, crashes, changes its input,
     or returns anything but real numbers of the shape of x.
@@ -199,7 +200,7 @@ def implementation(
                     matrices, each.reading
                 )
             if progress is not None:
-                progress(where.size)
+                progress(rows.stop, places.count)
     turnings = [each.turning(places, dtype) for each in kept]
     mismatch = None
     if own.pairs != reference.pairs:

@@ -67,7 +67,7 @@ class Check:
     engine: Callable[[Request], Engine]
     positions: Positions | None
     rule: Rule
-    progress: Callable[[int], None] | None = None
+    progress: Callable[[int, int], None] | None = None
 
     def report(self) -> Report:
         """The findings, and the causes of those that fail.

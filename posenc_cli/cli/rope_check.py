@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +14,14 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of
+from posenc_cli.cli.progress import PATIENCE
 from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import Progress, TaskID
+
     from posenc_cli.checks.tolerance import Rule
     from posenc_cli.checks.verdict import Report
     from posenc_cli.encode.engine import Engine
@@ -101,13 +109,15 @@ def rope_check(
     def engine(request: Request) -> Engine:
         return choice.engine(request.plan())
 
-    report = Check(
-        asked=Asked(tables, inv_freq, rotated, impl),
-        encoding=encoding,
-        engine=engine,
-        positions=choice.positions,
-        rule=rule,
-    ).report()
+    with _progress(console) as progress:
+        report = Check(
+            asked=Asked(tables, inv_freq, rotated, impl),
+            encoding=encoding,
+            engine=engine,
+            positions=choice.positions,
+            rule=rule,
+            progress=progress,
+        ).report()
     if form == "json":
         text = console.json_text("rope-check", rendering.fields(report))
     elif form == "junit":
@@ -119,6 +129,30 @@ def rope_check(
         text = _text(console, report)
     console.result(text, out=out, clobber=not no_clobber)
     return 0 if report.ok else 1
+
+
+@contextlib.contextmanager
+def _progress(console: Console) -> Iterator[Callable[[int, int], None] | None]:
+    """What shows how many positions of a function have been read, from the first second on."""
+    if not console.shows_progress:
+        yield None
+        return
+    began = time.monotonic()
+    with contextlib.ExitStack() as shown:
+        bars: list[tuple[Progress, TaskID]] = []
+
+        def told(done: int, total: int) -> None:
+            if not bars and time.monotonic() - began > PATIENCE:
+                from rich.console import Console as RichConsole
+                from rich.progress import Progress
+
+                bar = Progress(console=RichConsole(file=sys.stderr), transient=True)
+                shown.enter_context(bar)
+                bars.append((bar, bar.add_task("positions")))
+            for bar, task in bars:
+                bar.update(task, completed=done, total=total)
+
+        yield told
 
 
 def _form(output: str | None, out: str | None, *, as_json: bool) -> str:

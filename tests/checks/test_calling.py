@@ -127,6 +127,17 @@ def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
     assert "turns no pair of columns" in diagnosed(found)[0].evidence
 
 
+def test_a_known_mistake_does_not_explain_a_mixture_beside_it(check):
+    body = """
+    def f(x, p):
+        y = good(x, 2 * np.asarray(p))
+        y[:, 0] += {size} * x[:, 5]
+        return y
+    """
+    causes = {size: diagnosed(check(body.format(size=size)))[0].cause for size in (0, 1e-3)}
+    assert causes == {0: "frequency-rule", 1e-3: "unknown"}
+
+
 def test_a_function_finds_no_module_of_posenc_by_accident(check):
     with pytest.raises(InvalidInput, match="No module named 'slopes'"):
         check("import slopes\nf = good")
@@ -211,8 +222,11 @@ def test_long_lists_of_positions_are_read_in_pieces(check):
     told = []
     right = rope.reference("rope", dim=64, layout="half")
     where = Positions.parse("0:3000")
-    subject = implementation(f"{rope.MUTANTS}:right_plain", right, where, progress=told.append)
-    assert sum(told) == 3000
+    subject = implementation(
+        f"{rope.MUTANTS}:right_plain", right, where, progress=lambda *each: told.append(each)
+    )
+    assert told[-1] == (3000, 3000)
     assert len(told) > 1
+    assert told == sorted(told)
     assert examined(subject, right, "auto").ok
     assert np.isclose(subject.own.read(slice(2999, 3000)).turned[0, 0], np.exp(2999j), atol=1e-6)

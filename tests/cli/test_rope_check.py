@@ -100,6 +100,23 @@ def test_posencs_own_schemes_are_right_by_themselves(call):
             assert (status, err) == (0, ""), out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "-s xpos",
+        "-s xpos --set side=key",
+        "-s rope-axial --set grid=5x7",
+        "-s mrope",
+        "-s rope-proportional --set partial=0.5",
+        "-s rope --set partial=0.25",
+        "-s rope --positions 0:9007199254740992:1000000000000",
+    ],
+)
+def test_amplitudes_that_grow_and_several_axes_are_no_mistakes(arguments, call):
+    status, out, err = call("rope-check", *arguments.split())
+    assert (status, err) == (0, ""), out
+
+
 def test_a_scheme_that_depends_on_the_length_is_checked_where_it_switches(call):
     _, out, _ = call("rope-check", "-s", "rope-dynamic", "--json")
     document = json.loads(out)
