@@ -1,0 +1,147 @@
+"""Hypotheses of waves that follow the rows and columns of a grid.
+
+A pair that follows the columns of a grid repeats after each row of it; one that follows the rows
+stays as it is along a row. Where every pair does one or the other, the width of the grid is known.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.checks.alternatives import KNOWN_BASES
+from posenc_cli.checks.identify_rules import snapped
+from posenc_cli.checks.identify_trial import Hypothesis
+from posenc_cli.checks.tolerance import unit
+from posenc_cli.errors import PosencError
+from posenc_cli.schemes.declare import Rotation, Sinusoids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.checks.identify_views import View
+
+_ROTARY = ("pixtral", "qwen2-vl", "dinov3", "gemma4", "llama4")
+_SINUSOIDAL = {
+    "by-axis": ("mae", "vit-mae", "tensor2tensor"),
+    "concat": ("timm",),
+    "interleaved": ("detr", "positional-encodings"),
+}
+_MISFIT = 0.02
+
+
+def grid_hypotheses(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
+    """What a view may be as waves on a grid."""
+    count = evidence.count
+    rows = evidence.rows
+    if rows.size != count or view.pairs.shape[0] != count or count < 4 or view.growth is not None:
+        return
+    rounding = 2 * unit(evidence.values.name)
+    for grid in _grids(view.pairs, 3e-5 + 4 * rounding):
+        yield from _on_grid(view, evidence, grid, _MISFIT + 4 * rounding)
+
+
+def _grids(pairs: NDArray[np.complex128], limit: float) -> Iterator[tuple[int, ...]]:
+    """The shapes of grids whose axes the pairs follow."""
+    count = pairs.shape[0]
+    for width in (w for w in range(2, count // 2 + 1) if count % w == 0):
+        along, across = _axes(pairs, width, limit)
+        if not ((along | across).all() and (along & ~across).any() and (across & ~along).any()):
+            continue
+        outer = pairs[::width][:, across & ~along]
+        yield count // width, width
+        high = count // width
+        for height in (h for h in range(2, high // 2 + 1) if high % h == 0):
+            inner, beyond = _axes(outer, height, limit)
+            if (inner | beyond).all() and (beyond & ~inner).any() and (inner & ~beyond).any():
+                yield high // height, height, width
+
+
+def _axes(
+    pairs: NDArray[np.complex128], width: int, limit: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which pairs repeat after ``width`` rows, and which stay the same for as many."""
+    blocks = pairs.reshape(-1, width, pairs.shape[1])
+    repeats = np.abs(blocks - blocks[:1]).max(axis=(0, 1)) <= limit
+    stays = np.abs(blocks - blocks[:, :1]).max(axis=(0, 1)) <= limit
+    return repeats, stays
+
+
+def _on_grid(
+    view: View, evidence: Evidence, grid: tuple[int, ...], limit: float
+) -> Iterator[Hypothesis]:
+    text = "x".join(map(str, grid))
+    found: list[tuple[str, dict[str, Any]]] = []
+    if view.kind == "rotary":
+        if len(grid) != 2 or view.swapped:
+            return
+        for convention in _ROTARY:
+            for order in (None, "hw", "wh"):
+                given: dict[str, Any] = {"grid": text, "convention": convention}
+                given["dim"] = 2 * view.count
+                if order is not None:
+                    given["order"] = order
+                if view.layout is not None:
+                    given["layout"] = view.layout
+                found.append(("rope-axial", given))
+    else:
+        if view.order != "sin-first":
+            return
+        for convention in _SINUSOIDAL[view.columns]:
+            given = {"grid": text, "convention": convention, "dim": evidence.shape[1]}
+            found.append(("sinusoidal-nd", given))
+            if convention == "detr":
+                found.append(("sinusoidal-nd", {**given, "normalize": True}))
+    for scheme, given in found:
+        for base in (None, *_bases(view, grid), *KNOWN_BASES):
+            settled = given if base is None else {**given, "base": base}
+            if _misfit(view, scheme, settled) <= limit:
+                yield Hypothesis(
+                    scheme,
+                    settled,
+                    view.tables,
+                    np.arange(evidence.count),
+                    cost=2.0 + (0 if base is None else 0.2) + ("order" in given) * 0.1,
+                    hidden=() if view.layout is not None or scheme != "rope-axial" else ("layout",),
+                )
+                break
+
+
+def _bases(view: View, grid: tuple[int, ...]) -> Iterator[float]:
+    """Bases that the ladder of the columns' axis may have, from two of its pairs."""
+    steps = np.angle(view.pairs[1] * view.pairs[0].conj())
+    turning = np.flatnonzero(steps > 1e-4)
+    if turning.size < 2:
+        return
+    fast, slow = turning[0], turning[-1]
+    ratio = float(np.log(steps[fast] / steps[slow]) / (slow - fast))
+    for pairs in (view.count // len(grid), view.count // len(grid) - 1):
+        base = float(np.exp(ratio * pairs))
+        if base > 1:
+            yield snapped(base, 1e-3 * base)
+            yield snapped(base, 1e-5 * base)
+
+
+def _misfit(view: View, scheme: str, given: dict[str, Any]) -> float:
+    """The mean distance of pairs from where a hypothesis has them, on the unit circle."""
+    try:
+        content = catalogue.BUILT_IN[scheme].bind(given).content
+    except PosencError:
+        return np.inf
+    assert isinstance(content, Rotation | Sinusoids)
+    waves = content.waves
+    assert waves.coordinates is not None
+    assert waves.coordinates.at is not None
+    if waves.count < view.count:
+        return np.inf
+    rows = np.unique(np.linspace(0, view.pairs.shape[0] - 1, 40).astype(np.int64))
+    frequencies = np.asarray(waves.frequencies(np), np.float64)
+    axes = np.stack([np.asarray(each, np.float64) for each in waves.coordinates.at(rows)], axis=1)
+    angles = (axes[:, list(waves.coordinates.axes)] * frequencies)[:, : view.count]
+    return float(np.abs(np.exp(1j * angles) - view.pairs[rows]).mean(axis=0).max())

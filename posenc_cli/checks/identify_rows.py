@@ -1,0 +1,104 @@
+"""Hypotheses of matrices that are neither waves nor biases: counters, zeros, drawn tables.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.identify_trial import Hypothesis
+from posenc_cli.checks.tolerance import unit
+from posenc_cli.encode.weights import DrawnTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.identify_evidence import Evidence
+
+_SEEDS = 16
+_FIRST_ROWS = 640
+
+
+def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What a matrix may be as rows by formula, or as a table that posenc draws."""
+    if len(evidence.arrays) != 1 or len(evidence.shape) != 2:
+        return
+    values = evidence.sample[0]
+    if values.dtype.kind == "c" or not np.isfinite(values).all():
+        return
+    rows, dim = evidence.rows, evidence.shape[1]
+    if not values.any():
+        yield Hypothesis("nope", {"dim": dim}, (None,), rows, cost=0.5)
+        return
+    if (values == values[:, :1]).all():
+        yield from _counters(evidence, values[:, 0], dim)
+    if np.isin(values, (0, 1)).all():
+        yield from _bits(values, dim)
+    yield from _drawn(evidence, values, dim)
+
+
+def _counters(evidence: Evidence, column: NDArray[np.float64], dim: int) -> Iterator[Hypothesis]:
+    rows = evidence.rows
+    if np.array_equal(column, np.round(column)) and column.min() >= 0:
+        yield Hypothesis("integer", {"dim": dim}, (None,), column.astype(np.int64), cost=1.0)
+    if rows.size < 2 or column.min() < 0:
+        return
+    slope = float((column[-1] - column[0]) / (rows[-1] - rows[0]))
+    if slope <= 0:
+        return
+    first = round(float(column[0]) / slope)
+    positions = first + rows - rows[0]
+    length = int(positions[-1]) + 1
+    guess = round(1 / slope)
+    for seq_len in dict.fromkeys((length, guess)):
+        if seq_len >= length and abs(seq_len * slope - 1) <= 0.01:
+            given = {"dim": dim} if seq_len == length else {"dim": dim, "seq_len": seq_len}
+            yield Hypothesis("normalized", given, (None,), positions, cost=1.2)
+
+
+def _bits(values: NDArray[np.float64], dim: int) -> Iterator[Hypothesis]:
+    for order in ("msb-first", "lsb-first"):
+        bits = values[:, ::-1] if order == "msb-first" else values
+        if bits[:, 53:].any():
+            continue
+        positions = bits[:, :53] @ 2.0 ** np.arange(min(dim, 53))
+        steps = np.diff(positions)
+        cost = 1.0 if (steps > 0).all() else 3.0
+        given = {"dim": dim, "order": order}
+        yield Hypothesis("binary", given, (None,), positions.astype(np.int64), cost=cost)
+
+
+def _drawn(evidence: Evidence, values: NDArray[np.float64], dim: int) -> Iterator[Hypothesis]:
+    """Tables drawn from posenc's own seeds: what learned and shaw give without weights."""
+    wide = 4 * unit(evidence.values.name)
+    for seed in range(_SEEDS):
+        table = DrawnTable(dim, seed, 1.0)(np.arange(_FIRST_ROWS))
+        ratio = values[0, 0] / table[:, 0]
+        missed = np.abs(values[:1] - ratio[:, None] * table).max(axis=1)
+        fitting = (missed <= wide * np.abs(values[0]).max()) & (ratio > 0)
+        for first in np.flatnonzero(fitting)[:1] if dim > 1 else ():
+            std = float(ratio[first])
+            short = 0.02 if abs(std / 0.02 - 1) <= wide + 1e-12 else float(f"{std:.4g}")
+            rows = evidence.rows
+            count = evidence.count
+            length = int(first) + count
+            given = {"dim": dim, "seed": seed, "max_len": max(512, length)}
+            if short != 0.02:
+                given["std"] = short  # type: ignore[assignment]
+            positions = int(first) + rows - rows[0]
+            yield Hypothesis("learned", given, (None,), positions, cost=2.0)
+            if short == 0.02 and count % 2 and count > 1:
+                farthest = int(first) + (count - 1) // 2
+                reach = (count - 1) // 2
+                yield Hypothesis(
+                    "shaw",
+                    {"dim": dim, "seed": seed, "max_distance": farthest},
+                    (None,),
+                    rows - reach,
+                    cost=1.9 if first or farthest == 128 else 2.1,
+                )

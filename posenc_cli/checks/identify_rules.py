@@ -1,0 +1,495 @@
+"""Which rules give frequencies that were found: RoPE and its stretched variants, and sinusoids.
+
+Each proposal is a scheme with parameters whose frequencies agree with what was found, as well as
+that is known; whether the array fits is for a trial to say. Bases, factors and contexts are snapped
+to the numbers people use where these lie within the uncertainty.
+Rules are evaluated in float64. Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.checks.alternatives import KNOWN_BASES
+from posenc_cli.errors import PosencError
+from posenc_cli.models import library
+from posenc_cli.models.config import resolve
+from posenc_cli.schemes.declare import Rotation, Sinusoids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.identify_rates import Rates
+
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0, 5.0, 12.0)
+CONTEXTS = (*(2**power for power in range(9, 21)), 1500, 3000, 6144, 12288, 40960)
+_BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0), (8.0, 1.0), (16.0, 2.0))
+_NEAR = 0.02
+"""Of a known base: what half-precision frequencies may make of it."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A scheme with parameters, its frequencies in radians per position, and its amplitude."""
+
+    scheme: str
+    given: Mapping[str, Any]
+    frequencies: NDArray[np.float64]
+    amplitude: float = 1.0
+    cost: float = 1.0
+    uncertainty: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The rotary encoding of a model's layers, as a proposal."""
+
+    model: str
+    layer_type: str | None
+    proposal: Proposal
+
+
+@lru_cache(maxsize=1)
+def presets() -> tuple[Preset, ...]:
+    """The rotary encodings of all models that posenc ships."""
+    found = []
+    for name in library.names():
+        for layers in resolve(library.find(name).config, name=name).layers:
+            given = {key: value for key, value in layers.values().items() if key != "layout"}
+            proposal = proposed(layers.scheme, given, cost=3.0)
+            if proposal is not None:
+                found.append(Preset(name, layers.layer_type, proposal))
+    return tuple(found)
+
+
+def proposed(scheme: str, given: Mapping[str, Any], **rest: Any) -> Proposal | None:
+    """A proposal of a scheme made of waves; None where it is none, or cannot be so."""
+    try:
+        content = catalogue.BUILT_IN[scheme].bind(given, seq_len=None).content
+    except PosencError:
+        return None
+    if not isinstance(content, Rotation | Sinusoids):
+        return None
+    with np.errstate(all="ignore"):
+        frequencies = np.asarray(content.waves.frequencies(np), np.float64)
+    return Proposal(scheme, given, frequencies, float(content.waves.scale), **rest)
+
+
+def agrees(frequencies: NDArray[np.float64], rates: Rates, *, loose: float = 0.0) -> bool:
+    """Whether rates a row may be whole multiples of frequencies, one multiple for all pairs."""
+    count = rates.values.size
+    if frequencies.size < count:
+        return False
+    frequencies = frequencies[:count]
+    known = np.flatnonzero((frequencies > 0) & (rates.errors < 0.3 * np.abs(rates.values)))
+    steps = {1.0}
+    if known.size:
+        slow = known[-1]
+        steps.add(float(np.round(rates.values[slow] / frequencies[slow])))
+    for step in steps:
+        left = rates.values - step * frequencies
+        left = np.abs(left - 2 * np.pi * np.round(left / (2 * np.pi)))
+        limits = (1 + abs(step)) * rates.errors + loose * np.abs(step * frequencies) + 1e-12
+        if step and (left <= limits).all():
+            return True
+    return False
+
+
+def rotary_proposals(
+    rates: Rates, amplitude: float | None, *, precise: float = 1e-5
+) -> Iterator[Proposal]:
+    """Rotary encodings whose frequencies agree with rates, the plainest first.
+
+    ``amplitude`` is what cosines and sines are multiplied by, known to ``precise``; None where
+    nothing shows it.
+    """
+    pairs = rates.values.size
+    given = {"dim": 2 * pairs}
+    for proposal in _rotary(rates, given, amplitude, precise):
+        if amplitude is not None and abs(proposal.amplitude - amplitude) > 3 * precise * amplitude:
+            continue
+        loose = 0.004 if proposal.cost < 2 else 0.0
+        if agrees(proposal.frequencies, rates, loose=loose):
+            yield proposal
+
+
+def _rotary(
+    rates: Rates, given: dict[str, Any], amplitude: float | None, precise: float
+) -> Iterator[Proposal]:
+    pairs = rates.values.size
+    turning = _turning(rates)
+    for base, cost, error in _bases(rates, pairs):
+        uncertain = {"base": error} if error else {}
+        made = proposed("rope", {**given, "base": base}, cost=cost, uncertainty=uncertain)
+        if made is not None:
+            yield made
+    for base, _, _ in _bases(rates, pairs, known_only=True):
+        for factor, cost in _linear_factors(rates, base):
+            extra = {**given, "base": base, "factor": factor}
+            if turning < pairs:
+                share = (turning + 0.5) / pairs
+                partial = next(
+                    p
+                    for p in (0.25, 0.5, 0.75, turning / pairs, share)
+                    if int(p * pairs) == turning
+                )
+                made = proposed("rope-proportional", {**extra, "partial": partial}, cost=cost)
+            else:
+                made = proposed("rope-linear", extra, cost=1 + cost)
+            if made is not None:
+                yield made
+    yield from _ntk(rates, given)
+    for each in presets():
+        if each.proposal.frequencies.size == pairs:
+            yield each.proposal
+    yield from _yarn(rates, given, amplitude, precise)
+    yield from _llama3(rates, given)
+    yield from _longrope(rates, given, amplitude, precise)
+
+
+def _turning(rates: Rates) -> int:
+    """How many pairs turn: those after the last that does stand still."""
+    moving = np.flatnonzero(np.abs(rates.values) > 2 * rates.errors + 1e-11)
+    return int(moving[-1]) + 1 if moving.size else 0
+
+
+def snapped(value: float, error: float) -> float:
+    """The number of fewest digits within an error of a value.
+
+    >>> snapped(9999.993, 0.5), snapped(0.7071, 1e-6)
+    (10000.0, 0.7071)
+    """
+    for digits in range(1, 13):
+        short = float(f"{value:.{digits - 1}e}")
+        if abs(short - value) <= error:
+            return short
+    return value
+
+
+def _digits(value: float) -> int:
+    return next(d for d in range(1, 18) if float(f"{value:.{d - 1}e}") == value)
+
+
+def _bases(
+    rates: Rates, steps: float, *, known_only: bool = False, first: int = 0
+) -> Iterator[tuple[float, float, float]]:
+    """Bases of a ladder base^(−i/steps) that rates follow: base, cost, uncertainty."""
+    fit = _fitted_base(rates, steps, first)
+    if fit is None:
+        yield 10_000.0, 1.0, 0.0
+        return
+    base, error = fit
+    near = [b for b in KNOWN_BASES if abs(b / base - 1) <= max(_NEAR, 5 * error / base)]
+    for known in sorted(near, key=lambda b: abs(math.log(b / base))):
+        yield known, 1.0, 0.0
+    if known_only and near:
+        return
+    short = snapped(base, error)
+    if short not in near and short > 1:
+        yield short, 1.0 + 0.3 * _digits(short), 0.0 if _digits(short) <= 4 else error
+    if not known_only and base > 1:
+        yield base, 6.0, error
+
+
+def _fitted_base(rates: Rates, steps: float, first: int = 0) -> tuple[float, float] | None:
+    """The base of the ladder that the rates follow from the slow end on, and its uncertainty."""
+    values, errors = rates.values, rates.errors
+    last = _turning(rates)
+    usable = (values > 0) & (errors < 0.5 * np.abs(values)) & (np.arange(values.size) < last)
+    where = np.flatnonzero(usable)
+    where = where[where >= first]
+    if where.size < 2:
+        return None
+    logarithms, spread = np.log(values[where]), errors[where] / values[where]
+    begin = where.size - 2
+    slope = (logarithms[-1] - logarithms[0]) / (where[-1] - where[0])
+    if values.size > 2:
+        middle = max(0, where.size - max(3, where.size // 2))
+        slope = (logarithms[-1] - logarithms[middle]) / (where[-1] - where[middle])
+    while begin > 0:
+        predicted = logarithms[-1] + slope * (where[begin - 1] - where[-1])
+        if abs(predicted - logarithms[begin - 1]) > 0.05 + 3 * (spread[begin - 1] + spread[-1]):
+            break
+        begin -= 1
+    x, y, w = where[begin:].astype(float), logarithms[begin:], 1 / spread[begin:] ** 2
+    centre = (w @ x) / w.sum()
+    power = float(w @ (x - centre) ** 2)
+    if power == 0:
+        return None
+    slope = float((w * (x - centre)) @ (y - (w @ y) / w.sum())) / power
+    if not 0 < -slope * steps < 60:
+        return None
+    base = math.exp(-slope * steps)
+    error = base * steps * max(1 / math.sqrt(power), 2e-7 / max(float(np.ptp(x)), 1.0))
+    return base, error
+
+
+def _linear_factors(rates: Rates, base: float) -> Iterator[tuple[float, float]]:
+    """Factors that all frequencies of a base are divided by, one for all pairs; cost of each."""
+    pairs = rates.values.size
+    turning = _turning(rates)
+    if turning == 0:
+        return
+    plain = base ** -(np.arange(pairs) / pairs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = plain[:turning] / rates.values[:turning]
+        spread = rates.errors[:turning] / np.abs(rates.values[:turning])
+    good = np.isfinite(ratios) & (ratios > 0)
+    if not good.any():
+        return
+    best = np.flatnonzero(good)[np.argmin(spread[good])]
+    ratio, error = float(ratios[best]), float(3 * spread[best] * ratios[best])
+    if turning < pairs and abs(ratio - 1) <= error:
+        yield 1.0, 1.0
+        return
+    short = snapped(ratio, error)
+    if short > 1:
+        yield short, 0.5 + 0.3 * _digits(short)
+    for factor in FACTORS:
+        if factor != short and abs(factor / ratio - 1) <= _NEAR:
+            yield factor, 2.0
+    if 0 < ratio < 1:
+        for factor in FACTORS:
+            step = round(factor / ratio)
+            if step > 1 and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
+                if step != factor and math.gcd(step, int(factor)) == 1:
+                    yield factor, 3.0
+
+
+def _ntk(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
+    pairs = rates.values.size
+    fit = _fitted_base(rates, pairs)
+    if fit is None or pairs < 2:
+        return
+    base, error = fit
+    power = (2 * pairs - 2) / (2 * pairs)
+    for known in KNOWN_BASES[:10]:
+        factor = (base / known) ** power
+        if not 1.0002 < factor < 2000:
+            continue
+        spread = 2 * factor * error / base
+        short = snapped(factor, spread)
+        usual = next((f for f in FACTORS[:7] if abs(f - factor) <= max(spread, 0.004 * f)), None)
+        cost = 1.4 if usual else 1.9 + 0.3 * _digits(short)
+        if known not in (1e4, 5e5, 1e6):
+            cost += 0.5
+        for value in dict.fromkeys(filter(None, (usual, short))):
+            made = proposed("rope-ntk", {**given, "base": known, "factor": value}, cost=cost)
+            if made is not None:
+                yield made
+
+
+def _fast_bases(rates: Rates) -> Iterator[float]:
+    """Bases that fast pairs, which no scaling changes, may have."""
+    pairs = rates.values.size
+    found: dict[float, None] = {}
+    for pair in sorted({1, 2, 3, max(1, pairs // 8), max(1, pairs // 4), max(1, pairs // 3)}):
+        if pair >= pairs or not 0 < rates.values[pair] < 1:
+            continue
+        logarithm = -math.log(rates.values[pair]) * pairs / pair
+        error = rates.errors[pair] / rates.values[pair] * pairs / pair
+        if not 0 < logarithm < 60:
+            continue
+        base = math.exp(logarithm)
+        for known in KNOWN_BASES:
+            if abs(math.log(known) - logarithm) <= 2 * error + 0.004:
+                found[known] = None
+        found[snapped(base, min(base * error, 0.01 * base))] = None
+    yield from list(found)[:12]
+
+
+def _shares(
+    rates: Rates, base: float, factor: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How far each pair is slowed, 0 not and 1 by the factor, and the error of that."""
+    pairs = rates.values.size
+    plain = base ** -(np.arange(pairs) / pairs)
+    full = 1 - 1 / factor if factor != 1 else 1.0
+    return (1 - rates.values / plain) / full, rates.errors / plain / full
+
+
+def _slowings(rates: Rates, base: float) -> list[float]:
+    """Factors that the slowest pairs may be slowed by."""
+    pairs = rates.values.size
+    plain = base ** -(np.arange(pairs) / pairs)
+    found: list[float] = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios, spread = plain / rates.values, rates.errors / np.abs(rates.values)
+    good = np.flatnonzero((rates.values > 0) & (spread < 0.3))
+    for pair in good[-1:-4:-1]:
+        ratio = float(ratios[pair])
+        if ratio > 1.05:
+            found.append(snapped(ratio, max(3 * float(spread[pair]), 1e-6) * ratio))
+    return list(dict.fromkeys([*found, *FACTORS]))
+
+
+def _yarn(
+    rates: Rates, given: dict[str, Any], amplitude: float | None, precise: float
+) -> Iterator[Proposal]:
+    pairs = rates.values.size
+    if pairs < 4:
+        return
+    for base in _fast_bases(rates):
+        logarithm = math.log(base)
+        for factor in _slowings(rates, base):
+            share, error = _shares(rates, base, factor)
+            if share[0] > 3 * error[0] + 1e-3 or (share > 1.02 + 4 * error).any():
+                continue
+            if np.abs(share).max() < 0.01:
+                continue
+            inside = (share > 0.02 + 3 * error) & (share < 0.98 - 3 * error) & (error < 0.05)
+            for fast, slow in _BETAS:
+                for context in CONTEXTS:
+                    ends = [
+                        pairs * math.log(context / (2 * math.pi * beta)) / logarithm
+                        for beta in (fast, slow)
+                    ]
+                    for truncate in (True, False):
+                        low = max(math.floor(ends[0]) if truncate else ends[0], 0)
+                        high = min(math.ceil(ends[1]) if truncate else ends[1], 2 * pairs - 1)
+                        length = high - low or 1e-3
+                        ramp = np.clip((np.arange(pairs) - low) / length, 0, 1)
+                        if (np.abs(ramp - share) > 4 * error + 1e-3).any():
+                            continue
+                        settled = {
+                            **given,
+                            "base": base,
+                            "factor": factor,
+                            "original_max_position_embeddings": context,
+                            "truncate": truncate,
+                            "beta_fast": fast,
+                            "beta_slow": slow,
+                        }
+                        cost = 2.2 + (0.4 if (fast, slow) != (32.0, 1.0) else 0)
+                        cost += 0.3 * (not truncate) + (0 if inside.any() else 0.3)
+                        yield from _with_amplitude(settled, amplitude, precise, cost)
+
+
+def _with_amplitude(
+    given: dict[str, Any], amplitude: float | None, precise: float, cost: float
+) -> Iterator[Proposal]:
+    """YaRN with the amplitude that was found: the rule's own, DeepSeek's, or a number."""
+    plain = proposed("rope-yarn", given, cost=cost)
+    if plain is None:
+        return
+    if amplitude is None or abs(plain.amplitude - amplitude) <= 3 * precise * amplitude:
+        yield plain
+        return
+    for top, bottom in ((1.0, 1.0), (0.707, 1.0), (1.0, 0.707)):
+        extra = {**given, "mscale": top, "mscale_all_dim": bottom}
+        made = proposed("rope-yarn", extra, cost=cost + 0.3)
+        if made is not None and abs(made.amplitude - amplitude) <= 3 * precise * amplitude:
+            yield made
+            return
+    short = snapped(amplitude, 2 * precise * amplitude)
+    made = proposed("rope-yarn", {**given, "attention_factor": short}, cost=cost + 0.6)
+    if made is not None:
+        yield made
+
+
+def _llama3(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
+    pairs = rates.values.size
+    for base in _fast_bases(rates):
+        plain = base ** -(np.arange(pairs) / pairs)
+        for factor in _slowings(rates, base):
+            share, error = _shares(rates, base, factor)
+            if np.abs(share).max() < 0.01 or (share > 1.02 + 4 * error).any():
+                continue
+            inside = np.flatnonzero((share > 0.01 + 3 * error) & (share < 0.99 - 3 * error))
+            tried: list[tuple[float, float, int, float]] = []
+            for context in CONTEXTS:
+                turns = context * plain / (2 * math.pi)
+                tried.append((1.0, 4.0, context, 2.3))
+                if inside.size >= 2:
+                    low, high = _line_ends(turns[inside], 1 - share[inside])
+                    tried.append((low, high, context, 3.0 + 0.1 * abs(math.log2(context / 8192))))
+            for low, high, context, cost in tried:
+                if not 0 < low < high:
+                    continue
+                turns = context * plain / (2 * math.pi)
+                kept = np.clip((turns - low) / (high - low), 0, 1)
+                if (np.abs(1 - kept - share) > 4 * error + 2e-3).any():
+                    continue
+                settled = {
+                    **given,
+                    "base": base,
+                    "factor": factor,
+                    "low_freq_factor": low,
+                    "high_freq_factor": high,
+                    "original_max_position_embeddings": context,
+                }
+                made = proposed("rope-llama3", settled, cost=cost)
+                if made is not None:
+                    yield made
+
+
+def _line_ends(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
+    """Where the line through points reaches 0 and 1, to few digits."""
+    slope, intercept = np.polyfit(x, y, 1)
+    if slope <= 0:
+        return 0.0, 0.0
+    low, high = -intercept / slope, (1 - intercept) / slope
+    return snapped(float(low), 0.004 * abs(low)), snapped(float(high), 0.004 * abs(high))
+
+
+def _longrope(
+    rates: Rates, given: dict[str, Any], amplitude: float | None, precise: float
+) -> Iterator[Proposal]:
+    """LongRoPE, where the factors of a known base come out as numbers of few digits."""
+    pairs = rates.values.size
+    if pairs < 4 or (rates.values <= 0).any():
+        return
+    for base in KNOWN_BASES[:10]:
+        plain = base ** -(np.arange(pairs) / pairs)
+        found = plain / rates.values
+        errors = found * rates.errors / rates.values
+        short = np.array([snapped(float(f), float(e)) for f, e in zip(found, errors, strict=True)])
+        digits = np.array([_digits(float(each)) for each in short])
+        told = errors < 3e-3 * found
+        if told.sum() < 0.6 * pairs or (found < 0.5).any() or np.ptp(short) == 0:
+            continue
+        # A number that no rule made lies near one of so few digits only by chance.
+        chance = np.minimum(1.0, 2 * errors[told] * 10.0 ** (digits[told] - 1) / found[told])
+        if float(np.log10(np.maximum(chance, 1e-9)).sum()) > -6 or digits[told].max() > 6:
+            continue
+        factors = tuple(float(each) for each in short)
+        settled = {**given, "base": base, "short_factor": factors, "long_factor": factors}
+        if amplitude is not None:
+            settled["attention_factor"] = snapped(amplitude, 2 * precise * amplitude)
+        notes = ("one of the two lists of factors: the array does not show the other",)
+        made = proposed("rope-longrope", settled, cost=3.5, notes=notes)
+        if made is not None:
+            yield made
+
+
+def sinusoidal_proposals(
+    rates: Rates, *, columns: str, order: str, odd: str, dim: int
+) -> Iterator[Proposal]:
+    """Sinusoidal matrices whose frequencies agree with rates."""
+    spacings: Sequence[str] = ("vaswani", "tensor2tensor")
+    pairs = dim // 2 if odd == "pad" else (dim + 1) // 2
+    for spacing in spacings:
+        steps = pairs if spacing == "vaswani" else max(pairs - 1, 1)
+        if odd == "split":
+            steps = dim / 2 if spacing == "vaswani" else steps
+        extra = 0.0 if spacing == "vaswani" else 0.2
+        for base, cost, error in _bases(rates, steps):
+            given = {"dim": dim, "base": base, "layout": columns, "spacing": spacing}
+            given |= {"order": order, "odd": odd}
+            made = proposed(
+                "sinusoidal",
+                given,
+                cost=cost + extra,
+                uncertainty={"base": error} if error else {},
+            )
+            if made is not None and agrees(made.frequencies, rates, loose=0.004):
+                yield made

@@ -1,0 +1,489 @@
+"""Hypotheses of biases on attention scores, and of one slope a head.
+
+A bias is a number for each offset j − i, or for each key; which of the two is seen first, and then
+which scheme gives such numbers.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.checks.alternatives import KNOWN_BASES
+from posenc_cli.checks.identify_rules import snapped
+from posenc_cli.checks.identify_trial import ARITHMETICS, Hypothesis, Trial, formats_of
+from posenc_cli.checks.slopes import slopes
+from posenc_cli.checks.tolerance import unit
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.scores import scores_by_index
+from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.schemes.buckets import RULES
+from posenc_cli.schemes.declare import Bias, BucketBias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.encode.request import Encoding
+    from posenc_cli.numerics.dtypes import DType
+
+_MASKED = -1e9
+_SAMPLED = 24
+_BUCKETS = (32, 16, 64, 8, 128, 256, 48, 24, 12, 40, 20)
+_DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
+_HEADS = (8, 12, 16, 32, 6, 4, 2, 1, 24, 20, 40, 48, 64, 96, 112, 128)
+_MOST_OFFSETS = 4096
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A bias as a number for each offset j − i or each key. Shape: ``values`` (heads, indices).
+
+    What a mask hides is NaN. ``scatter`` is the largest difference of cells that must be equal.
+    """
+
+    by: Literal["offset", "key"]
+    indices: NDArray[np.int64]
+    values: NDArray[np.float64]
+    keys: int
+    queries: int
+    single: bool
+    scatter: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def heads(self) -> int:
+        """How many heads the array has."""
+        return int(self.values.shape[0])
+
+
+def profile_of(evidence: Evidence) -> Profile | None:
+    """The bias that an array is, if its cells depend on the offset, or on the key, alone."""
+    array = evidence.arrays[0]
+    if len(evidence.arrays) != 1 or array.dtype.kind == "c" or array.ndim not in (2, 3):
+        return None
+    single = array.ndim == 2
+    cube = array[None] if single else array
+    heads, queries, keys = cube.shape
+    if keys < 3 or queries not in (1, keys) or (single and queries == 1):
+        return None
+    rows = np.unique(np.linspace(0, queries - 1, _SAMPLED).astype(np.int64))
+    sample = evidence.cleaned(np.asarray(cube[:, rows, :], np.float64)).copy()
+    offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]
+    notes = []
+    hidden = ~np.isfinite(sample) | (sample < _MASKED)
+    future = np.broadcast_to(offsets > 0, sample.shape)
+    if hidden.any():
+        notes.append("a mask hides some keys; the others were compared")
+    elif queries > 1 and not sample[future].any() and sample[~future].any():
+        hidden = future.copy()
+        notes.append("keys to the right have 0; the others were compared")
+    sample[hidden] = np.nan
+    for by in ("key", "offset"):
+        where = np.broadcast_to(np.arange(keys), offsets.shape) if by == "key" else offsets
+        found = _gathered(sample, where)
+        if found is None:
+            continue
+        indices, values, scatter = found
+        size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
+        if scatter <= 4 * unit(evidence.values.name) * size and (by == "offset" or queries > 0):
+            return Profile(
+                by,  # type: ignore[arg-type]
+                indices,
+                values,
+                keys,
+                queries,
+                single,
+                scatter,
+                tuple(notes),
+            )
+    return None
+
+
+def _gathered(
+    sample: NDArray[np.float64], where: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], float] | None:
+    """The value of each index, the same wherever it stands, and how far they are from that."""
+    indices, inverse = np.unique(where, return_inverse=True)
+    inverse = inverse.reshape(where.shape)
+    heads = sample.shape[0]
+    low, high = np.full((heads, indices.size), np.inf), np.full((heads, indices.size), -np.inf)
+    for row in range(sample.shape[1]):
+        at, values = inverse[row], sample[:, row]
+        low[:, at] = np.fmin(low[:, at], values)
+        high[:, at] = np.fmax(high[:, at], values)
+    seen = np.isfinite(low)
+    scatter = float((high[seen] - low[seen]).max()) if seen.any() else 0.0
+    return indices, np.where(seen, (low + high) / 2, np.nan), scatter
+
+
+def bias_hypotheses(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+    """What a bias may be; positions are the offsets or keys of the profile."""
+    if profile.by == "offset":
+        if not np.nan_to_num(profile.values).any():
+            return
+        yield from _linear(profile, evidence)
+        yield from _kerple(profile, evidence)
+        yield from _sandwich(profile, evidence)
+        yield from _buckets(profile)
+    else:
+        yield from _by_key(profile, evidence)
+
+
+def _hypothesis(
+    scheme: str, given: dict[str, Any], profile: Profile, cost: float, **rest: Any
+) -> Hypothesis:
+    notes = (*profile.notes, *rest.pop("notes", ()))
+    own = {name: value for name, value in given.items() if name != "head"}
+    head = given.get("head", 0 if profile.single else None)
+    return Hypothesis(
+        scheme, own, (None,), profile.indices, cost=cost, notes=notes, head=head, **rest
+    )
+
+
+def tried_scores(hypothesis: Hypothesis, profile: Profile | None, evidence: Evidence) -> Trial:
+    """The trial of a bias, or of slopes, which have no profile."""
+    encoding = hypothesis.encoding()
+    if "weights" in hypothesis.hidden and profile is not None:
+        rounded = formats_of(evidence)[0]
+        return Trial(hypothesis, encoding.bound, profile.scatter, 0.0, 1.0, "exact", rounded)
+    best: Trial | None = None
+    for rounded in formats_of(evidence):
+        for arithmetic in ARITHMETICS:
+            if best is not None and arithmetic != "exact" and best.equal == 1:
+                continue
+            found = _scores_trial(hypothesis, encoding, profile, evidence, rounded, arithmetic)
+            if best is None or (not best.fits and found.fits) or found.equal > best.equal + 0.05:
+                best = found if best is None or found.fits or not best.fits else best
+    assert best is not None
+    return best
+
+
+def _scores_trial(
+    hypothesis: Hypothesis,
+    encoding: Encoding,
+    profile: Profile | None,
+    evidence: Evidence,
+    rounded: DType,
+    arithmetic: str,
+) -> Trial:
+    content = encoding.bound.content
+    assert isinstance(content, Bias | BucketBias)
+    if profile is None:
+        found = np.asarray(evidence.sample[0], np.float64)[:, None]
+        params = encoding.bound.params
+        exact = slopes(content.heads, max_bias=params["max_bias"], rule=params["slopes"])
+        predicted = widen(narrow(np.array(exact), None, rounded), rounded)[:, None]
+    else:
+        found = profile.values
+        compute = scores_by_index(
+            content,
+            encoding.table,
+            precision=Precision.of(rounded, None),
+            engine=Engine(arithmetic=arithmetic),  # type: ignore[arg-type]
+        )
+        heads = range(content.heads) if hypothesis.head is None else (hypothesis.head,)
+        predicted = np.stack([widen(compute(head, profile.indices), rounded) for head in heads])
+    seen = np.isfinite(found)
+    with np.errstate(invalid="ignore"):
+        difference = np.where(seen, np.abs(found - predicted), 0.0)
+    rows = np.abs(np.where(seen, predicted, 0.0))
+    relative = 2 * unit(rounded.name) + 3e-6 + 1e-7 * content.heads
+    limit = relative * np.maximum(rows, 1e-3 * rows.max(axis=-1, keepdims=True)) + 1e-30
+    if arithmetic == "bfloat16":
+        limit = limit + 3 * unit("bfloat16") * rows
+    return Trial(
+        hypothesis,
+        encoding.bound,
+        float(difference.max()),
+        float((difference / limit).max()),
+        float((difference == 0).mean()),
+        arithmetic,
+        rounded,
+    )
+
+
+def _linear(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+    """ALiBi, −m·|i − j|."""
+    distances = np.abs(profile.indices)
+    far = int(np.argmax(np.where(np.isfinite(profile.values[0]), distances, -1)))
+    if distances[far] == 0:
+        return
+    found = -profile.values[:, far] / distances[far]
+    for given, cost, notes in _slope_rules(found, evidence, single=profile.single):
+        yield _hypothesis("alibi", {**given, "form": "symmetric"}, profile, cost, notes=notes)
+
+
+def _by_key(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+    """ALiBi as BLOOM and MPT write it: a multiple of the key."""
+    values = profile.values
+    if not np.isfinite(values).all() or profile.keys < 2:
+        return
+    found = (values[:, -1] - values[:, 0]) / (profile.keys - 1)
+    for form, zero in (("bloom", 0), ("mpt", -1)):
+        if np.abs(values[:, zero]).max() <= 1e-6 * np.abs(values).max():
+            for given, cost, notes in _slope_rules(found, evidence, single=profile.single):
+                extra = {**given, "form": form}
+                if form == "mpt":
+                    extra["seq_len"] = profile.keys
+                yield _hypothesis("alibi", extra, profile, cost, notes=notes)
+
+
+def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What one row of numbers may be as slopes of ALiBi."""
+    values = np.asarray(evidence.sample[0])
+    if values.ndim != 1 or values.dtype.kind == "c" or not np.isfinite(values).all():
+        return
+    sign = -1.0 if (values < 0).all() else 1.0
+    wrong = ("the slopes have the sign of the bias",) if sign < 0 else ()
+    for given, cost, notes in _slope_rules(sign * values, evidence, single=False):
+        yield Hypothesis(
+            "alibi",
+            given,
+            ("slopes",),
+            cost=cost - 0.2 + 3 * len(wrong),
+            hidden=("form",),
+            notes=notes,
+            wrong=wrong,
+        )
+
+
+def _slope_rules(
+    found: NDArray[np.float64], evidence: Evidence, *, single: bool
+) -> Iterator[tuple[dict[str, Any], float, tuple[str, ...]]]:
+    """Numbers of heads, largest biases and rules whose slopes these are."""
+    if not np.isfinite(found).all() or (found <= 0).any():
+        return
+    limit = 3e-6 + 4 * unit(evidence.values.name) + found.size * 1e-7
+    if single:
+        for heads in _HEADS:
+            every = slopes(heads, max_bias=8.0, rule="press")
+            for head, slope in enumerate(every):
+                if abs(slope / found[0] - 1) <= limit:
+                    given = {"heads": heads, "head": head}
+                    note = "one head: other numbers of heads have the same slope"
+                    yield given, 1.2 + 0.01 * _HEADS.index(heads), (note,)
+                    break
+        return
+    heads = int(found.size)
+    power = 1 << (heads.bit_length() - 1)
+    for rule, steps in (("press", power), ("naive", heads)):
+        if rule == "naive" and power == heads:
+            continue
+        exponent = -math.log2(float(found[0])) * steps
+        if exponent <= 0:
+            continue
+        largest = snapped(exponent, max(1e-6, 2 * limit * steps))
+        for max_bias in dict.fromkeys((8.0, largest)):
+            expected = np.array(slopes(heads, max_bias=max_bias, rule=rule))  # type: ignore[arg-type]
+            if (np.abs(found / expected - 1) <= limit).all():
+                given = {"heads": heads, "max_bias": max_bias, "slopes": rule}
+                yield given, 1.0 + 0.2 * (max_bias != 8.0), ()
+
+
+def _one_sided(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """The distances seen and the values at them, if both sides are alike."""
+    distances = np.abs(profile.indices)
+    seen = np.isfinite(profile.values).all(axis=0)
+    left = seen & (profile.indices <= 0)
+    if not left.any():
+        return None
+    order = np.argsort(distances[left], kind="stable")
+    where, values = distances[left][order].astype(np.float64), profile.values[:, left][:, order]
+    right = seen & (profile.indices > 0)
+    if right.any():
+        mirrored = profile.values[:, right]
+        at = np.searchsorted(where, distances[right])
+        at = np.minimum(at, where.size - 1)
+        same = where[at] == distances[right]
+        size = np.abs(values).max()
+        if np.abs(mirrored[:, same] - values[:, at[same]]).max(initial=0) > 1e-5 * size:
+            return None
+    return where, values
+
+
+def _kerple(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+    sided = _one_sided(profile)
+    if sided is None:
+        return
+    where, values = sided
+    if where.size < 3 or where[0] != 0 or where[1] != 1 or np.abs(values[:, 0]).max() > 1e-9:
+        return
+    if (values[:, 1:] >= 0).any() or (np.diff(values, axis=1) >= 0).any():
+        return
+    far = where.size - 1
+    small = 3 * unit(evidence.values.name) + 1e-9
+    strengths: list[float] = []
+    powers: list[float] = []
+    for row in -values:
+        power = math.log(row[far] / row[1]) / math.log(where[far])
+        error = small / math.log(where[far])
+        strengths.append(snapped(float(row[1]), small * float(row[1])))
+        powers.append(snapped(power, error))
+    if max(powers) <= 2 and min(powers) > 0:
+        given = {"heads": profile.heads, "r1": _shared(strengths), "r2": _shared(powers)}
+        yield _hypothesis("kerple-power", given, profile, 1.6)
+    strengths, scales = [], []
+    for row in -values:
+        scale, error = _log_scale(float(row[far] / row[1]), float(where[far]), small)
+        if scale is None:
+            return
+        scale = snapped(scale, error)
+        scales.append(scale)
+        strength = float(row[far] / math.log1p(scale * where[far]))
+        strengths.append(snapped(strength, max(2 * small, error / scale) * strength))
+    given = {"heads": profile.heads, "r1": _shared(strengths), "r2": _shared(scales)}
+    yield _hypothesis("kerple-log", given, profile, 1.6)
+
+
+def _shared(values: list[float]) -> tuple[float, ...]:
+    return tuple(values[:1]) if len(set(values)) == 1 else tuple(values)
+
+
+def _log_scale(ratio: float, far: float, small: float) -> tuple[float | None, float]:
+    """The scale a with ln(1 + a·far)/ln(1 + a) = ratio, and what it may be off by."""
+
+    def missed(logarithm: float) -> float:
+        scale = math.exp(logarithm)
+        return math.log1p(scale * far) / math.log1p(scale) - ratio
+
+    low, high = -30.0, 30.0
+    if missed(low) < 0 or missed(high) > 0:
+        return None, 0.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if missed(middle) > 0 else (low, middle)
+    slope = abs(missed(low + 1e-4) - missed(low - 1e-4)) / 2e-4
+    scale = math.exp(low)
+    return scale, min(1.0, 2 * small * ratio / max(slope, 1e-12)) * scale
+
+
+def _sandwich(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+    sided = _one_sided(profile)
+    if sided is None:
+        return
+    where, values = sided
+    heads = profile.heads
+    limit = 4 * unit(evidence.values.name) + 1e-6
+    if where.size < 3 or where[0] != 0:
+        return
+    for all_heads in (heads,) if not profile.single else (8, 12, 16, 1, 2, 4, 32):
+        ratios = all_heads / (8 * np.arange(1, heads + 1))
+        shared = values / ratios[:, None]
+        if np.abs(shared - shared[:1]).max() > limit * max(np.abs(shared).max(), 1e-30):
+            continue
+        similarity = shared[0]
+        some = slice(0, min(where.size, 64))
+        for dim, convention in _sandwich_dims(similarity):
+            first = 2 if convention == "nemo" else 0
+            index = np.arange(first, dim + first, 2) / dim
+            for base in (*KNOWN_BASES, *_sandwich_bases(similarity, where, dim, first)):
+                cosines = np.cos(np.multiply.outer(where[some], base**-index)).sum(axis=1)
+                expected = cosines - (dim // 2 if convention == "nemo" else 0)
+                if np.abs(expected - similarity[some]).max() <= 2 * limit * dim:
+                    given = {
+                        "heads": all_heads,
+                        "dim": dim,
+                        "base": base,
+                        "convention": convention,
+                    }
+                    if profile.single:
+                        given["head"] = 0
+                    yield _hypothesis("sandwich", given, profile, 1.7)
+                    break
+
+
+def _sandwich_dims(similarity: NDArray[np.float64]) -> Iterator[tuple[int, str]]:
+    start = float(similarity[0])
+    if start > 0.5 and abs(start - round(start)) <= 1e-2 * start:
+        yield 2 * round(start), "sinusoidal"
+    if abs(start) <= 1e-6 * float(np.abs(similarity).max()):
+        for dim in range(2, 513, 2):
+            yield dim, "nemo"
+
+
+def _sandwich_bases(
+    similarity: NDArray[np.float64], where: NDArray[np.float64], dim: int, first: int
+) -> Iterator[float]:
+    """The base that the value at the smallest distance asks for: it grows with the base."""
+    index = np.arange(first, dim + first, 2) / dim
+    target = float(similarity[1]) + (dim // 2 if first else 0)
+
+    def value(logarithm: float) -> float:
+        return float(np.cos(where[1] * np.exp(-logarithm * index)).sum()) - target
+
+    low, high = 0.01, 40.0
+    if value(low) > 0 or value(high) < 0 or first:
+        return
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if value(middle) > 0 else (middle, high)
+    base = math.exp(low)
+    for error in (1e-3, 1e-5):
+        yield snapped(base, error * base)
+
+
+def _buckets(profile: Profile) -> Iterator[Hypothesis]:
+    """Learned biases: one value for all offsets of a bucket, and fewer buckets than offsets."""
+    values, offsets = profile.values, profile.indices
+    seen = np.isfinite(values).all(axis=0)
+    offsets, values = offsets[seen], values[:, seen]
+    found: list[tuple[int, str, dict[str, Any]]] = []
+    rule = RULES["t5"]
+    for both in (True, False):
+        for number in _BUCKETS:
+            for distance in _DISTANCES:
+                given = {"num_buckets": number, "max_distance": distance, "bidirectional": both}
+                single = number // (4 if both else 2)
+                if single < 1 or distance <= single:
+                    continue
+                _, bucket = rule.bind(given)
+                count = _constant_within(values, np.asarray(bucket(np, offsets)))
+                if count:
+                    found.append((count, "t5", given))
+    reach = int(np.abs(offsets).max())
+    for side in range(1, reach + 1 if reach <= _MOST_OFFSETS else 1):
+        count = _constant_within(values, np.clip(offsets, -side, side))
+        if count:
+            found.append((count, "t5-clipped", {"max_distance": side}))
+            break
+    fewest = sorted(found, key=lambda each: each[0])
+    for rank, (count, scheme, given) in enumerate(fewest[:8]):
+        settled = {"heads": profile.heads, **given}
+        cost = 2.0 + 0.01 * rank + (0.5 if count == offsets.size else 0.0)
+        drawn = [*range(4)]
+        notes = ("every offset has a value of its own here: the buckets do not show",)
+        for seed in drawn:
+            yield _hypothesis(
+                scheme,
+                {**settled, "seed": seed},
+                profile,
+                cost,
+                notes=notes if count == offsets.size else (),
+            )
+        if count < offsets.size:
+            yield _hypothesis(
+                scheme,
+                settled,
+                profile,
+                cost + 0.5,
+                hidden=("seed", "weights"),
+                notes=(
+                    f"a learned table: {count} of its rows show here, for {profile.heads} heads",
+                ),
+            )
+
+
+def _constant_within(values: NDArray[np.float64], buckets: NDArray[np.int64]) -> int:
+    """How many buckets there are, if all the offsets of each have one value; else 0."""
+    order = np.argsort(buckets, kind="stable")
+    same = np.diff(buckets[order]) == 0
+    steps = np.abs(np.diff(values[:, order], axis=1)).max(axis=0) if values.shape[1] > 1 else same
+    return 0 if np.any(steps[same] > 0) else int(np.unique(buckets).size)

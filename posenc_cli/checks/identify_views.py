@@ -1,0 +1,225 @@
+"""Ways to read an array as pairs of a cosine and a sine: every table posenc writes, and sinusoids.
+
+A way that is right makes complex numbers cos + i·sin of constant size, or, where amplitudes grow
+with the position, of a size whose logarithm is a line.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.checks.identify_rates import signal_of
+from posenc_cli.checks.turning import paired_columns
+from posenc_cli.checks.tolerance import unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.identify_evidence import Evidence
+
+_UNEVEN = 0.02
+"""Of the size of pairs: more than the rounding of any number format makes them scatter."""
+_LARGEST_ANGLE = 3.1416
+
+
+@dataclass(frozen=True)
+class View:
+    """Pairs read from the rows of the sample: cos + i·sin, freed of growth. Shape: (rows, pairs).
+
+    ``kind`` says whether the columns are those of a rotary table or of a sinusoidal matrix, and
+    ``tables`` or ``columns`` which; ``layout`` and ``parts`` are how full tables repeat their
+    values. ``growth`` is d ln|z|/d row of each pair, where sizes change, and ``start`` ln|z| at
+    row 0. ``swapped`` says that sines stand where cosines belong.
+    """
+
+    kind: Literal["rotary", "sinusoidal"]
+    pairs: NDArray[np.complex128]
+    tables: tuple[str | None, ...] = (None,)
+    layout: str | None = None
+    parts: int = 1
+    columns: str = ""
+    order: str = "sin-first"
+    odd: str = "error"
+    axes: int = 1
+    amplitude: float = 1.0
+    growth: NDArray[np.float64] | None = None
+    start: NDArray[np.float64] | None = None
+    swapped: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many pairs there are."""
+        return int(self.pairs.shape[1])
+
+
+def views(evidence: Evidence) -> Iterator[View]:
+    """The ways to read the evidence that make waves, the likeliest first."""
+    first = evidence.sample[0]
+    if first.ndim != 2 or evidence.rows.size < 2:
+        return
+    if first.dtype.kind == "c":
+        yield from _evened(first, evidence, kind="rotary", tables=("complex",))
+        return
+    if not np.isfinite(first).all():
+        return
+    if len(evidence.arrays) == 2:
+        yield from _two_tables(evidence)
+        return
+    yield from _one_matrix(first, evidence)
+
+
+def _two_tables(evidence: Evidence) -> Iterator[View]:
+    cos, sin = evidence.sample
+    for swapped in (False, True):
+        both = sin + 1j * cos if swapped else cos + 1j * sin
+        repeated = list(_repeated(both))
+        for layout, parts, pairs in repeated:
+            yield from _evened(
+                pairs,
+                evidence,
+                kind="rotary",
+                tables=("cos-full", "sin-full"),
+                layout=layout,
+                parts=parts,
+                swapped=swapped,
+            )
+        if not repeated:
+            yield from _evened(
+                both, evidence, kind="rotary", tables=("cos", "sin"), swapped=swapped
+            )
+
+
+def _repeated(
+    table: NDArray[Any],
+) -> Iterator[tuple[str, int, NDArray[Any]]]:
+    """The layouts in which a full table repeats each value: layout, parts, and the pairs."""
+    width = table.shape[1]
+    if width % 2:
+        return
+    ways = [("half", 1), ("interleaved", 1)] + ([("half", 2)] if width % 4 == 0 else [])
+    for layout, parts in ways:
+        columns = paired_columns(layout, width // 2, parts)  # type: ignore[arg-type]
+        first, second = (table[:, list(each)] for each in columns)
+        if np.array_equal(first, second):
+            yield layout, parts, first
+
+
+def _one_matrix(values: NDArray[np.float64], evidence: Evidence) -> Iterator[View]:
+    width = values.shape[1]
+    largest = float(np.abs(values).max())
+    half = width // 2
+    if width % 2 == 0:
+        ways = {
+            "cos-sin": (values[:, :half], values[:, half:]),
+            "interleaved": (values[:, 0::2], values[:, 1::2]),
+        }
+        for table, (cos, sin) in ways.items():
+            yield from _evened(cos + 1j * sin, evidence, kind="rotary", tables=(table,))
+    yield from _sinusoidal(values, evidence)
+    if width % 2 == 0:
+        for table, (cos, sin) in ways.items():
+            yield from _evened(
+                sin + 1j * cos, evidence, kind="rotary", tables=(table,), swapped=True
+            )
+    if largest <= _LARGEST_ANGLE:
+        yield View("rotary", np.exp(1j * values), tables=("angles",))
+    yield from _one_function(values, evidence)
+
+
+def _sinusoidal(values: NDArray[np.float64], evidence: Evidence) -> Iterator[View]:
+    """The columns of sinusoidal matrices; of an odd width with the column that is missing."""
+    width = values.shape[1]
+    odds = ("error",) if width % 2 == 0 else ("truncate", "pad", "split")
+    for order in ("sin-first", "cos-first"):
+        for odd in odds:
+            for columns in ("concat", "interleaved"):
+                found = _columns(values, columns, odd)
+                if found is None:
+                    continue
+                first, second = found
+                pairs = second + 1j * first if order == "sin-first" else first + 1j * second
+                yield from _evened(
+                    pairs, evidence, kind="sinusoidal", columns=columns, order=order, odd=odd
+                )
+    for axes in (2, 3, 4):
+        share = width // (2 * axes)
+        if share == 0 or values[:, 2 * axes * share :].any():
+            continue
+        parts = [values[:, 2 * share * k : 2 * share * (k + 1)] for k in range(axes)]
+        pairs = np.concatenate([each[:, share:] + 1j * each[:, :share] for each in parts], axis=1)
+        yield from _evened(
+            pairs, evidence, kind="sinusoidal", columns="by-axis", odd="pad", axes=axes
+        )
+
+
+def _columns(
+    values: NDArray[np.float64], columns: str, odd: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """The first and the second function of each pair whose two columns are there."""
+    width = values.shape[1]
+    if odd == "pad":
+        if values[:, -1].any() or width < 3:
+            return None
+        values, width = values[:, :-1], width - 1
+    pairs = width // 2
+    if pairs == 0:
+        return None
+    if columns == "interleaved":
+        return values[:, 0 : 2 * pairs : 2], values[:, 1::2][:, :pairs]
+    first = (width + 1) // 2
+    return values[:, :pairs], values[:, first : first + pairs]
+
+
+def _one_function(values: NDArray[np.float64], evidence: Evidence) -> Iterator[View]:
+    """Cosines or sines alone, in half or full width, where rows follow one another."""
+    rows = evidence.rows
+    regular = np.flatnonzero(np.diff(rows) != 1)
+    count = int(regular[0]) + 1 if regular.size else rows.size
+    if count < 6:
+        return
+    ways: list[tuple[str, str | None, int, NDArray[Any]]] = [
+        ("-full", layout, parts, pairs) for layout, parts, pairs in _repeated(values)
+    ]
+    ways.append(("", None, 1, values))
+    for suffix, layout, parts, columns in ways[:1]:
+        signal = signal_of(columns[:count])
+        if signal is None:
+            continue
+        for function in ("cos", "sin"):
+            pairs = signal if function == "cos" else 1j * signal
+            yield View(
+                "rotary",
+                pairs / np.maximum(np.abs(pairs), 1e-300),
+                tables=(f"{function}{suffix}",),
+                layout=layout,
+                parts=parts,
+                amplitude=float(np.median(np.abs(signal[0]))),
+            )
+
+
+def _evened(pairs: NDArray[np.complex128], evidence: Evidence, **rest: Any) -> Iterator[View]:
+    """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
+    sizes = np.abs(pairs)
+    if not np.isfinite(sizes).all() or (sizes <= 0).any():
+        return
+    rounding = 4 * unit(evidence.values.name)
+    middle = float(np.median(sizes))
+    if float(np.abs(sizes / middle - 1).max()) <= _UNEVEN:
+        yield View(pairs=pairs / sizes, amplitude=middle, **rest)
+        return
+    if rest.get("kind") != "rotary" or sizes.shape[0] < 3:
+        return
+    logarithms = np.log(sizes)
+    rows = evidence.rows.astype(np.float64)
+    centred = rows - rows.mean()
+    slopes = (centred @ (logarithms - logarithms.mean(axis=0))) / (centred @ centred)
+    starts = logarithms.mean(axis=0) - slopes * rows.mean()
+    missed = np.abs(logarithms - starts - np.multiply.outer(rows, slopes)).max()
+    if missed <= 1e-5 + 2 * rounding:
+        yield View(pairs=pairs / sizes, growth=slopes, start=starts, **rest)

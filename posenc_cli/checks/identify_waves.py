@@ -1,0 +1,335 @@
+"""Hypotheses of arrays made of waves: rotary tables, frequencies, sinusoidal matrices, grids.
+
+An array is read in every way that makes waves (:mod:`posenc_cli.checks.identify_views`), the rates
+of the waves are found, rules that give such rates are proposed
+(:mod:`posenc_cli.checks.identify_rules`), and the phases then say at which positions the rows are.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.checks.alternatives import KNOWN_BASES
+from posenc_cli.checks.identify_grids import grid_hypotheses
+from posenc_cli.checks.identify_rates import Rates, positions_at, rates_of
+from posenc_cli.checks.identify_rules import (
+    CONTEXTS,
+    FACTORS,
+    Proposal,
+    presets,
+    proposed,
+    rotary_proposals,
+    sinusoidal_proposals,
+)
+from posenc_cli.checks.identify_trial import Hypothesis, apart, computed
+from posenc_cli.checks.identify_views import views
+from posenc_cli.checks.tolerance import unit
+from posenc_cli.numerics.dtypes import FLOAT64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.checks.identify_views import View
+
+_MISFIT = 0.35
+"""Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
+_SOLVED = 64
+_EARLY = 24
+_NEAR = 0.06
+_BACKWARD = "the rotation runs backward: the sine has the wrong sign"
+_SWAPPED = "sines stand where cosines belong, and cosines where sines do"
+
+
+def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What one row of numbers may be as inverse frequencies."""
+    values = np.asarray(evidence.sample[0])
+    if values.ndim != 1 or values.dtype.kind == "c" or not np.isfinite(values).all():
+        return
+    if (values < 0).any() or not values.any():
+        return
+    errors = (2e-6 + 3 * unit(evidence.values.name)) * values + 1e-12
+    rates = Rates(values, errors, 1, complete=True)
+    for proposal in rotary_proposals(rates, None):
+        yield Hypothesis(
+            proposal.scheme,
+            proposal.given,
+            ("inv-freq",),
+            cost=proposal.cost,
+            hidden=("layout", *_amplitudes(proposal)),
+            notes=proposal.notes,
+            uncertainty=proposal.uncertainty,
+        )
+
+
+def _amplitudes(proposal: Proposal) -> tuple[str, ...]:
+    """Parameters that only the amplitude shows, which frequencies do not have."""
+    names = ("attention_factor", "mscale", "mscale_all_dim")
+    return tuple(name for name in names if proposal.given.get(name) is None)
+
+
+def wave_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What a matrix, or two, may be as waves."""
+    for view in views(evidence):
+        yield from grid_hypotheses(view, evidence)
+        rounding = 2 * unit(evidence.values.name)
+        rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
+        if rates is None:
+            continue
+        backward = bool(np.median(np.sign(rates.values[rates.values.size // 2 :])) < 0)
+        if backward:
+            rates = replace(rates, values=-rates.values)
+        if view.kind == "sinusoidal":
+            yield from _sinusoidal(view, evidence, rates, backward=backward)
+        elif view.growth is not None:
+            yield from _growing(view, evidence, rates)
+        else:
+            yield from _rotary(view, evidence, rates, backward=backward)
+
+
+def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Encodings of known bases and models at positions 0, 1, …, for waves too distorted to read.
+
+    Arithmetic in bfloat16 makes such, and tables of one function whose amplitude grows.
+    """
+    if len(evidence.shape) != 2 or evidence.sample[0].dtype.kind == "c":
+        return
+    width = evidence.shape[1]
+    names: list[tuple[tuple[str | None, ...], int]] = [
+        (("cos-sin",), width // 2),
+        (("interleaved",), width // 2),
+        (("cos-full",), width // 2),
+        (("sin-full",), width // 2),
+        (("cos",), width),
+        (("sin",), width),
+        (("angles",), width),
+    ]
+    if len(evidence.arrays) == 2:
+        names = [(("cos-full", "sin-full"), width // 2), (("cos", "sin"), width)]
+    for tables, pairs in names:
+        if pairs == 0:
+            continue
+        layouts: tuple[str, ...] = ("interleaved",)
+        if str(tables[0]).endswith("-full"):
+            layouts = ("half", "interleaved")
+        for layout in layouts:
+            for scheme, given, cost in _known(pairs):
+                hypothesis = Hypothesis(
+                    scheme,
+                    {**given, "layout": layout},
+                    tables,
+                    evidence.rows,
+                    cost=cost,
+                    hidden=() if len(layouts) > 1 else ("layout",),
+                )
+                if _near(hypothesis, evidence):
+                    yield hypothesis
+
+
+def _near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
+    """Whether a hypothesis comes near the first rows, where no arithmetic is far off yet."""
+    some = slice(0, _EARLY)
+    encoding = hypothesis.encoding()
+    missed = [
+        apart(
+            sample[some],
+            computed(encoding, table, evidence.rows[some], FLOAT64, "float64"),
+            table,
+        ).mean()
+        for table, sample in zip(hypothesis.tables, evidence.sample, strict=True)
+    ]
+    return max(missed) <= _NEAR
+
+
+def _known(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
+    for base in KNOWN_BASES[:8]:
+        yield "rope", {"dim": 2 * pairs, "base": base}, 5.0
+    for base in KNOWN_BASES[:2]:
+        for side in ("query", "key"):
+            yield "xpos", {"dim": 2 * pairs, "base": base, "side": side}, 6.0
+    for each in presets():
+        if each.proposal.frequencies.size == pairs and each.proposal.scheme.startswith("rope"):
+            yield each.proposal.scheme, dict(each.proposal.given), 5.5
+
+
+def _rotary(
+    view: View, evidence: Evidence, rates: Rates, *, backward: bool
+) -> Iterator[Hypothesis]:
+    precise = 3e-6 + 2 * unit(evidence.values.name)
+    amplitude = None if view.tables == ("angles",) else view.amplitude
+    if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
+        precise = 1e-3
+    pairs = view.pairs.conj() if backward else view.pairs
+    wrong = (_BACKWARD,) if backward else ()
+    wrong += (_SWAPPED,) if view.swapped else ()
+    for proposal in rotary_proposals(rates, amplitude, precise=precise):
+        found = _placed(pairs, evidence, rates, proposal)
+        for positions in found:
+            given = dict(proposal.given)
+            if view.layout is not None:
+                given["layout"] = view.layout
+            base = Hypothesis(
+                proposal.scheme,
+                given,
+                view.tables,
+                positions,
+                cost=proposal.cost + 3 * len(wrong),
+                hidden=() if view.layout is not None else ("layout",),
+                notes=proposal.notes,
+                wrong=wrong,
+                uncertainty=proposal.uncertainty,
+            )
+            yield base
+            if proposal.scheme == "rope-ntk":
+                yield from _dynamic(base)
+
+
+def _dynamic(stretched: Hypothesis) -> Iterator[Hypothesis]:
+    """Dynamic NTK that stretches the base as much at this length of sequence."""
+    factor, length = float(stretched.given["factor"]), stretched.seq_len  # type: ignore[arg-type]
+    if length is None:
+        return
+    for context in CONTEXTS:
+        for own in FACTORS:
+            if length <= context:
+                continue
+            stretch = own * length / context - (own - 1)
+            whole = length % context == 0
+            if abs(stretch / factor - 1) <= (1e-3 if whole else 1e-5):
+                given = {key: v for key, v in stretched.given.items() if key != "factor"}
+                given |= {"factor": own, "max_position_embeddings": context}
+                cost = stretched.cost - 1.4 if stretched.cost >= 2.2 else stretched.cost + 0.2
+                yield replace(
+                    stretched, scheme="rope-dynamic", given=given, cost=max(cost, 1.6 + 0.001 * own)
+                )
+
+
+def _placed(
+    pairs: NDArray[np.complex128], evidence: Evidence, rates: Rates, proposal: Proposal
+) -> list[NDArray[np.int64]]:
+    """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
+    signed = proposal.scheme == "sinusoidal"
+    frequencies = proposal.frequencies[: pairs.shape[1]]
+    rows = evidence.rows
+    known = pairs.shape[0]
+    some = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
+    solved, misfit = positions_at(pairs[some], frequencies, signed=signed)
+    first, second = int(solved[0]), int(solved[1]) if solved.size > 1 else int(solved[0])
+    if misfit[: min(8, misfit.size)].mean() > _MISFIT:
+        return []
+    # Several steps measure one better: half precision leaves a row's place uncertain.
+    spans = rows[some][1:8] - rows[some][0]
+    steps = np.round((solved[1:8] - first) / np.maximum(spans, 1)).astype(np.int64)
+    step = int(np.median(steps)) if steps.size else 1
+    found = []
+    if step != 0:
+        even = first + step * (rows - rows[0])
+        if signed or even.min() >= 0:
+            found.append(even)
+        agreeing = solved == first + step * (rows[some] - rows[some][0])
+        if agreeing.all():
+            return found
+    if known == rows.size and rates.rows >= 1:
+        every, misfits = positions_at(pairs, frequencies, signed=signed)
+        if np.median(misfits) <= _MISFIT:
+            found.append(every)
+    del second
+    return found
+
+
+def _sinusoidal(
+    view: View, evidence: Evidence, rates: Rates, *, backward: bool
+) -> Iterator[Hypothesis]:
+    if view.axes > 1 or abs(view.amplitude - 1) > 0.01:
+        return
+    dim = evidence.shape[1]
+    for proposal in sinusoidal_proposals(
+        rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
+    ):
+        for positions in _placed(view.pairs, evidence, rates, proposal):
+            if not backward:
+                if positions.min() >= 0:
+                    yield Hypothesis(
+                        "sinusoidal",
+                        proposal.given,
+                        (None,),
+                        positions,
+                        cost=proposal.cost + (0.3 if view.order == "cos-first" else 0),
+                        hidden=("odd",) if dim % 2 == 0 else (),
+                        uncertainty=proposal.uncertainty,
+                    )
+                continue
+            fits = view.columns == "concat" and view.order == "sin-first"
+            if fits and proposal.given["spacing"] == "vaswani" and dim % 2 == 0:
+                given = {"dim": dim, "base": proposal.given["base"]}
+                yield Hypothesis(
+                    "transformer-xl",
+                    given,
+                    (None,),
+                    -positions,
+                    cost=proposal.cost,
+                    uncertainty=proposal.uncertainty,
+                )
+
+
+def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
+    """xPos: the size of pair i is ζ_i^((p − c)/span)."""
+    assert view.growth is not None
+    assert view.start is not None
+    pairs = view.count
+    index = np.arange(pairs)
+    logarithms = np.log((2 * index + 0.8 * pairs) / (2.8 * pairs))
+    for plain in rotary_proposals(rates, None):
+        if plain.scheme != "rope":
+            continue
+        for positions in _placed(view.pairs, evidence, rates, plain):
+            if positions.size < 2 or positions[1] == positions[0]:
+                continue
+            step = (positions[1] - positions[0]) / (evidence.rows[1] - evidence.rows[0])
+            inverse = float(logarithms @ view.growth / (logarithms @ logarithms)) / step
+            if inverse == 0:
+                continue
+            from posenc_cli.checks.identify_rules import snapped
+
+            span = snapped(1 / inverse, max(1e-3, 1e-6 * abs(1 / inverse)) / abs(inverse) ** 0)
+            start = float(logarithms @ view.start / (logarithms @ logarithms))
+            origin = float(positions[0] - step * evidence.rows[0])
+            centre = round(origin - start * span)
+            given: dict[str, Any] = {
+                **plain.given,
+                "scale_base": abs(span),
+                "side": "query" if span > 0 else "key",
+            }
+            if view.layout is not None:
+                given["layout"] = view.layout
+            length = int(positions.max()) + 1
+            if centre == (length + 1) // 2:
+                pass
+            elif centre == length // 2:
+                given["convention"] = "lucidrains"
+            elif centre > 0:
+                given["seq_len"] = 2 * centre
+            else:
+                given |= {"convention": "lucidrains", "seq_len": 1}
+            if proposed("xpos", given) is None:
+                continue
+            yield Hypothesis(
+                "xpos",
+                given,
+                view.tables,
+                positions,
+                cost=plain.cost + 1,
+                hidden=() if view.layout is not None else ("layout",),
+                wrong=(_SWAPPED,) if view.swapped else (),
+                uncertainty=plain.uncertainty,
+            )
+
+
+assert "xpos" in catalogue.BUILT_IN
