@@ -162,10 +162,11 @@ class Shown:
 class Heatmap:
     """Values over two axes, rows from the top down.
 
-    ``values`` are an array, or a function that gives those of chosen rows and columns (``Cells``). Without
-    ``limits`` the colours reach from the least value shown to the greatest; without a ``scale``
-    values of both signs diverge from 0. ``square`` says that both axes count alike, ``wavelengths``
-    how fast columns change along the rows, and ``notes`` are lines to go with the picture.
+    ``values`` are an array, or a function that gives those of chosen rows and columns (``Cells``).
+    Without ``limits`` the colours reach from the least value shown to the greatest; without a
+    ``scale`` values of both signs diverge from 0. ``square`` says that both axes count alike,
+    ``wavelengths`` how fast columns change along the rows, and ``notes`` are lines to go with the
+    picture.
     """
 
     values: NDArray[Any] | Cells
