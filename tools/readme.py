@@ -17,6 +17,8 @@ from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.models import library
+from tests.checks.mutants import MUTANTS
+from tests.checks.mutants_table import mutants_markdown
 
 if TYPE_CHECKING:
     from posenc_cli.schemes.parameters import Parameter
@@ -83,13 +85,29 @@ def models() -> str:
     )
 
 
+def mutants() -> str:
+    """The wrong implementations of the test suite, and what rope-check says of each."""
+    count = len(MUTANTS)
+    passing = sum(mutant.relative is True for mutant in MUTANTS.values())
+    return (
+        f"{passing} of these {count} mistakes leave q·k a function of m − n alone, and pass every "
+        "test of that.\n\n<details>\n<summary>What is caught, and how it is called</summary>\n\n"
+        f"{mutants_markdown()}\n\n</details>"
+    )
+
+
 def performance() -> str:
     """What the benchmark printed, from its saved result."""
     return readme_section(json.loads(RESULT.read_text()))
 
 
 GENERATED = {"schemes": schemes, "tables": tables, "formats": formats}
-GENERATED |= {"models": models, "backends": backends, "performance": performance}
+GENERATED |= {
+    "mutants": mutants,
+    "models": models,
+    "backends": backends,
+    "performance": performance,
+}
 
 
 def main(check: bool) -> int:

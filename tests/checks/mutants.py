@@ -187,7 +187,10 @@ CASES = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mistake, the causes that name it, and which subjects show it."""
+    """One mistake, the causes that name it, and which subjects show it.
+
+    ``relative`` is whether q·k depends on m − n alone, None where that shows in some subjects only.
+    """
 
     case: str
     wrong: Rope
@@ -195,7 +198,7 @@ class Mutant:
     what: str
     subjects: tuple[str, ...] = ("tables", "rotated", "impl")
     inv_freq: bool = False
-    relative: bool | None = None
+    relative: bool | None = True
     changes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -211,7 +214,7 @@ def mutant(
     what: str,
     *,
     subjects: tuple[str, ...] = ALL,
-    relative: bool | None = None,
+    relative: bool | None = True,
     **changes: Any,
 ) -> None:
     wrong = replace(CASES[of].right, **changes)
@@ -226,17 +229,15 @@ mutant(
     "layout",
     "pairs 2i, 2i+1 for i, i+d/2",
     layout="interleaved",
-    relative=True,
 )
-mutant("backward", "plain", "direction", "sine negated", sign=-1, relative=True)
-mutant("backward_yarn", "yarn", "direction", "sine negated under YaRN", sign=-1, relative=True)
+mutant("backward", "plain", "direction", "sine negated", sign=-1)
+mutant("backward_yarn", "yarn", "direction", "sine negated under YaRN", sign=-1)
 mutant(
     "still",
     "plain",
     "no-rotation",
     "q and k are returned as they are",
     subjects=APPLIED,
-    relative=True,
     apply=lambda x, *_: x.copy(),
 )
 mutant(
@@ -301,6 +302,7 @@ mutant(
     "cos-sin-mispaired",
     "a cosine with the wrong sign",
     subjects=APPLIED,
+    relative=None,
     apply=lambda x, c, s, _: np.concatenate(
         [
             x[:, :32] * c[:, :32] + x[:, 32:] * s[:, :32],
@@ -335,7 +337,6 @@ mutant(
     "base",
     "base 1000000 for 10000",
     inv_freq=ladder(64, 1e6),
-    relative=True,
 )
 mutant(
     "base_odd", "plain", "base", "base 12345 for 10000", inv_freq=ladder(64, 12345), relative=True
@@ -353,7 +354,6 @@ mutant(
     "scaling-missing",
     "Llama 3's scaling dropped",
     inv_freq=ladder(128, 5e5),
-    relative=True,
 )
 mutant(
     "llama3_dropped_base",
@@ -530,7 +530,6 @@ mutant(
     "attention-factor",
     "attention factor dropped",
     scale=1.0,
-    relative=True,
 )
 mutant(
     "factor_squared",
@@ -538,7 +537,6 @@ mutant(
     "attention-factor",
     "attention factor applied twice",
     scale=yarn_scale(16) ** 2,
-    relative=True,
 )
 mutant(
     "factor_extra",
@@ -546,7 +544,6 @@ mutant(
     "attention-factor",
     "an attention factor where there is none",
     scale=1.277,
-    relative=True,
 )
 mutant(
     "factor_on_cosine",
@@ -575,9 +572,8 @@ mutant(
     "position-offset",
     "positions from −1 on",
     offset=-1,
-    relative=True,
 )
-mutant("far_offset", "plain", "position-offset", "positions from 100 on", offset=100, relative=True)
+mutant("far_offset", "plain", "position-offset", "positions from 100 on", offset=100)
 mutant(
     "clamped",
     "plain",
@@ -600,7 +596,6 @@ mutant(
     "position-offset|direction",
     "positions count down",
     remap=lambda p: 4095 - p,
-    relative=True,
 )
 
 # Precision at each stage.
@@ -619,7 +614,6 @@ for _half in ("bfloat16", "float16"):
         "inv-freq-precision",
         f"frequencies in {_half}",
         inv_in=_half,
-        relative=True,
     )
     mutant(
         f"angles_{_half}",
@@ -654,7 +648,6 @@ mutant(
     "inv-freq-precision",
     "Llama 3's frequencies in bfloat16",
     inv_in="bfloat16",
-    relative=True,
 )
 mutant(
     "tables_yarn_bfloat16",

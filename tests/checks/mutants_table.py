@@ -8,10 +8,10 @@ from tests.checks.mutants import MUTANTS
 def mutants_markdown() -> str:
     """A row a mutant: the mistake, the subjects that show it, and the cause that is named."""
     lines = [
-        "| mistake | shown by | q·k depends on m − n only | cause named |",
+        "| mistake | shown by | q·k depends on m − n alone | cause named |",
         "|---|---|---|---|",
     ]
-    property_ = {True: "yes: only a reference finds it", False: "no", None: "-"}
+    property_ = {True: "yes", False: "no", None: "as the subject shows it"}
     for mutant in MUTANTS.values():
         shown = [*mutant.subjects, *(["inv-freq"] if mutant.inv_freq else [])]
         lines.append(
