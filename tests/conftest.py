@@ -28,10 +28,9 @@ def posenc(tmp_path: Path) -> Run:
     """Run posenc in a folder of its own; text unless ``text=False``."""
 
     def run(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
-        environment = {**os.environ, **settings.pop("env", {})}
-        for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "POSENC_BACKEND", "POSENC_THREADS"):
-            if name not in settings.get("env", {}):
-                environment.pop(name, None)
+        own = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "POSENC_BACKEND", "POSENC_THREADS")
+        inherited = {name: value for name, value in os.environ.items() if name not in own}
+        environment = {**inherited, **settings.pop("env", {})}
         settings.setdefault("text", True)
         settings.setdefault("capture_output", "stdout" not in settings)
         settings.setdefault("cwd", tmp_path)
