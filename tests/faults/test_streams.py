@@ -334,7 +334,8 @@ def test_a_table_larger_than_memory_runs_in_little(tmp_path):
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
     done = subprocess.run(
-        [*POSENC, *LARGE, "-s", "integer", "-d", "1024", "-o", "/dev/null", "--format", "npy"],
+        [*POSENC, "generate", "-s", "integer", "-l", "4000000", "-d", "1024"]
+        + ["-o", "/dev/null", "--format", "npy"],
         cwd=tmp_path,
         preexec_fn=limited,
         capture_output=True,
