@@ -22,6 +22,7 @@ _EVEN = 0.12
 """Radians: phases of float32 code at positions to a million, or of half precision tables."""
 _MOST_TURNS = 96
 _FARTHEST = 1 << 21
+_FIRST = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -51,35 +52,119 @@ def rates_of(
     even = int(np.argmax(uneven)) + 1 if uneven.any() else count
     where = np.arange(even, dtype=np.int64)
     rotations = fitted(where, some[:even])
-    left = np.abs(np.angle(some[:even] / rotations.at(where) * np.abs(rotations.amplitudes)))
+    left = np.abs(np.angle(some[:even] * rotations.at(where).conj()))
     noise = np.maximum(np.sqrt(np.mean(left**2, axis=0)), rounding)
     span = max(even - 1, 1)
     errors = 4 * noise / (span * np.sqrt(max(even, 6) / 6)) + 1.5e-6 * np.abs(rotations.frequencies)
     return Rates(rotations.frequencies, errors, even, even == count)
 
 
-def signal_of(columns: NDArray[np.float64]) -> NDArray[np.complex128] | None:
-    """The waves amplitude · exp(i·(ω·row + φ)), ω > 0, whose real parts columns are nearest to.
+@dataclass(frozen=True)
+class Signal:
+    """Waves of which one function is known: amplitude, rates, their errors, the first position.
 
-    None where the columns are no waves. Shape: that of the columns.
+    Units: radians a row; the first position in rows.
+    """
 
-    >>> rows = np.arange(50)
-    >>> wave = signal_of(np.cos(0.3 * rows + 0.5)[:, None])
-    >>> bool(abs(wave[7, 0] - np.exp(1j * (0.3 * 7 + 0.5))) < 1e-9)
-    True
+    amplitude: float
+    rates: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    first: int
+
+    def pairs(self, count: int) -> NDArray[np.complex128]:
+        """The points cos + i·sin of the first rows. Shape: (count, columns)."""
+        rows = np.arange(count, dtype=np.float64) + self.first
+        return np.asarray(np.exp(1j * np.multiply.outer(rows, self.rates)))
+
+
+def signal_of(columns: NDArray[np.float64], function: str, rounding: float) -> Signal | None:
+    """The waves whose cosines, or sines, columns are; None where they are none.
+
+    Fast columns show the first position. With it, a wave too slow to show a turn shows its rate.
+    ``rounding`` is what a value may be off by.
+
+    >>> rows = np.arange(50)[:, None] + 7.0
+    >>> found = signal_of(np.cos(rows * [1.0, 0.3, 0.001]), "cos", 1e-15)
+    >>> found.first, bool(abs(found.rates[2] - 0.001) < 1e-9)
+    (7, True)
     """
     count = columns.shape[0]
     largest = float(np.abs(columns).max())
     if largest == 0:
         return None
-    rates = _recurrent(columns)
-    rows = np.arange(count, dtype=np.float64)
-    out = np.empty(columns.shape, np.complex128)
-    for pair in range(columns.shape[1]):
-        rate, real, imaginary = _polished(columns[:, pair], float(rates[pair]), largest)
-        out[:, pair] = (real - 1j * imaginary) * np.exp(1j * rate * rows)
-    missed = np.abs(out.real - columns).max()
-    return out if missed <= 0.03 * largest else None
+    start = _recurrent(columns)
+    free = [_polished(columns[:, i], float(start[i]), largest) for i in range(columns.shape[1])]
+    sure = [
+        i
+        for i, (rate, a, b, missed) in enumerate(free)
+        if rate * count > 2 and missed <= 0.02 * largest and np.hypot(a, b) > 0.5 * largest
+    ][:12]
+    if not sure:
+        return None
+    rates = np.array([free[i][0] for i in sure])
+    points = np.array([free[i][1] - 1j * free[i][2] for i in sure])
+    amplitude = float(np.median(np.abs(points)))
+    points /= np.abs(points)
+    if function == "sin":
+        points *= 1j
+    whole = np.arange(min(_FIRST, max(64, int(0.3 / _slip(columns, rates, rounding, amplitude)))))
+    missed = np.abs(np.exp(1j * np.multiply.outer(whole.astype(np.float64), rates)) - points)
+    first = int(np.argmin(missed.mean(axis=1)))
+    if missed[first].mean() > 0.2:
+        return None
+    known = columns / amplitude
+    found, errors = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
+    for i in range(columns.shape[1]):
+        found[i], errors[i], left = _with_start(known[:, i], first, free[i][0], function, rounding)
+        if left > 0.03:
+            return None
+    return Signal(amplitude, found, errors, first)
+
+
+def _slip(
+    columns: NDArray[np.float64], rates: NDArray[np.float64], rounding: float, amplitude: float
+) -> float:
+    """What the phase of a fitted wave may be off by for each row it is carried back."""
+    count = columns.shape[0]
+    return float(8 * (rounding + 1e-9) / amplitude / count / np.sqrt(count) + 1e-7 * rates.max())
+
+
+def _with_start(
+    column: NDArray[np.float64], first: int, rate: float, function: str, rounding: float
+) -> tuple[float, float, float]:
+    """The rate of a wave of size 1 that starts at a known position, its error, and what is left."""
+    rows = np.arange(column.size, dtype=np.float64) + first
+    values, slopes = (np.cos, lambda x: -np.sin(x)) if function == "cos" else (np.sin, np.cos)
+    last = float(rows[-1]) if rows[-1] else 1.0
+    edge = float(np.clip(column[-1], -1, 1))
+    slow = (np.arccos(edge) if function == "cos" else np.arcsin(edge)) / last
+    best = (np.inf, 0.0, 0.0)
+    for start in (rate, float(slow), 0.0):
+        value = abs(float(start))
+        for _ in range(16):
+            missed = column - values(value * rows)
+            error = float(missed @ missed)
+            slope = rows * slopes(value * rows)
+            power = float(slope @ slope)
+            if error < best[0]:
+                best = (error, value, power)
+            if power == 0:
+                break
+            change = float(slope @ missed) / power
+            # A step of Newton's is kept short: the phases must not slip by a turn.
+            change = float(np.clip(change, -0.5 / last, 0.5 / last))
+            if abs(change) < 1e-16:
+                break
+            value = abs(value + change)
+        if best[0] <= column.size * (4 * rounding) ** 2:
+            break
+    error, value, power = best
+    noise = max(float(np.sqrt(error / column.size)), rounding)
+    bound = noise / np.sqrt(power) if power > 0 else np.inf
+    # Near a standstill a cosine is 1 − (ω·p)²/2, which rounding hides.
+    hidden = np.sqrt(2 * noise) / last if function == "cos" else noise / last
+    spread = min(4 * bound, 4 * hidden) if np.isfinite(bound) else 4 * hidden
+    return value, float(spread + 1.5e-6 * value), float(np.abs(column - values(value * rows)).max())
 
 
 def _recurrent(columns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -112,14 +197,14 @@ def _recurrent(columns: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _polished(
     column: NDArray[np.float64], rate: float, amplitude: float
-) -> tuple[float, float, float]:
-    """A wave a·cos(ω·r) + b·sin(ω·r) near a column: ω, a and b, by Gauss and Newton's steps.
+) -> tuple[float, float, float, float]:
+    """A wave a·cos(ω·r) + b·sin(ω·r) near a column, by Gauss and Newton's steps.
 
-    A wave too slow to show its curve is given the common amplitude.
+    ω, a, b, and the largest difference that is left.
     """
     rows = np.arange(column.size, dtype=np.float64)
     best = (np.inf, rate, column[0], 0.0)
-    for start in (rate, rate * 0.5, 1e-3, 1e-5):
+    for start in (rate,):
         value = start
         for _ in range(24):
             cos, sin = np.cos(value * rows), np.sin(value * rows)
@@ -140,7 +225,8 @@ def _polished(
         if best[0] <= 1e-9 * column.size * amplitude**2:
             break
     _, rate, real, imaginary = best
-    return rate, real, imaginary
+    missed = column - real * np.cos(rate * rows) - imaginary * np.sin(rate * rows)
+    return rate, real, imaginary, float(np.abs(missed).max())
 
 
 def positions_at(
@@ -168,7 +254,7 @@ def positions_at(
         rate = rates[index]
         wanted = np.round((found * rate - phases[:, index : index + 1]) / (2 * np.pi))
         found = (phases[:, index : index + 1] + 2 * np.pi * wanted) / rate
-    whole = np.round(found)
+    whole = np.round(np.clip(np.nan_to_num(found), -(2.0**53), 2.0**53))
     if not signed:
         whole = np.maximum(whole, 0)
     misfits = np.empty(whole.shape)

@@ -100,5 +100,5 @@ def _drawn(evidence: Evidence, values: NDArray[np.float64], dim: int) -> Iterato
                     {"dim": dim, "seed": seed, "max_distance": farthest},
                     (None,),
                     rows - reach,
-                    cost=1.9 if first or farthest == 128 else 2.1,
+                    cost=1.9 if farthest == 128 else 2.1,
                 )

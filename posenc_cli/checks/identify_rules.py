@@ -137,15 +137,14 @@ def _rotary(
             extra = {**given, "base": base, "factor": factor}
             if turning < pairs:
                 share = (turning + 0.5) / pairs
-                partial = next(
-                    p
-                    for p in (0.25, 0.5, 0.75, turning / pairs, share)
-                    if int(p * pairs) == turning
-                )
-                made = proposed("rope-proportional", {**extra, "partial": partial}, cost=cost)
-            else:
-                made = proposed("rope-linear", extra, cost=1 + cost)
-            if made is not None:
+                shares = (0.25, 0.5, 0.75, turning / pairs, share)
+                partial = next(p for p in shares if int(p * pairs) == turning)
+                made = proposed("rope-proportional", {**extra, "partial": partial}, cost=1 + cost)
+                if made is not None:
+                    yield made
+            # Pairs too slow to be seen turning may turn all the same.
+            made = proposed("rope-linear", extra, cost=1 + cost)
+            if made is not None and factor != 1:
                 yield made
     yield from _ntk(rates, given)
     for each in presets():
@@ -261,7 +260,7 @@ def _linear_factors(rates: Rates, base: float) -> Iterator[tuple[float, float]]:
         for factor in FACTORS:
             step = round(factor / ratio)
             if step > 1 and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
-                if step != factor and math.gcd(step, int(factor)) == 1:
+                if step != factor:
                     yield factor, 3.0
 
 
@@ -390,7 +389,7 @@ def _with_amplitude(
         if made is not None and abs(made.amplitude - amplitude) <= 3 * precise * amplitude:
             yield made
             return
-    short = snapped(amplitude, 2 * precise * amplitude)
+    short = snapped(amplitude, 0.05 * precise * amplitude)
     made = proposed("rope-yarn", {**given, "attention_factor": short}, cost=cost + 0.6)
     if made is not None:
         yield made
@@ -401,35 +400,55 @@ def _llama3(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
     for base in _fast_bases(rates):
         plain = base ** -(np.arange(pairs) / pairs)
         for factor in _slowings(rates, base):
+            if factor <= 1:
+                continue
             share, error = _shares(rates, base, factor)
             if np.abs(share).max() < 0.01 or (share > 1.02 + 4 * error).any():
                 continue
+            turns = plain / (2 * math.pi)
             inside = np.flatnonzero((share > 0.01 + 3 * error) & (share < 0.99 - 3 * error))
-            tried: list[tuple[float, float, int, float]] = []
-            for context in CONTEXTS:
-                turns = context * plain / (2 * math.pi)
-                tried.append((1.0, 4.0, context, 2.3))
-                if inside.size >= 2:
-                    low, high = _line_ends(turns[inside], 1 - share[inside])
-                    tried.append((low, high, context, 3.0 + 0.1 * abs(math.log2(context / 8192))))
-            for low, high, context, cost in tried:
-                if not 0 < low < high:
-                    continue
-                turns = context * plain / (2 * math.pi)
-                kept = np.clip((turns - low) / (high - low), 0, 1)
-                if (np.abs(1 - kept - share) > 4 * error + 2e-3).any():
-                    continue
-                settled = {
-                    **given,
-                    "base": base,
-                    "factor": factor,
-                    "low_freq_factor": low,
-                    "high_freq_factor": high,
-                    "original_max_position_embeddings": context,
-                }
-                made = proposed("rope-llama3", settled, cost=cost)
-                if made is not None:
-                    yield made
+            usual: list[tuple[float, float, int]] = [(1.0, 4.0, c) for c in CONTEXTS]
+            fitted: list[tuple[float, float, int]] = []
+            if inside.size >= 2:
+                # Only the ratios of the context and the two factors show.
+                ends = _line_ends(8192 * turns[inside], 1 - share[inside])
+                fitted = [(*ends, 8192)]
+            for cost, choices in ((2.3, usual), (3.0, fitted)):
+                made = [
+                    _llama3_proposal(given, base, factor, each, cost)
+                    for each in choices
+                    if 0 < each[0] < each[1]
+                    and (
+                        np.abs(
+                            1
+                            - np.clip((each[2] * turns - each[0]) / (each[1] - each[0]), 0, 1)
+                            - share
+                        )
+                        <= 4 * error + 2e-3
+                    ).all()
+                ]
+                yield from filter(None, made)
+                if any(made):
+                    break
+
+
+def _llama3_proposal(
+    given: dict[str, Any],
+    base: float,
+    factor: float,
+    ends: tuple[float, float, int],
+    cost: float,
+) -> Proposal | None:
+    low, high, context = ends
+    settled = {
+        **given,
+        "base": base,
+        "factor": factor,
+        "low_freq_factor": low,
+        "high_freq_factor": high,
+        "original_max_position_embeddings": context,
+    }
+    return proposed("rope-llama3", settled, cost=cost)
 
 
 def _line_ends(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
@@ -463,12 +482,23 @@ def _longrope(
             continue
         factors = tuple(float(each) for each in short)
         settled = {**given, "base": base, "short_factor": factors, "long_factor": factors}
-        if amplitude is not None:
-            settled["attention_factor"] = snapped(amplitude, 2 * precise * amplitude)
+        if amplitude is not None and abs(amplitude - 1) > precise:
+            settled |= _longrope_amplitude(amplitude, precise)
         notes = ("one of the two lists of factors: the array does not show the other",)
         made = proposed("rope-longrope", settled, cost=3.5, notes=notes)
         if made is not None:
             yield made
+
+
+def _longrope_amplitude(amplitude: float, precise: float) -> dict[str, Any]:
+    """The parameters that give LongRoPE an amplitude √(1 + ln s / ln L), or the number itself."""
+    for context in CONTEXTS:
+        factor = math.exp((amplitude**2 - 1) * math.log(context))
+        error = 2 * amplitude**2 * math.log(context) * factor * precise / 4
+        short = snapped(factor, error)
+        if short in FACTORS:
+            return {"factor": short, "original_max_position_embeddings": context}
+    return {"attention_factor": snapped(amplitude, 0.05 * precise * amplitude)}
 
 
 def sinusoidal_proposals(

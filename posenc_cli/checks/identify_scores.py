@@ -22,6 +22,7 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.scores import scores_by_index
 from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.schemes.alibi import slopes_of_heads
 from posenc_cli.schemes.buckets import RULES
 from posenc_cli.schemes.declare import Bias, BucketBias
 
@@ -264,7 +265,7 @@ def _slope_rules(
     limit = 3e-6 + 4 * unit(evidence.values.name) + found.size * 1e-7
     if single:
         for heads in _HEADS:
-            every = slopes(heads, max_bias=8.0, rule="press")
+            every = _slopes(heads, 8.0, "press").tolist()
             for head, slope in enumerate(every):
                 if abs(slope / found[0] - 1) <= limit:
                     given = {"heads": heads, "head": head}
@@ -282,10 +283,15 @@ def _slope_rules(
             continue
         largest = snapped(exponent, max(1e-6, 2 * limit * steps))
         for max_bias in dict.fromkeys((8.0, largest)):
-            expected = np.array(slopes(heads, max_bias=max_bias, rule=rule))  # type: ignore[arg-type]
+            expected = _slopes(heads, max_bias, rule)  # type: ignore[arg-type]
             if (np.abs(found / expected - 1) <= limit).all():
                 given = {"heads": heads, "max_bias": max_bias, "slopes": rule}
                 yield given, 1.0 + 0.2 * (max_bias != 8.0), ()
+
+
+def _slopes(heads: int, max_bias: float, rule: str) -> NDArray[np.float64]:
+    """The slopes of the heads, nearly: what posenc's exact ones are compared with first."""
+    return np.asarray(slopes_of_heads(np, heads, max_bias=max_bias, rule=rule), np.float64)  # type: ignore[arg-type]
 
 
 def _one_sided(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -316,7 +322,8 @@ def _kerple(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
     where, values = sided
     if where.size < 3 or where[0] != 0 or where[1] != 1 or np.abs(values[:, 0]).max() > 1e-9:
         return
-    if (values[:, 1:] >= 0).any() or (np.diff(values, axis=1) >= 0).any():
+    slack = 4 * unit(evidence.values.name) * float(np.abs(values).max())
+    if (values[:, 1:] >= 0).any() or (np.diff(values, axis=1) > slack).any():
         return
     far = where.size - 1
     small = 3 * unit(evidence.values.name) + 1e-9
@@ -381,7 +388,7 @@ def _sandwich(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
             continue
         similarity = shared[0]
         some = slice(0, min(where.size, 64))
-        for dim, convention in _sandwich_dims(similarity):
+        for dim, convention in _sandwich_dims(similarity, single=profile.single):
             first = 2 if convention == "nemo" else 0
             index = np.arange(first, dim + first, 2) / dim
             for base in (*KNOWN_BASES, *_sandwich_bases(similarity, where, dim, first)):
@@ -400,11 +407,11 @@ def _sandwich(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
                     break
 
 
-def _sandwich_dims(similarity: NDArray[np.float64]) -> Iterator[tuple[int, str]]:
+def _sandwich_dims(similarity: NDArray[np.float64], *, single: bool) -> Iterator[tuple[int, str]]:
     start = float(similarity[0])
     if start > 0.5 and abs(start - round(start)) <= 1e-2 * start:
         yield 2 * round(start), "sinusoidal"
-    if abs(start) <= 1e-6 * float(np.abs(similarity).max()):
+    if not single and abs(start) <= 1e-6 * float(np.abs(similarity).max()):
         for dim in range(2, 513, 2):
             yield dim, "nemo"
 

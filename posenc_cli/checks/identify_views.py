@@ -36,6 +36,7 @@ class View:
     ``tables`` or ``columns`` which; ``layout`` and ``parts`` are how full tables repeat their
     values. ``growth`` is d ln|z|/d row of each pair, where sizes change, and ``start`` ln|z| at
     row 0. ``swapped`` says that sines stand where cosines belong.
+    ``errors`` are those of the rates, in radians a row, where one function alone shows the waves.
     """
 
     kind: Literal["rotary", "sinusoidal"]
@@ -51,6 +52,7 @@ class View:
     growth: NDArray[np.float64] | None = None
     start: NDArray[np.float64] | None = None
     swapped: bool = False
+    errors: NDArray[np.float64] | None = None
 
     @property
     def count(self) -> int:
@@ -188,18 +190,18 @@ def _one_function(values: NDArray[np.float64], evidence: Evidence) -> Iterator[V
     ]
     ways.append(("", None, 1, values))
     for suffix, layout, parts, columns in ways[:1]:
-        signal = signal_of(columns[:count])
-        if signal is None:
-            continue
         for function in ("cos", "sin"):
-            pairs = signal if function == "cos" else 1j * signal
+            signal = signal_of(columns[:count], function, unit(evidence.values.name))
+            if signal is None:
+                continue
             yield View(
                 "rotary",
-                pairs / np.maximum(np.abs(pairs), 1e-300),
+                signal.pairs(count),
                 tables=(f"{function}{suffix}",),
                 layout=layout,
                 parts=parts,
-                amplitude=float(np.median(np.abs(signal[0]))),
+                amplitude=signal.amplitude,
+                errors=signal.errors,
             )
 
 

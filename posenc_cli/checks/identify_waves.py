@@ -83,6 +83,8 @@ def wave_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
         if rates is None:
             continue
+        if view.errors is not None:
+            rates = replace(rates, errors=view.errors)
         backward = bool(np.median(np.sign(rates.values[rates.values.size // 2 :])) < 0)
         if backward:
             rates = replace(rates, values=-rates.values)

@@ -26,6 +26,7 @@ COMMANDS = {
     "models": "posenc_cli.cli.models:models",
     "compare": "posenc_cli.cli.compare:compare",
     "explain": "posenc_cli.cli.explain:explain",
+    "identify": "posenc_cli.cli.identify:identify",
 }
 
 
