@@ -333,9 +333,9 @@ def test_a_table_larger_than_memory_runs_in_little(tmp_path):
     def limited():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
+    asked = ("generate", "-s", "integer", "-l", "4000000", "-d", "1024", "--format", "npy")
     done = subprocess.run(
-        [*POSENC, "generate", "-s", "integer", "-l", "4000000", "-d", "1024"]
-        + ["-o", "/dev/null", "--format", "npy"],
+        [*POSENC, *asked, "-o", "/dev/null"],
         cwd=tmp_path,
         preexec_fn=limited,
         capture_output=True,
