@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MOST_TRIALS = 48
 MORE_TRIALS = 5
 SHOWN = 5
-_MUCH_DEARER = 1.2
+_MUCH_DEARER = 2.0
 _LISTED = 64
 
 
@@ -143,8 +143,7 @@ def _trials(evidence: Evidence, notes: list[str]) -> list[Trial]:
         hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
         return _tried(hypotheses, evidence, None)
     if len(evidence.shape) == 3:
-        found = _cube_trials(evidence, notes)
-        return found
+        return _cube_trials(evidence, notes)
     if len(evidence.shape) != 2:
         return []
     trials: list[Trial] = []
@@ -202,23 +201,23 @@ def _tried(
     best: Trial | None = None
     more = MORE_TRIALS
     for hypothesis in _unlike(hypotheses):
-        if best is not None and (more == 0 or hypothesis.cost > best.hypothesis.cost + 2):
-            break
-        if len(trials) >= MOST_TRIALS:
+        if len(trials) >= MOST_TRIALS or (best is not None and _enough(best, hypothesis, more)):
             break
         try:
             found = trial(hypothesis)
         except InvalidInput:
             continue
         trials.append(found)
-        if best is not None:
-            more -= 1
+        more -= best is not None
         if found.fits and (best is None or found.rank < best.rank):
-            more = MORE_TRIALS
-            best = found
-        if best is not None and best.equal == 1 and hypothesis.cost >= best.hypothesis.cost + 1:
-            break
+            best, more = found, MORE_TRIALS
     return sorted(trials, key=lambda each: each.rank)
+
+
+def _enough(best: Trial, following: Hypothesis, more: int) -> bool:
+    """Whether what follows is too special to be believed in place of what fits."""
+    dearer = following.cost - best.hypothesis.cost
+    return more <= 0 or dearer > _MUCH_DEARER or (best.equal == 1 and dearer >= 1)
 
 
 def _unlike(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
@@ -252,7 +251,7 @@ def _candidate(trial: Trial, evidence: Evidence) -> Candidate:
     scale = None
     if isinstance(content, Rotation) and hypothesis.tables != ("inv-freq",):
         scale = float(content.waves.scale)
-    columns = isinstance(content, Sinusoids) or isinstance(content, Rotation)
+    columns = isinstance(content, Rotation | Sinusoids)
     return Candidate(
         scheme=bound.scheme.name,
         params=params,
@@ -284,7 +283,7 @@ def _positions(hypothesis: Hypothesis, evidence: Evidence) -> Positions | None:
     where = hypothesis.positions
     if where is None:
         return None
-    if hypothesis.tables == (None,) and len(evidence.shape) == 3 or hypothesis.head is not None:
+    if (hypothesis.tables == (None,) and len(evidence.shape) == 3) or hypothesis.head is not None:
         return Positions.contiguous(0, evidence.shape[-1])
     rows, count = evidence.rows, evidence.count
     if where.size != rows.size:
@@ -315,21 +314,7 @@ def _commands(trial: Trial, evidence: Evidence, positions: Positions | None) -> 
             return ()
         words += given
         length = positions.last + 1
-    for name, parameter in bound.scheme.parameters.items():
-        value = bound.params[name]
-        if name == "weights" and "weights" in hypothesis.hidden:
-            words += ["--set", "weights=FILE"]
-            continue
-        if value is None or (name in hypothesis.hidden):
-            continue
-        if parameter.rules.follows_length and value == length:
-            continue
-        if value == parameter.default and name not in ("dim", "base", "heads"):
-            continue
-        text = as_text(value, separator=parameter.rules.separator)
-        words += (
-            [OWN_OPTIONS[name][0], text] if name in OWN_OPTIONS else ["--set", f"{name}={text}"]
-        )
+    words += _parameter_words(trial, length)
     if hypothesis.head is not None:
         words += ["--head", str(hypothesis.head)]
     return tuple(
@@ -338,6 +323,26 @@ def _commands(trial: Trial, evidence: Evidence, positions: Positions | None) -> 
         )
         for table in hypothesis.tables
     )
+
+
+def _parameter_words(trial: Trial, length: int | None) -> list[str]:
+    """The options of the parameters that are not what they would be without."""
+    hypothesis, bound = trial.hypothesis, trial.bound
+    words: list[str] = []
+    for name, parameter in bound.scheme.parameters.items():
+        value = bound.params[name]
+        if name == "weights" and "weights" in hypothesis.hidden:
+            words += ["--set", "weights=FILE"]
+            continue
+        follows = parameter.rules.follows_length and value == length
+        usual = value == parameter.default and name not in ("dim", "base", "heads")
+        if value is None or name in hypothesis.hidden or follows or usual:
+            continue
+        text = as_text(value, separator=parameter.rules.separator)
+        words += (
+            [OWN_OPTIONS[name][0], text] if name in OWN_OPTIONS else ["--set", f"{name}={text}"]
+        )
+    return words
 
 
 def _positions_words(trial: Trial, positions: Positions) -> list[str] | None:

@@ -76,28 +76,7 @@ def _axes(
 def _on_grid(
     view: View, evidence: Evidence, grid: tuple[int, ...], limit: float
 ) -> Iterator[Hypothesis]:
-    text = "x".join(map(str, grid))
-    found: list[tuple[str, dict[str, Any]]] = []
-    if view.kind == "rotary":
-        if len(grid) != 2 or view.swapped:
-            return
-        for convention in _ROTARY:
-            for order in (None, "hw", "wh"):
-                given: dict[str, Any] = {"grid": text, "convention": convention}
-                given["dim"] = 2 * view.count
-                if order is not None:
-                    given["order"] = order
-                if view.layout is not None:
-                    given["layout"] = view.layout
-                found.append(("rope-axial", given))
-    else:
-        if view.order != "sin-first":
-            return
-        for convention in _SINUSOIDAL[view.columns]:
-            given = {"grid": text, "convention": convention, "dim": evidence.shape[1]}
-            found.append(("sinusoidal-nd", given))
-            if convention == "detr":
-                found.append(("sinusoidal-nd", {**given, "normalize": True}))
+    found = list(_schemes(view, evidence.shape[1], grid))
     for scheme, given in found:
         for base in (None, *_bases(view, grid), *KNOWN_BASES):
             settled = given if base is None else {**given, "base": base}
@@ -111,6 +90,27 @@ def _on_grid(
                     hidden=() if view.layout is not None or scheme != "rope-axial" else ("layout",),
                 )
                 break
+
+
+def _schemes(view: View, width: int, grid: tuple[int, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Schemes on a grid whose columns are those of a view, with the parameters but the base."""
+    given: dict[str, Any] = {"grid": "x".join(map(str, grid))}
+    if view.kind == "rotary" and len(grid) == 2 and not view.swapped:
+        given["dim"] = 2 * view.count
+        if view.layout is not None:
+            given["layout"] = view.layout
+        for convention in _ROTARY:
+            yield "rope-axial", {**given, "convention": convention}
+            for order in ("hw", "wh"):
+                yield "rope-axial", {**given, "convention": convention, "order": order}
+    if view.kind == "sinusoidal" and view.order == "sin-first":
+        for convention in _SINUSOIDAL[view.columns]:
+            yield "sinusoidal-nd", {**given, "convention": convention, "dim": width}
+            if convention == "detr":
+                yield (
+                    "sinusoidal-nd",
+                    {**given, "convention": convention, "dim": width, "normalize": True},
+                )
 
 
 def _bases(view: View, grid: tuple[int, ...]) -> Iterator[float]:

@@ -168,7 +168,7 @@ def _with_start(
 
 
 def _recurrent(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4, …"""
+    """Rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4 and so on."""
     count = columns.shape[0]
     rates: NDArray[np.float64] = np.zeros(columns.shape[1])
     step = 1

@@ -256,12 +256,15 @@ def _linear_factors(rates: Rates, base: float) -> Iterator[tuple[float, float]]:
     for factor in FACTORS:
         if factor != short and abs(factor / ratio - 1) <= _NEAR:
             yield factor, 2.0
-    if 0 < ratio < 1:
-        for factor in FACTORS:
-            step = round(factor / ratio)
-            if step > 1 and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
-                if step != factor:
-                    yield factor, 3.0
+    yield from _stepped_factors(ratio, error)
+
+
+def _stepped_factors(ratio: float, error: float) -> Iterator[tuple[float, float]]:
+    """Factors where rows are several positions apart: ratio = factor/step."""
+    for factor in FACTORS if 0 < ratio < 1 else ():
+        step = round(factor / ratio)
+        if step > 1 and step != factor and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
+            yield factor, 3.0
 
 
 def _ntk(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
@@ -508,9 +511,9 @@ def sinusoidal_proposals(
     spacings: Sequence[str] = ("vaswani", "tensor2tensor")
     pairs = dim // 2 if odd == "pad" else (dim + 1) // 2
     for spacing in spacings:
-        steps = pairs if spacing == "vaswani" else max(pairs - 1, 1)
-        if odd == "split":
-            steps = dim / 2 if spacing == "vaswani" else steps
+        steps: float = max(pairs - 1, 1)
+        if spacing == "vaswani":
+            steps = dim / 2 if odd == "split" else pairs
         extra = 0.0 if spacing == "vaswani" else 0.2
         for base, cost, error in _bases(rates, steps):
             given = {"dim": dim, "base": base, "layout": columns, "spacing": spacing}

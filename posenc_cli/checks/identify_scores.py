@@ -7,6 +7,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -72,7 +73,7 @@ def profile_of(evidence: Evidence) -> Profile | None:
         return None
     single = array.ndim == 2
     cube = array[None] if single else array
-    heads, queries, keys = cube.shape
+    queries, keys = cube.shape[1:]
     if keys < 3 or queries not in (1, keys) or (single and queries == 1):
         return None
     rows = np.unique(np.linspace(0, queries - 1, _SAMPLED).astype(np.int64))
@@ -160,7 +161,9 @@ def tried_scores(hypothesis: Hypothesis, profile: Profile | None, evidence: Evid
         for arithmetic in ARITHMETICS:
             if best is not None and arithmetic != "exact" and best.equal == 1:
                 continue
-            found = _scores_trial(hypothesis, encoding, profile, evidence, rounded, arithmetic)
+            found = _scores_trial(
+                hypothesis, encoding, profile, evidence, rounded=rounded, arithmetic=arithmetic
+            )
             if best is None or (not best.fits and found.fits) or found.equal > best.equal + 0.05:
                 best = found if best is None or found.fits or not best.fits else best
     assert best is not None
@@ -172,6 +175,7 @@ def _scores_trial(
     encoding: Encoding,
     profile: Profile | None,
     evidence: Evidence,
+    *,
     rounded: DType,
     arithmetic: str,
 ) -> Trial:
@@ -264,14 +268,7 @@ def _slope_rules(
         return
     limit = 3e-6 + 4 * unit(evidence.values.name) + found.size * 1e-7
     if single:
-        for heads in _HEADS:
-            every = _slopes(heads, 8.0, "press").tolist()
-            for head, slope in enumerate(every):
-                if abs(slope / found[0] - 1) <= limit:
-                    given = {"heads": heads, "head": head}
-                    note = "one head: other numbers of heads have the same slope"
-                    yield given, 1.2 + 0.01 * _HEADS.index(heads), (note,)
-                    break
+        yield from _one_slope(float(found[0]), limit)
         return
     heads = int(found.size)
     power = 1 << (heads.bit_length() - 1)
@@ -283,10 +280,21 @@ def _slope_rules(
             continue
         largest = snapped(exponent, max(1e-6, 2 * limit * steps))
         for max_bias in dict.fromkeys((8.0, largest)):
-            expected = _slopes(heads, max_bias, rule)  # type: ignore[arg-type]
+            expected = _slopes(heads, max_bias, rule)
             if (np.abs(found / expected - 1) <= limit).all():
-                given = {"heads": heads, "max_bias": max_bias, "slopes": rule}
+                given: dict[str, Any] = {"heads": heads, "max_bias": max_bias, "slopes": rule}
                 yield given, 1.0 + 0.2 * (max_bias != 8.0), ()
+
+
+def _one_slope(
+    slope: float, limit: float
+) -> Iterator[tuple[dict[str, Any], float, tuple[str, ...]]]:
+    """Heads of usual numbers of heads that have a slope."""
+    note = "one head: other numbers of heads have the same slope"
+    for rank, heads in enumerate(_HEADS):
+        near = np.abs(_slopes(heads, 8.0, "press") / slope - 1) <= limit
+        if near.any():
+            yield {"heads": heads, "head": int(np.argmax(near))}, 1.2 + 0.01 * rank, (note,)
 
 
 def _slopes(heads: int, max_bias: float, rule: str) -> NDArray[np.float64]:
@@ -439,28 +447,9 @@ def _sandwich_bases(
 
 def _buckets(profile: Profile) -> Iterator[Hypothesis]:
     """Learned biases: one value for all offsets of a bucket, and fewer buckets than offsets."""
-    values, offsets = profile.values, profile.indices
-    seen = np.isfinite(values).all(axis=0)
-    offsets, values = offsets[seen], values[:, seen]
-    found: list[tuple[int, str, dict[str, Any]]] = []
-    rule = RULES["t5"]
-    for both in (True, False):
-        for number in _BUCKETS:
-            for distance in _DISTANCES:
-                given = {"num_buckets": number, "max_distance": distance, "bidirectional": both}
-                single = number // (4 if both else 2)
-                if single < 1 or distance <= single:
-                    continue
-                _, bucket = rule.bind(given)
-                count = _constant_within(values, np.asarray(bucket(np, offsets)))
-                if count:
-                    found.append((count, "t5", given))
-    reach = int(np.abs(offsets).max())
-    for side in range(1, reach + 1 if reach <= _MOST_OFFSETS else 1):
-        count = _constant_within(values, np.clip(offsets, -side, side))
-        if count:
-            found.append((count, "t5-clipped", {"max_distance": side}))
-            break
+    seen = np.isfinite(profile.values).all(axis=0)
+    offsets = profile.indices[seen]
+    found = list(_bucketings(offsets, profile.values[:, seen]))
     fewest = sorted(found, key=lambda each: each[0])
     for rank, (count, scheme, given) in enumerate(fewest[:8]):
         settled = {"heads": profile.heads, **given}
@@ -486,6 +475,27 @@ def _buckets(profile: Profile) -> Iterator[Hypothesis]:
                     f"a learned table: {count} of its rows show here, for {profile.heads} heads",
                 ),
             )
+
+
+def _bucketings(
+    offsets: NDArray[np.int64], values: NDArray[np.float64]
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Rules by which all offsets of a bucket have one value, and how many buckets that makes."""
+    rule = RULES["t5"]
+    for both, number, distance in itertools.product((True, False), _BUCKETS, _DISTANCES):
+        given = {"num_buckets": number, "max_distance": distance, "bidirectional": both}
+        single = number // (4 if both else 2)
+        if single >= 1 and distance > single:
+            _, bucket = rule.bind(given)
+            count = _constant_within(values, np.asarray(bucket(np, offsets)))
+            if count:
+                yield count, "t5", given
+    reach = int(np.abs(offsets).max())
+    for side in range(1, reach + 1 if reach <= _MOST_OFFSETS else 1):
+        count = _constant_within(values, np.clip(offsets, -side, side))
+        if count:
+            yield count, "t5-clipped", {"max_distance": side}
+            break
 
 
 def _constant_within(values: NDArray[np.float64], buckets: NDArray[np.int64]) -> int:

@@ -50,7 +50,7 @@ class Hypothesis:
     """A scheme of the catalogue with parameters, as one table for each array of the evidence.
 
     ``positions`` (n,) are those of the rows of the sample, None where the array has none.
-    ``cost`` says how special the hypothesis is: of two that fit, the plainer is believed.
+    ``cost`` says how special the hypothesis is: of two that fit, the plainer is taken.
     ``hidden`` names parameters that such an array cannot show; ``wrong`` says what of it no
     command of posenc would write.
     """
@@ -136,7 +136,7 @@ def _exact_trial(
     for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
         predicted = computed(encoding, table, hypothesis.positions, rounded, "exact")
         difference = apart(sample, predicted, table)
-        limit = allowed(encoding, table, hypothesis.positions, rounded, sample.shape)
+        limit = allowed(encoding, table, hypothesis.positions, rounded)
         residual = max(residual, float(difference.max()))
         worst = max(worst, float((difference / limit).max()))
         same += int((difference == 0).sum())
@@ -184,7 +184,7 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
     for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
         predicted = computed(encoding, table, hypothesis.positions, rounded, arithmetic)
         difference = apart(sample, predicted, table)
-        limit = allowed(encoding, table, hypothesis.positions, rounded, sample.shape)
+        limit = allowed(encoding, table, hypothesis.positions, rounded)
         if arithmetic == "bfloat16":
             size = max(1.0, float(np.abs(predicted).max()))
             limit = np.full_like(limit, 2 * unit("bfloat16") * size)
@@ -272,7 +272,6 @@ def allowed(
     table: str | None,
     positions: NDArray[np.int64] | None,
     rounded: DType,
-    shape: tuple[int, ...],
 ) -> NDArray[np.float64]:
     """How far each cell may be from the exact value where the code is right.
 

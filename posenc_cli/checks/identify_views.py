@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.checks.identify_rates import signal_of
-from posenc_cli.checks.turning import paired_columns
 from posenc_cli.checks.tolerance import unit
+from posenc_cli.checks.turning import paired_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli import catalogue
 from posenc_cli.checks.alternatives import KNOWN_BASES
 from posenc_cli.checks.identify_grids import grid_hypotheses
 from posenc_cli.checks.identify_rates import Rates, positions_at, rates_of
@@ -25,6 +24,7 @@ from posenc_cli.checks.identify_rules import (
     proposed,
     rotary_proposals,
     sinusoidal_proposals,
+    snapped,
 )
 from posenc_cli.checks.identify_trial import Hypothesis, apart, computed
 from posenc_cli.checks.identify_views import views
@@ -147,7 +147,7 @@ def _near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
         ).mean()
         for table, sample in zip(hypothesis.tables, evidence.sample, strict=True)
     ]
-    return max(missed) <= _NEAR
+    return bool(max(missed) <= _NEAR)
 
 
 def _known(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
@@ -169,7 +169,7 @@ def _rotary(
     if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
         precise = 1e-3
     pairs = view.pairs.conj() if backward else view.pairs
-    wrong = (_BACKWARD,) if backward else ()
+    wrong: tuple[str, ...] = (_BACKWARD,) if backward else ()
     wrong += (_SWAPPED,) if view.swapped else ()
     for proposal in rotary_proposals(rates, amplitude, precise=precise):
         found = _placed(pairs, evidence, rates, proposal)
@@ -223,7 +223,7 @@ def _placed(
     known = pairs.shape[0]
     some = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
     solved, misfit = positions_at(pairs[some], frequencies, signed=signed)
-    first, second = int(solved[0]), int(solved[1]) if solved.size > 1 else int(solved[0])
+    first = int(solved[0])
     if misfit[: min(8, misfit.size)].mean() > _MISFIT:
         return []
     # Several steps measure one better: half precision leaves a row's place uncertain.
@@ -242,7 +242,6 @@ def _placed(
         every, misfits = positions_at(pairs, frequencies, signed=signed)
         if np.median(misfits) <= _MISFIT:
             found.append(every)
-    del second
     return found
 
 
@@ -298,9 +297,7 @@ def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesi
             inverse = float(logarithms @ view.growth / (logarithms @ logarithms)) / step
             if inverse == 0:
                 continue
-            from posenc_cli.checks.identify_rules import snapped
-
-            span = snapped(1 / inverse, max(1e-3, 1e-6 * abs(1 / inverse)) / abs(inverse) ** 0)
+            span = snapped(1 / inverse, max(1e-3, 1e-6 / abs(inverse)))
             start = float(logarithms @ view.start / (logarithms @ logarithms))
             origin = float(positions[0] - step * evidence.rows[0])
             centre = round(origin - start * span)
@@ -311,15 +308,7 @@ def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesi
             }
             if view.layout is not None:
                 given["layout"] = view.layout
-            length = int(positions.max()) + 1
-            if centre == (length + 1) // 2:
-                pass
-            elif centre == length // 2:
-                given["convention"] = "lucidrains"
-            elif centre > 0:
-                given["seq_len"] = 2 * centre
-            else:
-                given |= {"convention": "lucidrains", "seq_len": 1}
+            given |= _centred(centre, int(positions.max()) + 1)
             if proposed("xpos", given) is None:
                 continue
             yield Hypothesis(
@@ -334,4 +323,12 @@ def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesi
             )
 
 
-assert "xpos" in catalogue.BUILT_IN
+def _centred(centre: int, length: int) -> dict[str, Any]:
+    """The parameters of xPos that put its centre there."""
+    if centre == (length + 1) // 2:
+        return {}
+    if centre == length // 2:
+        return {"convention": "lucidrains"}
+    if centre > 0:
+        return {"seq_len": 2 * centre}
+    return {"convention": "lucidrains", "seq_len": 1}

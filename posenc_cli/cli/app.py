@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": "posenc_cli.cli.compare:compare",
     "explain": "posenc_cli.cli.explain:explain",
     "identify": "posenc_cli.cli.identify:identify",
+    "order-check": "posenc_cli.cli.order_check:order_check",
 }
 
 

@@ -1,0 +1,534 @@
+"""Whether attention sees the order of its tokens, and whether scores depend on distance alone.
+
+One attention layer in float64, its projections drawn from a seed, is given tokens in two orders.
+Without positions it is equivariant to permutations: each token's output stays what it was, wherever
+the token went. An encoding is applied where its paper applies it: absolute rows are added to the
+embeddings, rotary tables turn queries and keys, biases are added to the scores, and the rows of
+offsets meet the queries (Shaw et al. 2018), for Transformer-XL in its four terms
+q·k + q·r + u·k + v·r.
+
+**Deviations.** Order: the largest change of an output over some permutations, as a share of the
+largest output. Direction: the same for the tokens read backward alone. Shift: the largest change of
+a score when all positions move on, less what all keys of a query share, which the softmax takes
+out; as a share of the largest such score.
+
+**Tolerance.** With u = 2^−53, model width D, head width w and n tokens, a score is off by at most
+e = (D + w + n + 16)·u·‖x‖²·‖Wq‖·‖Wk‖·a²/√w + 4u·‖b‖, by the error bound of sums of products, with
+‖x‖ the longest input, a the largest factor of a rotation and b the biases; the softmax turns e into
+a change of at most 2e of the weights, and so outputs are off by (4e + (n + D)·u)·‖x‖·‖Wv‖.
+What is within it counts as zero.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from posenc_cli.checks.identify_trial import computed
+from posenc_cli.checks.turning import paired_columns
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.request import Encoding
+from posenc_cli.encode.scores import scores_by_index
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Sinusoids
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.schemes.declare import Scheme
+
+Expectation = Literal["auto", "order", "none"]
+EXPECTATIONS = ("auto", "order", "none")
+
+SEED = 0
+MODEL_WIDTH = 64
+HEAD_WIDTH = 16
+HEADS = 2
+SHIFTS = (1, 7, 64)
+_UNIT = 2.0**-53
+_UNENCODED = "nope"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A scheme and the parameters that were given for it: a part of what is checked."""
+
+    scheme: Scheme
+    given: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A change that was measured, and the most that rounding explains."""
+
+    value: float
+    tolerance: float
+
+    @property
+    def zero(self) -> bool:
+        """Whether it is no more than rounding."""
+        return self.value <= self.tolerance
+
+
+@dataclass(frozen=True)
+class OrderFinding:
+    """What attention with one encoding sees.
+
+    ``shift`` is None where there is no room to move positions on. ``expected`` says whether order
+    must be seen, ``expected_distance`` whether scores must depend on distances alone (None: either
+    may be).
+    """
+
+    scheme: str
+    kind: str
+    params: Mapping[str, Any]
+    causal: bool
+    order: Deviation
+    direction: Deviation
+    shift: Deviation | None
+    expected: bool
+    expected_distance: bool | None
+    encodes_nothing: bool = False
+
+    @property
+    def sees_order(self) -> bool:
+        """Whether some permutation of the tokens changes what a token becomes."""
+        return not self.order.zero
+
+    @property
+    def sees_direction(self) -> bool:
+        """Whether reading backward does."""
+        return not self.direction.zero
+
+    @property
+    def by_distance(self) -> bool | None:
+        """Whether scores stay when all positions move on; None where that was not measured."""
+        return None if self.shift is None else self.shift.zero
+
+    @property
+    def ok(self) -> bool:
+        """Whether the encoding does what it is declared to do."""
+        distance = self.expected_distance is None or self.by_distance in (
+            None,
+            self.expected_distance,
+        )
+        return self.sees_order == self.expected and distance
+
+    @property
+    def sees(self) -> str:
+        """What attention sees of where tokens are, in words."""
+        if not self.sees_order:
+            return "nothing"
+        return "order" if self.sees_direction else "distance only"
+
+    @property
+    def scores_by(self) -> str:
+        """What scores depend on beside the tokens, in words."""
+        if self.encodes_nothing:
+            return "nothing"
+        if self.by_distance is None:
+            return "not measured"
+        return "distance" if self.by_distance else "position"
+
+    @property
+    def verdict(self) -> str:
+        """What attention sees and what scores depend on, in a sentence.
+
+        The mask of a causal check is not the encoding's.
+        """
+        seen = "blind to order" if not self.sees_order else f"sees {self.sees}"
+        return f"{seen}; scores depend on {self.scores_by}"
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The tokens of a text: its words, or as many as a number asks for.
+
+    >>> words_of("dog bites man"), words_of("3")
+    (('dog', 'bites', 'man'), ('token1', 'token2', 'token3'))
+
+    Raises: InvalidInput for fewer than two different words, or too many.
+    """
+    stripped = text.strip()
+    if stripped.isdecimal() and len(stripped) <= 6:
+        words = tuple(f"token{i}" for i in range(1, int(stripped) + 1))
+    else:
+        words = tuple(stripped.split())
+    if len(set(words)) < 2:
+        raise InvalidInput(f"--tokens {text[:40]!r}: needs two different words to change places")
+    if len(words) > 512:
+        raise InvalidInput(f"--tokens: {len(words)} words are more than 512")
+    return words
+
+
+def embeddings(words: Sequence[str], width: int) -> NDArray[np.float64]:
+    """A row for each word, drawn from a normal distribution seeded by a hash of the word.
+
+    Shape: (words, width). Equal words have equal rows.
+    """
+    rows = []
+    for word in words:
+        digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
+        key = np.frombuffer(digest[:16], dtype="<u8")
+        rows.append(np.random.Generator(np.random.Philox(key=key)).standard_normal(width))
+    return np.stack(rows)
+
+
+def permutations(words: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Other orders of the words: backward, the first two exchanged, moved on by one, shuffled."""
+    count = len(words)
+    places = np.arange(count)
+    exchanged = places.copy()
+    exchanged[[0, 1]] = exchanged[[1, 0]]
+    generator = np.random.Generator(np.random.Philox(key=SEED))
+    return {
+        "backward": places[::-1].copy(),
+        "exchanged": exchanged,
+        "moved": np.roll(places, 1),
+        "shuffled": generator.permutation(count),
+    }
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One attention layer with encodings, its weights drawn from a seed.
+
+    ``parts`` are the encodings; ``keys`` are the same for the side of the keys, where a scheme
+    turns them otherwise.
+    """
+
+    parts: tuple[Encoding, ...]
+    keys: tuple[Encoding, ...]
+    causal: bool = False
+
+    @cached_property
+    def width(self) -> int:
+        """The width of the embeddings: that of the rows that are added to them."""
+        rows = [_columns(each) for each in self.parts if each.bound.scheme.kind == "absolute"]
+        return _one("--dim", rows, "columns are added", MODEL_WIDTH)
+
+    @cached_property
+    def head_width(self) -> int:
+        """The width of a head: that of what turns or meets queries."""
+        heads = [
+            _columns(each)
+            for each in self.parts
+            if each.bound.scheme.kind in ("rotary", "relative")
+        ]
+        return _one("--dim", heads, "columns of a head are encoded", HEAD_WIDTH)
+
+    @cached_property
+    def heads(self) -> int:
+        """How many heads there are: as many as biases have."""
+        contents = [each.bound.content for each in self.parts]
+        heads = [each.heads for each in contents if isinstance(each, Bias | BucketBias)]
+        return _one("--heads", heads, "heads have biases", HEADS)
+
+    @cached_property
+    def weights(self) -> tuple[NDArray[np.float64], ...]:
+        """The projections of queries, keys and values. Shape: (heads, width, head width) each."""
+        generator = np.random.Generator(np.random.Philox(key=SEED + 1))
+        shape = (self.heads, self.width, self.head_width)
+        return tuple(generator.standard_normal(shape) / math.sqrt(self.width) for _ in range(3))
+
+    @cached_property
+    def relative_weights(self) -> tuple[NDArray[np.float64], ...]:
+        """Transformer-XL's W of r, and its u and v for each head."""
+        generator = np.random.Generator(np.random.Philox(key=SEED + 2))
+        width = self.head_width
+        project = generator.standard_normal((self.heads, width, width)) / math.sqrt(width)
+        return project, *(generator.standard_normal((self.heads, width)) for _ in range(2))
+
+    def inputs(self, x: NDArray[np.float64], positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The embeddings with the rows of absolute encodings added."""
+        for each in self.parts:
+            if each.bound.scheme.kind == "absolute":
+                x = x + computed(each, None, positions, FLOAT64, "exact")
+        return x
+
+    def scores(
+        self, x: NDArray[np.float64], positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """The scores of inputs at positions, and the most that rounding makes them off by.
+
+        Shape: (heads, tokens, tokens).
+        """
+        queries, keys = (x @ weights for weights in self.weights[:2])
+        longest = float(np.linalg.norm(x, axis=1).max())
+        sizes = [float(np.linalg.norm(each, axis=(1, 2)).max()) for each in self.weights]
+        most, added = 1.0, 0.0
+        for part, key_part in zip(self.parts, self.keys, strict=True):
+            if isinstance(part.bound.content, Rotation):
+                queries, of_queries = _turned(queries, part, positions)
+                keys, of_keys = _turned(keys, key_part, positions)
+                most = max(most, of_queries * of_keys)
+        scale = 1 / math.sqrt(self.head_width)
+        scores = queries @ keys.swapaxes(1, 2) * scale
+        for part in self.parts:
+            extra = self._added(part, queries, keys, positions)
+            if extra is not None:
+                scores = scores + extra
+                added = max(added, float(np.abs(extra).max()))
+        terms = self.width + self.head_width + x.shape[0] + 16
+        error = terms * _UNIT * longest**2 * sizes[0] * sizes[1] * most * scale
+        return scores, error + (4 + terms) * _UNIT * added
+
+    def _added(
+        self,
+        part: Encoding,
+        queries: NDArray[np.float64],
+        keys: NDArray[np.float64],
+        positions: NDArray[np.int64],
+    ) -> NDArray[np.float64] | None:
+        """What a bias or a relative encoding adds to the scores."""
+        content = part.bound.content
+        offsets = positions[None, :] - positions[:, None]
+        if isinstance(content, Bias | BucketBias):
+            by_key = isinstance(content, Bias) and content.by == "key"
+            indices = np.broadcast_to(positions, offsets.shape) if by_key else offsets
+            compute = scores_by_index(
+                content, part.table, precision=Precision.of(FLOAT64, None), engine=Engine()
+            )
+            flat, where = np.unique(indices, return_inverse=True)
+            heads = [compute(head, flat)[where.reshape(-1)] for head in range(content.heads)]
+            return np.stack(heads).reshape(content.heads, *offsets.shape)
+        if part.bound.scheme.kind != "relative":
+            return None
+        flat, where = np.unique(offsets, return_inverse=True)
+        rows = computed(part, None, flat, FLOAT64, "exact")
+        count = positions.size
+        if not isinstance(content, Sinusoids):
+            met = queries @ rows.T
+            extra = met
+        else:
+            project, u, v = self.relative_weights
+            turned = rows @ project
+            met = (queries + v[:, None, :]) @ turned.swapaxes(1, 2)
+            extra = met
+        columns = where.reshape(count, count)
+        taken = np.take_along_axis(extra, np.broadcast_to(columns, (self.heads, count, count)), 2)
+        if isinstance(content, Sinusoids):
+            taken = taken + (u[:, None, :] @ keys.swapaxes(1, 2))
+        return np.asarray(taken / math.sqrt(self.head_width))
+
+    def outputs(
+        self, embedded: NDArray[np.float64], positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """What tokens become, and the most that rounding makes it off by.
+
+        Shape: (heads, tokens, head width).
+        """
+        x = self.inputs(embedded, positions)
+        scores, error = self.scores(x, positions)
+        if self.causal:
+            scores = np.where(np.tri(positions.size, dtype=bool), scores, -np.inf)
+        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+        weights /= weights.sum(axis=2, keepdims=True)
+        size = float(np.linalg.norm(self.weights[2], axis=(1, 2)).max())
+        longest = float(np.linalg.norm(x, axis=1).max())
+        allowed = (4 * error + (positions.size + self.width) * _UNIT) * longest * size
+        return weights @ (x @ self.weights[2]), allowed
+
+
+def _columns(encoding: Encoding) -> int:
+    """The width that an encoding asks for."""
+    content = encoding.bound.content
+    if isinstance(content, Rotation):
+        return max(int(encoding.bound.params.get("dim") or 0), 2 * content.waves.count)
+    return int(getattr(content, "width", 0))
+
+
+def _one(flag: str, found: list[int], what: str, default: int) -> int:
+    """The one number that all parts have, or the default where none has any.
+
+    Raises: InvalidInput where they differ.
+    """
+    if len(set(found)) > 1:
+        raise InvalidInput(f"{flag}: the parts differ: {' and '.join(map(str, found))} {what}")
+    return found[0] if found else default
+
+
+def _turned(
+    vectors: NDArray[np.float64], encoding: Encoding, positions: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], float]:
+    """Queries or keys turned at their positions, and the largest factor they are stretched by."""
+    content = encoding.bound.content
+    assert isinstance(content, Rotation)
+    table = computed(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
+    columns = paired_columns(content.layout, content.waves.count, content.blocks)
+    first, second = (list(each) for each in columns)
+    pairs = (vectors[..., first] + 1j * vectors[..., second]) * table
+    out = vectors.copy()
+    out[..., first], out[..., second] = pairs.real, pairs.imag
+    return out, max(1.0, float(np.abs(table).max()))
+
+
+@dataclass(frozen=True)
+class OrderCheck:
+    """A check of some encodings together, on some words."""
+
+    words: tuple[str, ...]
+    causal: bool = False
+    expectation: Expectation = "auto"
+    positions: tuple[int, ...] = field(default=())
+
+    def finding(self, *asked: Asked) -> OrderFinding:
+        """What attention with these encodings sees.
+
+        >>> from posenc_cli.catalogue import find
+        >>> check = OrderCheck(("dog", "bites", "man"))
+        >>> [check.finding(Asked(find(name), {})).verdict for name in ("nope", "rope")]
+        ['blind to order; scores depend on nothing', 'sees order; scores depend on distance']
+
+        Raises: InvalidInput where they do not go together, or cannot encode so many words.
+        """
+        where = np.array(self.positions or range(len(self.words)), np.int64)
+        farthest = self._shifts(asked, where)
+        length = int(where.max()) + max(farthest, default=0) + 1
+        encodings = tuple(_encoded(each, length, side="query") for each in asked)
+        keys = tuple(_encoded(each, length, side="key") for each in asked)
+        self._check_capacity(encodings, where)
+        layer = Layer(encodings, keys, causal=self.causal)
+        embedded = embeddings(self.words, layer.width)
+        name = "+".join(each.scheme.name for each in asked)
+        kinds = dict.fromkeys(each.scheme.kind for each in asked)
+        nothing = all(each.scheme.name == _UNENCODED for each in asked)
+        blind = nothing and not self.causal
+        order, direction = self._order(layer, embedded, where)
+        return OrderFinding(
+            scheme=name,
+            kind="+".join(kinds),
+            params={each.bound.scheme.name: dict(each.bound.params) for each in encodings}
+            if len(encodings) > 1
+            else dict(encodings[0].bound.params),
+            causal=self.causal,
+            order=order,
+            direction=direction,
+            shift=_shift(layer, embedded, where, farthest),
+            expected={"auto": not blind, "order": True, "none": False}[self.expectation],
+            expected_distance=_promised(encodings),
+            encodes_nothing=nothing,
+        )
+
+    def _shifts(self, asked: Sequence[Asked], where: NDArray[np.int64]) -> list[int]:
+        """How far positions are moved on: whole rows of a grid, and not past the last position."""
+        length = int(where.max()) + 1
+        shifts = list(SHIFTS)
+        for each in asked:
+            content = _encoded(each, length + max(SHIFTS), side="query").bound.content
+            stride = 1
+            if isinstance(content, Rotation | Sinusoids) and content.waves.coordinates:
+                stride = _stride(content)
+            shifts = [shift * stride for shift in shifts]
+            capacity = _capacity(content)
+            if capacity is not None:
+                shifts = [shift for shift in shifts if length + shift <= capacity]
+        return shifts
+
+    def _check_capacity(self, encodings: tuple[Encoding, ...], where: NDArray[np.int64]) -> None:
+        for each in encodings:
+            capacity = _capacity(each.bound.content)
+            if capacity is not None and int(where.max()) >= capacity:
+                raise InvalidInput(
+                    f"{each.bound.scheme.name} has {capacity} positions, too few for the tokens",
+                    hint="--tokens with fewer words",
+                )
+
+    def _order(
+        self, layer: Layer, embedded: NDArray[np.float64], where: NDArray[np.int64]
+    ) -> tuple[Deviation, Deviation]:
+        """The change of outputs over all permutations tried, and over the one backward."""
+        found: dict[str, Deviation] = {}
+        before, allowed = layer.outputs(embedded, where)
+        largest = float(np.abs(before).max())
+        for name, places in permutations(self.words).items():
+            after, of_after = layer.outputs(embedded[places], where)
+            change = float(np.abs(after - before[:, places]).max())
+            found[name] = Deviation(change / largest, (allowed + of_after) / largest)
+        worst = max(found.values(), key=lambda each: each.value / each.tolerance)
+        return worst, found["backward"]
+
+
+def _stride(content: Rotation | Sinusoids) -> int:
+    """How many positions a row of a grid has; 1 where there is no grid."""
+    coordinates = content.waves.coordinates
+    if coordinates is None or coordinates.capacity is None or coordinates.at is None:
+        return 1
+    some = np.arange(min(coordinates.capacity.positions, 1 << 16), dtype=np.int64)
+    first = np.asarray(coordinates.at(some)[0])
+    changed = np.flatnonzero(first != first[0])
+    return int(changed[0]) if changed.size else 1
+
+
+def _capacity(content: Any) -> int | None:
+    if isinstance(content, Rotation | Sinusoids):
+        coordinates = content.waves.coordinates
+        capacity = coordinates.capacity if coordinates else None
+    else:
+        capacity = content.capacity
+    return None if capacity is None else int(capacity.positions)
+
+
+def _encoded(asked: Asked, length: int, *, side: str) -> Encoding:
+    """The encoding of a part, on the side of the queries or of the keys."""
+    given = dict(asked.given)
+    own = asked.scheme.parameters.get("side")
+    if own is not None and own.choices == ("query", "key"):
+        given["side"] = side
+    return Encoding.of(asked.scheme, given, seq_len=length)
+
+
+def _promised(encodings: Sequence[Encoding]) -> bool | None:
+    """Whether the declarations promise scores that depend on distances alone; None: they do not.
+
+    Absolute rows promise nothing, a bias by the key says how keys differ, and coordinates from a
+    file are what the file says.
+    """
+    for each in encodings:
+        content = each.bound.content
+        if each.bound.scheme.kind == "absolute" and each.bound.scheme.name != _UNENCODED:
+            return None
+        if isinstance(content, Bias) and content.by == "key":
+            return None
+        if isinstance(content, Rotation) and each.bound.params.get("axes") is not None:
+            return None
+    return True
+
+
+def _shift(
+    layer: Layer,
+    embedded: NDArray[np.float64],
+    where: NDArray[np.int64],
+    shifts: Sequence[int],
+) -> Deviation | None:
+    """The change of scores when all positions move on; the worst of some moves."""
+    if not shifts:
+        return None
+    before, allowed = layer.scores(layer.inputs(embedded, where), where)
+    before = before - before.mean(axis=2, keepdims=True)
+    largest = max(float(np.abs(before).max()), 1e-300)
+    worst = Deviation(0.0, allowed / largest)
+    for shift in shifts:
+        after, of_after = layer.scores(layer.inputs(embedded, where + shift), where + shift)
+        after = after - after.mean(axis=2, keepdims=True)
+        found = Deviation(
+            float(np.abs(after - before).max()) / largest, 2 * (allowed + of_after) / largest
+        )
+        if found.value / found.tolerance > worst.value / worst.tolerance:
+            worst = found
+    return worst
+
+
+def with_causal_mask(check: OrderCheck) -> OrderCheck:
+    """The same check under a causal mask, which alone tells early tokens from late ones."""
+    return replace(check, causal=True)
