@@ -115,13 +115,16 @@ def _encoded(
     choice: Choice, table: str | None, head: int | None, dims: range | None
 ) -> tuple[Figure, dict[str, Any]]:
     """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
+    from posenc_cli.files.naming import shown
     from posenc_cli.render.encoded import figure_of
 
     table = table and one_of("--table", table, ROTARY_TABLES)
     if not choice.parts:
         request = _request(choice, table, head)
         figure = figure_of(request, choice.engine, dims=dims)
-        return figure, request.description()
+        if choice.source:
+            figure = replace(figure, title=f"{shown(choice.source)}: {figure.title}")
+        return figure, _description(request)
     kinds = [part.scheme.kind for part in choice.parts]
     for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):
         if value is not None and kind not in kinds:
@@ -141,8 +144,16 @@ def _encoded(
         for each in figures
         for panel in (each.panels if isinstance(each, Panels) else (each,))
     )
-    fields = {"scheme": choice.name, "parts": [each.description() for each in requests]}
+    fields = {"scheme": choice.name, "parts": [_description(each) for each in requests]}
     return Panels(panels, choice.name, shared=False, noun="part"), fields
+
+
+def _description(request: Request) -> dict[str, Any]:
+    """A request as JSON says it, and whether what is drawn was drawn at random."""
+    from posenc_cli.render.encoded import random_seed
+
+    random = random_seed(request.encoding.bound) is not None
+    return {**request.description(), "random_weights": random}
 
 
 def _request(choice: Choice, table: str | None, head: int | None) -> Request:

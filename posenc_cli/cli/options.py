@@ -39,7 +39,7 @@ class Choice:
     """The encoding and the positions that a command line chooses.
 
     A hybrid ``A+B`` has a choice for each of its ``parts``. ``warnings`` are what a reader of the
-    result should know of a config.
+    result should know of a config, ``source`` the name of a config or a model.
     """
 
     scheme: Scheme
@@ -50,6 +50,7 @@ class Choice:
     threads: int | None = None
     parts: tuple[Choice, ...] = ()
     warnings: tuple[str, ...] = ()
+    source: str = ""
 
     @property
     def name(self) -> str:
@@ -184,6 +185,7 @@ def _chosen(
         {**settled, **given},
         **where,  # type: ignore[arg-type]
         warnings=resolved.warnings,
+        source=source,
     )
 
 

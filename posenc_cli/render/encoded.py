@@ -26,13 +26,13 @@ from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoi
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.encode.request import Request
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.render.figure import Figure
-    from posenc_cli.schemes.declare import Waves
+    from posenc_cli.schemes.declare import Bound, Waves
 
 _MOST_BANDS = 8
 _LONGEST_VALUE = 24
@@ -82,21 +82,39 @@ def figure_of(request: Request, engine_for: EngineFor, *, dims: range | None = N
 def title_of(request: Request, what: str) -> str:
     """A title: the scheme, what is shown of it, and the parameters that make it what it is."""
     bound = request.encoding.bound
+    table = f" {request.table}" if request.table else ""
+    told = parameters_text(bound, apart_from=_SAID_BY_SIZES)
+    return f"{bound.scheme.name}{table}: {what}" + (f" ({told})" if told else "")
+
+
+def parameters_text(bound: Bound, *, apart_from: Collection[str] = ()) -> str:
+    """The parameters that make an encoding what it is, for its title: those not at their default.
+
+    ``dim`` and ``base`` are always among them, ``apart_from`` never. A table that no file gave is
+    said to be random.
+    """
+    seed = random_seed(bound)
+    left_out = (*apart_from, "seed", "std") if seed is not None else apart_from
     named = [
         _parameter_text(name, value)
         for name, value in bound.params.items()
         for declared in [bound.scheme.parameters[name]]
         if value is not None
-        and name not in _SAID_BY_SIZES
+        and name not in left_out
         and not declared.rules.follows_length
-        and (name == "base" or value != declared.default)
+        and (name in ("dim", "base") or value != declared.default)
     ]
-    table = f" {request.table}" if request.table else ""
-    return f"{bound.scheme.name}{table}: {what}" + (f" ({', '.join(named)})" if named else "")
+    return ", ".join(named + ([] if seed is None else [f"random weights, seed {seed}"]))
+
+
+def random_seed(bound: Bound) -> int | None:
+    """The seed that the weights of a scheme are drawn with, None where it has none or a file."""
+    weights = getattr(bound.content, "weights", None)
+    return None if weights is None or weights.file else weights.seed
 
 
 def _parameter_text(name: str, value: object) -> str:
-    shown = as_text(value)
+    shown = as_text(value, separator="x" if name == "grid" else ",")
     if len(shown) <= _LONGEST_VALUE:
         return f"{name}={shown}"
     return f"{name}={len(value)} numbers" if isinstance(value, tuple) else name

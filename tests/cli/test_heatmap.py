@@ -71,6 +71,27 @@ def test_the_title_names_scheme_size_and_parameters(call):
     assert call("heatmap", "-s", "rope", "-l", "9", "--title", "mine")[1].startswith("mine\n")
 
 
+def test_the_title_names_the_model(call):
+    out = call("heatmap", "--model", "llama-3.1-8b", "-l", "99", "--json")[1]
+    assert document(out)["title"].startswith("'llama-3.1-8b': rope-llama3: 99 positions × 128")
+
+
+@pytest.mark.parametrize("scheme", ["t5", "t5-clipped", "shaw", "learned"])
+def test_weights_that_no_file_gave_are_called_random(scheme, call, tmp_path):
+    arguments = ["heatmap", "-s", scheme, "-l", "8", "--json"]
+    data = document(call(*arguments, "--set", "seed=3")[1])
+    assert data["title"].endswith("(random weights, seed 3)")
+    assert data["random_weights"] is True
+    rows, columns = {"t5": (32, 8), "t5-clipped": (257, 8), "shaw": (33, 64)}.get(scheme, (512, 64))
+    np.save(tmp_path / "w.npy", np.eye(rows, columns))
+    status, out, _ = call(*arguments, "--set", "weights=w.npy")
+    assert status == 0
+    assert "random weights" not in out
+    assert document(out)["random_weights"] is False
+    both = document(call("heatmap", "-s", f"sinusoidal+{scheme}", "-l", "8", "--json")[1])
+    assert [part["random_weights"] for part in both["parts"]] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("environment", "depth"),
     [({"COLORTERM": "truecolor"}, 3), ({"COLORTERM": "", "TERM": "xterm-256color"}, 1)],
