@@ -80,18 +80,30 @@ FORMATS = {
 }
 DEFAULT = FORMATS["npy"]
 
+FIGURES = (".png", ".svg", ".pdf")
+"""Suffixes of pictures: no file of numbers has such a name but by mistake."""
+
 
 def format_of(path: str | None, name: str | None) -> Format:
     """The format called ``name``, else that of the suffix of ``path``, else npy (no path, ``-``).
 
+    A name that is given holds whatever the suffix is, unless it is a picture's.
+
     Raises:
-        InvalidInput: no format has that name or suffix.
+        InvalidInput: no format has that name or suffix, or it is to go into a picture.
 
     >>> format_of("table.NPZ", None).name, format_of("table.npz", "csv").name
     ('npz', 'csv')
     """
     if name is not None:
         if name in FORMATS:
+            place = PurePath(path or "")
+            if place.suffix.lower() in FIGURES:
+                named = str(place.with_suffix(FORMATS[name].suffix))
+                raise InvalidInput(
+                    f"--format {name}: cannot go with --out {shown(str(place))}, a picture's name",
+                    hint=f"--out {shown(named)}",
+                )
             return FORMATS[name]
         raise InvalidInput(
             f"--format {shown(name)}: known formats are {', '.join(FORMATS)}",

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from posenc_cli.cli.pictures import IMAGES
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import safetensors_file
 from posenc_cli.files.formats import FORMATS, format_of
@@ -164,6 +165,13 @@ class TestFormatOf:
     def test_by_name_whatever_the_suffix(self, name: str) -> None:
         assert format_of("a.unknown", name).name == name
         assert format_of("y", name).name == name
+
+    @each_format
+    @pytest.mark.parametrize("suffix", [*IMAGES, ".PNG"])
+    def test_no_name_goes_with_a_picture(self, name: str, suffix: str) -> None:
+        with pytest.raises(InvalidInput, match=f"--format {name}: cannot go with --out") as caught:
+            format_of(f"a{suffix}", name)
+        assert caught.value.hint == f"--out 'a{FORMATS[name].suffix}'"
 
     @each_format
     def test_by_suffix_in_any_case(self, name: str) -> None:
