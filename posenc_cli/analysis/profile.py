@@ -88,15 +88,16 @@ def content_weights(
 def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> Profile | None:
     """The dot products of rows of ``waves``, each wave counted ``weights`` times.
 
-    None where the declaration of the waves proves nothing: they follow several axes. Of waves that
-    grow with the position, row m has the growth declared and row n its inverse: query and key.
+    None where the declaration of the waves proves nothing: they follow several axes. Waves that
+    grow with the position shrink the query m and grow the key n, whichever of the two tables the
+    declaration is of: a span below 0 is that of keys.
     """
     if waves.coordinates is not None:
         return None
     rates = None
     if waves.growth is not None:
         rates = np.array([float(rate) for rate in exact.log(waves.growth.bases(exact))])
-        rates = rates / waves.growth.span
+        rates = rates / abs(waves.growth.span)
     filler = engine.waves(replace(waves, scale=1, growth=None))
     weights = weights * float(waves.scale) ** 2
     rows = max(1, _BLOCK_VALUES // max(1, waves.count))

@@ -124,10 +124,11 @@ def test_waves_that_grow_give_the_product_of_query_and_key_tables():
         for side in ("query", "key")
     }
     expected = sum(q @ k.T for q, k in zip(tables["query"], tables["key"], strict=True)) / 4
-    of = similarity_of("xpos", **given)
-    assert isinstance(of.source, Profile)
-    np.testing.assert_allclose(whole(of), expected, rtol=1e-13, atol=1e-13)
-    assert not verdict.verdict(of).symmetric
+    for side in ("query", "key"):  # which of the two tables is meant does not change q·k
+        of = similarity_of("xpos", side=side, **given)
+        assert isinstance(of.source, Profile)
+        np.testing.assert_allclose(whole(of), expected, rtol=1e-13, atol=1e-13)
+        assert not verdict.verdict(of).symmetric
 
 
 BIASES = [
