@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
 
 if TYPE_CHECKING:
     from posenc_cli.models.families import Rotary
@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 """Layer types that have no attention, and so nothing that positions enter."""
 LARGEST_LAYERS = 10_000
+LONGEST_NAME = 100
+_COUNT = "num_hidden_layers"
+KNOWN = (
+    *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
+    *("indexed_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
+    *("minimax_m3_sparse", "conv", "moe", "hybrid", "hybrid_sliding"),
+    *("reference_sliding_attention", "linear_attention"),
+)
+"""The names that transformers 5 takes in ``layer_types``."""
+RENAMED = {
+    "attention": "full_attention",
+    "mamba": "linear_attention",
+    "deepseek_sparse_attention": "indexed_attention",
+    "qwen_sparse_attention": "indexed_attention",
+}
+"""Older names, which transformers replaces."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +70,54 @@ def _name(label: str | None, turns: bool, split: bool) -> str | None:
 
 
 def _types(text: Keys, family: Rotary) -> list[str | None]:
-    listed = text.texts("layer_types") or text.texts("layers_block_type")
+    found = _count(text, family)
+    listed = text.texts("layer_types")
+    if listed is not None:
+        return _checked(text, family, listed, found)
+    listed = text.texts("layers_block_type")
     if listed is not None:
         return list(listed.value)
     if family.needs_layer_types:
         raise InvalidInput(f"{text.name}: {text.path('layer_types')} is missing")
-    name = family.aliases.get("num_hidden_layers", "num_hidden_layers")
+    return _cycled(text, family, found.value if found else family.defaults.get(_COUNT, 0))
+
+
+def _count(text: Keys, family: Rotary) -> Sourced | None:
+    """How many layers the config says there are."""
+    name = family.aliases.get(_COUNT, _COUNT)
     found = text.count(name)
     if found is None and not family.known:
         found = text.count("n_layer") or text.count("num_layers") or text.count("n_layers")
-    count = found.value if found else family.defaults.get("num_hidden_layers", 0)
-    if count > LARGEST_LAYERS:
+    if found is not None and found.value > LARGEST_LAYERS:
         raise text.invalid(name, f"must be at most {LARGEST_LAYERS}")
-    return _cycled(text, family, count)
+    return found
+
+
+def _checked(
+    text: Keys, family: Rotary, listed: Sourced, count: Sourced | None
+) -> list[str | None]:
+    """The types of a list, as transformers takes them.
+
+    Raises: InvalidInput for a name that it does not know, or a list of another length.
+    """
+    types = [RENAMED.get(each, each) for each in listed.value]
+    for layer, each in enumerate(types):
+        if family.known and each not in KNOWN:
+            raise InvalidInput(
+                f"{text.name}: {listed.source}.{layer} {abbreviated(each)}: is no layer type of "
+                "transformers",
+                hint=nearest(each, KNOWN) or f"it knows {', '.join(KNOWN[:3])} and others",
+            )
+        if not each.isprintable() or len(each) > LONGEST_NAME:
+            raise InvalidInput(
+                f"{text.name}: {listed.source}.{layer} {abbreviated(each)}: must be a name of at "
+                f"most {LONGEST_NAME} printable characters"
+            )
+    if count is not None and count.value != len(types):
+        raise InvalidInput(
+            f"{text.name}: {listed.source} has {len(types)} names for {count.source} {count.value}"
+        )
+    return list(types)
 
 
 def _cycled(text: Keys, family: Rotary, count: int) -> list[str | None]:

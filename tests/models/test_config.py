@@ -156,7 +156,11 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
         ({"hidden_size": 16}, ["hidden_size 16", "num_attention_heads 32"]),
         ({"num_hidden_layers": 10**9}, ["num_hidden_layers", "at most 10000"]),
         ({"layer_types": "full"}, ["layer_types", "list of texts"]),
-        ({"rope_parameters": {"full_attention": YARN}, "layer_types": ["full_attention"]}, ["one"]),
+        ({"rope_parameters": {"full_attention": YARN}, "layer_types": ["full_attention"] * 4},
+         ["one"]),
+        ({"layer_types": ["full_attentio"] * 4}, ["layer_types.0 'full_attentio'", "no layer type"]),
+        ({"layer_types": ["full_attention"] * 3}, ["3 names for num_hidden_layers 4"]),
+        ({"model_type": "my_model", "layer_types": ["a\x1b[2J"] * 4}, ["'a\\x1b[2J'", "printable"]),
         ({"model_type": 3}, ["model_type", "a text"]),
         ({"model_type": None}, ["model_type"]),
         ({"model_type": "phi3", "rope_scaling": LLAMA3}, ["phi3 takes default, longrope"]),
@@ -276,6 +280,13 @@ def test_gemma_3_and_4_have_an_encoding_for_each_layer_type():
     own = {"5": {"head_dim": 128}}
     full = resolve({"model_type": "gemma4_text", "per_layer_config": own}).layer("full_attention")
     assert full.values()["dim"] == 128
+
+
+def test_older_names_of_layer_types_are_renamed_as_in_transformers():
+    resolved = resolve({**LLAMA, "layer_types": ["attention", "mamba"] * 2})
+    assert [(each.layer_type, each.layers) for each in resolved.layers] == [
+        ("full_attention", (0, 2)),
+    ]
 
 
 def test_layer_types_that_are_alike_need_no_choice():
