@@ -229,7 +229,9 @@ class Curve:
 class Curves:
     """Curves over the same axes.
 
-    ``levels`` are heights to compare with, each with its name.
+    ``levels`` are heights to compare with, each with its name. Unless they are ``joined``, points
+    stand alone, as those of heads do. ``filled`` are pairs of curves, by index, with a shade from
+    one to the other, and ``spans`` (from, to, name) parts of the x axis to tell apart.
     """
 
     curves: tuple[Curve, ...]
@@ -240,6 +242,9 @@ class Curves:
     y_scale: Literal["linear", "log"] = "linear"
     levels: tuple[tuple[float, str], ...] = ()
     notes: tuple[str, ...] = ()
+    joined: bool = True
+    filled: tuple[tuple[int, int], ...] = ()
+    spans: tuple[tuple[float, float, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -289,6 +294,7 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
             for each in curves.curves
         ],
         "levels": [{"name": name, "y": height} for height, name in curves.levels],
+        "spans": [{"name": name, "from": a, "to": b} for a, b, name in curves.spans],
         "notes": list(curves.notes),
     }
 
@@ -320,9 +326,10 @@ class Scale:
 
         if self.high <= self.low:
             return np.where(np.isnan(values), np.nan, 0.5)
-        # Halved, because the distance of the largest numbers overflows.
-        low, half = self.low / 2, self.high / 2 - self.low / 2
-        places: NDArray[Any] = np.clip((values / 2 - low) / half, 0, 1)
+        # Halved where the distance of the largest numbers overflows; the least have no half.
+        share = 1.0 if math.isfinite(self.high - self.low) else 0.5
+        low, high = share * self.low, share * self.high
+        places: NDArray[Any] = (np.clip(share * values, low, high) - low) / (high - low)
         return places
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def round_values(low: float, high: float, most: int) -> list[float]:
     >>> round_values(-1.0, 1.0, 5), round_values(0.62, 1.0, 4)
     ([-1.0, -0.5, 0.0, 0.5, 1.0], [0.7, 0.8, 0.9, 1.0])
     """
-    step = _round_step(high / most - low / most, least=0.0, whole=False)
+    rough = high / most - low / most
+    if rough < sys.float_info.min:
+        # So few bits are left there that no number is round: the ends are named.
+        return [low, high]
+    step = _round_step(rough, least=0.0, whole=False)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
 
@@ -68,6 +73,8 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def _evenly_spaced(points: Sequence[Any]) -> bool:
+    if isinstance(points, range):
+        return len(points) > 2
     if len(points) < 3 or any(isinstance(point, str) for point in (points[0], points[-1])):
         return False
     gap = (points[-1] - points[0]) / (len(points) - 1)

@@ -124,6 +124,11 @@ def test_the_largest_numbers_do_not_overflow() -> None:
     assert scale.places(np.array([-most, 0.0, most])).tolist() == [0, 0.5, 1]
 
 
+def test_the_least_numbers_keep_their_places() -> None:
+    scale = scale_of([plain([[0, 5e-324, 1e-323]]).shown(9, 9)])
+    assert scale.places(np.array([0, 5e-324, 1e-323])).tolist() == [0, 0.5, 1]
+
+
 def test_nothing_finite_is_refused_and_so_is_nothing_at_all() -> None:
     with pytest.raises(InvalidInput, match="no value is finite"):
         scale_of([plain([[np.nan, np.inf]]).shown(9, 9)])

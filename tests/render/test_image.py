@@ -164,3 +164,7 @@ def test_nothing_finite_is_refused() -> None:
     for figure in (heatmap([[math.nan]]), Curves((Curve((1.0,), (math.inf,)),), "t", "x", "y")):
         with pytest.raises(InvalidInput, match="no value is finite"):
             image_bytes(figure, "png", SMALL)
+
+
+def test_the_least_numbers_there_are_can_be_drawn() -> None:
+    assert image_bytes(heatmap([[5e-324, 0], [1e-320, 3e-324]]), "png", SMALL).content

@@ -79,3 +79,13 @@ def test_a_grid_has_room_for_what_it_holds(
     assert columns * 12 <= max(12, width)
     if rows * columns < count:
         assert (rows + 1) * 5 > height
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 1 << 40), st.integers(2, 12))
+def test_the_smallest_numbers_there_are_have_ticks_between_them(
+    below: int, above: int, most: int
+) -> None:
+    low, high = -below * 5e-324, above * 5e-324
+    found = round_values(low, high, most)
+    assert 2 <= len(found) <= most + 1
+    assert all(low <= value <= high for value in found)
