@@ -105,7 +105,7 @@ def _missing(panels: Panels, count: int) -> tuple[str, ...]:
 
 def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
     """Figures of any kind, each with a frame and a scale of its own."""
-    from posenc_cli.render.terminal import curves_text
+    from posenc_cli.render.plots import curves_lines
 
     title = page.wrapped(panels.title, most=TITLE_LINES)
     size = (page.width, page.height - len(title))
@@ -120,7 +120,7 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
         pictures = []
         for figure in chosen[begin : begin + across]:
             if isinstance(figure, Curves):
-                pictures.append(curves_text(figure, part).splitlines())
+                pictures.append(curves_lines(figure, part))
                 continue
             picture, more = heatmap_lines(figure, part)
             pictures.append(picture)

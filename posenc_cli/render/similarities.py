@@ -66,9 +66,9 @@ def profile_figure(
     else:
         size = -(-len(offsets) // most)
         notes = (f"highest and lowest of each {size} offsets",)
-        middles, highest = _binned(offsets, found.most[shown], size, np.fmax)
+        firsts, highest = _binned(offsets, found.most[shown], size, np.fmax)
         _, lowest = _binned(offsets, found.least[shown], size, np.fmin)
-        curves = [_curve(middles, highest, "highest"), _curve(middles, lowest, "lowest")]
+        curves = [_curve(firsts, highest, "highest"), _curve(firsts, lowest, "lowest")]
     levels: tuple[tuple[float, str], ...] = ()
     if found.half_of == "value" and found.peak > 0:
         levels = ((found.peak / 2, "half"),)
@@ -152,10 +152,9 @@ def _curve(x: NDArray[Any], y: NDArray[Any], name: str) -> Curve:
 def _binned(
     offsets: NDArray[np.int64], values: NDArray[np.float64], size: int, extreme: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The extreme of each few values, and the middle of their offsets."""
+    """The extreme of each few values, and the first of their offsets."""
     starts = np.arange(0, len(offsets), size)
-    last = np.append(starts[1:] - 1, len(offsets) - 1)
-    return (offsets[starts] + offsets[last]) / 2, extreme.reduceat(values, starts)
+    return offsets[starts], extreme.reduceat(values, starts)
 
 
 def _on_offsets(found: Verdict) -> str:

@@ -1,0 +1,236 @@
+"""Curves laid out in text: a point a cell, and axes whose labels are the values of their lines.
+
+Owns the grid of lines: its step is a round fraction of the distance between labels, so that a label
+stands on the very line that has its value.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.render.ticks import number, ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.render.blocks import Page
+    from posenc_cli.render.figure import Curve, Curves
+
+_MARKERS = "•×+o*#"
+_LOWEST = 3
+"""Lines of cells, at least."""
+_APART = 3
+"""Lines from one label to the next where no line has a round value."""
+_LEAST_DECADES = 1.5
+"""Of a logarithmic axis that has powers of ten for labels."""
+_MOST_DECADES = 308
+_TIED = 1e-9
+"""Relative: values no further apart are drawn as equal."""
+_FAINTEST = 1e-300
+_DIGITS = 12
+_FRAME = 2
+"""Lines of the axis below, and of its labels."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Lines at equal distances, of values or of their decimal logarithms.
+
+    Line i, counted from the lowest, has the value (first + i) · apart / every; those whose number,
+    first + i, is a multiple of ``every`` have a label.
+    """
+
+    first: int
+    count: int
+    apart: float
+    every: int
+    logarithmic: bool = False
+
+    @property
+    def step(self) -> float:
+        """The distance of two lines."""
+        return self.apart / self.every
+
+    def line(self, value: float) -> int:
+        """The line nearest to a value."""
+        place = math.log10(value) if self.logarithmic else value
+        return min(max(0, math.floor(place / self.step + 0.5) - self.first), self.count - 1)
+
+    def value(self, line: int) -> float:
+        """The value of a line."""
+        place = (self.first + line) / self.every * self.apart
+        if self.logarithmic:
+            return 10.0**place if place < _MOST_DECADES else math.inf
+        return place
+
+    @property
+    def labels(self) -> dict[int, str]:
+        """The labels, by line: round numbers, or powers of ten where those are two or more."""
+        lines = [i for i in range(self.count) if (self.first + i) % self.every == 0]
+        if self.logarithmic and (self.apart < 1 or len(lines) < 2):
+            values = {i: self.value(i) for i in range(0, self.count, _APART)}
+            return {i: number(value, 3) for i, value in values.items()}
+        slack = 0.0 if self.logarithmic else 1e-6 * self.apart
+        return {i: _short(value, slack) for i in lines if math.isfinite(value := self.value(i))}
+
+
+def _short(value: float, slack: float) -> str:
+    """A number to as many digits as it takes to say it within ``slack``."""
+    value = 0.0 if abs(value) <= slack else value
+    for digits in range(1, _DIGITS):
+        text = f"{value:.{digits}g}"
+        if abs(float(text) - value) <= slack + 1e-9 * abs(value) * (digits < 3):
+            break
+    plain = f"{value:.{_DIGITS}g}"
+    return plain if len(plain) <= max(7, len(text)) else text
+
+
+def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> Grid:
+    """The finest grid of at most so many lines, three or more, that holds two values.
+
+    >>> some = grid(0.17, 1.0, 10)
+    >>> some.labels, some.value(3)
+    ({1: '0.2', 3: '0.4', 5: '0.6', 7: '0.8', 9: '1'}, 0.4)
+    >>> grid(6.28, 19869.0, 12, logarithmic=True).labels
+    {1: '10', 4: '100', 7: '1000', 10: '10000'}
+    """
+    if logarithmic:
+        low, high = math.log10(low), math.log10(high)
+    largest = max(abs(low), abs(high))
+    if high / 2 - low / 2 <= _TIED * largest / 2:
+        margin = 0.1 * largest or 1.0
+        low, high = low - margin, high + margin
+    rough = max(high / (lines - 1) - low / (lines - 1), _FAINTEST)
+    whole = logarithmic and high - low >= _LEAST_DECADES
+    found: list[Grid] = []
+    lowest = math.floor(math.log10(rough))
+    for exponent in range(max(0, lowest) if whole else lowest, lowest + 3):
+        for mantissa in (1, 2, 5):
+            for every in (2, 3, 4, 5) if lines > 2 * _APART else (1, 2):
+                apart = float(f"{mantissa}e{exponent}")
+                step = apart / every
+                first = math.floor(low / step + 1e-9)
+                count = math.ceil(high / step - 1e-9) - first + 1
+                if count <= lines:
+                    found.append(Grid(first, count, apart, every, logarithmic))
+    # Rather a label at every power of ten than a few lines more.
+    return min(found, key=lambda each: each.step * (1.5 if whole and each.apart > 1 else 1))
+
+
+def curves_lines(curves: Curves, page: Page) -> list[str]:
+    """Curves as lines of text that fit a page, without escape codes.
+
+    Raises: InvalidInput where nothing is finite.
+    """
+    medium = page.medium
+    shown = [_finite(curve, curves) for curve in curves.curves]
+    x, y = ([point[i] for points in shown for point in points] for i in (0, 1))
+    if not x:
+        raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
+    levels = [(height, name) for height, name in curves.levels if _drawable(height, curves.y_scale)]
+    scaled = {"log": " (log)", "linear": ""}
+    axes = (
+        f"across: {curves.x_label}{scaled[curves.x_scale]}",
+        f"up: {curves.y_label}{scaled[curves.y_scale]}",
+    )
+    title = page.wrapped(curves.title, most=1)
+    below = [
+        *page.wrapped("   ".join([*axes, *_legend(curves)])),
+        *page.wrapped("; ".join(curves.notes)),
+    ][: page.height - len(title) - _FRAME - _LOWEST]
+    heights = [*y, *(height for height, _ in levels)]
+    rows = grid(
+        min(heights),
+        max(heights),
+        max(_LOWEST, page.height - len(below) - len(title) - _FRAME),
+        logarithmic=curves.y_scale == "log",
+    )
+    labels = {
+        **rows.labels,
+        **{rows.line(height): number(height, 3) for height, _ in levels},
+    }
+    margin = max(map(len, labels.values()))
+    across = _Across(min(x), max(x), max(2, page.width - margin - 2), curves.x_scale == "log")
+    cells = [[" "] * across.width for _ in range(rows.count)]
+    for height, _ in levels:
+        cells[rows.line(height)] = ["-"] * across.width
+    for points, marker in zip(shown, _MARKERS * len(shown), strict=False):
+        for px, py in points:
+            cells[rows.line(py)][across.column(px)] = medium.spelled(marker)[:1]
+    marks = across.ticks(sorted({*x}))
+    axis = [medium.drawn("┬" if i in marks else "─") for i in range(across.width)]
+    named = " " * (margin + 1)
+    for column, label in sorted(marks.items()):
+        if len(named) <= margin + 1 + column and margin + 1 + column + len(label) <= page.width:
+            named = named.ljust(margin + 1 + column) + label + " "
+    return [
+        *(line.center(margin + 1 + across.width).rstrip() for line in title),
+        *(
+            labels.get(i, "").rjust(margin)
+            + medium.drawn("┤" if i in labels else "│")
+            + "".join(cells[i]).rstrip()
+            for i in reversed(range(rows.count))
+        ),
+        " " * margin + medium.drawn("└") + "".join(axis),
+        named.rstrip(),
+        *below,
+    ]
+
+
+@dataclass(frozen=True)
+class _Across:
+    """The columns of a plot, and the values that stand at them."""
+
+    low: float
+    high: float
+    width: int
+    logarithmic: bool
+
+    def column(self, value: float) -> int:
+        """The column nearest to a value."""
+        low, high, at = (self._place(each) for each in (self.low, self.high, value))
+        share = (at / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.5
+        return round(share * (self.width - 1))
+
+    def ticks(self, points: Sequence[float]) -> dict[int, str]:
+        """The labels of columns."""
+        longest = max(len(number(points[0])), len(number(points[-1])))
+        most = max(1, self.width // (longest + 4))
+        if self.logarithmic:
+            first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
+            powers = range(first, last + 1, max(1, -(-(last - first + 1) // most)))
+            if len(powers) > 1:
+                return {self.column(10.0**e): _short(10.0**e, 0.0) for e in powers}
+            return {self.column(p): number(p, 3) for p in points[:: -(-len(points) // most)]}
+        whole = all(point == int(point) for point in points)
+        if whole and len(points) > 2:  # lengths and numbers of pairs: as maps have them
+            named = range(int(self.low), int(self.high) + 1)
+            return {self.column(named[i]): name for i, name in ticks(named, most)}
+        return {self.column(points[i]): name for i, name in ticks(points, most)}
+
+    def _place(self, value: float) -> float:
+        return math.log10(value) if self.logarithmic else value
+
+
+def _finite(curve: Curve, curves: Curves) -> list[tuple[float, float]]:
+    """The points of a curve that its axes can show."""
+    return [
+        (x, y)
+        for x, y in zip(curve.x, curve.y, strict=True)
+        if _drawable(x, curves.x_scale) and _drawable(y, curves.y_scale)
+    ]
+
+
+def _drawable(value: float, scale: str) -> bool:
+    return math.isfinite(value) and (value > 0 or scale == "linear")
+
+
+def _legend(curves: Curves) -> list[str]:
+    named = zip(_MARKERS * len(curves.curves), curves.curves, strict=False)
+    return [
+        *(f"{marker} {curve.name}" for marker, curve in named if curve.name),
+        *(f"- {name}" for _, name in curves.levels),
+    ]
