@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,10 @@ def show(
 
     Raises: InvalidInput, Unavailable: as options, figure and file do.
     """
+    from posenc_cli.files.naming import printable
+
     one_of("--theme", options.theme, THEMES)
+    figure = replace(figure, title=printable(figure.title))
     if options.out is None:
         _without_file(options)
         if json is None:

@@ -71,6 +71,18 @@ def test_the_title_names_scheme_size_and_parameters(call):
     assert call("heatmap", "-s", "rope", "-l", "9", "--title", "mine")[1].startswith("mine\n")
 
 
+def test_a_title_cannot_steer_the_terminal(call, tmp_path):
+    """Nor can it fake a second line."""
+    title = "evil\x1b[31m\a\nposenc: error: no\u202e"
+    escaped = r"evil\x1b[31m\x07\nposenc: error: no\u202e"
+    ask = ("heatmap", "-s", "rope", "-l", "9", "--title", title)
+    _, out, _ = call(*ask)
+    assert out.splitlines()[0] == escaped
+    _, _, err = call(*ask, "--out", str(tmp_path / "x.png"))
+    assert escaped in err
+    assert not set("\x1b\a\u202e") & set(out + err)
+
+
 def test_the_title_names_the_model(call):
     out = call("heatmap", "--model", "llama-3.1-8b", "-l", "99", "--json")[1]
     assert document(out)["title"].startswith("'llama-3.1-8b': rope-llama3: 99 positions × 128")
