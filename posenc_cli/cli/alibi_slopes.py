@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +14,12 @@ from posenc_cli import catalogue
 from posenc_cli.checks.slopes import check_slopes, slopes
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import one_of
-from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
-from posenc_cli.errors import InvalidInput
+from posenc_cli.cli.pictures import IMAGES, THEMES, PictureOptions, show
+from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.naming import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from posenc_cli.checks.slopes import SlopesCheck
     from posenc_cli.render.figure import Curves
@@ -66,6 +66,23 @@ def alibi_slopes(
         bool,
         typer.Option("--plot", help="draw the slopes, or a figure with --out NAME.png|.svg|.pdf"),
     ] = False,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="of what --plot draws")
+    ] = None,
+    width: Annotated[
+        str | None,
+        typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
+    ] = None,
+    height: Annotated[
+        str | None,
+        typer.Option("--height", metavar="N", help="lines in the terminal, pixels in a file"),
+    ] = None,
+    dpi: Annotated[
+        str | None, typer.Option("--dpi", metavar="N", help="pixels an inch [default: 150]")
+    ] = None,
+    theme: Annotated[
+        str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
+    ] = "light",
 ) -> int:
     """Print the slopes of ALiBi, or check some.
 
@@ -84,20 +101,24 @@ def alibi_slopes(
     rule: SlopesRule = one_of("--convention", convention, _CONVENTIONS)  # type: ignore[assignment]
     image = plot and out is not None and PurePath(out).suffix.lower() in IMAGES
     form = _form(output, None if image else out, as_json=as_json)
-    if plot and (form != "table" or check is not None):
-        raise InvalidInput("--plot: cannot go with --format csv, --json or --check")
+    look = PictureOptions(out, width, height, dpi, theme, clobber=not no_clobber)
+    if plot:
+        _check_plot(form, checks=check is not None, image=image)
+    else:
+        _without_plot(look, title)
     if check is not None and form == "csv":
         raise InvalidInput("--check: its report is a table or json, not csv")
     values = slopes(count, max_bias=bias, rule=rule)
-    if image:
-        show(_figure(values, rule), PictureOptions(out, clobber=not no_clobber), console)
+    fields = {"heads": count, "convention": rule, "max_bias": bias, "slopes": values}
+    if plot:
+        asked = fields if form == "json" else None
+        _draw(_figure(values, rule, bias, title), look, console, image=image, fields=asked)
         return 0
     checked = None
     if check is not None:
         found, dtype = _read(check)
         checked = check_slopes(found, heads=count, max_bias=bias, rule=rule, dtype=dtype)
     if form == "json":
-        fields = {"heads": count, "convention": rule, "max_bias": bias, "slopes": values}
         text = console.json_text(
             "alibi-slopes", fields if checked is None else {**fields, "check": _fields(checked)}
         )
@@ -105,8 +126,6 @@ def alibi_slopes(
         text = _report(checked, count)
     elif form == "csv":
         text = "\n".join(map(repr, values))
-    elif plot:
-        text = _picture(console, _figure(values, rule))
     else:
         rows = [[str(h), repr(m), f"2^{math.log2(m):g}"] for h, m in enumerate(values)]
         text = console.table_text(["head", "slope", "power"], rows)
@@ -118,9 +137,17 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
     """The form of the result: as asked for, else by the suffix of the file."""
     if as_json and output not in (None, "json"):
         raise InvalidInput(f"--json: cannot go with --format {output}")
-    if as_json or output is not None:
-        return one_of("--format", output or "json", FORMATS)
     suffix = PurePath(out or "").suffix.lower()
+    if as_json or output is not None:
+        form = one_of("--format", output or "json", FORMATS)
+        if suffix in IMAGES:
+            raise InvalidInput(
+                f"--format {form}: cannot go with --out {shown(out or '')}, a picture's name",
+                hint="--plot draws",
+            )
+        return form
+    if suffix in IMAGES:
+        raise InvalidInput(f"--out {shown(out or '')}: is a picture's name", hint="add --plot")
     if suffix not in SUFFIXES:
         raise InvalidInput(
             f"--out {shown(out or '')}: no form of the slopes has the suffix {shown(suffix)} "
@@ -179,20 +206,61 @@ def _fields(check: SlopesCheck) -> dict[str, object]:
     }
 
 
-def _figure(values: Sequence[float], rule: str) -> Curves:
+def _check_plot(form: str, *, checks: bool, image: bool) -> None:
+    if form == "csv" or checks or (form == "json" and not image):
+        raise InvalidInput(
+            "--plot: cannot go with --format csv or --check, nor with --json but for a figure in "
+            "a file",
+            hint="--plot --json --out slopes.png" if form == "json" else None,
+        )
+
+
+def _without_plot(look: PictureOptions, title: str | None) -> None:
+    """Refuse options that say how a picture is to look where none is drawn."""
+    for flag, value, usual in (
+        ("--title", title, None),
+        ("--width", look.width, None),
+        ("--height", look.height, None),
+        ("--dpi", look.dpi, None),
+        ("--theme", look.theme, PictureOptions.theme),
+    ):
+        if value != usual:
+            raise InvalidInput(f"{flag} {abbreviated(value or '')}: needs --plot")
+
+
+def _figure(values: Sequence[float], rule: str, max_bias: float, title: str | None) -> Curves:
     from posenc_cli.render.figure import Curve, Curves
 
+    heads = f"{len(values)} head{'s' if len(values) > 1 else ''}"
+    told = f"ALiBi slopes, {heads} ({rule}, max_bias={max_bias:g})"
     return Curves(
         curves=(Curve(x=tuple(range(len(values))), y=tuple(values)),),
-        title=f"ALiBi slopes, {len(values)} heads ({rule})",
+        title=told if title is None else title,
         x_label="head",
         y_label="slope",
         y_scale="log",
+        joined=False,
     )
 
 
-def _picture(console: Console, figure: Curves) -> str:
-    from posenc_cli.render.blocks import Medium, Page
-    from posenc_cli.render.terminal import curves_text
+def _draw(
+    figure: Curves,
+    look: PictureOptions,
+    console: Console,
+    *,
+    image: bool,
+    fields: Mapping[str, object] | None,
+) -> None:
+    """Draw the slopes to the terminal, to a figure, or as text to a file."""
+    if image:
+        show(figure, look, console, json=None if fields is None else ("alibi-slopes", fields))
+    elif look.out is None:
+        lines = look.height or str(min(20, console.height))
+        show(figure, replace(look, height=lines), console)
+    else:
+        from posenc_cli.render.blocks import Medium, Page
+        from posenc_cli.render.terminal import picture_text
 
-    return curves_text(figure, Page(console.width, min(20, console.height), Medium()))
+        page = Page(console.width, min(20, console.height), Medium())
+        text = picture_text(figure, page).content
+        console.result(text, out=look.out, clobber=look.clobber)

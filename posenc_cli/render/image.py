@@ -21,6 +21,7 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.blocks import GAP, levels
 from posenc_cli.render.colors import LEVELS, color_map, default_map
+from posenc_cli.render.curve_axes import draw_curves, minus
 from posenc_cli.render.figure import Band, Curves, Heatmap, Panels, Picture, scale_of
 from posenc_cli.render.grid import grid_of
 from posenc_cli.render.plotting import imported
@@ -251,7 +252,7 @@ class _Drawing(Sheet):
 
     def _row_ticks(self, axes: Any, shown: Shown, height: float) -> None:
         found = ticks(shown.rows, max(2, int(height / (2.6 * self.line))))
-        axes.set_yticks([i for i, _ in found], [text for _, text in found])
+        axes.set_yticks([i for i, _ in found], [minus(text) for _, text in found])
 
     def _band_ticks(self, axes: Any, shown: Shown, band: Band, place: Box, *, named: bool) -> None:
         """Name columns below a band, and underline those that are shown too seldom."""
@@ -260,7 +261,7 @@ class _Drawing(Sheet):
         if named:
             room = max(self.width_of(number(p)) for p in (points[0], points[-1]))
             found = ticks(points, max(1, int(place.width / (room + 1.2 * self.line))))
-            axes.set_xticks([i for i, _ in found], [text for _, text in found])
+            axes.set_xticks([i for i, _ in found], [minus(text) for _, text in found])
         else:
             axes.set_xticks([])
         marked = [i for i in shown.undersampled if band.start <= i < band.stop]
@@ -293,12 +294,12 @@ class _Drawing(Sheet):
         axes = self.axes(place)
         if scale.high <= scale.low:
             axes.imshow(colors[None, 128:129], aspect="auto")
-            named = [(0.0, number(scale.low))]
+            named = [(0.0, minus(number(scale.low)))]
         else:
             axes.imshow(colors[:, None], aspect="auto", origin="lower", extent=(0, 1, 0, 1))
             values = round_values(scale.low, scale.high, max(2, int(place.height / (2.4 * line))))
             places = scale.places(np.array(values)).tolist()
-            named = [(at, number(value)) for at, value in zip(places, values, strict=True)]
+            named = [(at, minus(number(value))) for at, value in zip(places, values, strict=True)]
         axes.set_yticks([value for value, _ in named], [text for _, text in named])
         axes.set_xticks([])
         axes.yaxis.tick_right()
@@ -311,43 +312,11 @@ class _Drawing(Sheet):
         """Curves over their axes, with a legend where they have names."""
         line = self.line
         self.reach(box.right, box.bottom)
-        axes = self.axes(box.inside(left=4.2 * line, right=0.5 * line, top=line, bottom=3 * line))
+        inner = box.inside(left=5.2 * line, right=0.5 * line, top=line, bottom=3 * line)
+        axes = self.axes(inner)
         self.notes |= dict.fromkeys(curves.notes)
-        finite = False
-        for index, curve in enumerate(curves.curves):
-            x, y = np.asarray(curve.x, np.float64), np.asarray(curve.y, np.float64)
-            drawable = np.isfinite(x) & np.isfinite(y)
-            finite = finite or bool(drawable.any())
-            color = self.theme.lines[index % len(self.theme.lines)]
-            axes.plot(
-                np.where(drawable, x, np.nan),
-                np.where(drawable, y, np.nan),
-                color=color,
-                linewidth=1.3,
-                marker="o" if len(x) <= 64 else None,
-                markersize=2.6,
-                label=curve.name or None,
-            )
-        if not finite:
+        if not draw_curves(axes, curves, self, width=inner.width, height=inner.height):
             raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
-        for height, name in curves.levels:
-            axes.axhline(height, color=self.theme.faint, linewidth=0.9, linestyle="--", label=name)
-        axes.set_xscale(curves.x_scale)
-        axes.set_yscale(curves.y_scale)
-        for label, put in ((curves.x_label, axes.set_xlabel), (curves.y_label, axes.set_ylabel)):
-            put(label, color=self.theme.ink, fontsize=self.points, parse_math=False)
-        axes.grid(color=self.theme.faint, alpha=0.25, linewidth=0.5)
-        axes.tick_params(which="minor", colors=self.theme.faint)
-        if axes.get_legend_handles_labels()[1]:
-            legend = axes.legend(
-                fontsize=0.9 * self.points,
-                labelcolor=self.theme.ink,
-                facecolor=self.theme.page,
-                edgecolor=self.theme.faint,
-                framealpha=0.9,
-            )
-            for text in legend.get_texts():
-                text.set_parse_math(False)
 
 
 def _cell(room: float, count: int) -> float:

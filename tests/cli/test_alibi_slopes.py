@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import matplotlib.image
 import ml_dtypes
 import numpy as np
 import pytest
@@ -184,8 +185,48 @@ def test_plot_goes_to_a_figure(call, tmp_path):
     assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg")[0] == 0
     assert b"ALiBi slopes" in (tmp_path / "a.svg").read_bytes()
     assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg", "--no-clobber")[0] == 3
-    for more in (["--json"], ["--format", "csv"], ["--check", "a.svg"]):
+    for more in (["--format", "csv"], ["--check", "a.svg"]):
         status, _, err = call("alibi-slopes", "--plot", "--out", "b.png", *more)
         assert status == 2
-        assert err.startswith("posenc: error: --plot: cannot go with")
+        assert err.startswith("posenc: error: --")
     assert not (tmp_path / "b.png").exists()
+
+
+def test_a_figure_is_as_large_and_as_dark_as_asked(call, tmp_path):
+    look = ["--width", "500", "--height", "300", "--theme", "dark", "--title", "mine"]
+    status, out, err = call(
+        "alibi-slopes", "--heads", "1", "--plot", "--out", "a.png", *look, "--json"
+    )
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert (document["title"], document["path"]) == ("mine", "a.png")
+    assert document["slopes"] == [2.0**-8]
+    image = matplotlib.image.imread(tmp_path / "a.png")
+    assert image.shape[:2] == (300, 500)
+    assert image[0, 0, :3].max() < 0.2
+
+
+def test_the_plot_says_how_many_heads(call):
+    assert (
+        "ALiBi slopes, 1 head (press, max_bias=8)"
+        in call("alibi-slopes", "--heads", "1", "--plot")[1]
+    )
+    out = call("alibi-slopes", "--heads", "2", "--max-bias", "4", "--plot", "--height", "12")[1]
+    assert "2 heads (press, max_bias=4)" in out
+    assert len(out.splitlines()) <= 12
+
+
+@pytest.mark.parametrize("option", ["--width 300", "--height 300", "--dpi 99", "--title x"])
+def test_looks_need_a_plot(option, call):
+    status, _, err = call("alibi-slopes", *option.split())
+    assert status == 2
+    assert f"{option.split()[0]} '{option.split()[1]}': needs --plot" in err
+
+
+@pytest.mark.parametrize("more", ["", "--format csv", "--json"])
+def test_numbers_do_not_go_into_a_picture(more, call, tmp_path):
+    status, _, err = call("alibi-slopes", "--out", "a.png", *more.split())
+    assert status == 2
+    assert "a picture's name" in err
+    assert "plot" in err
+    assert not (tmp_path / "a.png").exists()

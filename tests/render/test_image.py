@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.image
@@ -158,6 +159,54 @@ def test_text_is_text_and_no_formula() -> None:
     # An unfinished formula would be refused by matplotlib.
     image_bytes(heatmap([[1.0]], title="costs $5_{$"), "svg", SMALL)
     image_bytes(Curves((Curve((1.0,), (1.0,), "$^"),), "$", "$_{", "$\\frac"), "svg", SMALL)
+
+
+def test_points_that_are_not_joined_stand_alone() -> None:
+    def figure(*, joined: bool) -> Curves:
+        points = tuple(map(float, range(8)))
+        return Curves((Curve(points, points),), "t", "head", "y", joined=joined)
+
+    blue = (0x00, 0x72, 0xB2)
+    joined, alone = (pixels(figure(joined=each)) for each in (True, False))
+    columns = [int((image == blue).all(axis=2).any(axis=0).sum()) for image in (joined, alone)]
+    assert columns[1] < columns[0] / 3
+
+
+def texts(figure: Figure) -> list[str]:
+    """What an SVG of a figure says, text by text."""
+    content = image_bytes(figure, "svg", Style(1200, 800)).content.decode()
+    return re.findall(r"<!-- (.*?) -->", content)
+
+
+@pytest.mark.parametrize(
+    ("y", "scale", "expected"),
+    [
+        ((0.004, 0.5), "log", ["0.005", "0.01", "0.05", "0.1", "0.5"]),
+        ((2.0, 5.0), "log", ["2", "3", "4", "5"]),
+        ((-1.0, 1.0), "linear", ["−1", "−0.2", "0", "0.4", "1"]),
+        ((1e-9, 1e9), "log", ["1e−06", "1", "1e+04"]),
+        ((3.0, 3.0), "log", ["3"]),
+    ],
+)
+def test_axes_of_curves_are_labelled_in_full(y: Any, scale: Any, expected: list[str]) -> None:
+    found = texts(Curves((Curve((0.0, 1.0), y),), "t", "x", "y", y_scale=scale))
+    assert set(expected) <= set(found)
+
+
+def test_an_axis_of_whole_numbers_has_no_fractions() -> None:
+    found = texts(Curves((Curve((0.0, 1.0, 2.0), (0.0, 10.0, 20.0)),), "t", "head", "y"))
+    assert not [text for text in found if "." in text]
+
+
+def test_spans_and_filled_curves_are_shaded() -> None:
+    x, low, high = (0.0, 1.0), (0.0, 0.0), (1.0, 1.0)
+    plain = Curves((Curve(x, high, "a"), Curve(x, low, "b")), "t", "x", "y")
+    shaded = replace(plain, filled=((0, 1),))
+    zones = replace(plain, spans=((0.0, 0.5, "kept"), (0.5, 1.0, "interpolated")))
+    white = [count_of(pixels(figure), (255, 255, 255)) for figure in (plain, shaded, zones)]
+    assert white[1] < 0.7 * white[0]
+    assert white[2] < 0.7 * white[0]
+    assert {"kept", "interpolated"} <= set(texts(zones))
 
 
 def test_nothing_finite_is_refused() -> None:
