@@ -21,7 +21,7 @@ from posenc_cli.checks.identify_rows import row_hypotheses
 from posenc_cli.checks.identify_scores import (
     Profile,
     bias_hypotheses,
-    profile_of,
+    profiles_of,
     slope_hypotheses,
     tried_scores,
 )
@@ -44,9 +44,11 @@ if TYPE_CHECKING:
 
 MOST_TRIALS = 48
 MORE_TRIALS = 5
+OTHER_READINGS = 1
 SHOWN = 5
 _MUCH_DEARER = 2.0
 _LISTED = 64
+_LARGEST_GRID = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -127,64 +129,87 @@ def identify(evidence: Evidence) -> Identification:
     ('rope', 10000.0, ('cos-sin',))
     """
     notes: list[str] = []
-    trials = _trials(evidence, notes)
+    shape = evidence.shape
+    trials, evidence = _trials(evidence, notes)
     if evidence.blank_rows and trials and trials[0].fits:
         rows = ", ".join(map(str, evidence.blank_rows[:4]))
         notes.append(f"rows of zeros were left out, as of padding: {rows}")
     candidates = [_candidate(each, evidence) for each in _distinct(trials)[:SHOWN]]
     return Identification(
-        evidence.stored, evidence.shape, int(evidence.rows.size), tuple(candidates), tuple(notes)
+        evidence.stored, shape, int(evidence.rows.size), tuple(candidates), tuple(notes)
     )
 
 
-def _trials(evidence: Evidence, notes: list[str]) -> list[Trial]:
-    """What was tried, the best first."""
+def _trials(evidence: Evidence, notes: list[str]) -> tuple[list[Trial], Evidence]:
+    """What was tried, the best first, and the evidence it was tried on: a grid as a matrix."""
     if len(evidence.shape) == 1:
         hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
-        return _tried(hypotheses, evidence, None)
+        return _tried(hypotheses, evidence, None), evidence
     if len(evidence.shape) == 3:
         return _cube_trials(evidence, notes)
     if len(evidence.shape) != 2:
-        return []
-    trials: list[Trial] = []
-    profile = profile_of(evidence)
-    if profile is not None:
-        trials += _tried(bias_hypotheses(profile, evidence), evidence, profile)
+        return [], evidence
+    trials = _matrix_trials(evidence)
+    if evidence.blank_rows == (0,) and not any(each.fits for each in trials):
+        rest = Evidence(tuple(a[1:] for a in evidence.arrays), evidence.stored, evidence.values)
+        without = _matrix_trials(rest)
+        if without and without[0].fits:
+            notes.append("row 0 holds zeros, as of a class token; the others were identified")
+            return without, rest
+    return trials, evidence
+
+
+def _matrix_trials(evidence: Evidence) -> list[Trial]:
+    trials = _bias_trials(evidence)
     trials += _tried(row_hypotheses(evidence), evidence, None)
     if not any(each.fits and each.equal == 1 for each in trials):
-        trials += _tried(wave_hypotheses(evidence), evidence, None)
+        for group in wave_hypotheses(evidence):
+            more = OTHER_READINGS if any(each.fits for each in trials) else MORE_TRIALS
+            trials += _tried(group, evidence, None, ordered=True, more=more)
     if not any(each.fits for each in trials):
         trials += _tried(fallback_hypotheses(evidence), evidence, None)
     return sorted(trials, key=lambda each: each.rank)
 
 
-def _cube_trials(evidence: Evidence, notes: list[str]) -> list[Trial]:
-    """Three axes: heads of a bias, or a grid of vectors in either order."""
-    profile = profile_of(evidence)
+def _bias_trials(evidence: Evidence) -> list[Trial]:
     trials: list[Trial] = []
-    if profile is not None:
-        trials = _tried(bias_hypotheses(profile, evidence), evidence, profile)
-    if any(each.fits for each in trials):
-        return trials
+    for profile in profiles_of(evidence):
+        trials += _tried(bias_hypotheses(profile, evidence), evidence, profile)
+    return sorted(trials, key=lambda each: each.rank)
+
+
+def _cube_trials(evidence: Evidence, notes: list[str]) -> tuple[list[Trial], Evidence]:
+    """Three axes: heads of a bias, or a grid of vectors in either order."""
+    trials = _bias_trials(evidence)
+    if any(each.fits for each in trials) or len(evidence.arrays) != 1:
+        return trials, evidence
     first = evidence.arrays[0]
     for text, flat in (
         ("rows, columns and channels", first.reshape(-1, first.shape[2])),
         ("channels, rows and columns", np.ascontiguousarray(first.reshape(first.shape[0], -1).T)),
     ):
-        if len(evidence.arrays) != 1 or flat.shape[0] > 1 << 16:
-            break
-        found = _trials(Evidence((flat,), evidence.stored, evidence.values), notes)
+        if flat.shape[0] > _LARGEST_GRID:
+            continue
+        as_matrix = Evidence((flat,), evidence.stored, evidence.values)
+        found = _matrix_trials(as_matrix)
         if found and found[0].fits:
             notes.append(f"the axes are {text}")
-            return found
-        trials += found
-    return sorted(trials, key=lambda each: each.rank)
+            return found, as_matrix
+    return trials, evidence
 
 
 def _tried(
-    hypotheses: Iterable[Hypothesis], evidence: Evidence, profile: Profile | None
+    hypotheses: Iterable[Hypothesis],
+    evidence: Evidence,
+    profile: Profile | None,
+    *,
+    ordered: bool = False,
+    more: int = MORE_TRIALS,
 ) -> list[Trial]:
-    """The trials of hypotheses from the plainest on, until one fits and few others may."""
+    """The trials of hypotheses from the plainest on, until one fits and ``more`` were tried.
+
+    ``ordered`` hypotheses come so; others are sorted.
+    """
     trial: Callable[[Hypothesis], Trial]
     if profile is not None:
 
@@ -199,18 +224,18 @@ def _tried(
 
     trials: list[Trial] = []
     best: Trial | None = None
-    more = MORE_TRIALS
-    for hypothesis in _unlike(hypotheses):
-        if len(trials) >= MOST_TRIALS or (best is not None and _enough(best, hypothesis, more)):
+    left = more
+    for hypothesis in _unlike(hypotheses if ordered else sorted(hypotheses, key=_cost)):
+        if len(trials) >= MOST_TRIALS or (best is not None and _enough(best, hypothesis, left)):
             break
         try:
             found = trial(hypothesis)
         except InvalidInput:
             continue
         trials.append(found)
-        more -= best is not None
+        left -= best is not None
         if found.fits and (best is None or found.rank < best.rank):
-            best, more = found, MORE_TRIALS
+            best, left = found, more
     return sorted(trials, key=lambda each: each.rank)
 
 
@@ -220,10 +245,14 @@ def _enough(best: Trial, following: Hypothesis, more: int) -> bool:
     return more <= 0 or dearer > _MUCH_DEARER or (best.equal == 1 and dearer >= 1)
 
 
+def _cost(hypothesis: Hypothesis) -> float:
+    return hypothesis.cost
+
+
 def _unlike(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
-    """Hypotheses by cost, none of them twice."""
+    """Hypotheses in their order, none of them twice."""
     seen = set()
-    for each in sorted(hypotheses, key=lambda each: each.cost):
+    for each in hypotheses:
         where = None if each.positions is None else each.positions.tobytes()
         key = (each.scheme, repr(sorted(each.given.items())), each.tables, where, each.wrong)
         if key not in seen:

@@ -30,6 +30,7 @@ _TEXT_FORMATS = (".csv", ".txt")
 _TEXT_VALUES = 2000
 _MOST_ROWS = 1024
 _BLANK = 0.1
+_ALIKE = 0.05
 """Of the rows: a table may have rows of zeros for padding, and still encode positions."""
 
 
@@ -78,11 +79,17 @@ class Evidence:
         rows = self._every
         if len(self.shape) == 1:
             return rows
-        blank = np.ones(rows.size, bool)
+        sizes = np.zeros(rows.size)
         for array in self.arrays:
-            blank &= ~np.asarray(array[rows]).reshape(rows.size, -1).any(axis=1)
-        few = blank.sum() <= max(1, _BLANK * rows.size)
-        return rows[~blank] if few and not blank.all() else rows
+            some = np.abs(np.asarray(array[rows])).reshape(rows.size, -1).astype(np.float64)
+            sizes = np.hypot(sizes, np.sqrt(np.square(some).sum(axis=1)))
+        blank = sizes == 0
+        if not 0 < blank.sum() <= max(1, _BLANK * rows.size):
+            return rows
+        others = sizes[~blank]
+        # Sines alone are 0 at position 0; padding stands among rows that are all alike in length.
+        alike = np.ptp(others) <= _ALIKE * others.max()
+        return rows[~blank] if alike else rows
 
     @cached_property
     def blank_rows(self) -> tuple[int, ...]:
@@ -144,7 +151,7 @@ def _format(values: NDArray[np.float64], stored: str, *, text: bool) -> DType:
         if all(float(str(np.float32(v))) == v for v in some.tolist()):
             own = FLOAT32
             values = values.astype(np.float32).astype(np.float64)
-    for dtype in REAL_DTYPES.values():
+    for dtype in sorted(REAL_DTYPES.values(), key=lambda each: each.precision):
         if dtype.precision >= own.precision:
             break
         with np.errstate(over="ignore"):

@@ -144,4 +144,7 @@ def _misfit(view: View, scheme: str, given: dict[str, Any]) -> float:
     frequencies = np.asarray(waves.frequencies(np), np.float64)
     axes = np.stack([np.asarray(each, np.float64) for each in waves.coordinates.at(rows)], axis=1)
     angles = (axes[:, list(waves.coordinates.axes)] * frequencies)[:, : view.count]
-    return float(np.abs(np.exp(1j * angles) - view.pairs[rows]).mean(axis=0).max())
+    points = np.exp(1j * angles)
+    if view.function:
+        points = points.real if view.function == "cos" else points.imag
+    return float(np.abs(points - view.pairs[rows]).mean(axis=0).max())

@@ -21,18 +21,26 @@ if TYPE_CHECKING:
 _EVEN = 0.12
 """Radians: phases of float32 code at positions to a million, or of half precision tables."""
 _MOST_TURNS = 96
+_TURNS_AT_ONCE = 1 << 16
+_REACH = 64
+"""How many times farther than the rows it was found on a rate is trusted to lead."""
 _FARTHEST = 1 << 21
 _FIRST = 1 << 17
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Radians a row of each pair, what they may be off by, and the rows they were found on."""
+    """Radians a row of each pair, what they may be off by, and the rows they were found on.
+
+    These are ``rows`` of the sample from ``begin`` on; ``complete`` says that these are all that
+    follow one another.
+    """
 
     values: NDArray[np.float64]
     errors: NDArray[np.float64]
     rows: int
     complete: bool
+    begin: int = 0
 
 
 def rates_of(
@@ -42,11 +50,14 @@ def rates_of(
 
     ``pairs`` (rows, pairs) have the size 1; ``rounding`` is what their format leaves of a phase.
     """
-    gaps = np.flatnonzero(np.diff(rows) != 1)
-    count = int(gaps[0]) + 1 if gaps.size else rows.size
+    ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, rows.size)
+    begins = np.append(0, ends[:-1])
+    # The first run of rows, unless a row that was left out cuts it short.
+    run = 0 if ends[0] >= 3 or ends.size == 1 else 1
+    begin, count = int(begins[run]), int(ends[run] - begins[run])
     if count < 2:
         return None
-    some = pairs[:count]
+    some = pairs[begin : begin + count]
     steps = some[1:] * some[:-1].conj()
     uneven = np.abs(np.angle(steps * steps[0].conj())).max(axis=1) > _EVEN + 4 * rounding
     even = int(np.argmax(uneven)) + 1 if uneven.any() else count
@@ -56,7 +67,34 @@ def rates_of(
     noise = np.maximum(np.sqrt(np.mean(left**2, axis=0)), rounding)
     span = max(even - 1, 1)
     errors = 4 * noise / (span * np.sqrt(max(even, 6) / 6)) + 1.5e-6 * np.abs(rotations.frequencies)
-    return Rates(rotations.frequencies, errors, even, even == count)
+    found = Rates(rotations.frequencies, errors, even, even == count, begin)
+    return found if even == rows.size else _led_on(found, pairs, rounding)
+
+
+def _led_on(found: Rates, pairs: NDArray[np.complex128], rounding: float) -> Rates:
+    """Rates sharpened by rows that stand farther off, at positions which the rates so far tell.
+
+    Rows that follow one another are taken to be a position apart.
+    """
+    reach = found.rows
+    used = 0
+    while True:
+        where, misfits = positions_at(pairs, np.where(found.values > 0, found.values, 0))
+        start = where[found.begin : found.begin + found.rows]
+        if not np.array_equal(start, start[0] + np.arange(found.rows)):
+            return found
+        far = where - start[0]
+        known = (misfits <= 0.1 + 4 * rounding) & (far >= 0) & (far <= _REACH * reach)
+        _, first = np.unique(where[known], return_index=True)
+        if first.size <= max(used, found.rows):
+            return found
+        used = first.size
+        at, some = where[known][first], pairs[known][first]
+        rotations = fitted(at, some)
+        reach = int(at[-1] - at[0])
+        noise = np.maximum(np.std(np.angle(some * rotations.at(at).conj()), axis=0), rounding)
+        errors = 6 * noise / max(reach, 1) + 1.5e-6 * np.abs(rotations.frequencies)
+        found = Rates(rotations.frequencies, errors, found.rows, found.complete, found.begin)
 
 
 @dataclass(frozen=True)
@@ -248,7 +286,8 @@ def positions_at(
     phases = np.angle(pairs[:, order]) % (2 * np.pi)
     rates = frequencies[order]
     wavelength = 2 * np.pi / rates[0]
-    turns = np.arange(-1 if signed else 0, int(np.clip(_FARTHEST / wavelength, 1, _MOST_TURNS)) + 1)
+    most = max(_MOST_TURNS, _TURNS_AT_ONCE // max(pairs.shape[0], 1))
+    turns = np.arange(-1 if signed else 0, int(np.clip(_FARTHEST / wavelength, 1, most)) + 1)
     found = phases[:, :1] / rates[0] + wavelength * turns[None, :]
     for index in range(1, order.size):
         rate = rates[index]

@@ -125,6 +125,18 @@ def rotary_proposals(
 def _rotary(
     rates: Rates, given: dict[str, Any], amplitude: float | None, precise: float
 ) -> Iterator[Proposal]:
+    ladders = [*_laddered(rates, given), *_ntk(rates, given)]
+    yield from sorted(ladders, key=lambda each: each.cost)
+    for each in presets():
+        if each.proposal.frequencies.size == rates.values.size:
+            yield each.proposal
+    yield from _yarn(rates, given, amplitude, precise)
+    yield from _llama3(rates, given)
+    yield from _longrope(rates, given, amplitude, precise)
+
+
+def _laddered(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
+    """RoPE on one geometric ladder, divided by a factor or not."""
     pairs = rates.values.size
     turning = _turning(rates)
     for base, cost, error in _bases(rates, pairs):
@@ -139,20 +151,13 @@ def _rotary(
                 share = (turning + 0.5) / pairs
                 shares = (0.25, 0.5, 0.75, turning / pairs, share)
                 partial = next(p for p in shares if int(p * pairs) == turning)
-                made = proposed("rope-proportional", {**extra, "partial": partial}, cost=1 + cost)
+                made = proposed("rope-proportional", {**extra, "partial": partial}, cost=1.1 + cost)
                 if made is not None:
                     yield made
             # Pairs too slow to be seen turning may turn all the same.
             made = proposed("rope-linear", extra, cost=1 + cost)
             if made is not None and factor != 1:
                 yield made
-    yield from _ntk(rates, given)
-    for each in presets():
-        if each.proposal.frequencies.size == pairs:
-            yield each.proposal
-    yield from _yarn(rates, given, amplitude, precise)
-    yield from _llama3(rates, given)
-    yield from _longrope(rates, given, amplitude, precise)
 
 
 def _turning(rates: Rates) -> int:
@@ -299,14 +304,14 @@ def _fast_bases(rates: Rates) -> Iterator[float]:
             continue
         logarithm = -math.log(rates.values[pair]) * pairs / pair
         error = rates.errors[pair] / rates.values[pair] * pairs / pair
-        if not 0 < logarithm < 60:
+        if not 1e-3 < logarithm < 60:
             continue
         base = math.exp(logarithm)
         for known in KNOWN_BASES:
             if abs(math.log(known) - logarithm) <= 2 * error + 0.004:
                 found[known] = None
         found[snapped(base, min(base * error, 0.01 * base))] = None
-    yield from list(found)[:12]
+    yield from [each for each in found if each > 1][:12]
 
 
 def _shares(

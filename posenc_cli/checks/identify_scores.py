@@ -66,8 +66,16 @@ class Profile:
         return int(self.values.shape[0])
 
 
-def profile_of(evidence: Evidence) -> Profile | None:
-    """The bias that an array is, if its cells depend on the offset, or on the key, alone."""
+def profiles_of(evidence: Evidence) -> list[Profile]:
+    """The biases that an array may be, whose cells depend on the key, or on the offset, alone.
+
+    One row of scores may be either; its query is then the last.
+    """
+    found = [_profile(evidence, by) for by in ("key", "offset")]
+    return [each for each in found if each is not None]
+
+
+def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> Profile | None:
     array = evidence.arrays[0]
     if len(evidence.arrays) != 1 or array.dtype.kind == "c" or array.ndim not in (2, 3):
         return None
@@ -88,30 +96,17 @@ def profile_of(evidence: Evidence) -> Profile | None:
         hidden = future.copy()
         notes.append("keys to the right have 0; the others were compared")
     sample[hidden] = np.nan
-    for by in ("key", "offset"):
-        where = np.broadcast_to(np.arange(keys), offsets.shape) if by == "key" else offsets
-        found = _gathered(sample, where)
-        if found is None:
-            continue
-        indices, values, scatter = found
-        size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
-        if scatter <= 4 * unit(evidence.values.name) * size and (by == "offset" or queries > 0):
-            return Profile(
-                by,  # type: ignore[arg-type]
-                indices,
-                values,
-                keys,
-                queries,
-                single,
-                scatter,
-                tuple(notes),
-            )
-    return None
+    where = np.broadcast_to(np.arange(keys), offsets.shape) if by == "key" else offsets
+    indices, values, scatter = _gathered(sample, where)
+    size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
+    if scatter > 4 * unit(evidence.values.name) * size:
+        return None
+    return Profile(by, indices, values, keys, queries, single, scatter, tuple(notes))
 
 
 def _gathered(
     sample: NDArray[np.float64], where: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], float] | None:
+) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
     """The value of each index, the same wherever it stands, and how far they are from that."""
     indices, inverse = np.unique(where, return_inverse=True)
     inverse = inverse.reshape(where.shape)
@@ -123,7 +118,9 @@ def _gathered(
         high[:, at] = np.fmax(high[:, at], values)
     seen = np.isfinite(low)
     scatter = float((high[seen] - low[seen]).max()) if seen.any() else 0.0
-    return indices, np.where(seen, (low + high) / 2, np.nan), scatter
+    values = np.full(low.shape, np.nan)
+    values[seen] = (low[seen] + high[seen]) / 2
+    return indices, values, scatter
 
 
 def bias_hypotheses(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
@@ -411,7 +408,8 @@ def _sandwich(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
                     }
                     if profile.single:
                         given["head"] = 0
-                    yield _hypothesis("sandwich", given, profile, 1.7)
+                    cost = 1.7 + 0.1 * (base != KNOWN_BASES[0])
+                    yield _hypothesis("sandwich", given, profile, cost)
                     break
 
 

@@ -40,9 +40,13 @@ if TYPE_CHECKING:
 
 ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
 _EXPLAINED = 0.97
-"""Of the cells: an emulated rounding may fall the other way at ties, or in a library's functions."""
+"""Of the cells: an emulated rounding may fall the other way at ties, or in a library's cosines."""
 _FEW = 48
 """Rows on which an arithmetic is tried before it is tried on all of the sample."""
+
+
+BACKWARD = "the rotation runs backward: the sine has the wrong sign"
+SWAPPED = "sines stand where cosines belong, and cosines where sines do"
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ def _exact_trial(
     hypothesis: Hypothesis, encoding: Encoding, evidence: Evidence, rounded: DType
 ) -> Trial:
     missed, same, residual, worst = 0, 0, 0.0, 0.0
-    for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
+    for table, sample in zip(hypothesis.tables, righted(hypothesis, evidence), strict=True):
         predicted = computed(encoding, table, hypothesis.positions, rounded, "exact")
         difference = apart(sample, predicted, table)
         limit = allowed(encoding, table, hypothesis.positions, rounded)
@@ -168,7 +172,7 @@ def _typical(trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: s
     rows = np.unique(np.linspace(0, count - 1, _FEW).astype(np.int64))
     positions = hypothesis.positions
     total = []
-    for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
+    for table, sample in zip(hypothesis.tables, righted(hypothesis, evidence), strict=True):
         whole = table == "inv-freq" or positions is None
         some = sample if whole else sample[rows]
         where = positions if positions is None or whole else positions[rows]
@@ -181,7 +185,7 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
     """The trial against what an arithmetic gives: nearly every cell within its own rounding."""
     hypothesis, rounded = trial.hypothesis, trial.rounded
     cells, explained, same, residual, worst = 0, 0, 0, 0.0, 0.0
-    for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
+    for table, sample in zip(hypothesis.tables, righted(hypothesis, evidence), strict=True):
         predicted = computed(encoding, table, hypothesis.positions, rounded, arithmetic)
         difference = apart(sample, predicted, table)
         limit = allowed(encoding, table, hypothesis.positions, rounded)
@@ -199,6 +203,39 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
     return replace(
         trial, residual=residual, ratio=worst, equal=same / max(cells, 1), arithmetic=arithmetic
     )
+
+
+def righted(hypothesis: Hypothesis, evidence: Evidence) -> tuple[NDArray[Any], ...]:
+    """The sample, with what the hypothesis holds to be wrong put right."""
+    sample = evidence.sample
+    swapped, backward = SWAPPED in hypothesis.wrong, BACKWARD in hypothesis.wrong
+    if not (swapped or backward):
+        return sample
+    if len(sample) == 2:
+        return _righted(*sample, swapped=swapped, backward=backward)
+    (values,), table = sample, hypothesis.tables[0]
+    if values.dtype.kind == "c":
+        cos, sin = _righted(values.real, values.imag, swapped=swapped, backward=backward)
+        return (cos + 1j * sin,)
+    if table == "angles":
+        return (-values,)
+    half = values.shape[1] // 2
+    first, second = slice(0, half), slice(half, 2 * half)
+    if table == "interleaved":
+        first, second = slice(0, None, 2), slice(1, None, 2)
+    out = values.copy()
+    out[:, first], out[:, second] = _righted(
+        values[:, first], values[:, second], swapped=swapped, backward=backward
+    )
+    return (out,)
+
+
+def _righted(
+    cos: NDArray[Any], sin: NDArray[Any], *, swapped: bool, backward: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    if swapped:
+        cos, sin = sin, cos
+    return cos, -sin if backward else sin
 
 
 def apart(

@@ -36,7 +36,8 @@ class View:
     ``tables`` or ``columns`` which; ``layout`` and ``parts`` are how full tables repeat their
     values. ``growth`` is d ln|z|/d row of each pair, where sizes change, and ``start`` ln|z| at
     row 0. ``swapped`` says that sines stand where cosines belong.
-    ``errors`` are those of the rates, in radians a row, where one function alone shows the waves.
+    ``errors`` are those of the rates, in radians a row, where one function alone shows the waves;
+    where that ``function`` is named, pairs are its bare values.
     """
 
     kind: Literal["rotary", "sinusoidal"]
@@ -53,11 +54,31 @@ class View:
     start: NDArray[np.float64] | None = None
     swapped: bool = False
     errors: NDArray[np.float64] | None = None
+    function: str = ""
 
     @property
     def count(self) -> int:
         """How many pairs there are."""
         return int(self.pairs.shape[1])
+
+
+def bare_views(evidence: Evidence) -> Iterator[View]:
+    """The ways to read a matrix as cosines or sines alone, bare of the other."""
+    values = evidence.sample[0]
+    if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
+        return
+    ways: list[tuple[str, str | None, int, NDArray[Any]]] = [("", None, 1, values)]
+    ways += [("-full", layout, parts, some) for layout, parts, some in _repeated(values)]
+    for suffix, layout, parts, some in ways:
+        for function in ("cos", "sin"):
+            yield View(
+                "rotary",
+                some.astype(np.complex128),
+                tables=(f"{function}{suffix}",),
+                layout=layout,
+                parts=parts,
+                function=function,
+            )
 
 
 def views(evidence: Evidence) -> Iterator[View]:

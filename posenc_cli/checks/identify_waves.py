@@ -26,8 +26,8 @@ from posenc_cli.checks.identify_rules import (
     sinusoidal_proposals,
     snapped,
 )
-from posenc_cli.checks.identify_trial import Hypothesis, apart, computed
-from posenc_cli.checks.identify_views import views
+from posenc_cli.checks.identify_trial import BACKWARD, SWAPPED, Hypothesis, apart, computed
+from posenc_cli.checks.identify_views import bare_views, views
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT64
 
@@ -44,8 +44,6 @@ _MISFIT = 0.35
 _SOLVED = 64
 _EARLY = 24
 _NEAR = 0.06
-_BACKWARD = "the rotation runs backward: the sine has the wrong sign"
-_SWAPPED = "sines stand where cosines belong, and cosines where sines do"
 
 
 def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -75,25 +73,31 @@ def _amplitudes(proposal: Proposal) -> tuple[str, ...]:
     return tuple(name for name in names if proposal.given.get(name) is None)
 
 
-def wave_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """What a matrix, or two, may be as waves."""
+def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
+    """What a matrix, or two, may be as waves: for each way to read it, the plainest first."""
+    for view in bare_views(evidence):
+        yield grid_hypotheses(view, evidence)
     for view in views(evidence):
-        yield from grid_hypotheses(view, evidence)
-        rounding = 2 * unit(evidence.values.name)
-        rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
-        if rates is None:
-            continue
-        if view.errors is not None:
-            rates = replace(rates, errors=view.errors)
-        backward = bool(np.median(np.sign(rates.values[rates.values.size // 2 :])) < 0)
-        if backward:
-            rates = replace(rates, values=-rates.values)
-        if view.kind == "sinusoidal":
-            yield from _sinusoidal(view, evidence, rates, backward=backward)
-        elif view.growth is not None:
-            yield from _growing(view, evidence, rates)
-        else:
-            yield from _rotary(view, evidence, rates, backward=backward)
+        yield _of_view(view, evidence)
+
+
+def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
+    yield from grid_hypotheses(view, evidence)
+    rounding = 2 * unit(evidence.values.name)
+    rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
+    if rates is None:
+        return
+    if view.errors is not None:
+        rates = replace(rates, errors=view.errors)
+    backward = bool(np.median(np.sign(rates.values[rates.values.size // 2 :])) < 0)
+    if backward:
+        rates = replace(rates, values=-rates.values)
+    if view.kind == "sinusoidal":
+        yield from _sinusoidal(view, evidence, rates, backward=backward)
+    elif view.growth is not None:
+        yield from _growing(view, evidence, rates)
+    else:
+        yield from _rotary(view, evidence, rates, backward=backward)
 
 
 def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -116,7 +120,7 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     if len(evidence.arrays) == 2:
         names = [(("cos-full", "sin-full"), width // 2), (("cos", "sin"), width)]
     for tables, pairs in names:
-        if pairs == 0:
+        if pairs == 0 or (width % 2 and pairs < width):
             continue
         layouts: tuple[str, ...] = ("interleaved",)
         if str(tables[0]).endswith("-full"):
@@ -169,8 +173,8 @@ def _rotary(
     if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
         precise = 1e-3
     pairs = view.pairs.conj() if backward else view.pairs
-    wrong: tuple[str, ...] = (_BACKWARD,) if backward else ()
-    wrong += (_SWAPPED,) if view.swapped else ()
+    wrong: tuple[str, ...] = (BACKWARD,) if backward else ()
+    wrong += (SWAPPED,) if view.swapped else ()
     for proposal in rotary_proposals(rates, amplitude, precise=precise):
         found = _placed(pairs, evidence, rates, proposal)
         for positions in found:
@@ -251,9 +255,10 @@ def _sinusoidal(
     if view.axes > 1 or abs(view.amplitude - 1) > 0.01:
         return
     dim = evidence.shape[1]
-    for proposal in sinusoidal_proposals(
+    proposals = sinusoidal_proposals(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
-    ):
+    )
+    for proposal in sorted(proposals, key=lambda each: each.cost):
         for positions in _placed(view.pairs, evidence, rates, proposal):
             if not backward:
                 if positions.min() >= 0:
@@ -318,7 +323,7 @@ def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesi
                 positions,
                 cost=plain.cost + 1,
                 hidden=() if view.layout is not None else ("layout",),
-                wrong=(_SWAPPED,) if view.swapped else (),
+                wrong=(SWAPPED,) if view.swapped else (),
                 uncertainty=plain.uncertainty,
             )
 

@@ -1,0 +1,417 @@
+"""Identification: what peers' arrays are, and what posenc writes is found again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posenc_cli.checks.identify import identify
+from posenc_cli.checks.identify_evidence import Evidence
+from posenc_cli.numerics.dtypes import BFLOAT16
+from posenc_cli.numerics.rounding import widen
+from tests.encoding import matrix
+
+ONE_TABLE = ("cos-sin", "interleaved", "cos", "sin", "cos-full", "sin-full", "complex", "angles")
+PAIRED = (("cos", "sin"), ("cos-full", "sin-full"))
+
+
+def arrays_of(scheme, positions, *, dtype="float32", tables=(None,), **params):
+    made = []
+    for table in tables:
+        values = matrix(scheme, positions, dtype=dtype, table=table, **params)
+        made.append(widen(values, BFLOAT16).astype(np.float32) if dtype == "bfloat16" else values)
+    return made
+
+
+def found_in(arrays, *, dtype=None):
+    stored = dtype if arrays[0].dtype.kind != "c" else None
+    return identify(Evidence.of_arrays(*arrays, dtype=stored)).found
+
+
+def assert_written_again(found, arrays, *, dtype="float32"):
+    """The parameters that were found make the very same bytes."""
+    given = {k: v for k, v in found.params.items() if v is not None}
+    positions = None if found.positions is None else str(found.positions)
+    if found.scheme in ("shaw", "transformer-xl"):
+        positions = f"0:{found.positions.last + 1}"
+    again = arrays_of(
+        found.scheme,
+        positions,
+        dtype=dtype,
+        tables=found.tables,
+        arithmetic=found.arithmetic,
+        **given,
+    )
+    for one, other in zip(arrays, again, strict=True):
+        assert np.array_equal(one, other)
+
+
+# What peers' own code produced; the oracle is the golden's description.
+
+YARN = {"factor": 40.0, "original_max_position_embeddings": 4096, "base": 10_000.0}
+ROTARY = {
+    "rope_default_d64_theta10000": ("rope", {"base": 10_000.0}),
+    "rope_default_d128_theta500000": ("rope", {"base": 500_000.0}),
+    "rope_default_partial_neox_h96_p25": ("rope", {"base": 10_000.0, "dim": 24}),
+    "rope_linear_d128_theta10000_f4.0": ("rope-linear", {"base": 10_000.0, "factor": 4.0}),
+    "rope_llama3_llama3_1_8b": (
+        "rope-llama3",
+        {
+            "base": 500_000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192,
+        },
+    ),
+    "rope_proportional_d128_theta10000_p50_f4.0": (
+        "rope-proportional",
+        {"base": 10_000.0, "factor": 4.0, "partial": 0.5},
+    ),
+    "rope_yarn_deepseek_v3": ("rope-yarn", {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}),
+    "rope_yarn_llama2_f16": ("rope-yarn", {**YARN, "factor": 16.0}),
+    "rope_yarn_mscale_only": ("rope-yarn", YARN),
+}
+
+
+@pytest.mark.parametrize("name", ROTARY)
+def test_tables_and_frequencies_of_transformers_are_identified(name, golden):
+    case, arrays = golden(name)
+    scheme, params = ROTARY[name]
+    tables = found_in([arrays["cos"], arrays["sin"]])
+    assert (tables.scheme, tables.layout) == (scheme, "half")
+    assert params.items() <= tables.params.items()
+    assert tables.attention_factor == pytest.approx(float(arrays["attention_scaling"]), rel=1e-9)
+    assert list(tables.positions) == arrays["positions"].tolist()
+    frequencies = found_in([arrays["inv_freq"]])
+    assert frequencies.scheme == scheme
+    shown = {k: v for k, v in params.items() if not k.startswith("mscale")}
+    assert shown.items() <= frequencies.params.items()
+    assert case["family"] == "rope"
+
+
+def test_tables_of_half_width_are_identified(golden):
+    _, arrays = golden("rope_yarn_gpt_oss_truncate_False")
+    found = found_in([arrays["cos"], arrays["sin"]])
+    assert (found.scheme, found.tables, found.layout) == ("rope-yarn", ("cos", "sin"), None)
+    assert (found.params["base"], found.params["truncate"]) == (150_000.0, False)
+    assert any(model.startswith("gpt-oss") for model in found.models)
+
+
+def test_the_factors_of_longrope_are_read_off(golden):
+    case, arrays = golden("rope_longrope_phi3_mini128k")
+    wanted = case["params"]["config_kwargs"]["rope_parameters"]
+    for call, name in enumerate(("short_factor", "long_factor")):
+        found = found_in([arrays[f"cos_call{call}"], arrays[f"sin_call{call}"]])
+        assert found.scheme == "rope-longrope"
+        # Seven rows, up to position 4096 in float32, show a frequency to some 1e-5.
+        assert found.params[name] == pytest.approx(wanted[name], rel=1e-4)
+        assert (found.params["factor"], found.params["original_max_position_embeddings"]) == (
+            32.0,
+            4096,
+        )
+
+
+def test_dynamic_ntk_is_told_from_the_length_of_the_sequence(golden):
+    _, arrays = golden("rope_dynamic_d128_theta10000_mpe4096_f4.0")
+    found = found_in([arrays["cos_call3"], arrays["sin_call3"]])
+    assert (found.scheme, found.params["factor"]) == ("rope-dynamic", 4.0)
+    assert found.params["max_position_embeddings"] == 4096
+    static = golden("rope_ntk_static_author_alpha4")[1]["inv_freq"]
+    found = found_in([static])
+    assert (found.scheme, found.params["factor"], found.params["base"]) == ("rope-ntk", 4.0, 1e4)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "params"),
+    [
+        ("sin_marian_d64", "table", {"layout": "concat", "spacing": "vaswani"}),
+        ("sin_marian_d7", "table", {"layout": "concat", "spacing": "vaswani", "odd": "split"}),
+        ("sin_musicgen_d64", "table", {"spacing": "tensor2tensor", "order": "cos-first"}),
+        ("sin_whisper_d64", "table", {"layout": "concat", "spacing": "tensor2tensor"}),
+        ("sin_t2t_d64_min1_max10000_start0", "table", {"spacing": "tensor2tensor"}),
+        ("sin_fairseq_d64_pad1", "table", {"spacing": "tensor2tensor", "layout": "concat"}),
+        ("sin_penc1d_c11", "table", {"layout": "interleaved", "odd": "truncate"}),
+    ],
+)
+def test_sinusoids_of_peers_are_identified(name, array, params, golden):
+    found = found_in([golden(name)[1][array]])
+    assert found.scheme == "sinusoidal"
+    assert {**params, "base": 10_000.0}.items() <= found.params.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "convention", "grid"),
+    [
+        ("sin2d_mae_d64_g14_cls0", "table", "mae", (14, 14)),
+        ("sin2d_mae_grid_5x7_d16", "table", "mae", (5, 7)),
+        ("sin2d_hf_vit_mae", "table_3x3_d16_cls", "vit-mae", (3, 3)),
+        ("sin2d_timm", "table_5x7_d16", "timm", (5, 7)),
+        ("sin2d_detr", "pos_raw", "detr", (5, 7)),
+        ("sin_t2t_nd", "table_3x4x5_d32", "tensor2tensor", (3, 4, 5)),
+        ("sin_penc2d_c64", "table", "positional-encodings", (7, 4)),
+    ],
+)
+def test_grids_of_peers_are_identified(name, array, convention, grid, golden):
+    found = found_in([golden(name)[1][array]])
+    assert (found.scheme, found.params["convention"]) == ("sinusoidal-nd", convention)
+    assert found.params["grid"] == grid
+
+
+@pytest.mark.parametrize(
+    ("name", "cos", "convention"),
+    [
+        ("rope2d_dinov3", "cos_80x128", "dinov3"),
+        ("rope2d_gemma4", "cos", "gemma4"),
+        ("rope2d_qwen2_vl", "cos", "qwen2-vl"),
+    ],
+)
+def test_vision_encoders_are_identified(name, cos, convention, golden):
+    _, arrays = golden(name)
+    found = found_in([arrays[cos], arrays[cos.replace("cos", "sin")]])
+    assert (found.scheme, found.params["convention"]) == ("rope-axial", convention)
+
+
+def test_biases_and_slopes_of_peers_are_identified(golden):
+    _, bloom = golden("alibi_bloom")
+    _, mpt = golden("alibi_mpt")
+    for heads in (2, 7, 12, 112):
+        for found, form in (
+            (found_in([bloom[f"alibi_h{heads}"]]), "bloom"),
+            (found_in([mpt[f"alibi_h{heads}"]]), "mpt"),
+        ):
+            assert (found.scheme, found.params["heads"]) == ("alibi", heads)
+            assert (found.params["slopes"], found.params["form"]) == ("press", form)
+        slopes = found_in([bloom[f"slopes_h{heads}"]])
+        assert (slopes.scheme, slopes.params["heads"]) == ("alibi", heads)
+    assert found_in([mpt["alibi_h12_max16"]]).params["max_bias"] == 16.0
+    half = found_in([bloom["alibi_bf16_h12"]])
+    assert (half.scheme, half.arithmetic, half.params["heads"]) == ("alibi", "bfloat16", 12)
+
+
+def test_kernels_of_peers_are_identified_with_their_scalars(golden):
+    _, kerple = golden("kerple")
+    logarithmic = found_in([kerple["log_bias"]])
+    assert logarithmic.scheme == "kerple-log"
+    assert logarithmic.params["r1"] == pytest.approx(kerple["log_p"].tolist(), rel=1e-4)
+    assert logarithmic.params["r2"] == pytest.approx(kerple["log_a"].tolist(), rel=1e-4)
+    power = found_in([kerple["pow_bias"]])
+    assert power.scheme == "kerple-power"
+    assert power.params["r2"] == pytest.approx(kerple["pow_p"].tolist(), rel=1e-4)
+    sandwich = found_in([golden("sandwich_nemo")[1]["h12_d128"]])
+    assert (sandwich.scheme, sandwich.params["dim"], sandwich.params["base"]) == (
+        "sandwich",
+        128,
+        10_000.0,
+    )
+
+
+@pytest.mark.parametrize(("array", "both"), [("bias_enc_40x40", True), ("bias_dec_40x40", False)])
+def test_the_buckets_of_t5_are_identified_though_its_table_is_learned(array, both, golden):
+    _, arrays = golden("t5_bias_gather")
+    found = found_in([arrays[array]])
+    assert (found.scheme, found.params["heads"]) == ("t5", 8)
+    assert (found.params["num_buckets"], found.params["bidirectional"]) == (32, both)
+    assert "weights=FILE" in found.commands[0]
+
+
+def test_relative_sinusoids_of_transformer_xl_are_identified(golden):
+    found = found_in([golden("rel_sin_transformer_xl")[1]["emb"]])
+    assert (found.scheme, found.params["base"]) == ("transformer-xl", 10_000.0)
+
+
+# What no rule made.
+
+
+def test_a_learned_table_is_not_identified():
+    table = np.random.default_rng(7).normal(0, 0.02, (64, 32)).astype(np.float32)
+    assert identify(Evidence.of_arrays(table)).found is None
+
+
+def test_vectors_that_were_rotated_are_not_identified(golden):
+    _, arrays = golden("rope_apply_llama_half")
+    assert found_in([arrays["q_out"][0, 0]]) is None
+
+
+def test_numbers_that_are_nearly_an_encoding_are_not_identified():
+    table = matrix("rope", "0:200", dim=32)
+    table[100, 3] += 1e-4
+    assert found_in([table]) is None
+
+
+def test_frequencies_of_no_rule_are_not_identified():
+    values = np.sort(np.random.default_rng(3).uniform(0, 1, 32))[::-1].astype(np.float64)
+    assert found_in([values.copy()]) is None
+
+
+# Round trips: what generate writes is found again, byte for byte.
+
+FACTORS = tuple(1 + round(0.0123 * i, 4) for i in range(16))
+STRETCHED = [
+    ("rope-linear", {"factor": 4.0}),
+    ("rope-ntk", {"factor": 8.0}),
+    ("rope-yarn", {"factor": 4.0, "original_max_position_embeddings": 2048}),
+    ("rope-llama3", {"base": 500_000.0}),
+    ("rope-longrope", {"short_factor": FACTORS, "long_factor": FACTORS, "factor": 2.0}),
+    ("rope-proportional", {"partial": 0.5}),
+    ("xpos", {"side": "key"}),
+]
+
+
+@pytest.mark.parametrize("table", ONE_TABLE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_rotary_table_is_found_again(table, dtype):
+    arrays = arrays_of("rope", "3:203", dtype=dtype, tables=(table,), base=500_000.0)
+    found = found_in(arrays, dtype=dtype)
+    assert (found.scheme, found.tables, found.params["base"]) == ("rope", (table,), 500_000.0)
+    assert_written_again(found, arrays, dtype=dtype)
+
+
+@pytest.mark.parametrize(("scheme", "params"), STRETCHED)
+@pytest.mark.parametrize("tables", [("cos-sin",), ("cos-full", "sin-full"), ("complex",)])
+def test_every_stretched_scheme_is_found_again(scheme, params, tables):
+    arrays = arrays_of(scheme, "0:400", tables=tables, dim=32, **params)
+    found = found_in(arrays)
+    assert found.scheme == scheme
+    for name, value in params.items():
+        if name != "long_factor":
+            assert found.params[name] == (value if isinstance(value, str) else pytest.approx(value))
+    assert_written_again(found, arrays)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("scheme", "params"), [("rope", {}), *STRETCHED[:4]])
+def test_half_precision_tables_are_found_again(scheme, params, dtype):
+    arrays = arrays_of(scheme, "0:600", dtype=dtype, tables=("cos", "sin"), **params)
+    found = found_in(arrays, dtype=dtype)
+    assert found.scheme == scheme
+    assert_written_again(found, arrays, dtype=dtype)
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
+def test_the_arithmetic_that_made_a_table_is_named(arithmetic):
+    arrays = arrays_of("rope", "0:500", tables=("cos", "sin"), arithmetic=arithmetic)
+    found = found_in(arrays)
+    assert (found.scheme, found.arithmetic) == ("rope", arithmetic)
+    assert f"--arithmetic {arithmetic}" in found.commands[0]
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_the_layout_shows_in_full_tables_alone(layout):
+    full = found_in(
+        arrays_of("rope", "0:50", tables=("cos-full", "sin-full"), layout=layout, dim=16)
+    )
+    assert full.layout == layout
+    bare = found_in(arrays_of("rope", "0:50", tables=("cos-sin",), layout=layout, dim=16))
+    assert bare.layout is None
+    assert "layout" not in bare.params
+
+
+@pytest.mark.parametrize("positions", ["0:2000:7", "5,17,40,100,1000,4096", "100000:100300", "0:2"])
+def test_the_positions_of_rows_are_found(positions):
+    arrays = arrays_of("rope", positions, tables=("cos", "sin"), base=500_000.0)
+    found = found_in(arrays)
+    from posenc_cli.positions import Positions
+
+    assert list(found.positions) == list(Positions.parse(positions))
+
+
+def test_a_rotation_that_runs_backward_is_told_so():
+    cos, sin = arrays_of("rope", "0:200", tables=("cos", "sin"))
+    found = found_in([cos, -sin])
+    assert found.scheme == "rope"
+    assert "backward" in found.wrong[0]
+    assert found.commands == ()
+
+
+def test_exchanged_tables_are_told_so():
+    cos, sin = arrays_of("rope", "0:200", tables=("cos", "sin"))
+    assert "sines stand where cosines belong" in found_in([sin, cos]).wrong[0]
+
+
+ABSOLUTE = [
+    ("integer", {}),
+    ("normalized", {}),
+    ("binary", {"dim": 12}),
+    ("binary", {"dim": 12, "order": "lsb-first"}),
+    ("nope", {}),
+    ("learned", {}),
+    ("learned", {"seed": 3, "std": 0.5}),
+    ("shaw", {}),
+    ("transformer-xl", {}),
+    ("sinusoidal", {"layout": "concat"}),
+    ("sinusoidal", {"spacing": "tensor2tensor", "layout": "concat", "order": "cos-first"}),
+    ("sinusoidal", {"dim": 33, "odd": "pad"}),
+    ("sinusoidal", {"dim": 33, "odd": "truncate", "spacing": "tensor2tensor"}),
+]
+
+
+@pytest.mark.parametrize(("scheme", "params"), ABSOLUTE)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_absolute_and_relative_matrices_are_found_again(scheme, params, dtype):
+    arrays = arrays_of(scheme, "0:150", dtype=dtype, **params)
+    found = found_in(arrays, dtype=dtype)
+    assert found.scheme == scheme
+    assert params.items() <= found.params.items()
+    if scheme != "learned" or "std" not in params:
+        assert_written_again(found, arrays, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "params"),
+    [
+        ("alibi", {"heads": 12}),
+        ("alibi", {"heads": 12, "slopes": "naive"}),
+        ("alibi", {"heads": 6, "max_bias": 4.0}),
+        ("t5", {"bidirectional": False}),
+        ("t5-clipped", {"max_distance": 16}),
+        ("kerple-log", {"r1": (1.2,), "r2": (0.3,)}),
+        ("kerple-power", {"r2": (1.5,)}),
+        ("sandwich", {"dim": 32, "base": 20_000.0}),
+    ],
+)
+def test_biases_are_found_again(scheme, params):
+    arrays = arrays_of(scheme, "0:120", **params)
+    found = found_in(arrays)
+    assert found.scheme == scheme
+    assert params.items() <= found.params.items()
+    assert_written_again(found, arrays)
+
+
+def test_a_causal_mask_hides_nothing_of_a_bias():
+    (bias,) = arrays_of("alibi", "0:40")
+    bias[:, np.triu(np.ones((40, 40), bool), 1)] = -np.inf
+    found = found_in([bias])
+    assert (found.scheme, found.params["heads"]) == ("alibi", 8)
+    assert any("mask" in note for note in found.notes)
+
+
+def test_the_model_that_has_an_encoding_is_named():
+    arrays = arrays_of("rope-llama3", "0:300", tables=("cos", "sin"), dim=128, base=500_000.0)
+    assert "llama-3.1-8b" in found_in(arrays).models
+
+
+@settings(max_examples=25)
+@given(
+    base=st.sampled_from([1e4, 5e5, 1e6, 12345.0, 777.0, 2.5e7]),
+    dim=st.sampled_from([8, 16, 64, 128]),
+    start=st.integers(0, 5000),
+    count=st.integers(12, 500),
+    dtype=st.sampled_from(["float32", "float64"]),
+    tables=st.sampled_from([("cos-sin",), ("interleaved",), ("angles",), *PAIRED]),
+)
+def test_any_plain_rotation_is_found_again(*, base, dim, start, count, dtype, tables):
+    arrays = arrays_of(
+        "rope", f"{start}:{start + count}", dtype=dtype, tables=tables, base=base, dim=dim
+    )
+    found = found_in(arrays, dtype=dtype)
+    assert (found.scheme, found.params["base"]) == ("rope", base)
+    assert_written_again(found, arrays, dtype=dtype)
+
+
+def test_a_base_of_many_digits_comes_with_its_uncertainty():
+    arrays = arrays_of("rope", "0:64", tables=("cos", "sin"), base=314_159.265)
+    found = found_in(arrays)
+    assert abs(found.params["base"] - 314_159.265) <= max(found.uncertainty["base"], 0.01)
