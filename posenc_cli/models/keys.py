@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -14,10 +15,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 LARGEST_COUNT = 1 << 53
+LONGEST_NAME = 64
+_LONGEST_VALUE = 60
 _ROPE_LIKE = re.compile(
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
     r"|original_max_pos|attention_factor|llama_4_scaling|dual_chunk"
 )
+
+
+def printable(name: str) -> str:
+    r"""A name that a file gives, escaped and shortened where a message could not show it.
+
+    >>> printable("rope_theta"), printable("a\x1b[2J")
+    ('rope_theta', "'a\\x1b[2J'")
+    """
+    if name.isprintable() and name.isascii() and len(name) <= LONGEST_NAME:
+        return name
+    return abbreviated(name.encode("ascii", "backslashreplace").decode())
+
+
+def json_text(value: object) -> str:
+    """A value as its file spells it, on one line and shortened.
+
+    >>> json_text(True), json_text(None), json_text("1e4"), len(json_text("x" * 999))
+    ('true', 'null', '"1e4"', 60)
+    """
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    text = json.dumps(value)
+    half = _LONGEST_VALUE // 2 - 1
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:half]} … {text[1 - half :]}"
 
 
 class Keys:
@@ -37,12 +64,12 @@ class Keys:
         self.read = set() if read is None else read
 
     def path(self, key: str) -> str:
-        """The path of a key from the top of the file."""
-        return f"{self.prefix}{key}"
+        """The path of a key from the top of the file, as messages can show it."""
+        return f"{self.prefix}{printable(key)}"
 
     def invalid(self, key: str, rule: str) -> InvalidInput:
         """The error for the value of a key that breaks a rule."""
-        value = abbreviated(str(self.values.get(key)))
+        value = json_text(self.values.get(key))
         return InvalidInput(f"{self.name}: {self.path(key)} {value}: {rule}")
 
     def has(self, key: str) -> bool:

@@ -202,7 +202,11 @@ class Reader:
         key, default = named
         also = next((names for names in SYNONYMS if key in names), (key,))
         found = first(*(self.text.count(name, minimum=minimum) for name in (key, *also)))
-        return found or Sourced(default, self.default_source)
+        if found is None:
+            found = Sourced(default, self.default_source)
+            if key in (self.family.dim[0], self.family.heads[0]):
+                self.notes.size(self.text.path(key), found)
+        return found
 
     def _indices(self, named: tuple[str, int] | None = None) -> tuple[int, ...]:
         count = self._count(named or self.family.layers, minimum=0).value
@@ -231,6 +235,8 @@ class Reader:
     def learned(self) -> Iterator[Layers]:
         """A table of trained rows."""
         rows, offset = self._count(self.family.rows), self._first_row()
+        if rows.source == self.default_source:
+            self.notes.size(self.text.path(self.family.rows[0]), rows)
         length = rows
         if self.family.extra:
             length = Sourced(rows.value + offset.value, f"derived: {rows.source} + {offset.value}")

@@ -101,6 +101,11 @@ class Notes:
         if text not in self.warnings:
             self.warnings.append(text)
 
+    def size(self, key: str, found: Sourced) -> None:
+        """Say that a size is the model type's, and name it as a default."""
+        self.warn(f"{key} is not given: {found.value} is the {found.source}")
+        self.default(key)
+
     def default(self, what: str) -> None:
         """Name a value that the model type gives, once."""
         if what not in self.defaulted:

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.models.families import ANY_NAME, Rotary
-from posenc_cli.models.keys import Keys, first
+from posenc_cli.models.head_dims import head_dim
+from posenc_cli.models.keys import Keys, first, json_text
 from posenc_cli.models.layer_types import Group, groups
 from posenc_cli.models.resolved import Layers, Notes, Sourced
 from posenc_cli.models.rope_objects import Entry, entries
 from posenc_cli.models.rope_rules import CONTEXT, ORIGINAL, RULES, magnitude
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 RENAMED = {"su": "longrope", "mrope": "default"}
 """Older names of rope types."""
 SHARE = "partial_rotary_factor"
-BY_HEAD_DIM = ("dynamic", "yarn", "longrope")
-"""Rope types for which transformers reads head_dim and infers none where that is null."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class RopeReader:
         Raises: InvalidInput.
         """
         found = groups(self.text, self.family)
-        objects = entries(self.text, self.family, found)
+        objects = entries(self.text, self.family, found, self.notes)
         for group in found:
             entry = None if group.is_nope else objects[group.label]
             yield self._unrotated(group) if entry is None else self._rotated(group, entry)
@@ -74,7 +73,7 @@ class RopeReader:
         Raises: InvalidInput.
         """
         rope_type = self._type(entry)
-        head = self._head_dim(group, rope_type)
+        head = head_dim(self, group, rope_type)
         share = self._share(entry, rope_type, head)
         rotated = self._width(rope_type, head, share)
         params = {
@@ -140,7 +139,9 @@ class RopeReader:
         names = (self.family.keys.get(key, key),) if self.family.known else ANY_NAME[key]
         of_type = f" of {label} layers" if self.family.nested and label else ""
         found = entry.number("rope_theta")
-        if found is None:
+        if found is not None:
+            self._note_second_base(found, names)
+        else:
             found = first(*(self.text.number(name) for name in names if name))
         if found is None:
             base = self.family.base_of(label)
@@ -167,6 +168,19 @@ class RopeReader:
             raise InvalidInput(f"{self.text.name}: {found.source} {found.value:g}: must be above 1")
         return found
 
+    def _note_second_base(self, found: Sourced, names: Sequence[str | None]) -> None:
+        """Warn of a base beside the rope object that is not the object's."""
+        for name in names if not found.source.startswith("default of") else ():
+            if name is None or self.text.values.get(name) is None:
+                continue
+            if self.text.values[name] == found.value:
+                self.text.get(name)
+            else:
+                self.notes.warn(
+                    f"{self.text.path(name)} {json_text(self.text.values[name])} has no effect: "
+                    f"{found.source} {found.value:g} goes before it"
+                )
+
     def _layout(self) -> Sourced:
         layout = self.family.layout
         if layout in ("half", "interleaved"):
@@ -176,44 +190,6 @@ class RopeReader:
         if flag is None:
             return Sourced("interleaved", self.default_source)
         return Sourced("interleaved" if flag.value else "half", flag.source)
-
-    def _head_dim(self, group: Group, rope_type: str) -> Sourced:
-        """The columns of a head, or of its slice that turns.
-
-        Raises: InvalidInput.
-        """
-        if self.family.slice or (not self.family.known and self.text.has("qk_rope_head_dim")):
-            self.text.get("head_dim")
-            found = self.count("qk_rope_head_dim")
-            if found is not None:
-                return found
-        own = self.family.head_dims.get(group.label or "")
-        if own is not None:
-            return self._own_head_dim(group, *own)
-        found = self.count("head_dim")
-        if found is not None:
-            return found
-        if self.family.needs_head_dim and rope_type in BY_HEAD_DIM:
-            self.notes.warn(
-                f"{self.text.path('head_dim')} is not given: transformers 5 cannot run rope_type "
-                f"{rope_type} of {self.family.model_type} without it"
-            )
-        hidden, heads = self.needed_count("hidden_size"), self.needed_count("num_attention_heads")
-        if hidden.value < heads.value:
-            raise InvalidInput(
-                f"{self.text.name}: {hidden.source} {hidden.value}: must be at least "
-                f"{heads.source} {heads.value}"
-            )
-        return Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
-
-    def _own_head_dim(self, group: Group, key: str, default: int) -> Sourced:
-        """The head of layers whose heads are of a size of their own."""
-        found = self.text.count(key)
-        by_layer = self.text.section("per_layer_config")
-        for layer in group.layers if by_layer is not None else ():
-            one = by_layer.section(str(layer)) if by_layer else None
-            found = first(found, one.count("head_dim") if one else None)
-        return found or Sourced(default, self.default_source)
 
     def _share(self, entry: Entry, rope_type: str, head: Sourced) -> Sourced | None:
         """The share of the head that turns, None where it is all of it.
@@ -274,7 +250,7 @@ class RopeReader:
                 part.get(SHARE)
             elif ignored is not None:
                 self.notes.warn(
-                    f"{part.path(SHARE)} {abbreviated(str(ignored))} has no effect: in "
+                    f"{part.path(SHARE)} {json_text(ignored)} has no effect: in "
                     f"transformers {self.family.model_type} turns the whole head"
                 )
 
@@ -332,8 +308,9 @@ class RopeReader:
         found = entry.having("llama_4_scaling_beta").get("llama_4_scaling_beta")
         if found is not None:
             self.notes.warn(
-                f"{found.source} {found.value} is no part of the rotation: queries are multiplied "
-                "by 1 + beta · ln(1 + ⌊p / L⌋), which breaks the dependence on m − n alone"
+                f"{found.source} {json_text(found.value)} is no part of the rotation: queries "
+                "are multiplied by 1 + beta · ln(1 + ⌊p / L⌋), which breaks the "
+                "dependence on m − n alone"
             )
 
     def count(self, key: str) -> Sourced | None:

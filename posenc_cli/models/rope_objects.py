@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.models.keys import Keys
+from posenc_cli.models.keys import Keys, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.models.families import Rotary
     from posenc_cli.models.layer_types import Group
-    from posenc_cli.models.resolved import Sourced
+    from posenc_cli.models.resolved import Notes, Sourced
 
 
 class DefaultKeys(Keys):
@@ -47,10 +48,13 @@ class Entry:
         return self.having(key).number(key, minimum=minimum)
 
 
-def entries(text: Keys, family: Rotary, groups: Sequence[Group]) -> dict[str | None, Entry | None]:
+def entries(
+    text: Keys, family: Rotary, groups: Sequence[Group], notes: Notes
+) -> dict[str | None, Entry | None]:
     """The rope object of each group, by its label; None where it is null: no rotation.
 
-    The older ``rope_scaling`` goes before ``rope_parameters``, as in transformers.
+    The older ``rope_scaling`` goes before ``rope_parameters``, as in transformers, of which nothing
+    counts then.
 
     Raises: InvalidInput where a layer type has none.
     """
@@ -59,6 +63,8 @@ def entries(text: Keys, family: Rotary, groups: Sequence[Group]) -> dict[str | N
     if family.local is not None:
         return _merged(text, family, groups, scaling)
     found = scaling or text.section("rope_parameters")
+    if scaling is not None:
+        _note_second_object(text, scaling, notes)
     if found is None:
         found = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
         if family.rope is not None:
@@ -78,6 +84,27 @@ def entries(text: Keys, family: Rotary, groups: Sequence[Group]) -> dict[str | N
             "layers, not one for each layer type"
         )
     return {group.label: _nested(found, family, group) for group in groups}
+
+
+def _note_second_object(text: Keys, scaling: Keys, notes: Notes) -> None:
+    """Warn of a ``rope_parameters`` beside ``rope_scaling`` that does not say the same."""
+    second = text.values.get("rope_parameters")
+    if not isinstance(second, Mapping) or not second:
+        return
+    first, other = (
+        {"rope_type" if key == "type" else key: value for key, value in each.items()}
+        for each in (scaling.values, second)
+    )
+    apart = [key for key in {**first, **other} if first.get(key) != other.get(key)]
+    if not apart:
+        text.get("rope_parameters")
+        for key in second:
+            text.read.add(f"{text.path('rope_parameters')}.{key}")
+        return
+    notes.warn(
+        f"{text.path('rope_parameters')} has no effect: transformers reads rope_scaling alone "
+        f"where both are there, and they differ in {', '.join(map(printable, apart[:6]))}"
+    )
 
 
 def _merged(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.models.keys import json_text
 from posenc_cli.models.resolved import Sourced
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original_max_position_embeddings"
 CONTEXT = "max_position_embeddings"
+_STEP = (
+    "transformers only warns of equal factors and takes them for a step; in a copy of the file, "
+    "a high_freq_factor a little larger says the same"
+)
 MAGNITUDE = ("attention_factor", "logit_multiplier")
 """The derived values that :func:`magnitude` gives."""
 
@@ -31,6 +36,8 @@ def default(reader: RopeReader, entry: Entry, rotated: int) -> Read:
         return "rope", {}
     mrope = family.mrope or {}
     sections = found or Sourced(tuple(mrope["sections"]), reader.default_source)
+    if found is None:
+        reader.notes.size("mrope_section", Sourced(list(sections.value), sections.source))
     if len(sections.value) != 3 or sum(sections.value) != rotated // 2:
         raise InvalidInput(
             f"{reader.text.name}: mrope_section {list(sections.value)} ({sections.source}): must "
@@ -43,7 +50,8 @@ def default(reader: RopeReader, entry: Entry, rotated: int) -> Read:
         interleaved = Sourced(dealt.value is True, dealt.source)
     elif dealt is not None and dealt.value is not interleaved.value:
         reader.notes.warn(
-            f"{dealt.source} {dealt.value} has no effect: {family.model_type} deals its axes out "
+            f"{dealt.source} {json_text(dealt.value)} has no effect: "
+            f"{family.model_type} deals its axes out "
             f"{'pair by pair' if interleaved.value else 'in whole sections'}"
         )
     if interleaved.value:
@@ -125,7 +133,8 @@ def llama3(reader: RopeReader, entry: Entry, _rotated: int) -> Read:
     if high.value <= low.value:
         raise InvalidInput(
             f"{reader.text.name}: {high.source} {high.value:g}: must be above {low.source} "
-            f"{low.value:g}"
+            f"{low.value:g}, which the blend between them divides by",
+            hint=_STEP if high.value == low.value else None,
         )
     return "rope-llama3", {**params, ORIGINAL: reader.original(entry)}
 

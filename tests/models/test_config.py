@@ -68,11 +68,12 @@ def test_the_rope_object_goes_before_the_top_of_the_config_and_that_before_the_m
 def test_what_transformers_ignores_is_warned_of():
     partial = resolve({**LLAMA, "partial_rotary_factor": 0.5})
     assert "partial" not in partial.layer().params
-    assert "partial_rotary_factor '0.5' has no effect" in partial.warnings[0]
+    assert "partial_rotary_factor 0.5 has no effect" in partial.warnings[0]
     assert partial.unread == ("partial_rotary_factor",)
     assert resolve({**LLAMA, "partial_rotary_factor": 1.0}).unread == ()
     gemma = {
         "model_type": "gemma3_text",
+        "head_dim": 256,
         "rope_parameters": {
             "full_attention": {**YARN, "rope_theta": 1e6, "truncate": False},
             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
@@ -82,7 +83,8 @@ def test_what_transformers_ignores_is_warned_of():
     assert "truncate" not in truncate.layer("full_attention").params
     assert "full_attention.truncate false has no effect" in truncate.warnings[0]
     assert truncate.unread == ("rope_parameters.full_attention.truncate",)
-    legacy = {"model_type": "gemma3_text", "rope_scaling": {"type": "linear", "factor": 8}}
+    legacy = {"model_type": "gemma3_text", "head_dim": 256}
+    legacy |= {"rope_scaling": {"type": "linear", "factor": 8}}
     ignored = resolve({**legacy, "rope_theta": 1e6, "rope_local_base_freq": 1e4})
     assert ignored.layer("full_attention").scheme == "rope"
     assert "rope_scaling.type 'linear' has no effect" in ignored.warnings[0]
@@ -140,11 +142,11 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
         ({"rope_scaling": {"type": "ntk"}}, ["rope_scaling.type 'ntk'", "llama takes default"]),
         ({"rope_scaling": {**YARN, "type": "linear"}}, ["'yarn' contradicts", "'linear'"]),
         ({"rope_scaling": {"type": "linear"}}, ["rope_scaling.factor is missing"]),
-        ({"rope_scaling": {"type": "linear", "factor": 0}}, ["factor '0'", "above 0"]),
-        ({"rope_scaling": {**YARN, "factor": "4"}}, ["rope_scaling.factor '4'", "a number"]),
-        ({"rope_scaling": {**YARN, "factor": True}}, ["rope_scaling.factor 'True'", "a number"]),
-        ({"rope_scaling": {**YARN, "beta_fast": -1}}, ["beta_fast '-1'", "at least 0"]),
-        ({"rope_scaling": {**YARN, "truncate": 1}}, ["truncate '1'", "true or false"]),
+        ({"rope_scaling": {"type": "linear", "factor": 0}}, ["factor 0", "above 0"]),
+        ({"rope_scaling": {**YARN, "factor": "4"}}, ['rope_scaling.factor "4"', "a number"]),
+        ({"rope_scaling": {**YARN, "factor": True}}, ["rope_scaling.factor true", "a number"]),
+        ({"rope_scaling": {**YARN, "beta_fast": -1}}, ["beta_fast -1", "at least 0"]),
+        ({"rope_scaling": {**YARN, "truncate": 1}}, ["truncate 1", "true or false"]),
         ({"rope_scaling": {**LLAMA3, "low_freq_factor": 4}}, ["must be above", "low_freq_factor"]),
         ({"rope_scaling": {**LLAMA3, "low_freq_factor": None}}, ["low_freq_factor is missing"]),
         ({"rope_scaling": [1]}, ["rope_scaling", "must be an object"]),
@@ -152,13 +154,15 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
         ({"rope_theta": 10**400}, ["rope_theta", "finite"]),
         ({"rope_theta": [1]}, ["rope_theta", "a number"]),
         ({"head_dim": 7}, ["head_dim 7", "even"]),
-        ({"head_dim": 2.5}, ["head_dim '2.5'", "whole number"]),
+        ({"head_dim": 2.5}, ["head_dim 2.5", "whole number"]),
         ({"hidden_size": 16}, ["hidden_size 16", "num_attention_heads 32"]),
+        ({"hidden_size": 100}, ["hidden_size 100", "a multiple of num_attention_heads 32"]),
         ({"num_hidden_layers": 10**9}, ["num_hidden_layers", "at most 10000"]),
         ({"layer_types": "full"}, ["layer_types", "list of texts"]),
         ({"rope_parameters": {"full_attention": YARN}, "layer_types": ["full_attention"] * 4},
          ["one"]),
-        ({"layer_types": ["full_attentio"] * 4}, ["layer_types.0 'full_attentio'", "no layer type"]),
+        ({"layer_types": ["full_attentio"] * 4},
+         ["layer_types.0 'full_attentio'", "no layer type"]),
         ({"layer_types": ["full_attention"] * 3}, ["3 names for num_hidden_layers 4"]),
         ({"model_type": "my_model", "layer_types": ["a\x1b[2J"] * 4}, ["'a\\x1b[2J'", "printable"]),
         ({"model_type": 3}, ["model_type", "a text"]),
@@ -192,7 +196,7 @@ def test_longrope_lists_must_have_a_number_for_each_pair():
     with pytest.raises(InvalidInput, match="must be a list of numbers"):
         resolve({**LLAMA, "rope_scaling": scaling})
     scaling["long_factor"] = [2.0] * 63 + [0]
-    with pytest.raises(InvalidInput, match=r"rope_scaling\.long_factor\.63 '0': must be above 0"):
+    with pytest.raises(InvalidInput, match=r"rope_scaling\.long_factor\.63 0: must be above 0"):
         resolve({**LLAMA, "rope_scaling": scaling})
 
 
@@ -384,7 +388,9 @@ def test_deepseeks_softmax_scale_is_derived_beside_its_rotation():
 
 
 def test_biases_and_tables_of_families_without_rope():
-    mpt = resolve({"model_type": "mpt", "attn_config": {"alibi": False, "alibi_bias_max": 16}})
+    mpt = resolve(
+        {"model_type": "mpt", "n_heads": 16, "attn_config": {"alibi": False, "alibi_bias_max": 16}}
+    )
     assert mpt.layer().scheme == "alibi"
     assert len(mpt.warnings) == 2
     falcon = {"model_type": "falcon", "alibi": True, "num_attention_heads": 4, "hidden_size": 256}
@@ -395,10 +401,10 @@ def test_biases_and_tables_of_families_without_rope():
     assert resolve({**zamba, "use_mem_rope": True}).layer().scheme == "rope"
     relative = resolve({"model_type": "bert", "position_embedding_type": "relative_key"})
     assert relative.layer().scheme == "learned"
-    assert "has no effect" in relative.warnings[0]
+    assert any("has no effect" in each for each in relative.warnings)
     whisper = resolve({"model_type": "whisper"})
     assert [each.layer_type for each in whisper.layers] == ["encoder", "decoder"]
-    xlnet = resolve({"model_type": "xlnet", "clamp_len": 100})
+    xlnet = resolve({"model_type": "xlnet", "d_model": 1024, "clamp_len": 100})
     assert (xlnet.layer().scheme, len(xlnet.warnings)) == ("transformer-xl", 1)
     with pytest.raises(InvalidInput, match="must be above 2"):
         resolve({"model_type": "roberta", "max_position_embeddings": 2, "pad_token_id": 1})
@@ -492,7 +498,7 @@ def test_hostile_files_are_refused_in_one_line(written, content, words):
 
 def test_a_number_past_float64_is_refused_where_it_is_read(written):
     config = read_config(written('{"model_type": "llama", "rope_theta": 1e999}'))
-    with pytest.raises(InvalidInput, match="rope_theta 'inf': must be a finite number"):
+    with pytest.raises(InvalidInput, match="rope_theta inf: must be a finite number"):
         resolve(config)
 
 
