@@ -42,11 +42,16 @@ _NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a table in the order of drawing, their bands, and the wave behind each."""
+    """The columns of a table in the order of drawing, their bands, and the wave behind each.
+
+    ``points`` are their names on the axis, ``computed`` their places among the computed columns
+    where those differ.
+    """
 
     points: Sequence[int]
     bands: tuple[Band, ...]
     waves: Sequence[int] | None
+    computed: Sequence[int] | None = None
 
 
 def figure_of(request: Request, engine_for: EngineFor, *, dims: range | None = None) -> Figure:
@@ -136,9 +141,10 @@ def _rows(request: Request, width: int, engine_for: EngineFor, dims: range | Non
     if relative:
         positions = positions.offsets(content.farthest if isinstance(content, Rows) else None)
     rows = Axis("offset" if relative else "position", Points(positions))
-    columns = _cropped(_columns(request, width), dims)
+    every = _columns(request, width)
+    columns = _cropped(every, dims)
     table = replace(request, table="cos-sin") if request.table == "complex" else request
-    cells = row_cells(table, rows.points, columns.points, engine_for)
+    cells = row_cells(table, rows.points, columns.computed or columns.points, engine_for)
     waves = getattr(content, "waves", None)
     wavelengths = wavelengths_by_values(cells, rows.points)
     if waves is not None and _along_positions(waves) and columns.waves is not None:
@@ -149,9 +155,10 @@ def _rows(request: Request, width: int, engine_for: EngineFor, dims: range | Non
 
     noun = "pair" if request.table in ("complex", "angles") else "dimension"
     across = Axis(noun, columns.points, columns.bands)
-    size = f"{rows.size_text} × {across.size_text}"
-    if request.table == "complex":
-        size = f"{rows.size_text} × {len(across.points) // 2} complex"
+    whole, shown = len(set(every.points)), len(set(columns.points))
+    noun = "complex" if request.table == "complex" else noun if whole == 1 else across.plural
+    count = f"{whole}" if shown == whole else f"{shown} of {whole}"
+    size = f"{rows.size_text} × {count} {noun}"
     angles = request.table == "angles"
     return Heatmap(
         cells,
@@ -188,7 +195,7 @@ def _columns(request: Request, width: int) -> _Columns:
             return _Columns(range(width), (), range(width))
         if table == "complex":
             bands = (Band("real", 0, pairs), Band("imaginary", pairs, 2 * pairs))
-            return _Columns(range(2 * pairs), bands, [*range(pairs)] * 2)
+            return _Columns([*range(pairs)] * 2, bands, [*range(pairs)] * 2, range(2 * pairs))
         placements = rotary_placements(table, pairs, content.layout, content.blocks)
         return _placed(placements, width, content.waves)
     if isinstance(content, Sinusoids):
@@ -259,6 +266,7 @@ def _cropped(columns: _Columns, dims: range | None) -> _Columns:
         [columns.points[i] for i in kept],
         tuple(bands),
         columns.waves and [columns.waves[i] for i in kept],
+        columns.computed and [columns.computed[i] for i in kept],
     )
 
 

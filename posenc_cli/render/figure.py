@@ -111,14 +111,14 @@ class Shown:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know who sees only these values."""
-        sampled = [
+        sampled = dict.fromkeys(
             f"{len(points)} of {axis.size_text}"
             for axis, points in (
                 (self.heatmap.rows, self.rows),
                 (self.heatmap.columns, self.columns),
             )
             if len(points) < len(axis.points)
-        ]
+        )
         return (*self.heatmap.notes, *([f"shows {' and '.join(sampled)}"] if sampled else ()))
 
     @property

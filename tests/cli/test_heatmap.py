@@ -201,6 +201,45 @@ def test_json_of_a_grid_has_maps_that_are_one_where_they_look_from(call):
         assert panel["values"][y][x] == pytest.approx(1, abs=1e-15)
 
 
+def test_complex_columns_are_named_by_their_pair(call):
+    ask = ("heatmap", "-s", "rope", "-d", "16", "-l", "20", "--table", "complex", "--json")
+    data = document(call(*ask)[1])
+    assert data["columns"] == [*range(8), *range(8)]
+    turned = np.exp(1j * np.outer(np.arange(20), 10000.0 ** (-np.arange(8) / 8)))
+    assert np.abs(data["values"] - np.hstack([turned.real, turned.imag])).max() < 1e-12
+    crop = document(call(*ask, "--dims", "2:5")[1])
+    assert crop["title"].startswith("rope complex: 20 positions × 3 of 8 complex")
+    assert crop["columns"] == [2, 3, 4, 2, 3, 4]
+    assert [(band["label"], band["stop"]) for band in crop["bands"]["columns"]] == [
+        ("real", 3), ("imaginary", 6),
+    ]  # fmt: skip
+    some = turned[:, 2:5]
+    assert np.abs(crop["values"] - np.hstack([some.real, some.imag])).max() < 1e-12
+    status, _, err = call(*ask, "--dims", "0:9")
+    assert status == 2
+    assert "there are 8" in err
+
+
+def test_a_crop_says_what_it_is_of(call, tmp_path):
+    title = document(call("heatmap", "-s", "sinusoidal", "-l", "9", "--dims", "0:6", "--json")[1])
+    assert title["title"].startswith("sinusoidal: 9 positions × 6 of 64 dimensions")
+    np.save(tmp_path / "a.npy", np.eye(5, 9))
+    data = document(call("heatmap", "--in", str(tmp_path / "a.npy"), "--dims", "2:4", "--json")[1])
+    assert data["title"].endswith("a.npy': 5 × 9 float64, 2 of 9 columns")
+
+
+@pytest.mark.parametrize("dims", ["0:6", "0:32", "3:40", "60:64"])
+def test_a_crop_of_a_file_is_parted_as_the_whole(dims, call, tmp_path):
+    path = tmp_path / "e.npy"
+    np.save(path, matrix("sinusoidal", "0:256", dim=64))
+    crop = document(call("heatmap", "--in", str(path), "--dims", dims, "--json")[1])
+    start, stop = map(int, dims.split(":"))
+    wanted = range(start, stop)
+    assert crop["columns"] == [*wanted[::2], *wanted[1::2]]
+    names = [band["label"] for band in crop["bands"]["columns"]]
+    assert names == ["odd columns", "even columns"][:: 1 if start % 2 else -1]
+
+
 def test_dims_choose_columns(call):
     data = document(call("heatmap", "-s", "sinusoidal", "-l", "4", "--dims", "3:6", "--json")[1])
     assert data["columns"] == [4, 3, 5]

@@ -50,6 +50,12 @@ def test_only_what_is_shown_is_asked_for() -> None:
     assert shown.notes == ("shows 5 of 1099511627776 positions and 4 of 8 dimensions",)
 
 
+def test_a_note_does_not_repeat_itself() -> None:
+    axis = Axis("position", range(512))
+    notes = Heatmap(np.eye(512), axis, axis, square=True).shown(256, 256).notes
+    assert notes == ("shows 256 of 512 positions",)
+
+
 def test_what_fits_is_shown_whole_and_without_a_note() -> None:
     shown = plain([[1, 2], [3, 4]]).shown(2, 9)
     assert shown.values.tolist() == [[1, 2], [3, 4]]
