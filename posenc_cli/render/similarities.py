@@ -52,23 +52,33 @@ def profile_figure(
 
     Of more offsets than ``most``, the curve is the highest and the lowest value of each
     few, so that no swing is lost; and where S does not depend on the offset alone, the mean goes
-    with the extremes.
+    with the extremes. Where offsets were left out of a sample, it breaks.
     """
     shown = found.offsets >= 0 if found.symmetric else np.ones(len(found.offsets), bool)
     offsets = found.offsets[shown]
-    notes: tuple[str, ...] = ()
+    notes = () if found.measured_all else (_looked_at(found),)
+    breaks = np.zeros(0, np.int64)
+    if not found.measured_all:
+        apart = np.diff(offsets)
+        breaks = np.flatnonzero(apart > apart.min(initial=apart.max(initial=0))) + 1
     named = {"": found.profile}
     if not found.toeplitz:
         named = {"mean": found.profile, "highest": found.most, "lowest": found.least}
     curves = []
     if len(offsets) <= most:
-        curves = [_curve(offsets, values[shown], name) for name, values in named.items()]
+        curves = [
+            _curve(offsets, values[shown], name, breaks=breaks) for name, values in named.items()
+        ]
     else:
         size = -(-len(offsets) // most)
-        notes = (f"highest and lowest of each {size} offsets",)
-        firsts, highest = _binned(offsets, found.most[shown], size, np.fmax)
-        _, lowest = _binned(offsets, found.least[shown], size, np.fmin)
-        curves = [_curve(firsts, highest, "highest"), _curve(firsts, lowest, "lowest")]
+        notes = (f"highest and lowest of each {size} offsets", *notes)
+        starts = np.union1d(np.arange(0, len(offsets), size), breaks)
+        breaks = np.searchsorted(starts, breaks)
+        extremes = (("highest", found.most, np.fmax), ("lowest", found.least, np.fmin))
+        curves = [
+            _curve(offsets[starts], of_each.reduceat(values[shown], starts), name, breaks=breaks)
+            for name, values, of_each in extremes
+        ]
     levels: tuple[tuple[float, str], ...] = ()
     if found.half_of == "value" and found.peak > 0:
         levels = ((found.peak / 2, "half"),)
@@ -145,16 +155,18 @@ def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
     }
 
 
-def _curve(x: NDArray[Any], y: NDArray[Any], name: str) -> Curve:
+def _curve(
+    x: NDArray[np.int64], y: NDArray[np.float64], name: str, *, breaks: NDArray[np.intp]
+) -> Curve:
+    """A curve that is not joined to the points ``breaks`` from those before them."""
+    x = np.insert(x, breaks, x[breaks])
+    y = np.insert(y, breaks, np.nan)
     return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
 
 
-def _binned(
-    offsets: NDArray[np.int64], values: NDArray[np.float64], size: int, extreme: Any
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The extreme of each few values, and the first of their offsets."""
-    starts = np.arange(0, len(offsets), size)
-    return offsets[starts], extreme.reduceat(values, starts)
+def _looked_at(found: Verdict) -> str:
+    """How many of the pairs a sample has."""
+    return f"{found.pairs} of {found.all_pairs} pairs, from start to end"
 
 
 def _on_offsets(found: Verdict) -> str:
@@ -163,7 +175,7 @@ def _on_offsets(found: Verdict) -> str:
         return f"{question}: yes, by its declaration ({found.proof})"
     looked = f"all {found.pairs} pairs"
     if not found.measured_all:
-        looked = f"{found.pairs} of {found.all_pairs} pairs, from start to end"
+        looked = _looked_at(found)
     if found.toeplitz:
         return (
             f"{question}: yes; at one offset values differ by at most {found.spread:.2g}, and "

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from posenc_cli.analysis.similarity import similarity_of_array
+from posenc_cli.analysis.verdict import verdict
+from posenc_cli.render.similarities import profile_figure
 from tests.encoding import matrix
 
 
@@ -191,6 +194,25 @@ def test_a_sample_of_pairs_is_said(call, monkeypatch):
     told = " ".join(out.split())
     assert "differ by at least" in told
     assert "of 80200 pairs, from start to end" in told
+
+
+def test_a_figure_of_a_sample_says_so_and_breaks_where_nothing_was_measured(
+    call, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("posenc_cli.analysis.verdict.PRODUCTS", 20_000)
+    table = np.random.default_rng(0).standard_normal((3000, 16))
+    of = similarity_of_array(table, "float64", name="t")
+    found = verdict(of)
+    for most in (40, 10_000):
+        for curve in profile_figure(of, found, most=most).curves:
+            x, y = np.array(curve.x), np.array(curve.y)
+            seen = set(found.offsets.tolist())
+            broken = x[np.isnan(y)]
+            assert len(broken) > 3
+            assert all(place in seen and place - 1 not in seen for place in broken.tolist())
+    np.save(tmp_path / "t.npy", table)
+    call("dot-similarity", "--in", "t.npy", "--profile", "--out", "f.svg")
+    assert f"{found.pairs} of {3000 * 3001 // 2} pairs" in (tmp_path / "f.svg").read_text()
 
 
 def test_the_height_of_a_map_or_curve_is_as_asked(call):
