@@ -7,11 +7,13 @@ from the simplest on: one cause before two. What no hypothesis explains is calle
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.checks.alternatives import rounded
+from posenc_cli.checks.drift import SCATTER, offset_text
 from posenc_cli.checks.fitting import Rotations, fitted
 from posenc_cli.checks.hypotheses import (
     ENOUGH,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.rules import Alternative
     from posenc_cli.checks.subject import Subject
@@ -65,6 +68,8 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
         place = f"position {survey.reference.position}, pair {survey.reference.pair}"
         missing = Cause("unknown", "not all values are numbers", f"the first found is at {place}")
         return (_overflowed(sample) or missing,)
+    if examined.fault is not None:
+        return (_drifted(examined.fault, examined, sample),)
     causes: list[Cause] = []
     if layout is None or not holds(sample, Hypothesis()):
         causes = [each for each in _explained(examined, sample) if each.cause != "layout"]
@@ -73,6 +78,28 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
     told = {each.cause: each for each in reversed(causes)}
     first = [each for each in causes if told[each.cause] is each]
     return tuple(first[:MOST]) or (_unexplained(examined, sample),)
+
+
+def _drifted(fault: Fault, examined: Examined, sample: Sample) -> Cause:
+    """The cause of errors that the tolerance of each cell grants, and roundings do not make."""
+    if fault.offset is not None:
+        return Cause(
+            "position-offset",
+            f"positions are off by {offset_text(fault.offset)}",
+            f"at position {fault.position} the angles of all pairs err by the same share, "
+            f"{fault.offset / fault.position:.2g}, where roundings differ by pair",
+        )
+    per_angle = SCATTER * examined.reference.scale
+    strict = replace(sample, tolerance=replace(sample.tolerance, per_angle=per_angle))
+    for cause in _explained(examined, strict):
+        if cause.cause != "unknown":
+            return cause
+    return Cause(
+        "unknown",
+        "phases err as no rounding of a frequency and its product with the position does",
+        f"no one error of the frequency of pair {fault.pair} explains all its positions, "
+        f"as at position {fault.position}",
+    )
 
 
 def sampled(examined: Examined) -> tuple[Sample, Cause | None]:

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.alternatives import alternatives
+from posenc_cli.checks.drift import Drift
 from posenc_cli.checks.fitting import Rotations, fitted, with_frequencies
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
@@ -110,6 +111,7 @@ class Survey:
     longest: float = 0.0
     largest: float = 0.0
     errors: list[tuple[int, float]] = field(default_factory=list)
+    drift: Drift | None = None
 
 
 def normalised(block: Block, reference: Reference) -> NDArray[np.complex128]:
@@ -124,6 +126,8 @@ def normalised(block: Block, reference: Reference) -> NDArray[np.complex128]:
 def survey(turning: Turning, reference: Reference, tolerance: Tolerance) -> Survey:
     """One pass over all positions of a subject that has as many pairs as the reference."""
     found = Survey()
+    if tolerance.drifts and reference.content.waves.coordinates is None:
+        found.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
     per_point = max(1, -(-turning.places.count // CURVE_POINTS))
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks():
@@ -138,7 +142,10 @@ def _survey_block(
     stray = block.stray()
     size = np.abs(factors)
     lengthened = np.abs(size - reference.scale)
-    deviation = np.abs(factors - reference.turns.at(positions))
+    right = reference.turns.at(positions)
+    deviation = np.abs(factors - right)
+    if found.drift is not None:
+        found.drift.update(positions, factors, right, block.seen)
     if stray is not None:
         lengthened = lengthened + stray
         deviation = deviation + stray

@@ -89,6 +89,11 @@ class Tolerance:
             reason = "given"
         return cls(floor, amplitude * PER_ANGLE, reason, fixed, MOST * amplitude)
 
+    @property
+    def drifts(self) -> bool:
+        """Whether it grows with the angle, so that what it grants is to be looked at once more."""
+        return self.fixed is None and self.most < math.inf
+
     def cells(
         self, positions: NDArray[np.int64], frequencies: NDArray[np.float64]
     ) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from posenc_cli.checks.rope import Consistency, Finding, Survey, Worst, consiste
 from posenc_cli.checks.tolerance import Tolerance
 
 if TYPE_CHECKING:
+    from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.tolerance import Rule
@@ -65,6 +66,7 @@ class Examined:
     survey: Survey | None
     consistency: Consistency | None
     errors: tuple[tuple[int, float], ...] = ()
+    fault: Fault | None = None
 
     @property
     def ok(self) -> bool:
@@ -98,9 +100,12 @@ def examined(subject: Subject, reference: Reference, rule: Rule) -> Examined:
         findings.append(_norm(lengths, reference, tolerance))
         if seen.identity.ratio >= 0:
             findings.append(_identity(lengths, tolerance))
-    findings.append(_reference(subject, seen, tolerance))
+    fault = None
+    if seen is not None and seen.drift is not None and seen.reference.ratio <= 1:
+        fault = seen.drift.fault(reference.scale)
+    findings.append(_reference(subject, seen, tolerance, fault))
     errors = tuple(lengths.errors) if lengths else ()
-    return Examined(subject, reference, tolerance, tuple(findings), seen, found, errors)
+    return Examined(subject, reference, tolerance, tuple(findings), seen, found, errors, fault)
 
 
 def _relative(
@@ -163,9 +168,18 @@ def _identity(seen: Survey, tolerance: Tolerance) -> Finding:
     return Finding("identity", at=_place(worst), message=message, **verdict)
 
 
-def _reference(subject: Subject, seen: Survey | None, tolerance: Tolerance) -> Finding:
+def _reference(
+    subject: Subject, seen: Survey | None, tolerance: Tolerance, fault: Fault | None
+) -> Finding:
     if seen is None:
         return Finding("reference", False, None, None, None, subject.mismatch or "")
+    if fault is not None and not subject.broken:
+        place = {"position": fault.position, "pair": fault.pair}
+        message = (
+            f"differs from the reference by up to {_number(seen.largest)}: less than frequencies "
+            "in float32 may, but not as their roundings do"
+        )
+        return Finding("reference", False, fault.value, fault.allowed, place, message)
     worst = seen.reference
     verdict = judged(worst.ratio, worst.value, worst.allowed, tolerance)
     if subject.broken:

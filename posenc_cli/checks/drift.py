@@ -1,0 +1,180 @@
+"""What hides in a tolerance that grows with the angle: offsets and noise at far positions.
+
+A frequency that float32 code computes has one relative error, the same at every position, and a
+product of position and frequency is rounded. So the phases of a pair may drift by ε·|angle| with
+one ε, and scatter by a few roundings of the angle besides. Cell by cell the tolerance has to grant
+the largest such ε; here it is asked whether one ε a pair explains all its positions, and whether
+the pairs err alike, as they do when positions are off and as roundings do not make them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.tolerance import PER_ANGLE, unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FROM = 8192
+"""The first position looked at: before it the tolerance is below 0.01 of any amplitude."""
+
+SCATTER = 3 * unit("float32")
+"""Of the angle, at each position alone: the position, the position divided by a factor, and the
+product are rounded. Libraries were measured to need 0.95 of one rounding."""
+
+ALIKE = 4.0
+"""How many times smaller one offset must make the errors of all pairs: float32 code that errs in
+the base alone, so that errors grow along the pairs, gets to 2."""
+
+_FEWEST = 4
+"""Pairs that must agree on an offset."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What rounding cannot explain: the place, the deviation there, and what was allowed.
+
+    ``offset`` is that of the positions, where one is the reason.
+    """
+
+    position: int
+    pair: int
+    value: float
+    allowed: float
+    offset: float | None = None
+
+
+def frequency_slack(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The largest relative error of each frequency that float32 code makes.
+
+    A power is computed by an exponential, whose argument, the logarithm of the frequency, was
+    rounded: 1.2 of its roundings were measured. The frequency 1 is exact in any arithmetic.
+    """
+    with np.errstate(divide="ignore"):
+        logarithms = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
+    slack: NDArray[np.float64] = np.minimum(unit("float32") * (3 + 2 * logarithms), PER_ANGLE)
+    return slack
+
+
+@dataclass
+class Drift:
+    """The relative errors that each pair's frequency may have, narrowed position by position."""
+
+    frequencies: NDArray[np.float64]
+    floor: float
+    least: NDArray[np.float64] = field(init=False)
+    most: NDArray[np.float64] = field(init=False)
+    least_at: NDArray[np.int64] = field(init=False)
+    most_at: NDArray[np.int64] = field(init=False)
+    weights: NDArray[np.float64] = field(init=False)
+    sums: NDArray[np.float64] = field(init=False)
+    farthest: int = 0
+
+    def __post_init__(self) -> None:
+        slack = frequency_slack(self.frequencies)
+        count = slack.size
+        self.least, self.most = -slack, slack.copy()
+        self.least_at, self.most_at = np.full(count, -1), np.full(count, -1)
+        self.weights, self.sums = np.zeros(count), np.zeros(count)
+
+    def update(
+        self,
+        positions: NDArray[np.int64],
+        factors: NDArray[np.complex128],
+        right: NDArray[np.complex128],
+        seen: NDArray[np.bool_] | None,
+    ) -> None:
+        """Take in the factors (n, pairs) at positions, and those that are right."""
+        far = np.abs(positions) >= FROM
+        if not far.any():
+            return
+        where = positions[far]
+        phases = np.angle(factors[far] * right[far].conj())
+        angles = np.multiply.outer(where.astype(np.float64), self.frequencies)
+        known = (angles != 0) & np.isfinite(phases)
+        if seen is not None:
+            known &= seen[far]
+        angles = np.where(known, angles, 1.0)
+        errors = np.where(known, phases / angles, 0.0)
+        slack = np.where(known, self.floor / np.abs(angles) + SCATTER, np.inf)
+        columns = np.arange(self.frequencies.size)
+        rows = np.argmax(errors - slack, axis=0)
+        reached = (errors - slack)[rows, columns]
+        higher = reached > self.least
+        self.least = np.where(higher, reached, self.least)
+        self.least_at = np.where(higher, where[rows], self.least_at)
+        rows = np.argmin(errors + slack, axis=0)
+        reached = (errors + slack)[rows, columns]
+        lower = reached < self.most
+        self.most = np.where(lower, reached, self.most)
+        self.most_at = np.where(lower, where[rows], self.most_at)
+        weights = slack**-2
+        self.weights += weights.sum(axis=0)
+        self.sums += (weights * errors).sum(axis=0)
+        self.farthest = max(self.farthest, int(np.abs(where).max()))
+
+    def fault(self, scale: float) -> Fault | None:
+        """What is left that no rounding explains, None where all is explained."""
+        return self._offset(scale) or self._scatter(scale)
+
+    def _scatter(self, scale: float) -> Fault | None:
+        """The pair whose positions are farthest from having one error of the frequency."""
+        frequencies = self.frequencies
+        gaps = (self.least - self.most) * frequencies
+        pair = int(np.argmax(gaps))
+        if gaps[pair] <= 0:
+            return None
+        least, most = float(self.least[pair]), float(self.most[pair])
+        low, high = int(self.least_at[pair]), int(self.most_at[pair])
+        if high < 0 or (low >= 0 and abs(least) >= abs(most)):
+            position, error = low, abs(least)
+        else:
+            position, error = high, abs(most)
+        angle = abs(position) * float(frequencies[pair])
+        alone = SCATTER * angle + self.floor
+        value = error * angle + alone
+        allowed = max(value - (least - most) * angle, alone)
+        return Fault(position, pair, scale * value, scale * allowed)
+
+    def _offset(self, scale: float) -> Fault | None:
+        """The offset of positions that all pairs agree on, where it is no chance."""
+        known = self.weights > 0
+        if not known.any():
+            return None
+        errors = np.where(known, self.sums / np.where(known, self.weights, 1), 0.0)
+        # Pairs that turn too little for an error of this size to show say nothing.
+        telling = known & (self.frequencies * self.farthest * unit("float32") >= self.floor)
+        if telling.sum() < _FEWEST:
+            return None
+        common = float(np.median(errors[telling]))
+        rest = np.abs(errors[telling] - common)
+        if abs(common) <= 1.5 * unit("float32") or rest.max() > abs(common) / ALIKE:
+            return None
+        pair = int(np.flatnonzero(telling)[np.argmax(self.frequencies[telling])])
+        angle = self.farthest * float(self.frequencies[pair])
+        allowed = SCATTER * angle + self.floor
+        value = abs(common) * angle
+        return Fault(
+            self.farthest,
+            pair,
+            scale * value,
+            scale * min(allowed, value / ALIKE),
+            offset=common * self.farthest,
+        )
+
+
+def offset_text(offset: float) -> str:
+    """An offset as messages show it: whole where it nearly is.
+
+    >>> offset_text(1.0004), offset_text(-0.481)
+    ('+1', '-0.48')
+    """
+    whole = round(offset)
+    if whole and math.isclose(offset, whole, rel_tol=0.02, abs_tol=0.02):
+        return f"{whole:+d}"
+    return f"{offset:+.2g}"
