@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +25,11 @@ class Rotary:
     ``partial`` the share of the head that turns; ``partial_ignored`` says that plain rope turns
     the whole head, whatever a config says. ``rope`` is the whole rope object where a config has
     none, ``nested`` whether it holds one for each layer type. ``slice`` marks latent attention,
-    whose rotated columns are a slice of their own (``qk_rope_head_dim``); ``plain_softmax`` that
-    its scores are not scaled by mscale. ``layout`` may name the key that says whether it is
+    whose rotated columns are a slice of their own (``qk_rope_head_dim``), and ``slice_head`` what
+    head_dim is there where it counts: the width of that slice, of the whole head, or another name
+    of the slice; ``plain_softmax`` says that its scores are not scaled by mscale.
+    ``own_original`` says that max_position_embeddings by that very name is the original length
+    where no other is given. ``layout`` may name the key that says whether it is
     interleaved. ``nope`` says how layers without rotation are told, ``cycle`` the layer types
     where they are not listed, ``local`` the older keys of bases by layer type, ``head_dims`` those
     of heads, and ``when`` the key that says whether the family rotates at all. ``types`` are the
@@ -43,6 +46,8 @@ class Rotary:
     rope: Mapping[str, Any] | None = None
     nested: bool = False
     slice: bool = False
+    slice_head: Literal["slice", "whole", "name"] | None = None
+    own_original: bool = False
     plain_softmax: bool = False
     layout: str = "half"
     nope: str | None = None
@@ -101,6 +106,11 @@ def rotary(model_type: str) -> Rotary | None:
     """
     found = _table()["families"].get(model_type)
     return None if found is None else Rotary(model_type, **found)
+
+
+def all_rotary() -> tuple[Rotary, ...]:
+    """Every rotary family, by name."""
+    return tuple(Rotary(name, **found) for name, found in sorted(_table()["families"].items()))
 
 
 def unknown(model_type: str) -> Rotary:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models.keys import first
+from posenc_cli.models.latent import SLICE, slice_width
 from posenc_cli.models.resolved import Sourced
 
 if TYPE_CHECKING:
@@ -31,10 +32,9 @@ def head_dim(reader: RopeReader, group: Group, rope_type: str) -> Sourced:
     """
     text, family = reader.text, reader.family
     if family.slice or (not family.known and text.has("qk_rope_head_dim")):
-        text.get("head_dim")
-        found = _sized(reader, "qk_rope_head_dim")
+        found = slice_width(reader)
         if found is not None:
-            return found
+            return _noted(reader, SLICE, found)
     own = family.head_dims.get(group.label or "")
     if own is not None:
         return _of_layer_type(reader, group, *own)

@@ -205,7 +205,9 @@ class RopeReader:
         if found is None and SHARE in (self.family.rope or {}) and self.family.slice:
             # Mistral 4 turns the whole head without it, which its attention has no room for.
             raise InvalidInput(f"{self.text.name}: {entry.having(SHARE).path(SHARE)} is missing")
-        if found is None:
+        if found is None and self.family.nested and rope_type == "default":
+            self._note_share_at_the_top()
+        elif found is None:
             found = first(*(self.text.number(name) for name in names if name))
         if found is None:
             found = self._share_of_rotary_dim(head)
@@ -254,6 +256,14 @@ class RopeReader:
                     f"transformers {self.family.model_type} turns the whole head"
                 )
 
+    def _note_share_at_the_top(self) -> None:
+        """Warn of a share beside the rope objects, where transformers does not look for it."""
+        if self.text.values.get(SHARE) is not None:
+            self.notes.warn(
+                f"{self.text.path(SHARE)} has no effect: for plain rope transformers' "
+                f"{self.family.model_type} looks for it in the object of each layer type"
+            )
+
     def _share_of_rotary_dim(self, head: Sourced) -> Sourced | None:
         """The share that ``rotary_dim`` columns of a head are."""
         if self.family.known and "rotary_dim" not in self.family.keys:
@@ -292,7 +302,17 @@ class RopeReader:
             self.notes.warn(
                 f"{top.source} {top.value} goes before {own.source} {own.value}, as in transformers"
             )
-        return first(top, own) or self.needed_count(CONTEXT)
+        return first(top, own) or self._longest()
+
+    def _longest(self) -> Sourced:
+        """The context that stands for the original one where nothing else says it.
+
+        Raises: InvalidInput where nothing says it either.
+        """
+        if self.family.own_original:
+            default = Sourced(self.family.defaults[CONTEXT], self.default_source)
+            return self.text.count(CONTEXT) or default
+        return self.needed_count(CONTEXT)
 
     def _note_axes(self, entry: Entry) -> None:
         """Note that a stretched rope of several axes is read for text, whose axes agree."""

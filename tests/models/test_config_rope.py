@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from posenc_cli import catalogue
+from posenc_cli.errors import InvalidInput
+from posenc_cli.models import families
 from posenc_cli.models.config import resolve
 from posenc_cli.numerics import exact
 
@@ -53,6 +55,42 @@ def test_the_layout_is_that_of_the_models_own_rotation(name):
     case = CASES[name]
     layouts = {each.params["layout"].value for each in layers_of(case, "")}
     assert layouts == {case["layout"]}
+
+
+def test_the_layout_of_every_family_is_held_to_its_own_rotation():
+    held = {name.split("/")[0] for name, case in CASES.items() if "layout" in case}
+    assert {each.model_type for each in families.all_rotary() if each.refused is None} == held
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (
+            {"model_type": "deepseek_v3", "head_dim": 128},
+            "head_dim 128 (head_dim): must be 64 (default of deepseek_v3)",
+        ),
+        (
+            {"model_type": "axk1", "head_dim": None, "qk_rope_head_dim": 32},
+            "head_dim null (head_dim): must be 32 (qk_rope_head_dim)",
+        ),
+        (
+            {"model_type": "longcat_flash", "qk_rope_head_dim": 32},
+            "head_dim 64 (default of longcat_flash): must be 32 (qk_rope_head_dim)",
+        ),
+        (
+            {"model_type": "mistral4", "head_dim": 64},
+            "head_dim 64 (head_dim): must be 128 (qk_rope_head_dim + qk_nope_head_dim)",
+        ),
+        (
+            {"model_type": "glm4_moe_lite", "head_dim": 48, "qk_rope_head_dim": 32},
+            "head_dim 48 (head_dim): must be 32 (qk_rope_head_dim)",
+        ),
+    ],
+)
+def test_a_head_that_does_not_fit_the_slice_that_turns_is_refused(config, words):
+    with pytest.raises(InvalidInput) as refused:
+        resolve(config)
+    assert words in refused.value.message
 
 
 def test_the_cases_cover_every_rope_type_and_both_layouts():
