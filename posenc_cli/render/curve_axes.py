@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _MARKED = 64
 """Points of a curve up to which each has a marker."""
 
+_IN_FULL = 1e6
+"""Whole numbers below it are written without an exponent."""
+
 _STEPS_OF_DECADE = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), tuple(range(1, 10)))
 
 
@@ -89,8 +92,13 @@ def _name_values(axis: Any, scale: str, *, most: float, whole: bool) -> None:
         values = round_values(low, high, count)
         if whole:
             values = sorted({float(round(v)) for v in values if low <= round(v) <= high})
-    axis.set_ticks(values, [minus(number(value)) for value in values])
+    axis.set_ticks(values, [minus(number(_plain(value))) for value in values])
     axis.set_ticks([], minor=True)
+
+
+def _plain(value: float) -> float:
+    """A value without a decimal point where it is whole, for it to be written in full."""
+    return int(value) if value == int(value) and abs(value) < _IN_FULL else value
 
 
 def log_values(low: float, high: float, most: int) -> list[float]:

@@ -10,6 +10,7 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from dataclasses import replace
 from itertools import groupby
@@ -22,7 +23,16 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.render.blocks import GAP, levels
 from posenc_cli.render.colors import LEVELS, color_map, default_map
 from posenc_cli.render.curve_axes import draw_curves, minus
-from posenc_cli.render.figure import Band, Curves, Heatmap, Panels, Picture, scale_of
+from posenc_cli.render.figure import (
+    Band,
+    Curves,
+    Heatmap,
+    Panels,
+    Picture,
+    heatmaps_of,
+    scale_of,
+    warnings_of,
+)
 from posenc_cli.render.grid import grid_of
 from posenc_cli.render.plotting import imported
 from posenc_cli.render.sheet import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE, Box, Sheet, Style
@@ -39,9 +49,11 @@ _METADATA: dict[ImageFormat, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-_SHARE_OF_WHOLE_PIXELS = 0.8
+_SHARE_OF_WHOLE_PIXELS, _SHARE_OF_PANEL = 0.8, 0.95
 _LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
 """Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
+_LEFT, _ABOVE, _BELOW, _SCALE = 5.2, 1.0, 3.0, 4.6
+"""Room around the axes of a panel: for values, names, and a colour scale, in lines of text."""
 
 
 def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[bytes]:
@@ -66,18 +78,18 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
             bbox_inches=drawing.used(),
             pad_inches=0,
         )
-    return Picture(content.getvalue(), tuple(drawing.warnings[:1]), tuple(drawing.shown))
+    found = warnings_of(heatmaps_of(figure), drawing.shown)
+    return Picture(content.getvalue(), found, tuple(drawing.shown))
 
 
 class _Drawing(Sheet):
     """A figure on a sheet, and what of it is shown.
 
-    ``notes`` are what its reader must know, ``warnings`` what is wrong with the values.
+    ``notes`` are what its reader must know.
     """
 
     def __init__(self, style: Style) -> None:
         super().__init__(style)
-        self.warnings: list[str] = []
         self.shown: list[Shown] = []
         self.notes: dict[str, None] = {}
 
@@ -112,25 +124,52 @@ class _Drawing(Sheet):
         grid = grid_of(len(panels.panels), (box.width, box.height), (least, least), aspect=1)
         chosen = spread(len(panels.panels), grid[0] * grid[1])
         self._note_missing(len(chosen), len(panels.panels), panels.noun)
-        for place, index in enumerate(chosen):
-            cell = box.cell(*divmod(place, grid[1]), grid, 1.5 * self.line)
-            each = panels.panels[index]
-            title = self.wrapped(each.title, cell.width, 1.0)[:2]
-            self.lines(title, cell.left, cell.top, size=1.0)
-            cell = cell.inside(top=(1.13 * len(title) + 0.2) * self.line)
-            if isinstance(each, Curves):
-                self._curves(each, cell)
-            else:
-                self._heatmaps([each], cell)
+        each_row = [chosen[i : i + grid[1]] for i in range(0, len(chosen), grid[1])]
+        rows = [[panels.panels[index] for index in row] for row in each_row]
+        top = box.top
+        for row, height in zip(rows, self._heights(rows, box, grid), strict=True):
+            for column, each in enumerate(row):
+                cell = box.cell(0, column, grid, 1.5 * self.line)
+                self._panel(each, replace(cell, top=top, height=height))
+            top += height + 1.5 * self.line
+
+    def _panel(self, figure: Heatmap | Curves, cell: Box) -> None:
+        title = self.wrapped(figure.title, cell.width, 1.0)[:2]
+        self.lines(title, cell.left, cell.top, size=1.0)
+        cell = cell.inside(top=(1.13 * len(title) + 0.2) * self.line)
+        if isinstance(figure, Curves):
+            self._curves(figure, cell)
+        else:
+            self._heatmaps([figure], cell, panel=True)
+
+    def _heights(
+        self, rows: Sequence[Sequence[Heatmap | Curves]], box: Box, grid: tuple[int, int]
+    ) -> list[float]:
+        """How high the rows of panels are: square maps take what they need, curves the rest."""
+        cell = box.cell(0, 0, grid, 1.5 * self.line)
+        needed = cell.width + (_ABOVE + _BELOW + 1.5 - _LEFT - _SCALE) * self.line
+        square = [all(isinstance(each, Heatmap) and each.square for each in row) for row in rows]
+        low = min(needed, cell.height)
+        others = len(rows) - sum(square)
+        freed = sum(square) * (cell.height - low)
+        return [low if is_low else cell.height + freed / others for is_low in square]
 
     def _note_missing(self, count: int, total: int, noun: str) -> None:
         if count < total:
             self.notes[f"shows {count} of {total} {noun}s"] = None
 
-    def _heatmaps(self, heatmaps: Sequence[Heatmap], box: Box, *, noun: str | None = None) -> None:
+    def _heatmaps(
+        self,
+        heatmaps: Sequence[Heatmap],
+        box: Box,
+        *,
+        noun: str | None = None,
+        panel: bool = False,
+    ) -> None:
         """Heatmaps of one scale: axes named at the left and below, the scale at the right.
 
-        With a ``noun`` for what they stand for, each has its title above it.
+        With a ``noun`` for what they stand for, each has its title above it. As a ``panel``, one
+        leaves the same room around it as others do, whatever its numbers and names.
         """
         line, first = self.line, heatmaps[0]
         titles = [each.title if noun else "" for each in heatmaps]
@@ -138,6 +177,10 @@ class _Drawing(Sheet):
         labels = max(self.width_of(each) for each in named) + 0.5 * line
         scale_room = max(4.6 * line, self.width_of(first.value_label) + 0.8 * line)
         inner = box.inside(left=labels + 1.3 * line, right=scale_room, bottom=2.9 * line)
+        if panel:
+            inner = box.inside(
+                left=_LEFT * line, right=_SCALE * line, top=_ABOVE * line, bottom=_BELOW * line
+            )
         gap = 0.8 * line
         banded = any(each.columns.bands for each in heatmaps)
         head = line * (1.4 * any(titles) + 1.4 * banded)
@@ -153,7 +196,8 @@ class _Drawing(Sheet):
         room = inner.cell(0, 0, grid, gap).inside(top=head)
         shown = [each.shown(*self._most(each, room)) for each in chosen]
         scale = scale_of(shown)
-        fitted = [self._fitted(each, room) for each in shown]
+        share = _SHARE_OF_PANEL if panel else _SHARE_OF_WHOLE_PIXELS
+        fitted = [self._fitted(each, room, share) for each in shown]
         across = max(*(each.width for each in fitted), min(widest, room.width)) + gap
         down = max(each.height for each in fitted) + gap + head
         for index, (each, cells) in enumerate(zip(shown, fitted, strict=True)):
@@ -174,11 +218,11 @@ class _Drawing(Sheet):
         size = columns * across - gap, rows * down - gap - head
         whole = Box(round(room.left), round(room.top), *size)
         self._axis_names(first, whole, labels)
-        self._scale(first, scale, whole, alone=len(chosen) == 1)
+        limit = box.right if panel else math.inf
+        self._scale(first, scale, whole, alone=len(chosen) == 1, limit=limit)
 
     def _register(self, shown: Shown) -> None:
         self.shown.append(shown)
-        self.warnings += shown.warnings
         self.notes |= dict.fromkeys(shown.notes)
         if shown.undersampled:
             self.notes["underlined: aliased, wavelength under two samples"] = None
@@ -195,11 +239,11 @@ class _Drawing(Sheet):
         """Pixels between two bands."""
         return max(2, round(0.35 * self.line))
 
-    def _fitted(self, shown: Shown, box: Box) -> Box:
+    def _fitted(self, shown: Shown, box: Box, share: float) -> Box:
         """The part of a box that the cells of a heatmap take."""
         gaps = self._gap() * len(shown.column_bands[1:])
         rows, columns = shown.values.shape
-        down, across = _cell(box.height, rows), _cell(box.width - gaps, columns)
+        down, across = _cell(box.height, rows, share), _cell(box.width - gaps, columns, share)
         if shown.heatmap.square:
             down = across = min(down, across)
         return replace(box, width=columns * across + gaps, height=rows * down)
@@ -285,8 +329,13 @@ class _Drawing(Sheet):
         self.text(middle[0], below, heatmap.columns.label, align="center")
         self.reach(box.right, below + 0.8 * self.line)
 
-    def _scale(self, heatmap: Heatmap, scale: Scale, beside: Box, *, alone: bool) -> None:
-        """The colour scale at the right of a box: its values beside it, what they are above."""
+    def _scale(
+        self, heatmap: Heatmap, scale: Scale, beside: Box, *, alone: bool, limit: float
+    ) -> None:
+        """The colour scale at the right of a box: its values beside it, what they are above.
+
+        No name is to reach past ``limit``.
+        """
         line = self.line
         height = beside.height if alone else min(beside.height, 16 * line)
         place = Box(beside.right + 0.9 * line, beside.top, 0.8 * line, height)
@@ -303,24 +352,30 @@ class _Drawing(Sheet):
         axes.set_yticks([value for value, _ in named], [text for _, text in named])
         axes.set_xticks([])
         axes.yaxis.tick_right()
-        self.text(place.left, place.top - 0.6 * line, heatmap.value_label)
+        label = heatmap.value_label
+        if limit < math.inf:
+            (label, *_) = self.wrapped(label, max(1.0, limit - beside.left), 1.0) or [""]
+        left = max(0.0, min(place.left, limit - self.width_of(label)))
+        self.text(left, place.top - 0.6 * line, label)
         widest = max(self.width_of(text) for _, text in named) + 2 * line
-        right = place.left + max(widest, self.width_of(heatmap.value_label))
+        right = max(place.left + widest, left + self.width_of(label))
         self.reach(right, place.bottom)
 
     def _curves(self, curves: Curves, box: Box) -> None:
         """Curves over their axes, with a legend where they have names."""
         line = self.line
         self.reach(box.right, box.bottom)
-        inner = box.inside(left=5.2 * line, right=0.5 * line, top=line, bottom=3 * line)
+        inner = box.inside(
+            left=_LEFT * line, right=0.5 * line, top=_ABOVE * line, bottom=_BELOW * line
+        )
         axes = self.axes(inner)
         self.notes |= dict.fromkeys(curves.notes)
         if not draw_curves(axes, curves, self, width=inner.width, height=inner.height):
             raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
 
 
-def _cell(room: float, count: int) -> float:
-    """How large a cell is: whole pixels, unless too much of the room were left empty."""
+def _cell(room: float, count: int, share: float) -> float:
+    """How large a cell is: whole pixels, unless they filled less than a share of the room."""
     size = room / count
     whole = int(size)
-    return float(whole) if whole * count >= _SHARE_OF_WHOLE_PIXELS * room else size
+    return float(whole) if whole * count >= share * room else size

@@ -15,7 +15,7 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.colors import color_map
 from posenc_cli.render.figure import Axis, Band, Curve, Curves, Figure, Heatmap, Panels
-from posenc_cli.render.image import image_bytes
+from posenc_cli.render.image import _Drawing, image_bytes
 from posenc_cli.render.sheet import Style
 
 SMALL = Style(width=480, height=320, dpi=100)
@@ -172,6 +172,40 @@ def test_points_that_are_not_joined_stand_alone() -> None:
     assert columns[1] < columns[0] / 3
 
 
+def frames(figure: Figure, style: Style) -> list[tuple[float, float, float, float]]:
+    """The left, top, width and height of all axes of a figure, in pixels."""
+    drawing = _Drawing(style)
+    drawing.add(figure)
+    whole = [each.get_position() for each in drawing.page.axes]
+    return [
+        (
+            round(style.width * each.x0, 3),
+            round(style.height * (1 - each.y1), 3),
+            round(style.width * each.width, 3),
+            round(style.height * each.height, 3),
+        )
+        for each in whole
+    ]
+
+
+def test_panels_of_a_row_are_alike_and_those_below_begin_where_they_do() -> None:
+    def square(count: int, label: str) -> Heatmap:
+        axis = Axis("query", range(count))
+        values = np.linspace(-150, 1, count * count).reshape(count, count)
+        return Heatmap(values, axis, axis, "t", value_label=label, square=True)
+
+    maps = tuple(square(256, label) for label in ("short", "q·k / d, content ones", "x" * 80))
+    curves = (Curves((Curve((0.0, 1.0), (0.0, 1.0)),), "t", "offset", "a name " * 20),) * 3
+    style = Style(1800, 1200)
+    found = frames(Panels((*maps, *curves), "six", shared=False), style)
+    drawn, below = found[0:6:2], found[6:]
+    assert len({frame[1:] for frame in drawn}) == 1
+    assert drawn[0][2] == pytest.approx(drawn[0][3])
+    assert [frame[0] for frame in drawn] == pytest.approx([frame[0] for frame in below], abs=1)
+    assert below[0][1] - (drawn[0][1] + drawn[0][3]) < 200
+    assert below[0][3] > drawn[0][3]
+
+
 def texts(figure: Figure) -> list[str]:
     """What an SVG of a figure says, text by text."""
     content = image_bytes(figure, "svg", Style(1200, 800)).content.decode()
@@ -184,7 +218,7 @@ def texts(figure: Figure) -> list[str]:
         ((0.004, 0.5), "log", ["0.005", "0.01", "0.05", "0.1", "0.5"]),
         ((2.0, 5.0), "log", ["2", "3", "4", "5"]),
         ((-1.0, 1.0), "linear", ["−1", "−0.2", "0", "0.4", "1"]),
-        ((1e-9, 1e9), "log", ["1e−06", "1", "1e+04"]),
+        ((1e-9, 1e9), "log", ["1e−06", "1", "10000"]),
         ((3.0, 3.0), "log", ["3"]),
     ],
 )
