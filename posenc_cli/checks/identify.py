@@ -130,7 +130,15 @@ def identify(evidence: Evidence) -> Identification:
     """
     notes: list[str] = []
     shape = evidence.shape
-    trials, evidence = _trials(evidence, notes)
+    # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
+    with np.errstate(all="ignore"):
+        trials, evidence = _trials(evidence, notes)
+        return _identification(trials, evidence, notes, shape)
+
+
+def _identification(
+    trials: Sequence[Trial], evidence: Evidence, notes: list[str], shape: tuple[int, ...]
+) -> Identification:
     if evidence.blank_rows and trials and trials[0].fits:
         rows = ", ".join(map(str, evidence.blank_rows[:4]))
         notes.append(f"rows of zeros were left out, as of padding: {rows}")
@@ -142,6 +150,8 @@ def identify(evidence: Evidence) -> Identification:
 
 def _trials(evidence: Evidence, notes: list[str]) -> tuple[list[Trial], Evidence]:
     """What was tried, the best first, and the evidence it was tried on: a grid as a matrix."""
+    if len(evidence.shape) == 1 and not evidence.moderate:
+        return [], evidence
     if len(evidence.shape) == 1:
         hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
         return _tried(hypotheses, evidence, None), evidence
@@ -161,6 +171,8 @@ def _trials(evidence: Evidence, notes: list[str]) -> tuple[list[Trial], Evidence
 
 def _matrix_trials(evidence: Evidence) -> list[Trial]:
     trials = _bias_trials(evidence)
+    if not evidence.moderate:
+        return trials
     trials += _tried(row_hypotheses(evidence), evidence, None)
     if not any(each.fits and each.equal == 1 for each in trials):
         for group in wave_hypotheses(evidence):

@@ -31,6 +31,7 @@ _TEXT_VALUES = 2000
 _MOST_ROWS = 1024
 _BLANK = 0.1
 _ALIKE = 0.05
+_LARGEST = 2.0**54
 """Of the rows: a table may have rows of zeros for padding, and still encode positions."""
 
 
@@ -109,6 +110,11 @@ class Evidence:
             wide = np.complex128 if array.dtype.kind == "c" else np.float64
             found.append(self.cleaned(np.asarray(array[self.rows]).astype(wide)))
         return tuple(found)
+
+    @cached_property
+    def moderate(self) -> bool:
+        """Whether no value of the sample is too large for a position, a cosine or a rate."""
+        return all(bool((np.abs(each) <= _LARGEST).all()) for each in self.sample)
 
     def cleaned(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of a text file as the numbers they stand for; others as they are."""

@@ -12,6 +12,7 @@ import numpy as np
 from posenc_cli.checks.identify_trial import Hypothesis
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.weights import DrawnTable
+from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,12 +45,13 @@ def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 def _counters(evidence: Evidence, column: NDArray[np.float64], dim: int) -> Iterator[Hypothesis]:
     rows = evidence.rows
-    if np.array_equal(column, np.round(column)) and column.min() >= 0:
+    whole = np.array_equal(column, np.round(column))
+    if whole and column.min() >= 0 and column.max() <= LARGEST_POSITION:
         yield Hypothesis("integer", {"dim": dim}, (None,), column.astype(np.int64), cost=1.0)
     if rows.size < 2 or column.min() < 0:
         return
     slope = float((column[-1] - column[0]) / (rows[-1] - rows[0]))
-    if slope <= 0:
+    if not slope > 0 or column[0] / slope > LARGEST_POSITION or 1 / slope > LARGEST_POSITION:
         return
     first = round(float(column[0]) / slope)
     positions = first + rows - rows[0]

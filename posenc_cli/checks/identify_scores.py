@@ -96,6 +96,8 @@ def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> Profile | None
         hidden = future.copy()
         notes.append("keys to the right have 0; the others were compared")
     sample[hidden] = np.nan
+    if hidden.all() or np.nanmax(sample) > -_MASKED:
+        return None
     where = np.broadcast_to(np.arange(keys), offsets.shape) if by == "key" else offsets
     indices, values, scatter = _gathered(sample, where)
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0

@@ -415,3 +415,28 @@ def test_a_base_of_many_digits_comes_with_its_uncertainty():
     arrays = arrays_of("rope", "0:64", tables=("cos", "sin"), base=314_159.265)
     found = found_in(arrays)
     assert abs(found.params["base"] - 314_159.265) <= max(found.uncertainty["base"], 0.01)
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.sampled_from(
+        [(2,), (7,), (64,), (2, 2), (5, 3), (16, 16), (9, 8), (2, 4, 4), (3, 1, 5)]
+    ),
+    size=st.sampled_from([0.0, 1e-300, 1e-30, 0.02, 1.0, 1e9, 1e300]),
+    kind=st.sampled_from(["normal", "steps", "signs", "powers"]),
+    blemish=st.sampled_from([None, np.nan, np.inf, -np.inf, 0.0]),
+    seed=st.integers(0, 3),
+)
+def test_no_array_breaks_an_identification(*, shape, size, kind, blemish, seed):
+    generator = np.random.default_rng(seed)
+    count = int(np.prod(shape))
+    values = {
+        "normal": generator.normal(size=count),
+        "steps": np.arange(count, dtype=np.float64),
+        "signs": generator.choice([-1.0, 0.0, 1.0], count),
+        "powers": 0.5 ** np.arange(count),
+    }[kind] * size
+    if blemish is not None:
+        values[count // 2] = blemish
+    for each in identify(Evidence.of_arrays(values.reshape(shape))).candidates:
+        assert each.residual >= 0

@@ -1,0 +1,149 @@
+"""``posenc identify``: what it says, to people and to scripts, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+from tests.encoding import matrix
+
+
+def report(call, *arguments):
+    status, out, err = call("identify", *arguments, "--json")
+    assert err == "", err
+    document = json.loads(out)
+    assert next(iter(document)) == "schema"
+    assert document.pop("schema") == "posenc/identify/1"
+    assert (document["scheme"] is not None) == (status == 0)
+    return status, document
+
+
+@pytest.fixture
+def tables(tmp_path):
+    for function in ("cos", "sin"):
+        table = matrix(
+            "rope-llama3",
+            "0:300",
+            table=f"{function}-full",
+            layout="half",
+            dim=128,
+            base=500_000.0,
+        )
+        np.save(tmp_path / f"{function}.npy", table)
+    return "cos.npy", "sin.npy"
+
+
+def test_tables_of_a_model_are_named_with_all_that_matters(call, tables):
+    status, found = report(call, *tables)
+    assert status == 0
+    assert list(found)[:5] == ["scheme", "params", "layout", "dtype", "residual"]
+    assert (found["scheme"], found["layout"], found["dtype"]) == ("rope-llama3", "half", "float32")
+    assert (found["residual"], found["positions"]) == (0.0, "0:300")
+    assert (found["params"]["base"], found["params"]["factor"]) == (500_000.0, 8.0)
+    assert "llama-3.1-8b" in found["models"]
+    assert found["candidates"][0]["fits"]
+    status, out, _ = call("identify", *tables)
+    assert status == 0
+    assert out.startswith("rope-llama3: 'cos.npy' and 'sin.npy': 300×128, float32")
+    assert "llama-3.1-8b" in out
+
+
+def test_the_commands_write_the_same_files_again(call, tables, tmp_path):
+    _, found = report(call, *tables)
+    before = [(tmp_path / name).read_bytes() for name in tables]
+    for name, command in zip(tables, found["commands"], strict=True):
+        (tmp_path / name).unlink()
+        assert call(*shlex.split(command)[1:])[0] == 0
+    assert [(tmp_path / name).read_bytes() for name in tables] == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--scheme", "sinusoidal", "--len", "50", "--start", "3"],
+        ["--scheme", "alibi", "--heads", "12", "--len", "30"],
+        ["--scheme", "sinusoidal-nd", "--set", "grid=5x7", "--set", "convention=timm"],
+        ["--scheme", "rope", "--table", "inv-freq", "--dtype", "float64"],
+        ["--scheme", "transformer-xl", "--len", "20"],
+        ["--scheme", "rope", "--positions", "0:700:7", "--table", "complex"],
+        ["--scheme", "rope-linear", "--len", "90", "--set", "factor=2", "--arithmetic", "float32"],
+    ],
+)
+def test_a_command_of_one_file_is_ready_to_paste(arguments, call, tmp_path):
+    assert call("generate", *arguments, "--out", "a.npy", "-q")[0] == 0
+    _, found = report(call, "a.npy")
+    assert call(*shlex.split(found["commands"][0])[1:], "--out", "b.npy")[0] == 0
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+def test_text_files_are_the_float32_values_they_show(call):
+    assert call("generate", "-s", "rope", "--len", "40", "--out", "a.csv", "-q")[0] == 0
+    _, found = report(call, "a.csv")
+    assert (found["scheme"], found["round_to"], found["arithmetic"]) == ("rope", "float32", "exact")
+
+
+def test_bfloat16_tables_are_read(call):
+    out = ["--out", "a.safetensors", "-q", "--dtype", "bfloat16"]
+    assert call("generate", "-s", "rope", "--len", "80", *out)[0] == 0
+    _, found = report(call, "a.safetensors")
+    assert (found["scheme"], found["dtype"], found["residual"]) == ("rope", "bfloat16", 0.0)
+
+
+def test_what_nothing_fits_is_status_1_and_said_so(call, tmp_path):
+    table = np.random.default_rng(5).normal(0, 0.02, (64, 32)).astype(np.float32)
+    np.save(tmp_path / "learned.npy", table)
+    status, found = report(call, "learned.npy")
+    assert status == 1
+    assert (found["scheme"], found["params"], found["layout"]) == (None, None, None)
+    status, out, _ = call("identify", "learned.npy")
+    assert status == 1
+    assert out.startswith("not identified: 'learned.npy'")
+    assert "learned" in out
+
+
+def test_runners_up_are_listed(call):
+    assert call("generate", "-s", "rope", "--len", "40", "--out", "a.npy", "-q")[0] == 0
+    _, found = report(call, "a.npy")
+    assert {"rope", "sinusoidal"} <= {each["scheme"] for each in found["candidates"]}
+    _, out, _ = call("identify", "a.npy")
+    assert "Runners-up:" in out
+    assert max(map(len, out.split("The same again:")[0].splitlines())) <= 80
+
+
+def test_tables_of_two_shapes_are_refused(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((4, 4)))
+    np.save(tmp_path / "b.npy", np.zeros((4, 6)))
+    status, _, err = call("identify", "a.npy", "b.npy")
+    assert status == 2
+    assert "one shape, not 4×4 and 4×6" in err
+
+
+def test_one_number_and_no_file_are_refused(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(1))
+    assert call("identify", "a.npy")[0] == 2
+    assert call("identify", "missing.npy")[0] == 3
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.full((8, 8), np.nan),
+        np.full((8, 8), np.inf),
+        np.full((8, 8), 1e300),
+        np.full((3, 4, 5, 6), 1.0),
+        np.ones((1, 8)),
+        np.ones((8, 1)),
+        np.zeros((2, 2), np.complex64),
+        np.arange(64.0).reshape(8, 8) * 1e-300,
+        np.full((2, 3, 3), -np.inf),
+        np.tile([1.0, 0.0], (9, 3)),
+    ],
+)
+def test_strange_arrays_end_in_a_verdict(values, call, tmp_path):
+    np.save(tmp_path / "a.npy", values)
+    status, out, err = call("identify", "a.npy", "--json")
+    assert status in (0, 1), err
+    json.loads(out, parse_constant=pytest.fail)

@@ -1,0 +1,99 @@
+"""``posenc order-check``: the table, the JSON, the status, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from posenc_cli import catalogue
+
+USERS = '''
+from posenc_cli.schemes.declare import Rows, absolute
+
+
+@absolute(source="a user", formula="0")
+def forgotten(*, dim: int = 16) -> Rows:
+    """Zeros, by mistake."""
+    return Rows(dim, lambda xp, positions, _: xp.zeros((positions.shape[0], dim)))
+'''
+
+
+def report(call, *arguments):
+    status, out, err = call("order-check", *arguments, "--json")
+    assert err == "", err
+    document = json.loads(out)
+    assert next(iter(document)) == "schema"
+    assert document.pop("schema") == "posenc/order-check/1"
+    assert document["ok"] == (status == 0)
+    return status, document
+
+
+def test_every_scheme_of_the_catalogue_is_checked(call):
+    status, found = report(call)
+    assert status == 0
+    assert [each["scheme"] for each in found["schemes"][:-1]] == list(catalogue.BUILT_IN)
+    last = found["schemes"][-1]
+    assert (last["scheme"], last["causal"], last["sees_order"]) == ("nope", True, True)
+    assert found["tokens"] == ["dog", "bites", "man"]
+
+
+def test_the_table_is_read_at_a_glance(call):
+    status, out, _ = call("order-check")
+    assert status == 0
+    assert "dog bites man → man bites dog" in out
+    assert "ok: all do what they declare" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_one_scheme_a_hybrid_and_a_sentence(call):
+    status, found = report(call, "-s", "sinusoidal+t5", "--tokens", "the cat sat on the mat")
+    assert status == 0
+    (only,) = found["schemes"]
+    assert (only["scheme"], only["sees_order"], only["by_distance"]) == (
+        "sinusoidal+t5",
+        True,
+        False,
+    )
+    assert len(found["tokens"]) == 6
+    status, out, _ = call("order-check", "-s", "nope")
+    assert status == 0
+    assert "ok: nope does what it declares" in out
+
+
+def test_a_mask_and_an_expectation_change_the_verdict(call):
+    assert report(call, "-s", "nope", "--causal")[0] == 0
+    assert report(call, "-s", "nope", "--expect", "order")[0] == 1
+    status, out, _ = call("order-check", "-s", "rope", "--expect", "none")
+    assert status == 1
+    assert "FAILED: rope: sees order" in out
+
+
+def test_length_and_positions_are_those_asked_for(call):
+    _, found = report(call, "-s", "rope", "--len", "9")
+    assert len(found["tokens"]) == 9
+    _, far = report(call, "-s", "rope", "--positions", "100000:100003")
+    assert far["schemes"][0]["by_distance"]
+
+
+def test_a_users_scheme_that_encodes_nothing_is_status_1(call, tmp_path, monkeypatch):
+    (tmp_path / "users_orders.py").write_text(USERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    status, found = report(call, "-s", "users_orders:forgotten")
+    assert status == 1
+    assert found["schemes"][0]["verdict"].startswith("blind to order")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--tokens", "dog"], "--tokens"),
+        (["--expect", "everything"], "--expect"),
+        (["-s", "rop"], "rop"),
+        (["-s", "rope", "--dim", "7"], "--dim 7"),
+    ],
+)
+def test_what_cannot_be_checked_is_status_2(arguments, named, call):
+    status, out, err = call("order-check", *arguments)
+    assert (status, out) == (2, "")
+    assert named in err
