@@ -26,6 +26,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.render.spectra import (
     MOST_ROWS,
+    column_names,
     neighbour_fields,
     power_fields,
     power_figure,
@@ -84,9 +85,10 @@ def of_file(source: str) -> Report:
     Raises: InvalidInput, Unavailable: it cannot be read, or is no matrix.
     """
     loaded = read_array(source)
-    rows = rows_of_array(loaded.values, loaded.dtype, name=shown(source))
+    values = loaded.values[:, None] if loaded.values.ndim == 1 else loaded.values
+    rows = rows_of_array(values, loaded.dtype, name=shown(source))
     asked = {"in": source, "shape": list(loaded.values.shape), "dtype": loaded.dtype}
-    return _of_rows(rows, shown(source), asked)
+    return _of_rows(rows, shown(source), asked, complex_values=values.dtype.kind == "c")
 
 
 def of_choice(choice: Choice) -> Report:
@@ -142,11 +144,19 @@ def _of_waves(choice: Choice, encoding: Encoding) -> Report:
     )
 
 
-def _of_rows(rows: Rows, name: str, asked: Mapping[str, Any], *, step: int = 1) -> Report:
+def _of_rows(
+    rows: Rows,
+    name: str,
+    asked: Mapping[str, Any],
+    *,
+    step: int = 1,
+    complex_values: bool = False,
+) -> Report:
     found = power_spectrum(rows, name=name)
     if step != 1:
         found = replace(found, wavelengths=found.wavelengths * step, dominant=found.dominant * step)
-    columns, table = power_table(found)
+    names = column_names(rows.width, complex_values=complex_values)
+    columns, table = power_table(found, names)
     dropped = len(found.dropped)
     warning = f"{name}: {dropped} of {rows.width} columns are not finite, and left out"
     return Report(
@@ -155,7 +165,7 @@ def _of_rows(rows: Rows, name: str, asked: Mapping[str, Any], *, step: int = 1) 
         rows.width,
         power_figure(found, name=name) if found.power.any() else None,
         power_sentences(found),
-        {**asked, "kind": "power", **power_fields(found)},
+        {**asked, "kind": "power", "columns": names, **power_fields(found)},
         (warning,) if dropped else (),
     )
 

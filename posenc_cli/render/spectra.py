@@ -23,6 +23,9 @@ MOST_ROWS = 128
 
 _POINTS = 400
 
+_ENOUGH = 16
+"""Wavelengths from which on it can be said that none stands out."""
+
 
 def wave_figure(found: WaveSpectrum, *, name: str) -> Curves:
     """The wavelength of each pair, before a stretch too, and the context to compare with."""
@@ -106,12 +109,23 @@ def power_figure(found: PowerSpectrum, *, name: str) -> Curves:
     )
 
 
-def power_table(found: PowerSpectrum) -> tuple[list[str], list[list[str]]]:
+def column_names(count: int, *, complex_values: bool) -> list[str]:
+    """The names of so many columns, where a complex one is two.
+
+    >>> column_names(4, complex_values=True)
+    ['0 real', '0 imaginary', '1 real', '1 imaginary']
+    """
+    if not complex_values:
+        return [str(column) for column in range(count)]
+    return [f"{column // 2} {('real', 'imaginary')[column % 2]}" for column in range(count)]
+
+
+def power_table(found: PowerSpectrum, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """The names of the columns of a table of columns, and its rows."""
     rows = [
-        [str(column), _number(wavelength), "" if math.isnan(share) else f"{share:.1%}"]
-        for column, (wavelength, share) in enumerate(
-            zip(found.dominant.tolist(), found.share.tolist(), strict=True)
+        [name, _number(wavelength), "" if math.isnan(share) else f"{share:.1%}"]
+        for name, wavelength, share in zip(
+            names, found.dominant.tolist(), found.share.tolist(), strict=True
         )
     ]
     return ["column", "dominant wavelength", "share of its power"], _some(rows)
@@ -133,7 +147,7 @@ def power_sentences(found: PowerSpectrum) -> list[str]:
             f"{found.power[best]:.1%} of the power of all columns"
         )
         flat = 1 / len(found.power)
-        if found.power[best] < 4 * flat:
+        if len(found.power) >= _ENOUGH and found.power[best] < 4 * flat:
             lines.append("no wavelength stands out: the power is spread as noise spreads it")
     return lines
 

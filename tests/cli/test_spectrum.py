@@ -160,13 +160,13 @@ def test_columns_that_are_not_finite_are_told(call, tmp_path):
         ("-s nope -l 9 --out w.png", 2, "no column changes"),
         ("--in missing.npy", 3, "missing.npy"),
         ("--in row.npy", 2, "one row"),
-        ("--in line.npy", 2, "must be a matrix"),
+        ("--in cube.npy", 2, "must be a matrix"),
         ("--in nan.npy", 2, "no column is finite"),
     ],
 )
 def test_what_cannot_be_is_one_line(arguments, status, told, call, tmp_path):
     np.save(tmp_path / "row.npy", np.ones((1, 4)))
-    np.save(tmp_path / "line.npy", np.ones(4))
+    np.save(tmp_path / "cube.npy", np.ones((4, 4, 4)))
     np.save(tmp_path / "nan.npy", np.full((4, 4), np.nan))
     found, out, err = call("spectrum", *arguments.split())
     assert (found, out) == (status, "")
@@ -180,3 +180,26 @@ def test_of_files_past_memory_the_rows_that_count_are_said(call, tmp_path, monke
     np.save(tmp_path / "t.npy", np.random.default_rng(0).standard_normal((30, 3)))
     _, out, _ = call("spectrum", "--in", "t.npy")
     assert "of 30 rows, the first 20" in out
+
+
+def test_complex_columns_are_named_by_their_parts(call, tmp_path):
+    angles = 2 * np.pi * np.outer(np.arange(64), [1 / 8, 1 / 16])
+    np.save(tmp_path / "t.npy", np.cos(angles) + 1j * np.sin(2 * angles))
+    document = asked(call, "--in", "t.npy")
+    assert document["columns"] == ["0 real", "0 imaginary", "1 real", "1 imaginary"]
+    np.testing.assert_allclose(document["dominant"], [8, 4, 16, 8])
+    _, out, _ = call("spectrum", "--in", "t.npy")
+    assert out.splitlines()[3].split()[:3] == ["0", "imaginary", "4"]
+
+
+def test_a_single_column_has_a_spectrum(call, tmp_path):
+    np.save(tmp_path / "t.npy", np.sin(2 * np.pi * np.arange(64) / 16))
+    document = asked(call, "--in", "t.npy")
+    assert (document["shape"], document["dominant"]) == ([64], [16])
+
+
+def test_of_few_rows_it_is_not_said_that_no_wavelength_stands_out(call, tmp_path):
+    np.save(tmp_path / "t.npy", np.array([[1.0, 2.0], [3.0, 5.0]]))
+    _, out, _ = call("spectrum", "--in", "t.npy")
+    assert "100.0% of the power of all columns" in out
+    assert "stands out" not in out
