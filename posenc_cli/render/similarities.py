@@ -139,7 +139,7 @@ def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
         "toeplitz": found.toeplitz,
         "toeplitz_spread": found.spread if math.isfinite(found.spread) else None,
         "tolerance": found.tolerance if math.isfinite(found.tolerance) else None,
-        "evidence": "measured" if found.proof is None else "declaration",
+        "evidence": _evidence(found),
         "pairs": found.pairs,
         "all_pairs": found.all_pairs,
         "not_finite": found.dropped,
@@ -147,6 +147,8 @@ def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
         "peak": found.peak if math.isfinite(found.peak) else None,
         "half_distance": found.half_distance,
         "half_of": found.half_of,
+        "half_searched": found.half_searched,
+        "half_within": found.half_within,
         "matrix": {
             "rows": list(shown.rows),
             "columns": list(shown.columns),
@@ -164,6 +166,13 @@ def _curve(
     return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
 
 
+def _evidence(found: Verdict) -> str:
+    """What ``toeplitz`` rests on: a proof, all pairs of positions, or some."""
+    if found.proof is not None:
+        return "declaration"
+    return "measured" if found.measured_all else "sample"
+
+
 def _looked_at(found: Verdict) -> str:
     """How many of the pairs a sample has."""
     return f"{found.pairs} of {found.all_pairs} pairs, from start to end"
@@ -173,12 +182,13 @@ def _on_offsets(found: Verdict) -> str:
     question = "depends only on m − n"
     if found.proof is not None:
         return f"{question}: yes, by its declaration ({found.proof})"
-    looked = f"all {found.pairs} pairs"
+    looked = f"all {found.pairs} pairs" if found.pairs > 1 else "the only pair"
     if not found.measured_all:
         looked = _looked_at(found)
     if found.toeplitz:
+        answer = "yes" if found.measured_all else "yes, in the pairs looked at"
         return (
-            f"{question}: yes; at one offset values differ by at most {found.spread:.2g}, and "
+            f"{question}: {answer}; at one offset values differ by at most {found.spread:.2g}, and "
             f"rounding allows {found.tolerance:.2g} ({looked})"
         )
     if found.affine_rows:
@@ -203,13 +213,22 @@ def _on_symmetry(found: Verdict) -> str:
 
 def _on_decay(of: Similarity, found: Verdict) -> str:
     mean = "" if found.toeplitz else "mean "
+    searched = f"up to offset {found.half_searched}"
+    if found.half_searched < found.offsets[-1]:
+        searched += "; of those beyond, some were looked at"
+    if found.half_within is not None:
+        where = f"past offset {found.half_searched}, and by {found.half_within}"
+    else:
+        where = f"at offset {found.half_distance}"
+    reached = found.half_distance is not None or found.half_within is not None
     if of.of_scores:
-        if found.half_distance is None:
-            return f"decay: no offset up to {found.offsets[-1]} halves the weight of attention"
-        return f"decay: halves the weight of attention at offset {found.half_distance}"
+        if reached:
+            return f"decay: halves the weight of attention {where}"
+        return f"decay: no offset halves the weight of attention, {searched}"
     start = f"{mean}value of {found.peak:.4g} at offset 0"
     if not found.peak > 0:
         return f"decay: none to speak of, from the {start}"
-    if found.half_distance is None:
-        return f"decay: stays above half of the {start}, up to offset {found.offsets[-1]}"
-    return f"decay: falls below half of the {start} first at offset {found.half_distance}"
+    if reached:
+        first = "first " if found.half_distance is not None else ""
+        return f"decay: falls below half of the {start} {first}{where}"
+    return f"decay: stays above half of the {start}, {searched}"

@@ -221,6 +221,6 @@ def _on_neighbours(neighbours: Sequence[Neighbours]) -> list[str]:
         else:
             rows = f"rows {each.rows} and {each.rows + 1} are the same, the first such neighbours"
         said.setdefault(rows, []).append(each.dtype)
-    lines = [f"in {' and '.join(dtypes)}: {rows}" for rows, dtypes in said.items()]
+    lines = [f"in {', '.join(dtypes)}: {rows}" for rows, dtypes in said.items()]
     numbers = ", ".join(f"{each.number} in {each.dtype}" for each in neighbours)
-    return [*lines, f"a position as a bare number is that of the next from {numbers}"]
+    return [*lines, f"as plain numbers, neighbouring positions differ up to {numbers}"]

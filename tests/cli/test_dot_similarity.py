@@ -165,6 +165,7 @@ def test_parts_of_a_hybrid_stand_side_by_side(call):
         ("-s alibi -l 30 --set form=mpt", ["same for every query", "softmax does not see"]),
         ("-s integer -l 30", ["m − n: no;", "all 465 pairs"]),
         ("-s nope -l 30", ["m − n: yes;", "none to speak of"]),
+        ("-s learned -l 1", ["the only pair"]),
         ("-s sinusoidal -d 65 --set odd=truncate -l 60", ["nearly"]),
         ("-s sinusoidal -l 1", ["yes"]),
         ("-s rope-axial --set grid=4x5 -d 16", ["m − n: no;"]),

@@ -87,7 +87,7 @@ def test_the_table_has_a_row_a_pair(call):
         "3 of 4 pairs never complete a turn in 50 positions (the positions asked for): 1–3" in told
     )
     assert "zones by pair: interpolated 0–3" in told
-    assert "256 in bfloat16" in told
+    assert "as plain numbers, neighbouring positions differ up to 2048 in float16, 256 in" in told
     assert max(map(len, lines)) <= 80
 
 
