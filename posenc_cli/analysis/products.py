@@ -26,6 +26,11 @@ TILE = 32, 512
 HELD_VALUES = 1 << 25
 """Up to so many values, rows are held in memory; more are asked for again and again."""
 
+_SCANNED_VALUES = 1 << 19
+"""Values of the rows that are looked at together where all are looked at once."""
+
+_LEAST_WIDTH = 64
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -114,19 +119,66 @@ def _padded(rows: NDArray[np.float64], count: int) -> NDArray[np.float64]:
 class Diagonals:
     """What the products at each offset m − n ≥ 0 have in common: one value of each, by offset.
 
-    ``pairs`` counts the pairs of rows looked at, ``dropped`` those whose product is not finite.
+    ``looked`` counts the pairs of rows looked at, ``kept`` those whose product is finite.
     ``reach`` is the largest squared length of a row.
 
-    Shape: (offsets,) each; NaN where no product is finite.
+    Shape: (offsets,) each, the offsets ascending; NaN where no product is finite.
     """
 
     offsets: NDArray[np.int64]
     least: NDArray[np.float64]
     mean: NDArray[np.float64]
     most: NDArray[np.float64]
-    pairs: int
-    dropped: int
+    looked: NDArray[np.int64]
+    kept: NDArray[np.int64]
     reach: float
+
+    @classmethod
+    def of(
+        cls,
+        offsets: NDArray[np.int64],
+        *,
+        least: NDArray[np.float64],
+        total: NDArray[np.float64],
+        most: NDArray[np.float64],
+        looked: NDArray[np.int64],
+        kept: NDArray[np.int64],
+        reach: float,
+    ) -> Diagonals:
+        """Diagonals from the sums of their finite products, in any order of the offsets."""
+        order = np.argsort(offsets, kind="stable")
+        kept = kept[order]
+
+        def finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.where(kept > 0, values[order], np.nan)
+
+        mean = finite(total) / np.maximum(kept, 1)
+        looked = looked[order]
+        return cls(offsets[order], finite(least), mean, finite(most), looked, kept, reach)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of rows were looked at."""
+        return int(self.looked.sum())
+
+    @property
+    def dropped(self) -> int:
+        """How many of them have a product that is not finite."""
+        return int((self.looked - self.kept).sum())
+
+    def replaced_by(self, *others: Diagonals) -> Diagonals:
+        """These and others, which take the place of these at offsets that both have."""
+        left = ~np.isin(self.offsets, np.concatenate([other.offsets for other in others]))
+        offsets = np.concatenate([self.offsets[left], *(other.offsets for other in others)])
+        order = np.argsort(offsets, kind="stable")
+
+        def joined(name: str) -> NDArray[Any]:
+            values = [getattr(self, name)[left], *(getattr(other, name) for other in others)]
+            return np.concatenate(values)[order]
+
+        names = "offsets", "least", "mean", "most", "looked", "kept"
+        reach = max(self.reach, *(other.reach for other in others))
+        return Diagonals(**{name: joined(name) for name in names}, reach=reach)
 
     @property
     def spread(self) -> float:
@@ -152,7 +204,7 @@ def diagonals(rows: Rows, windows: tuple[range, ...] | None = None) -> Diagonals
     shape = len(windows), 2 * width - 1
     least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
     total, counts = np.zeros(shape), np.zeros(shape, np.int64)
-    reach, pairs, kept = 0.0, 0, 0
+    reach = 0.0
     for block in product_blocks(rows):
         products = product_rows(rows, block, block.stop)
         finite = np.isfinite(products)
@@ -168,49 +220,114 @@ def diagonals(rows: Rows, windows: tuple[range, ...] | None = None) -> Diagonals
                 backward = values[first : min(first + width, m + 1)][::-1]
                 start = width - 1 + within - (len(backward) - 1 if other < window else within)
                 place = window - other, slice(start, start + len(backward))
-                pairs += len(backward)
                 if whole:
                     counts[place] += 1
-                    kept += len(backward)
                 else:
                     mask = there[first : first + len(backward)][::-1]
                     backward = np.where(mask, backward, np.nan)
                     counts[place] += mask
-                    kept += int(mask.sum())
                 np.fmin(least[place], backward, out=least[place])
                 np.fmax(most[place], backward, out=most[place])
                 total[place] += backward if whole else np.where(mask, backward, 0.0)
     inner = np.arange(2 * width - 1, dtype=np.int64) - (width - 1)
-    offsets = spacing * np.arange(len(windows), dtype=np.int64)[:, None] + inner
-    seen = offsets >= 0 if len(windows) == 1 else counts > 0
-    with np.errstate(all="ignore"):
-        means = np.where(counts > 0, total / counts, np.nan)
-    none = counts == 0
-    least[none], most[none] = np.nan, np.nan
-    order = np.argsort(offsets[seen], kind="stable")
-    return Diagonals(
-        offsets=offsets[seen][order],
-        least=least[seen][order],
-        mean=means[seen][order],
-        most=most[seen][order],
-        pairs=pairs,
-        dropped=pairs - kept,
+    apart = np.arange(len(windows), dtype=np.int64)[:, None]
+    offsets = spacing * apart + inner
+    # Within a window each pair was taken once, the later row first.
+    looked = (len(windows) - apart) * (width - np.abs(inner)) * (offsets >= 0)
+    seen = looked > 0
+    return Diagonals.of(
+        offsets[seen],
+        least=least[seen],
+        total=total[seen],
+        most=most[seen],
+        looked=looked[seen],
+        kept=counts[seen],
         reach=reach,
+    )
+
+
+def near_diagonals(rows: Rows, count: int = 4) -> Diagonals:
+    """What is told of the products of every row with itself and with its nearest before it.
+
+    Of n rows these are about ``count`` · n products: no row is left out, however many there are.
+    """
+    count = min(count, rows.count)
+    least, most = np.full(count, np.inf), np.full(count, -np.inf)
+    total, kept = np.zeros(count), np.zeros(count, np.int64)
+    step = max(1, _SCANNED_VALUES // max(1, rows.width))
+    for begin in range(0, rows.count, step):
+        before = min(begin, count - 1)
+        some = rows.read(range(begin - before, min(begin + step, rows.count)))
+        for offset in range(count):
+            first = max(before, offset)
+            with np.errstate(all="ignore"):
+                products = np.einsum(
+                    "ij,ij->i", some[first:], some[first - offset : -offset or None]
+                )
+            products = products[np.isfinite(products)]
+            if products.size:
+                least[offset] = min(least[offset], products.min())
+                most[offset] = max(most[offset], products.max())
+                total[offset] += products.sum()
+                kept[offset] += products.size
+    offsets = np.arange(count, dtype=np.int64)
+    reach = max(0.0, float(most[0]))
+    looked = rows.count - offsets
+    return Diagonals.of(
+        offsets, least=least, total=total, most=most, looked=looked, kept=kept, reach=reach
+    )
+
+
+def strip_diagonals(rows: Rows, offsets: range, *, number: int, length: int) -> Diagonals:
+    """What is told of some pairs at each of consecutive offsets.
+
+    ``number`` times ``length`` consecutive rows, evenly spaced from the first to the last, are each
+    paired with the rows that follow at these offsets; where so many do not fit, fewer.
+    """
+    room = rows.count - (offsets.stop - 1)
+    length = max(1, min(length, room // number))
+    starts = np.unique(np.linspace(0, room - length, number).astype(np.int64)).tolist()
+    shape = len(offsets)
+    least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
+    total, kept = np.zeros(shape), np.zeros(shape, np.int64)
+    for start in starts:
+        earlier = rows.read(range(start, start + length))
+        later = rows.read(range(start + offsets.start, start + offsets.stop - 1 + length))
+        with np.errstate(all="ignore"):
+            products = earlier @ later.T
+        for row, values in enumerate(products):
+            here = values[row : row + shape]
+            there = np.isfinite(here)
+            np.fmin(least, here, out=least, where=there)
+            np.fmax(most, here, out=most, where=there)
+            np.add(total, here, out=total, where=there)
+            kept += there
+    looked = np.full(shape, len(starts) * length, np.int64)
+    return Diagonals.of(
+        np.asarray(offsets, np.int64),
+        least=least,
+        total=total,
+        most=most,
+        looked=looked,
+        kept=kept,
+        reach=0.0,
     )
 
 
 def windows_of(count: int, width: int, *, products: int) -> tuple[range, ...] | None:
     """Windows of rows whose pairs take at most so many multiplications; None where all do.
 
+    None, too, for so few rows that windows would leave out none.
+
     >>> windows_of(1000, 8, products=10**9) is None
     True
     >>> len(windows_of(10**9, 8, products=1 << 20)), windows_of(10**9, 8, products=1 << 20)[-1]
     (8, range(999999936, 1000000000))
     """
-    if count * count // 2 * max(1, width) <= products:
+    number = 8
+    if count <= number or count * count // 2 * max(1, width) <= products:
         return None
     chosen = int((2 * products / max(1, width)) ** 0.5)
-    number = 8
     length = max(1, min(chosen // number, count // (4 * number)))  # far apart: no offset in two
     spacing = (count - length) // (number - 1)
     last = count - length

@@ -10,28 +10,46 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.analysis.products import Rows, diagonals, windows_of
+from posenc_cli.analysis.products import (
+    Rows,
+    diagonals,
+    near_diagonals,
+    strip_diagonals,
+    windows_of,
+)
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from posenc_cli.analysis.products import Diagonals
     from posenc_cli.analysis.similarity import KeyScores, Similarity
 
-PRODUCTS = 1 << 35
-"""Multiplications that a verdict may take: a second or two."""
+PRODUCTS = 1 << 32
+"""Multiplications that a verdict may take: a few seconds."""
 
 ALL_OFFSETS = 1 << 20
 """Up to so many positions, every offset has its value; of more, some offsets do."""
 
+SEARCHED_OFFSETS = 1 << 25
+"""Offsets that are looked at, one after the other, for the first below half: a few seconds."""
+
+SCANNED = 1 << 30
+"""Up to so many values, no row is left out of a sample; to search an offset, as many are read."""
+
 _SOME_OFFSETS = 1 << 15
+_STRIPS, _STRIP_LENGTH, _STRIP_OFFSETS = 8, 64, 1 << 12
+"""Of an offset between those of a sample: its runs of rows, their length, and offsets at once."""
 _SCATTERED = 4096
 """Positions that are not evenly spaced, and whose offsets must be told apart one by one."""
 
@@ -42,9 +60,11 @@ class Verdict:
 
     ``profile`` holds the mean over the pairs looked at, ``least`` and ``most`` the extremes, NaN
     where no value is finite. ``half_distance`` is the first Δ > 0 whose value is below half of the
-    value at 0; of scores, the first that halves the weight of attention. ``proof`` says why S
-    depends on Δ alone, None where that was measured on ``pairs`` pairs of positions, out of
-    ``all_pairs``; of these, ``dropped`` had a value that is not finite.
+    value at 0; of scores, the first that halves the weight of attention. No offset up to
+    ``half_searched`` is, where there is none; one further on, ``half_within``, may be below half
+    and still not the first. ``proof`` says why S depends on Δ alone, None where that was measured
+    on ``pairs`` pairs of positions, out of ``all_pairs``; of these, ``dropped`` had a value that is
+    not finite. ``toeplitz`` of a sample is a statement on the pairs looked at.
 
     Shape: (offsets,) each, the offsets ascending.
     """
@@ -65,11 +85,22 @@ class Verdict:
     all_pairs: int
     dropped: int = 0
     affine_rows: bool = False
+    half_searched: int = 0
+    half_within: int | None = None
 
     @property
     def measured_all(self) -> bool:
         """Whether nothing was left to a sample."""
         return self.pairs == self.all_pairs
+
+
+@dataclass(frozen=True)
+class _Halving:
+    """The ``first`` offset below half, or up to which one there is none, and one ``within``."""
+
+    first: int | None
+    searched: int
+    within: int | None = None
 
 
 def verdict(of: Similarity) -> Verdict:
@@ -94,8 +125,9 @@ def _proven(of: Similarity, profile: Profile, step: int) -> Verdict:
     past = profile.at(distances)
     future = past if profile.even else profile.at(-distances)
     values = np.concatenate([future[:0:-1], past])
-    nearest = past if stride == 1 else profile.at(np.arange(ALL_OFFSETS, dtype=np.int64) * step)
-    half, half_of = _half(nearest, of)
+    half = _halving(distances, past, of)
+    if stride > 1:
+        half = _searched_profile(of, profile, step, half)
     return Verdict(
         offsets=np.concatenate([-distances[:0:-1], distances]),
         profile=values,
@@ -106,8 +138,10 @@ def _proven(of: Similarity, profile: Profile, step: int) -> Verdict:
         tolerance=0.0,
         symmetric=profile.even or bool(np.array_equal(past, future)),
         peak=float(past[0]),
-        half_distance=None if half is None else half * step,
-        half_of=half_of,
+        half_distance=half.first,
+        half_of=_half_of(of),
+        half_searched=half.searched,
+        half_within=half.within,
         proof=profile.proof,
         pairs=count * (count + 1) // 2,
         all_pairs=count * (count + 1) // 2,
@@ -117,6 +151,8 @@ def _proven(of: Similarity, profile: Profile, step: int) -> Verdict:
 def _measured(of: Similarity, rows: Rows, step: int) -> Verdict:
     windows = windows_of(rows.count, rows.width, products=PRODUCTS)
     found = diagonals(rows, windows)
+    if windows is not None and rows.count * rows.width <= SCANNED:
+        found = found.replaced_by(near_diagonals(rows))
     if found.dropped == found.pairs:
         raise _nothing_finite(of)
     if found.reach == 0 and any(rows.read(range(min(rows.count, _SCATTERED))).ravel().tolist()):
@@ -124,8 +160,8 @@ def _measured(of: Similarity, rows: Rows, step: int) -> Verdict:
             f"{of.name}: every {of.quantity} of its rows is too small for float64",
             hint="--normalize cosine compares their directions",
         )
+    found, half = _searched_rows(of, rows, found)
     tolerance = _tolerance(rows, found.reach)
-    half, half_of = _half(found.mean, of)
 
     def mirrored(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.concatenate([values[:0:-1], values])
@@ -141,8 +177,10 @@ def _measured(of: Similarity, rows: Rows, step: int) -> Verdict:
         tolerance=tolerance,
         symmetric=True,
         peak=float(found.mean[0]),
-        half_distance=None if half is None else int(offsets[half]),
-        half_of=half_of,
+        half_distance=None if half.first is None else half.first * step,
+        half_of=_half_of(of),
+        half_searched=half.searched * step,
+        half_within=None if half.within is None else half.within * step,
         proof=None,
         pairs=found.pairs,
         all_pairs=rows.count * (rows.count + 1) // 2,
@@ -171,7 +209,7 @@ def _by_key(of: Similarity, keys: KeyScores, step: int) -> Verdict:
     unevenness = float(np.ptp(steps)) if steps.size else 0.0
     distances = np.arange(count, dtype=np.int64) * step
     profile = np.concatenate([future[:0:-1], past])
-    half, half_of = _half(np.concatenate([[0.0], -np.cumsum(steps)]), of)
+    half = _halving(distances, np.concatenate([[0.0], -np.cumsum(steps)]), of)
     affine = unevenness <= 4 * 2.0**-53 * float(np.abs(scores).max())
     return Verdict(
         offsets=np.concatenate([-distances[:0:-1], distances]),
@@ -183,8 +221,9 @@ def _by_key(of: Similarity, keys: KeyScores, step: int) -> Verdict:
         tolerance=0.0,
         symmetric=spread == 0,
         peak=float(past[0]),
-        half_distance=int(distances[half]) if affine and half is not None else None,
-        half_of=half_of,
+        half_distance=half.first if affine else None,
+        half_of=_half_of(of),
+        half_searched=half.searched,
         proof=None,
         pairs=count * (count + 1) // 2,
         all_pairs=count * (count + 1) // 2,
@@ -222,7 +261,7 @@ def _scattered(of: Similarity) -> Verdict:
         reach = np.diagonal(values)
         tolerance = _tolerance(of.source, float(np.where(np.isfinite(reach), reach, 0).max()))
     origin = int(np.searchsorted(offsets, 0))
-    half, half_of = _half(mean[origin:], of)
+    half = _halving(offsets[origin:], mean[origin:], of)
     return Verdict(
         offsets=offsets,
         profile=mean if proven is None else most,
@@ -233,12 +272,13 @@ def _scattered(of: Similarity) -> Verdict:
         tolerance=tolerance,
         symmetric=isinstance(of.source, Rows) or bool(np.array_equal(values, values.T)),
         peak=float(mean[origin]),
-        half_distance=None if half is None else int(offsets[origin + half]),
-        half_of=half_of,
+        half_distance=half.first,
+        half_of=_half_of(of),
+        half_searched=half.searched,
         proof=proven.proof if proven else None,
         pairs=count * (count + 1) // 2,
         all_pairs=count * (count + 1) // 2,
-        dropped=int((~finite).sum()),
+        dropped=int(np.tril(~np.isfinite(values) | ~np.isfinite(values.T)).sum()),
     )
 
 
@@ -246,16 +286,73 @@ def _tolerance(rows: Rows, reach: float) -> float:
     return 2 * (2 * rows.unit + (rows.width + 2) * 2.0**-53) * reach
 
 
-def _half(
-    values: NDArray[np.float64], of: Similarity
-) -> tuple[int | None, Literal["value", "attention weight"]]:
+def _halving(offsets: NDArray[np.int64], values: NDArray[np.float64], of: Similarity) -> _Halving:
     """Where values, from the offset 0 on, first fall below half of the first."""
-    if of.of_scores:
-        below = values < values[0] - math.log(2)
-    else:
-        below = values < values[0] / 2 if values[0] > 0 else np.zeros(len(values), bool)
+    below = _below(values, float(values[0]), of)
     first = int(np.argmax(below))
-    return (first if below[first] else None), "attention weight" if of.of_scores else "value"
+    if not below[first]:
+        return _Halving(None, int(offsets[-1]))
+    return _Halving(int(offsets[first]), int(offsets[first - 1]))
+
+
+def _searched_profile(of: Similarity, profile: Profile, step: int, half: _Halving) -> _Halving:
+    """The same, of some offsets, with those between them looked at one by one."""
+    end = min(of.count, SEARCHED_OFFSETS)
+    if half.first is not None:
+        end = min(end, half.first // step + 1)
+    peak = float(profile.at(np.zeros(1, np.int64))[0])
+    for begin in range(0, end, ALL_OFFSETS):
+        distances = np.arange(begin, min(begin + ALL_OFFSETS, end), dtype=np.int64) * step
+        below = np.flatnonzero(_below(profile.at(distances), peak, of))
+        if below.size:
+            first = int(distances[below[0]])
+            return _Halving(first, first - step)
+    return _Halving(None, (end - 1) * step, half.first)
+
+
+def _searched_rows(of: Similarity, rows: Rows, found: Diagonals) -> tuple[Diagonals, _Halving]:
+    """The same of rows, by place, with some pairs at each offset that a sample left out before it.
+
+    Returns the diagonals with these, too.
+    """
+    half = _halving(found.offsets, found.mean, of)
+    end = rows.count if half.first is None else half.first
+    seen = [*found.offsets[found.offsets < end].tolist(), end]
+    holes = [range(a + 1, b) for a, b in itertools.pairwise(seen) if b > a + 1]
+    if not holes:
+        return found, half
+    peak, missing = float(found.mean[0]), sum(map(len, holes))
+    read = _STRIPS * (missing + _STRIP_LENGTH * (len(holes) + missing // _STRIP_OFFSETS))
+    if read * rows.width > SCANNED:
+        return found, _Halving(None, holes[0].start - 1, half.first)
+    length = max(1, min(_STRIP_LENGTH, PRODUCTS // (read * max(1, rows.width))))
+    if half.first is None:
+        half = _Halving(None, rows.count - 1)
+    strips: list[Diagonals] = []
+    for some in _pieces(holes):
+        strips.append(strip_diagonals(rows, some, number=_STRIPS, length=length))
+        below = np.flatnonzero(_below(strips[-1].mean, peak, of))
+        if below.size:
+            first = int(strips[-1].offsets[below[0]])
+            half = _Halving(first, first - 1)
+            break
+    return found.replaced_by(*strips), half
+
+
+def _pieces(holes: list[range]) -> Iterator[range]:
+    for hole in holes:
+        for begin in range(hole.start, hole.stop, _STRIP_OFFSETS):
+            yield range(begin, min(begin + _STRIP_OFFSETS, hole.stop))
+
+
+def _below(values: NDArray[np.float64], peak: float, of: Similarity) -> NDArray[np.bool_]:
+    if of.of_scores:
+        return values < peak - math.log(2)
+    return values < peak / 2 if peak > 0 else np.zeros(len(values), bool)
+
+
+def _half_of(of: Similarity) -> Literal["value", "attention weight"]:
+    return "attention weight" if of.of_scores else "value"
 
 
 def _nothing_finite(of: Similarity) -> InvalidInput:

@@ -399,7 +399,7 @@ def test_integers_are_exact():
     assert similarity_of_array(table, "int64", name="x").source.unit == 0
 
 
-def test_any_length_has_a_profile(monkeypatch):
+def test_any_length_has_a_profile():
     found = judged("sinusoidal", f"0:{2**40}")
     assert found.offsets[-1] > 2**39
     assert found.half_distance == judged("sinusoidal", "0:512").half_distance

@@ -1,0 +1,189 @@
+"""Verdicts on more pairs than are looked at: against all pairs, and closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from posenc_cli.analysis import products, verdict
+from posenc_cli.analysis.products import (
+    Rows,
+    diagonals,
+    near_diagonals,
+    strip_diagonals,
+    windows_of,
+)
+from posenc_cli.analysis.similarity import Similarity, similarity, similarity_of_array
+from posenc_cli.encode.engine import Engine
+from posenc_cli.positions import Positions
+from posenc_cli.render.similarities import sentences, similarity_fields
+from tests.encoding import request
+
+COUNT, WAVELENGTH = 4000, 1800
+
+
+def turning():
+    angles = 2 * np.pi * np.arange(COUNT) / WAVELENGTH
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def judged_rows(table, **given):
+    return verdict.verdict(similarity_of_array(table, "float32", name="x", **given))
+
+
+def judged(scheme, positions, *, head=None, **given):
+    asked = request(scheme, positions, dtype="float64", head=head, **given)
+    return verdict.verdict(similarity(asked, Engine()))
+
+
+def assert_tells_of(found, expected):
+    """That diagonals are those of lists of products by offset, NaN left out."""
+    assert found.offsets.tolist() == list(expected)
+    for place, values in enumerate(expected.values()):
+        finite = np.array(values)[np.isfinite(values)]
+        assert (found.looked[place], found.kept[place]) == (len(values), finite.size)
+        if finite.size:
+            told = found.least[place], found.mean[place], found.most[place]
+            np.testing.assert_allclose(
+                told, (finite.min(), finite.mean(), finite.max()), atol=1e-13
+            )
+        else:
+            assert np.isnan(found.mean[place])
+
+
+@pytest.fixture
+def spoiled():
+    table = np.random.default_rng(5).standard_normal((90, 3))
+    table[17, 1], table[40] = np.nan, np.inf
+    return table
+
+
+def test_no_row_is_left_out_of_the_nearest_diagonals(spoiled, monkeypatch):
+    with np.errstate(all="ignore"):
+        whole = spoiled @ spoiled.T
+    for values in (1, 21, 3000):
+        monkeypatch.setattr(products, "_SCANNED_VALUES", values)
+        found = near_diagonals(Rows.of(spoiled))
+        assert_tells_of(found, {k: np.diagonal(whole, -k).tolist() for k in range(4)})
+        assert found.reach == pytest.approx(diagonals(Rows.of(spoiled)).reach, rel=1e-14)
+    assert near_diagonals(Rows.of(spoiled[:2])).offsets.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("offsets", [range(30, 45), range(60, 90), range(89, 90)])
+def test_strips_tell_of_some_rows_at_every_offset(spoiled, offsets):
+    with np.errstate(all="ignore"):
+        whole = spoiled @ spoiled.T
+    found = strip_diagonals(Rows.of(spoiled), offsets, number=3, length=5)
+    room = 90 - offsets[-1]
+    length = max(1, min(5, room // 3))
+    starts = sorted({0, (room - length) // 2, room - length})
+    rows = [start + row for start in starts for row in range(length)]
+    assert_tells_of(found, {k: [whole[row + k, row] for row in rows] for k in offsets})
+
+
+def test_of_a_sample_half_distance_is_the_first_offset_too(monkeypatch):
+    assert judged_rows(turning()).half_distance == WAVELENGTH // 6 + 1
+    monkeypatch.setattr(verdict, "PRODUCTS", 100_000)
+    monkeypatch.setattr(verdict, "_STRIP_OFFSETS", 100)
+    found = judged_rows(turning())
+    assert not found.measured_all
+    assert found.half_distance == WAVELENGTH // 6 + 1
+    assert found.profile[found.offsets == found.half_distance] < 0.5
+    assert found.toeplitz
+    # Where too much would have to be read, the offset is somewhere between two.
+    monkeypatch.setattr(verdict, "SCANNED", 10_000)
+    found = judged_rows(turning())
+    assert found.half_distance is None
+    assert found.half_searched < WAVELENGTH // 6 + 1 <= found.half_within
+
+
+def test_of_a_sample_that_never_halves_all_offsets_are_searched(monkeypatch):
+    monkeypatch.setattr(verdict, "PRODUCTS", 100_000)
+    found = judged_rows(turning() + 3)
+    assert (found.half_distance, found.half_searched) == (None, COUNT - 1)
+    monkeypatch.setattr(verdict, "SCANNED", 10_000)
+    found = judged_rows(turning() + 3)
+    assert (found.half_distance, found.half_within) == (None, None)
+    assert 0 < found.half_searched < COUNT // 8
+
+
+def test_one_row_that_is_not_like_the_others_is_found(monkeypatch):
+    table = turning()
+    table[1000] *= 1.01
+    monkeypatch.setattr(verdict, "PRODUCTS", 10_000)
+    found = judged_rows(table)
+    assert found.pairs < COUNT * COUNT // 20
+    assert (found.toeplitz, found.spread >= 0.02) == (False, True)
+    # Turned about, it has the length of the others, and differs from its neighbours.
+    table[1000] = -turning()[1000]
+    assert judged_rows(table).spread >= 1.9
+    monkeypatch.setattr(verdict, "SCANNED", 0)
+    unseen = judged_rows(table)
+    assert (unseen.toeplitz, unseen.measured_all) == (True, False)
+
+
+def test_far_offsets_of_a_formula_are_searched_one_by_one(monkeypatch):
+    # The slope of the one head is 2^−8.
+    expected = math.ceil(math.log(2) * 2**8)
+    monkeypatch.setattr(verdict, "ALL_OFFSETS", 50)
+    monkeypatch.setattr(verdict, "_SOME_OFFSETS", 9)
+    for step in (1, 3):
+        found = judged("alibi", f"0:{1000 * step}:{step}", head=0, heads=1)
+        assert found.half_distance == -(-expected // step) * step
+        assert expected not in found.offsets
+    monkeypatch.setattr(verdict, "SEARCHED_OFFSETS", 120)
+    found = judged("alibi", "0:1000", head=0, heads=1)
+    assert (found.half_distance, found.half_searched) == (None, 119)
+    assert found.half_within >= expected
+    found = judged("alibi", "0:170", head=0, heads=1)
+    assert (found.half_searched, found.half_within) == (119, None)
+
+
+def test_half_distance_past_a_million_offsets():
+    found = judged("alibi", "0:2000000", head=0, heads=1, max_bias=21)
+    assert found.half_distance == math.ceil(math.log(2) * 2**21)
+
+
+def test_as_few_rows_as_windows_are_all_looked_at():
+    for count in range(1, 9):
+        assert windows_of(count, 1 << 20, products=1) is None
+    for count in range(9, 40):
+        windows = windows_of(count, 1 << 20, products=1)
+        assert (len(windows), windows[-1].stop) == (8, count)
+
+
+def test_a_pair_of_uneven_positions_is_dropped_once():
+    table = np.array([[1.0, 0], [np.nan, 1], [0, 1]])
+    of = Similarity("x", "dot product", Positions.parse("1,5,7"), Rows.of(table))
+    found = verdict.verdict(of)
+    assert (found.pairs, found.dropped) == (6, 3)
+
+
+def test_words_and_json_say_what_the_answer_rests_on(monkeypatch):
+    of = similarity_of_array(turning(), "float32", name="x")
+
+    def told():
+        found = verdict.verdict(of)
+        return sentences(of, found), similarity_fields(of, found)
+
+    said, fields = told()
+    assert said[0].startswith("depends only on m − n: yes; ")
+    assert (fields["toeplitz"], fields["evidence"]) == (True, "measured")
+    monkeypatch.setattr(verdict, "PRODUCTS", 100_000)
+    said, fields = told()
+    assert said[0].startswith("depends only on m − n: yes, in the pairs looked at; ")
+    assert (fields["toeplitz"], fields["evidence"]) == (True, "sample")
+    assert said[-1].endswith("at offset 0 first at offset 301")
+    monkeypatch.setattr(verdict, "SCANNED", 0)
+    said, fields = told()
+    assert fields["half_distance"] is None
+    between = f"past offset {fields['half_searched']}, and by {fields['half_within']}"
+    assert said[-1].endswith(between)
+    # A wave that does not halve in its first offsets, of which a sample leaves some out.
+    of = similarity_of_array(turning() + 3, "float32", name="x")
+    said, fields = told()
+    assert said[-1].endswith(
+        f"up to offset {fields['half_searched']}; of those beyond, some were looked at"
+    )
