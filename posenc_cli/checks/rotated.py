@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.checks.subject import LAYOUTS, Rows, Subject, complex_of, matrix_of, row_positions
 from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import Block, Places, Reading, Turning
+from posenc_cli.checks.turning import ROWS, Block, Places, Reading, Turning
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
 
@@ -50,7 +51,8 @@ def rotated_subject(
 
     One vector a position shows one complex number a pair: z = y/x, if it turns pairs at all.
 
-    Raises: InvalidInput when the vectors before are not finite, or all zero.
+    Raises: InvalidInput when the vectors before are not finite, or leave a pair or a position
+        unseen.
     """
     places = Places.of(positions)
     if not np.isfinite(x[: places.count]).all():
@@ -62,7 +64,9 @@ def rotated_subject(
         reader = _rotated_reader(x, y, reading, places, most=4 * reference.scale)
         return Turning(places, reading.pairs, dtype, 4, reading, reader)
 
-    notes = ("one vector a position: that pairs of columns turn is taken for granted",)
+    notes: tuple[str, ...] = (
+        "one vector a position: that pairs of columns turn is taken for granted",
+    )
     width = x.shape[1]
     if width not in (reference.head, 2 * reference.pairs):
         if width < 2:
@@ -73,11 +77,55 @@ def rotated_subject(
     layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
     likely = Reading.likely(layouts, reference.pairs, width, reference.content.blocks)
     own = _likeliest([made(each) for each in likely])
+    notes += _observed(x, own.reading or reference.reading, places, name)
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
         return Subject("rotated", name, own, None, mismatch, notes=notes)
     alike = own.reading is not None and own.reading.layout == reference.content.layout
     return Subject("rotated", name, own, own if alike else made(reference.reading), notes=notes)
+
+
+def _observed(x: NDArray[Any], reading: Reading, places: Places, name: str) -> tuple[str, ...]:
+    """What to note of the share of pairs and positions that vectors show; a zero shows no turn.
+
+    Raises: InvalidInput when a pair or a position other than 0 is never seen: nothing that is
+        done to it could fail a check.
+    """
+    first, second = list(reading.first), list(reading.second)
+    pairs, rows, cells = np.zeros(reading.pairs, bool), 0, 0
+    moving = 0
+    unseen: int | None = None
+    for start in range(0, places.count, ROWS):
+        some = slice(start, min(start + ROWS, places.count))
+        positions = places.at(some)
+        seen = (x[some][:, first] != 0) | (x[some][:, second] != 0)
+        cells += int(np.count_nonzero(seen))
+        turning = positions != 0
+        moving += int(np.count_nonzero(turning))
+        pairs |= seen[turning].any(axis=0)
+        blank = turning & ~seen.any(axis=1)
+        rows += int(np.count_nonzero(blank))
+        if unseen is None and blank.any():
+            unseen = int(positions[np.argmax(blank)])
+    total = places.count * reading.pairs
+    counted = f"{cells} of {total} pairs are seen"
+    if moving and not pairs.all():
+        missing = int(np.argmin(pairs))
+        raise InvalidInput(
+            f"--rotated {name}: {counted}; the vectors before must not be zero in "
+            f"{int(np.count_nonzero(~pairs))} of {pairs.size} pairs of columns (pair {missing}) "
+            "at all positions"
+        )
+    if unseen is not None:
+        raise InvalidInput(
+            f"--rotated {name}: {counted}; the vectors before must not be all zero at {rows} "
+            f"positions (position {unseen})"
+        )
+    if cells == total:
+        return ()
+    # Rounded down: not all is not 100 %.
+    share = math.floor(1000 * cells / total) / 10
+    return (f"{counted} ({share:g} %), the others are zero before the rotation",)
 
 
 def _likeliest(turnings: list[Turning]) -> Turning:

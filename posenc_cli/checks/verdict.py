@@ -136,6 +136,11 @@ def _relative(
     elif verdict["ok"]:
         pairs = subject.own.places.count**2
         message = f"holds for all q and k and all {pairs} pairs of positions"
+        if subject.kind == "rotated":
+            message = (
+                f"holds for the vectors given, at all {pairs} pairs of positions: one vector a "
+                "position cannot show all q and k"
+            )
     else:
         message = (
             f"q·k is no function of m − n: it deviates by up to {_number(value)}, "

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from posenc_cli.checks.diagnosis import diagnosed
 from posenc_cli.checks.subject import table_subject
 from posenc_cli.checks.verdict import examined
+from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from tests.checks import rope
 from tests.checks.mutants import CASES, Rope, ladder
@@ -297,11 +298,31 @@ def test_columns_past_the_rotated_ones_must_stay():
     assert finding(found, "reference").at["position"] == 50
 
 
-def test_pairs_that_are_zero_are_not_held_against_the_subject():
+def test_pairs_that_are_zero_here_and_there_are_not_held_against_the_subject_but_counted():
     right = rope.reference("rope", dim=64, layout="half")
-    x = np.zeros((200, 64), np.float32)
-    x[:, 5] = 1
+    x = rope.vectors(200, 64)
+    x[100, [7, 39]] = x[50, [3, 35]] = 0
     y = CASES["plain"].right(x, np.arange(200))
-    assert rope.of_rotated(x, y, right, "0:200").ok
+    found = rope.of_rotated(x, y, right, "0:200")
+    assert found.ok
+    assert "6398 of 6400 pairs are seen (99.9 %)" in " ".join(found.subject.notes)
+    assert "cannot show all q and k" in finding(found, "relative").message
     y[100, 7] = 0.5  # from nothing
     assert not rope.of_rotated(x, y, right, "0:200").ok
+
+
+@pytest.mark.parametrize(
+    ("keep", "words"),
+    [
+        ((slice(None), [5, 37]), r"200 of 6400 .* in 31 of 32 pairs of columns \(pair 0\)"),
+        (([0, 1], slice(None)), r"64 of 6400 .* at 198 positions \(position 2\)"),
+        (([0], slice(None)), r"32 of 6400 .* in 32 of 32 pairs"),
+    ],
+)
+def test_vectors_that_leave_pairs_or_positions_unseen_are_refused(keep, words):
+    right = rope.reference("rope", dim=64, layout="half")
+    x = np.zeros((200, 64), np.float32)
+    x[keep] = rope.vectors(200, 64)[keep]
+    y = CASES["plain"].right(x, np.arange(200))
+    with pytest.raises(InvalidInput, match=words):
+        rope.of_rotated(x, y, right, "0:200")
