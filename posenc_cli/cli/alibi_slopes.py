@@ -14,7 +14,7 @@ from posenc_cli import catalogue
 from posenc_cli.checks.slopes import check_slopes, slopes
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import one_of
-from posenc_cli.cli.pictures import IMAGES, THEMES, PictureOptions, show
+from posenc_cli.cli.pictures import DPI_HELP, IMAGES, THEMES, PictureOptions, show
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.naming import shown
 
@@ -77,9 +77,7 @@ def alibi_slopes(
         str | None,
         typer.Option("--height", metavar="N", help="lines in the terminal, pixels in a file"),
     ] = None,
-    dpi: Annotated[
-        str | None, typer.Option("--dpi", metavar="N", help="pixels an inch [default: 150]")
-    ] = None,
+    dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
     theme: Annotated[
         str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
     ] = "light",

@@ -9,7 +9,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of, whole_number
-from posenc_cli.cli.pictures import IMAGES, THEMES, PictureOptions
+from posenc_cli.cli.pictures import DPI_HELP, IMAGES, THEMES, PictureOptions
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.formats import FORMATS, format_of
@@ -76,9 +76,7 @@ def dot_similarity(
         str | None,
         typer.Option("--height", metavar="N", help="lines of the map, pixels in a file"),
     ] = None,
-    dpi: Annotated[
-        str | None, typer.Option("--dpi", metavar="N", help="pixels an inch [default: 150]")
-    ] = None,
+    dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
     theme: Annotated[
         str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
     ] = "light",

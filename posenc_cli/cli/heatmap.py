@@ -10,7 +10,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of, whole_number
-from posenc_cli.cli.pictures import THEMES, PictureOptions, show
+from posenc_cli.cli.pictures import DPI_HELP, THEMES, PictureOptions, show
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.render.figure import Panels
@@ -64,9 +64,7 @@ def heatmap(
         str | None,
         typer.Option("--height", metavar="N", help="lines in the terminal, pixels in a file"),
     ] = None,
-    dpi: Annotated[
-        str | None, typer.Option("--dpi", metavar="N", help="pixels an inch [default: 150]")
-    ] = None,
+    dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
     theme: Annotated[
         str, typer.Option("--theme", metavar="NAME", help=f"of a file: {'|'.join(THEMES)}")
     ] = "light",

@@ -26,11 +26,15 @@ IMAGES: dict[str, ImageFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 
 _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
 _DPI = range(10, 1201)
+DPI_HELP = "pixels an inch, of text and of sides that are not given [default: 150]"
 
 
 @dataclass(frozen=True)
 class PictureOptions:
-    """What the options of a command say of its picture, as they were typed."""
+    """What the options of a command say of its picture, as they were typed.
+
+    ``usual`` are the width and height of a figure where they say nothing of it.
+    """
 
     out: str | None = None
     width: str | None = None
@@ -39,6 +43,7 @@ class PictureOptions:
     theme: str = "light"
     cmap: str | None = None
     clobber: bool = True
+    usual: tuple[int, int] | None = None
 
 
 def show(
@@ -166,13 +171,17 @@ def _style(options: PictureOptions) -> Style:
     from posenc_cli.render.sheet import LARGEST, SMALLEST, Style
 
     sides = range(SMALLEST, LARGEST + 1)
-    return Style(
-        _size("--width", options.width, sides, Style.width),
-        _size("--height", options.height, sides, Style.height),
-        _size("--dpi", options.dpi, _DPI, Style.dpi),
-        options.theme,  # type: ignore[arg-type]
-        options.cmap,
-        fixed=(options.width is not None, options.height is not None),
+    return Style.sized(
+        _side("--width", options.width, sides),
+        _side("--height", options.height, sides),
+        _side("--dpi", options.dpi, _DPI),
+        usual=options.usual,
+        theme=options.theme,  # type: ignore[arg-type]
+        cmap=options.cmap,
+def _side(flag: str, text: str | None, allowed: range) -> int | None:
+    return None if text is None else _size(flag, text, allowed, 0)
+
+
     )
 
 

@@ -217,11 +217,7 @@ def draw(
         columns, rows = max(len(found), 1 if profile else 2), 1
         if len(found) > 1 and not profile:
             rows = 2
-        options = replace(
-            options,
-            width=options.width or str(min(_PANEL * columns, _WIDEST)),
-            height=options.height or str(_PANEL * rows),
-        )
+        options = replace(options, usual=(min(_PANEL * columns, _WIDEST), _PANEL * rows))
     show_picture(figure if title is None else replace(figure, title=title), options, console)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice  # noqa: TC001 - read by the command table
-from posenc_cli.cli.pictures import IMAGES, THEMES, PictureOptions, image_format, show
+from posenc_cli.cli.pictures import DPI_HELP, IMAGES, THEMES, PictureOptions, image_format, show
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 
@@ -41,9 +41,7 @@ def spectrum(
         str | None,
         typer.Option("--height", metavar="N", help="lines of the curve, pixels in a file"),
     ] = None,
-    dpi: Annotated[
-        str | None, typer.Option("--dpi", metavar="N", help="pixels an inch [default: 150]")
-    ] = None,
+    dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
     theme: Annotated[
         str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
     ] = "light",

@@ -58,6 +58,39 @@ class Style:
     cmap: str | None = None
     fixed: tuple[bool, bool] = (True, True)
 
+    @classmethod
+    def sized(
+        cls,
+        width: int | None,
+        height: int | None,
+        dpi: int | None,
+        *,
+        usual: tuple[int, int] | None = None,
+        theme: Theme = "light",
+        cmap: str | None = None,
+    ) -> Style:
+        """A style of sides in pixels as asked for, and of ``usual`` sides where none are.
+
+        A usual side is so many pixels at the usual resolution, and as many inches at any other:
+        text and lines, which grow with the resolution too, keep their share of it.
+
+        >>> Style.sized(None, 500, 300).width, Style.sized(None, 500, 300).height
+        (2400, 500)
+        """
+        resolution = dpi or cls.dpi
+        sides = [
+            min(max(SMALLEST, round(side * resolution / cls.dpi)), LARGEST)
+            for side in usual or (cls.width, cls.height)
+        ]
+        return cls(
+            width or sides[0],
+            height or sides[1],
+            resolution,
+            theme,
+            cmap,
+            fixed=(width is not None, height is not None),
+        )
+
 
 @dataclass(frozen=True)
 class Box:

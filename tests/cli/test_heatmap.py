@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+import matplotlib.image
 import numpy as np
 import pytest
 
@@ -388,6 +389,37 @@ def test_figures_are_written_whole_and_alike(suffix, call, tmp_path):
     assert call(*arguments)[0] == 0
     assert (tmp_path / f"a{suffix}").read_bytes() == first
     assert [each.name for each in tmp_path.iterdir()] == [f"a{suffix}"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "size"),
+    [
+        (["--dpi", "150"], 1.0),
+        (["--dpi", "300"], 2.0),
+        (["--dpi", "75"], 0.5),
+        (["--dpi", "300", "--width", "500", "--height", "400"], None),
+    ],
+)
+def test_sides_that_are_not_given_grow_with_the_resolution(arguments, size, call, tmp_path):
+    drawn = ["-s", "sinusoidal", "-l", "512", "-d", "512", "--out", "a.png"]
+    assert call("heatmap", *drawn)[0] == 0
+    usual = matplotlib.image.imread(tmp_path / "a.png").shape
+    assert call("heatmap", *drawn, *arguments)[0] == 0
+    found = matplotlib.image.imread(tmp_path / "a.png").shape
+    if size is None:
+        assert found[:2] == (400, 500)
+    else:
+        # But for cells of whole pixels.
+        assert found[:2] == pytest.approx((size * usual[0], size * usual[1]), rel=0.25)
+
+
+def test_figures_of_several_panels_grow_with_the_resolution_too(call, tmp_path):
+    sizes = []
+    for dpi in ("100", "200"):
+        drawn = ["-s", "rope", "-l", "64", "--out", "a.png", "--dpi", dpi]
+        assert call("dot-similarity", *drawn)[0] == 0
+        sizes.append(matplotlib.image.imread(tmp_path / "a.png").shape[1])
+    assert sizes[1] == pytest.approx(2 * sizes[0], rel=0.1)
 
 
 def test_an_existing_figure_can_be_kept(call, tmp_path):
