@@ -21,7 +21,7 @@ from posenc_cli.positions import Positions
 from posenc_cli.render.similarities import sentences, similarity_fields
 from tests.encoding import request
 
-COUNT, WAVELENGTH = 4000, 1800
+COUNT, WAVELENGTH = 4000, 1801
 
 
 def turning():
