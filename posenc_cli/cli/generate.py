@@ -135,6 +135,8 @@ def generate(
         if json:
             fields = {
                 **_description(choice, whole, matrix),
+                **choice.origin,
+                "warnings": choice.warnings,
                 "dtype": matrix.dtype.name,
                 "arithmetic": arithmetic,
                 "backend": engines[0].backend.name,
@@ -167,6 +169,10 @@ def _requests(
     for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):
         if choice.parts and value is not None and kind not in kinds:
             raise InvalidInput(f"{flag} {value}: no part of {choice.name} is {kind}")
+    if kinds.count("rotary") > 1:
+        raise InvalidInput(
+            f"--scheme {choice.name}: two of its parts turn q and k, which turn but once"
+        )
     return [
         Request(
             encoding=part.encoding(),

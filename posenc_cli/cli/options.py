@@ -9,7 +9,7 @@ import inspect
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,8 +38,8 @@ COLORS = ("auto", "always", "never")
 class Choice:
     """The encoding and the positions that a command line chooses.
 
-    A hybrid ``A+B`` has a choice for each of its ``parts``. ``warnings`` are what a reader of the
-    result should know of a config, ``source`` the name of a config or a model.
+    A hybrid ``A+B`` has a choice for each of its ``parts``. Of a config or a model, ``origin`` says
+    which it was and how it was read, and ``warnings`` what a reader of the result should know.
     """
 
     scheme: Scheme
@@ -50,7 +50,12 @@ class Choice:
     threads: int | None = None
     parts: tuple[Choice, ...] = ()
     warnings: tuple[str, ...] = ()
-    source: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """The config or the model that was named, if one was."""
+        return self.origin.get("config") or self.origin.get("model", "")
 
     @property
     def name(self) -> str:
@@ -174,18 +179,25 @@ def _chosen(
                 raise InvalidInput(f"{option} {abbreviated(text)}: goes with --config or --model")
         return _of_schemes(source, given, **where)
     from posenc_cli.models.config import read_config, resolve
-    from posenc_cli.models.library import find
+    from posenc_cli.models.library import find as find_model
 
-    content = read_config(source) if flag == "--config" else find(source).config
+    content = read_config(source) if flag == "--config" else find_model(source).config
     resolved = resolve(content, engine=engine or "transformers", name=source)
     layers = resolved.layer(layer_type)
-    settled = {key: each.value for key, each in layers.params.items()}
+    found = catalogue.find(layers.scheme)
+    warnings = list(resolved.warnings)
+    if found.weights and not {"weights", "seed"} & {*given}:
+        warnings.append(
+            f"{source}: says how large its table is, and not what was trained: the values are "
+            "drawn at random (--set weights=FILE reads them)"
+        )
+    origin = {flag.removeprefix("--"): source, "layer_type": layer_type, "as": engine}
     return Choice(
-        catalogue.find(layers.scheme),
-        {**settled, **given},
+        found,
+        {**layers.values(), **given},
         **where,  # type: ignore[arg-type]
-        warnings=resolved.warnings,
-        source=source,
+        warnings=tuple(warnings),
+        origin={key: text for key, text in origin.items() if text is not None},
     )
 
 
@@ -218,6 +230,8 @@ def _of_schemes(name: str, given: dict[str, object], **where: Any) -> Choice:
 
     A part takes the parameters it has, and ``part.name`` is a parameter of that part alone.
     """
+    if not all(name.split("+")):
+        raise InvalidInput(f"--scheme {abbreviated(name)}: must be A+B, with a name on either side")
     schemes = [catalogue.find(part) for part in name.split("+")]
     if len(schemes) == 1:
         return Choice(schemes[0], given, **where)

@@ -31,11 +31,15 @@ def wave_blocks(
     engine: Engine,
 ) -> Iterator[NDArray[Any]]:
     """Blocks of rows of ``width`` columns, each a cosine or sine of one of ``waves``."""
-    filler = engine.waves(waves)
+    # A width of one column, padded with zeros, has no wave.
+    filler = engine.waves(waves) if waves.count else None
     rounded = precision.rounded
 
     def block(some: NDArray[np.int64]) -> NDArray[Any]:
-        out = np.empty((some.shape[0], width), dtype=rounded.numpy)
+        shape = some.shape[0], width
+        if filler is None:
+            return precision.stored_as(np.zeros(shape, dtype=rounded.numpy))
+        out = np.empty(shape, dtype=rounded.numpy)
         filler.fill(out, some, placements, dtype=rounded)
         return precision.stored_as(out)
 

@@ -268,7 +268,7 @@ class _ExactCells:
         exponent = exact.asarray([position - self._centre]) * self._rates[wave]
         # Rounded to fewer digits than are right, a value that is a short decimal is exactly that.
         value = _SHORTENED.plus((exact.exp(exponent) * circular * self._scale)[0])
-        if value.adjusted() > 400:
+        if value.is_infinite() or value.adjusted() > 400:
             return -math.inf if value.is_signed() else math.inf
         if value.adjusted() < -400:
             return -0.0 if value.is_signed() else 0.0

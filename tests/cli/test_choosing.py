@@ -103,3 +103,20 @@ def test_every_model_gives_a_matrix_or_asks_for_a_layer_type(name, call, tmp_pat
         return
     assert status == 0
     assert np.isfinite(np.load(tmp_path / "a.npy")).all()
+
+
+def test_random_rows_in_place_of_a_models_are_said_to_be_random(call, tmp_path):
+    status, _, err = call("generate", "-m", "gpt2", "-l", "2", "-d", "4", "-o", "a.npy")
+    assert status == 0
+    assert "drawn at random" in err.splitlines()[0]
+    np.save(tmp_path / "table.npy", np.zeros((1024, 768), np.float32))
+    given = ("--set", "weights=table.npy", "-o", "b.npy")
+    status, _, err = call("generate", "-m", "gpt2", "-l", "2", *given)
+    assert (status, "random" in err) == (0, False)
+
+
+def test_json_says_which_model_was_read_and_how(call):
+    arguments = ("--model", "gemma-3-4b", "--layer-type", "full_attention", "-l", "4", "--json")
+    document = json.loads(call("generate", *arguments)[1])
+    assert (document["model"], document["layer_type"]) == ("gemma-3-4b", "full_attention")
+    assert document["warnings"] == []

@@ -267,3 +267,9 @@ def test_growth_that_does_not_fit_its_waves_is_refused():
     placed = Coordinates(axes=(0, 0), at=lambda positions: (positions,))
     with pytest.raises(ValueError, match="along the position"):
         Engine().waves(replace(waves, coordinates=placed))
+
+
+def test_amplitudes_past_all_numbers_are_infinite_or_zero():
+    table = matrix("xpos", "0:4", table="cos", dim=4, scale_base=1e-300)
+    assert np.isinf(table[:2]).all()
+    assert (table[3] == 0).all()

@@ -229,3 +229,10 @@ def test_complex_tables_need_a_complex_format():
     with pytest.raises(InvalidInput, match="no complex number format of bfloat16"):
         request("rope", "0:3", table="complex", dtype="bfloat16").plan().matrix()
     assert matrix("rope", "0:3", table="complex", dtype="float64").dtype == np.complex128
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concat"])
+@pytest.mark.parametrize("spacing", ["vaswani", "tensor2tensor"])
+def test_a_padded_sinusoid_of_one_column_is_its_padding(layout, spacing):
+    given = {"dim": 1, "odd": "pad", "layout": layout, "spacing": spacing}
+    assert matrix("sinusoidal", "0:3", **given).tolist() == [[0.0], [0.0], [0.0]]
