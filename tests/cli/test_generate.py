@@ -53,6 +53,7 @@ def test_json_describes_what_was_written(call, tmp_path):
         "round_to": "float32",
         "shape": [10, 8],
         "dtype": "float32",
+        "warnings": [],
         "arithmetic": "exact",
         "backend": "numpy",
         "path": "a.npy",
