@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _TEXT_FORMATS = (".csv", ".txt")
 _TEXT_VALUES = 2000
+_SPREAD = 1024
 _MOST_ROWS = 1024
 _BLANK = 0.1
 _ALIKE = 0.05
@@ -78,7 +79,7 @@ class Evidence:
     def rows(self) -> NDArray[np.int64]:
         """The rows of the sample: the first, some at every scale, the last; none that is blank."""
         rows = self._every
-        if len(self.shape) == 1:
+        if len(self.shape) != 2:
             return rows
         sizes = np.zeros(rows.size)
         for array in self.arrays:
@@ -136,9 +137,9 @@ def _some_values(values: NDArray[Any]) -> NDArray[np.float64]:
     """Values from all over an array, real and imaginary parts as numbers of their own."""
     flat = values.reshape(-1) if values.flags.c_contiguous else values
     if flat.ndim == 1:
-        step = max(1, flat.size // 8192)
+        step = max(1, flat.size // _SPREAD)
         early = flat[:4096]
-        some = np.concatenate([early, flat[:: step | 1][:8192]])
+        some = np.concatenate([early, flat[:: step | 1][:_SPREAD]])
     else:
         some = values[:64].reshape(-1)
     if some.dtype.kind == "c":

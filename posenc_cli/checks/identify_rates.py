@@ -26,6 +26,7 @@ _REACH = 64
 """How many times farther than the rows it was found on a rate is trusted to lead."""
 _FARTHEST = 1 << 21
 _FIRST = 1 << 17
+_FIRST_COLUMNS = 6
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,10 @@ def signal_of(columns: NDArray[np.float64], function: str, rounding: float) -> S
     if largest == 0:
         return None
     start = _recurrent(columns)
+    few = np.unique(np.linspace(0, columns.shape[1] - 1, _FIRST_COLUMNS).astype(int))
+    some = [_polished(columns[:, i], float(start[i]), largest)[3] for i in few]
+    if min(some) > 0.02 * largest:
+        return None
     free = [_polished(columns[:, i], float(start[i]), largest) for i in range(columns.shape[1])]
     sure = [
         i

@@ -43,7 +43,7 @@ _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
 _SOLVED = 64
 _EARLY = 24
-_NEAR = 0.06
+_NEAR = 0.1
 
 
 def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -143,15 +143,12 @@ def _near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     """Whether a hypothesis comes near the first rows, where no arithmetic is far off yet."""
     some = slice(0, _EARLY)
     encoding = hypothesis.encoding()
-    missed = [
-        apart(
-            sample[some],
-            computed(encoding, table, evidence.rows[some], FLOAT64, "float64"),
-            table,
-        ).mean()
-        for table, sample in zip(hypothesis.tables, evidence.sample, strict=True)
-    ]
-    return bool(max(missed) <= _NEAR)
+    for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
+        predicted = computed(encoding, table, evidence.rows[some], FLOAT64, "float64")
+        missed = apart(sample[some], predicted, table)
+        if missed.mean() > _NEAR * np.abs(predicted).mean():
+            return False
+    return True
 
 
 def _known(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
@@ -226,10 +223,11 @@ def _placed(
     rows = evidence.rows
     known = pairs.shape[0]
     some = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
-    solved, misfit = positions_at(pairs[some], frequencies, signed=signed)
-    first = int(solved[0])
-    if misfit[: min(8, misfit.size)].mean() > _MISFIT:
+    early = some[: min(8, known)]
+    if positions_at(pairs[early], frequencies, signed=signed)[1].mean() > _MISFIT:
         return []
+    solved, _ = positions_at(pairs[some], frequencies, signed=signed)
+    first = int(solved[0])
     # Several steps measure one better: half precision leaves a row's place uncertain.
     spans = rows[some][1:8] - rows[some][0]
     steps = np.round((solved[1:8] - first) / np.maximum(spans, 1)).astype(np.int64)

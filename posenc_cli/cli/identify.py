@@ -37,7 +37,7 @@ def identify(
     Examples:
       posenc identify dump.npy
       posenc identify cos.npy sin.npy --json
-      posenc identify model.safetensors:rotary_emb.inv_freq
+      posenc identify slopes.csv
     """
     from posenc_cli.checks.identify import identified
 
