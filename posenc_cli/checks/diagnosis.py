@@ -68,16 +68,32 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
         place = f"position {survey.reference.position}, pair {survey.reference.pair}"
         missing = Cause("unknown", "not all values are numbers", f"the first found is at {place}")
         return (_overflowed(sample) or missing,)
-    if examined.fault is not None:
-        return (_drifted(examined.fault, examined, sample),)
+    told = _within_tolerance(examined, sample) if layout is None else None
+    if told is not None:
+        return (told,)
     causes: list[Cause] = []
     if layout is None or not holds(sample, Hypothesis()):
         causes = [each for each in _explained(examined, sample) if each.cause != "layout"]
     if layout is not None:
         causes = [layout, *(each for each in causes if each.cause != "unknown")]
-    told = {each.cause: each for each in reversed(causes)}
-    first = [each for each in causes if told[each.cause] is each]
+    known = {each.cause: each for each in reversed(causes)}
+    first = [each for each in causes if known[each.cause] is each]
     return tuple(first[:MOST]) or (_unexplained(examined, sample),)
+
+
+def _within_tolerance(examined: Examined, sample: Sample) -> Cause | None:
+    """The cause where every cell is right to what float32 code can show, None where not."""
+    if examined.fault is not None:
+        return _drifted(examined.fault, examined, sample)
+    cells = None if examined.survey is None else examined.survey.cells
+    if cells is None or not holds(sample, Hypothesis()):
+        return None
+    return Cause(
+        "table-precision",
+        f"cells are not correctly rounded to {cells.dtype.name}",
+        f"{cells.wrong} of {cells.total} cells, by up to {cells.units:.3g} units in the last "
+        "place, but all are right to what float32 code can show",
+    )
 
 
 def _drifted(fault: Fault, examined: Examined, sample: Sample) -> Cause:

@@ -11,8 +11,9 @@ import numpy as np
 from posenc_cli.checks.turning import Reading
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.tables import rotary_placements
+from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
 from posenc_cli.schemes.declare import Rotation, Waves
 from posenc_cli.schemes.parameters import as_text
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.encode.request import Encoding
+    from posenc_cli.numerics.dtypes import DType
+
+_LARGEST_POWER = 700.0
+"""Of e: e^709 is the largest that float64 has, and its inverse is no normal number."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +134,33 @@ class Reference:
             return None
         logarithms = np.log([float(base) for base in growth.bases(exact)])
         exponents = (positions - growth.centre).astype(np.float64) / float(growth.span)
-        amplitudes: NDArray[np.float64] = np.exp(np.multiply.outer(exponents, logarithms))
+        powers = np.multiply.outer(exponents, logarithms)
+        if np.abs(powers).max() > _LARGEST_POWER:
+            row = int(np.argmax(np.abs(powers).max(axis=1)))
+            raise InvalidInput(
+                f"position {int(positions[row])}: the amplitudes of "
+                f"{self.encoding.bound.scheme.name} are e^±{np.abs(powers).max():.0f} there; "
+                f"float64 holds up to e^{_LARGEST_POWER:g}"
+            )
+        amplitudes: NDArray[np.float64] = np.exp(powers)
         return amplitudes
+
+    def cells(self, positions: NDArray[np.int64], dtype: DType) -> NDArray[np.complex128]:
+        """Cosine and sine of each pair as a table in ``dtype`` has them, correctly rounded.
+
+        Shape: (positions, pairs).
+        """
+        pairs = self.pairs
+        out = np.empty((positions.shape[0], 2 * pairs), dtype.numpy)
+        placements = rotary_placements("interleaved", pairs)
+        self._filler.fill(out, positions, placements, dtype=dtype)
+        if dtype is BFLOAT16:
+            out = (out.astype(np.uint32) << 16).view(np.float32)
+        return out.astype(np.float64).view(np.complex128)
+
+    @cached_property
+    def _filler(self) -> Any:
+        return self.engine.waves(self.content.waves)
 
     @property
     def text(self) -> str:

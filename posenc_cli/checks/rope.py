@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.tolerance import Tolerance
     from posenc_cli.checks.turning import Block, Turning
+    from posenc_cli.numerics.dtypes import DType
 
 CURVE_POINTS = 120
 
@@ -101,6 +102,37 @@ class Worst:
 
 
 @dataclass
+class Cells:
+    """The cells of tables that are not the correctly rounded ones, and how far the worst is."""
+
+    dtype: DType
+    wrong: int = 0
+    total: int = 0
+    units: float = 0.0
+    worst: Worst = field(default_factory=Worst)
+
+    def update(self, block: Block, reference: Reference) -> None:
+        """Compare the cells of a block; a mirrored part is the distance of two that are one."""
+        right = reference.cells(block.positions, self.dtype).view(np.float64)
+        found = np.ascontiguousarray(block.turned).view(np.float64)
+        missed = np.abs(found - right)
+        if block.mirrored is not None:
+            missed = missed + np.abs(np.ascontiguousarray(block.mirrored).view(np.float64))
+        units = np.ldexp(
+            1.0,
+            np.maximum(np.frexp(right)[1] - 1, self.dtype.min_exponent) - self.dtype.precision + 1,
+        )
+        self.wrong += int(np.count_nonzero(missed != 0))
+        self.total += missed.size
+        before = self.worst.ratio
+        # Below a power of two neighbours are half a unit apart.
+        self.worst.update(block.positions, missed, units / 4)
+        if self.worst.ratio > before:
+            self.worst.pair //= 2
+            self.units = self.worst.ratio / 4
+
+
+@dataclass
 class Survey:
     """What one pass over a subject shows, compared with the factors that are right."""
 
@@ -112,6 +144,7 @@ class Survey:
     largest: float = 0.0
     errors: list[tuple[int, float]] = field(default_factory=list)
     drift: Drift | None = None
+    cells: Cells | None = None
 
 
 def normalised(block: Block, reference: Reference) -> NDArray[np.complex128]:
@@ -123,9 +156,18 @@ def normalised(block: Block, reference: Reference) -> NDArray[np.complex128]:
     return block.turned if growth is None else block.turned / growth
 
 
-def survey(turning: Turning, reference: Reference, tolerance: Tolerance) -> Survey:
-    """One pass over all positions of a subject that has as many pairs as the reference."""
-    found = Survey()
+def survey(
+    turning: Turning,
+    reference: Reference,
+    tolerance: Tolerance,
+    *,
+    rounded_to: DType | None = None,
+) -> Survey:
+    """One pass over all positions of a subject that has as many pairs as the reference.
+
+    With ``rounded_to`` its factors are cells of tables, and compared with those of that format.
+    """
+    found = Survey(cells=None if rounded_to is None else Cells(rounded_to))
     if tolerance.drifts and reference.content.waves.coordinates is None:
         found.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
     per_point = max(1, -(-turning.places.count // CURVE_POINTS))
@@ -138,6 +180,8 @@ def survey(turning: Turning, reference: Reference, tolerance: Tolerance) -> Surv
 def _survey_block(
     found: Survey, block: Block, reference: Reference, tolerance: Tolerance, per_point: int
 ) -> None:
+    if found.cells is not None:
+        found.cells.update(block, reference)
     positions, factors = block.positions, normalised(block, reference)
     stray = block.stray()
     size = np.abs(factors)

@@ -27,6 +27,9 @@ FUNCTIONS = 1e-6
 MOST = 0.5
 """Of the amplitude: past it float32 positions and angles say too little to be called right."""
 
+ARITHMETIC = 1e-15
+"""Of the amplitude: what posenc's own comparison in float64 may show, a few of its roundings."""
+
 Rule = Literal["auto", "strict"] | float
 
 
@@ -77,7 +80,7 @@ class Tolerance:
             if of_frequencies:
                 per_angle = min(unit(dtype), unit("float32"))
                 return cls(4e-15, per_angle, f"strict: each frequency rounded once to {dtype}")
-            floor = amplitude * (rounding + 4e-16)
+            floor = amplitude * (rounding + ARITHMETIC)
             return cls(floor, 0.0, f"strict: {_counted(roundings)} to {dtype}")
         half = 0.0 if of_frequencies or unit(dtype) <= unit("float32") else rounding
         floor = amplitude * (FUNCTIONS + half)

@@ -6,8 +6,18 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.checks.rope import Consistency, Finding, Survey, Worst, consistency, judged, survey
+from posenc_cli.checks.rope import (
+    Cells,
+    Consistency,
+    Finding,
+    Survey,
+    Worst,
+    consistency,
+    judged,
+    survey,
+)
 from posenc_cli.checks.tolerance import Tolerance
+from posenc_cli.numerics.dtypes import REAL_DTYPES
 
 if TYPE_CHECKING:
     from posenc_cli.checks.drift import Fault
@@ -88,7 +98,11 @@ def examined(subject: Subject, reference: Reference, rule: Rule) -> Examined:
         amplitude=reference.scale,
         of_frequencies=subject.frequencies is not None,
     )
-    seen = survey(turning, reference, tolerance) if subject.as_reference else None
+    seen = None
+    if subject.as_reference:
+        stored = REAL_DTYPES.get(turning.dtype)
+        cells = stored if rule == "strict" and subject.kind in ("tables", "posenc") else None
+        seen = survey(turning, reference, tolerance, rounded_to=cells)
     found: Consistency | None = None
     if seen is None or seen.reference.ratio > 1 or tolerance.fixed is not None:
         found = consistency(subject.own, reference, tolerance)
@@ -186,6 +200,8 @@ def _reference(
         )
         return Finding("reference", False, fault.value, fault.allowed, place, message)
     worst = seen.reference
+    if seen.cells is not None and worst.ratio <= 1:
+        return _cells(seen.cells)
     verdict = judged(worst.ratio, worst.value, worst.allowed, tolerance)
     if subject.broken:
         verdict = {"ok": False, "worst": None, "tolerance": None}
@@ -201,6 +217,17 @@ def _reference(
     else:
         message = f"differs from the reference by up to {_number(seen.largest)}"
     return Finding("reference", at=_place(worst), message=message, **verdict)
+
+
+def _cells(cells: Cells) -> Finding:
+    message = "every cell is the correctly rounded one of the reference"
+    if cells.wrong:
+        message = (
+            f"{cells.wrong} of {cells.total} cells are not the correctly rounded ones, by up to "
+            f"{cells.units:.3g} units in the last place"
+        )
+    place = _place(cells.worst)
+    return Finding("reference", not cells.wrong, cells.worst.value, 0.0, place, message)
 
 
 def _place(worst: Worst) -> dict[str, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -326,3 +327,52 @@ def test_vectors_that_leave_pairs_or_positions_unseen_are_refused(keep, words):
     y = CASES["plain"].right(x, np.arange(200))
     with pytest.raises(InvalidInput, match=words):
         rope.of_rotated(x, y, right, "0:200")
+
+
+def strictly(cos, sin, right, positions):
+    where = Positions.parse(positions)
+    subject = table_subject(
+        rope.readable(cos), rope.readable(sin), rope.dtype_of(cos), right, where
+    )
+    return examined(subject, right, "strict")
+
+
+def rounded_tables(scheme, positions, kind):
+    """Tables of 8 pairs from 40 digits, each cell rounded once (half precisions: from float64)."""
+    with mpmath.workdps(40):
+        rates = [mpmath.power(10000, -mpmath.mpf(i) / 8) for i in range(8)]
+        bases = [(mpmath.mpf(i) / 8 + mpmath.mpf("0.4")) / mpmath.mpf("1.4") for i in range(8)]
+        grows = [base if scheme == "xpos" else mpmath.mpf(1) for base in bases]
+        return [
+            np.array(
+                [
+                    [
+                        float(g ** (mpmath.mpf(p) / 512) * f(p * r))
+                        for r, g in zip(rates, grows, strict=True)
+                    ]
+                    for p in positions
+                ]
+            ).astype(kind)
+            for f in (mpmath.cos, mpmath.sin)
+        ]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("scheme", ["rope", "xpos"])
+def test_strict_asks_for_each_cell_to_be_the_correctly_rounded_one(scheme, dtype):
+    right = rope.reference(scheme, dim=16, layout="half")
+    kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype).type
+    cos, sin = rounded_tables(scheme, [*range(6), 900], kind)
+    assert strictly(cos, sin, right, "0:6,900").ok
+    sin[2, 7] = np.nextafter(sin[2, 7], kind(9))
+    found = strictly(cos, sin, right, "0:6,900")
+    assert [each.check for each in found.findings if not each.ok] == ["reference"]
+    assert finding(found, "reference").at == {"position": 2, "pair": 7}
+    assert "1 of 112 cells" in finding(found, "reference").message
+    assert [cause.cause for cause in diagnosed(found)] == ["table-precision"]
+
+
+def test_amplitudes_that_no_number_holds_are_refused():
+    right = rope.reference("xpos", dim=16)
+    with pytest.raises(InvalidInput, match="position 1000000: the amplitudes of xpos"):
+        right.growth_at(np.arange(999990, 1000001)[::-1])
