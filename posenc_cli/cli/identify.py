@@ -37,7 +37,7 @@ def identify(
     Examples:
       posenc identify dump.npy
       posenc identify cos.npy sin.npy --json
-      posenc identify slopes.csv
+      posenc identify table.npy
     """
     from posenc_cli.checks.identify import identified
 
