@@ -74,7 +74,7 @@ def dot_similarity(
     ] = None,
     height: Annotated[
         str | None,
-        typer.Option("--height", metavar="N", help="lines of the map, pixels in a file"),
+        typer.Option("--height", metavar="N", help="lines of the whole picture, pixels in a file"),
     ] = None,
     dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
     theme: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -67,12 +68,15 @@ def show(
     if options.out is None:
         _without_file(options)
         if json is None:
-            _print(figure, _page(options, console), console)
+            _print(figure, page_of(options, console), console)
             return
+        from posenc_cli.render.figure import heatmaps_of, warnings_of
+
         rows = _size("--height", options.height, range(1, 1 << 16), _ROWS_OF_DATA)
         columns = _size("--width", options.width, range(1, 1 << 16), _COLUMNS_OF_DATA)
-        shown = _shown(figure, rows, columns)
+        shown = [each.shown(rows, columns) for each in heatmaps_of(figure)]
         _report(figure, shown, json, console, {})
+        _warn(warnings_of(heatmaps_of(figure), shown), console)
         return
     from posenc_cli.files.atomic import STANDARD_OUTPUT
 
@@ -109,12 +113,6 @@ def image_format(out: str) -> ImageFormat:
     return IMAGES[suffix]
 
 
-def _shown(figure: Figure, rows: int, columns: int) -> Sequence[Any]:
-    from posenc_cli.render.figure import heatmaps_of
-
-    return [each.shown(rows, columns) for each in heatmaps_of(figure)]
-
-
 def _report(
     figure: Figure,
     shown: Sequence[Any],
@@ -149,8 +147,11 @@ def _without_file(options: PictureOptions) -> None:
             raise InvalidInput(f"{flag} {abbreviated(value)}: needs --out, a file to draw to")
 
 
-def _page(options: PictureOptions, console: Console) -> Page:
-    """The room that a picture has in the terminal."""
+def page_of(options: PictureOptions, console: Console) -> Page:
+    """The room that a picture has in the terminal.
+
+    Raises: InvalidInput where there is none of the size asked for.
+    """
     from posenc_cli.render.blocks import Medium, Page
     from posenc_cli.render.terminal import LOWEST, NARROWEST
 
@@ -166,6 +167,20 @@ def _page(options: PictureOptions, console: Console) -> Page:
     return Page(width, height, medium, options.cmap)
 
 
+def said(sentences: Sequence[str], options: PictureOptions, console: Console) -> list[str]:
+    """Sentences as lines that are no wider than the picture they go with."""
+    page = page_of(options, console)
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(
+            page.medium.spelled(" ".join(sentence.split())),
+            min(page.width, console.width),
+            subsequent_indent="  ",
+        )
+    ]
+
+
 def _style(options: PictureOptions) -> Style:
     """How an image is to look."""
     from posenc_cli.render.sheet import LARGEST, SMALLEST, Style
@@ -178,11 +193,11 @@ def _style(options: PictureOptions) -> Style:
         usual=options.usual,
         theme=options.theme,  # type: ignore[arg-type]
         cmap=options.cmap,
+    )
+
+
 def _side(flag: str, text: str | None, allowed: range) -> int | None:
     return None if text is None else _size(flag, text, allowed, 0)
-
-
-    )
 
 
 def _size(flag: str, text: str | None, allowed: range, default: int) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.analysis.verdict import Verdict, verdict
+from posenc_cli.cli.pictures import page_of, said
 from posenc_cli.cli.pictures import show as show_picture
 from posenc_cli.cli.progress import heeding_interrupts, with_overflow_warning, with_progress
 from posenc_cli.cli.streams import heed_interrupts
@@ -34,6 +35,7 @@ from posenc_cli.render.similarities import (
     similarity_fields,
     similarity_figure,
 )
+from posenc_cli.render.terminal import LOWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +58,10 @@ _POINTS = 320
 """Points of a curve in the terminal."""
 
 _LOWEST_MAP, _HIGHEST_MAP = 22, 44
-"""Lines of a map: what a high terminal leaves beside a curve and the verdict, within these."""
+"""Lines of a map that is not for a screen, within these."""
+
+_BESIDE = 76
+"""Columns from which a map and a curve stand side by side."""
 
 
 @dataclass(frozen=True)
@@ -187,20 +192,35 @@ def judged(chosen: Sequence[Subject], console: Console) -> list[Judged]:
 def show(
     found: Sequence[Judged], options: PictureOptions, console: Console, *, profile: bool
 ) -> None:
-    """Print the maps, the curves and the verdicts."""
+    """Print the maps, the curves and the verdicts.
+
+    On a terminal they fill its screen, the map beside the curve where that is wide enough.
+    """
     pairs = [each.pair for each in found]
-    curves = replace(options, height=str(_CURVE_HEIGHT))
+    words = [said(sentences(*pair), options, console) for pair in pairs]
+    page = page_of(options, console)
+    if sys.stdout.isatty() and options.height is None:
+        rest: int | None = max(LOWEST, page.height - sum(map(len, words)))
+    else:
+        rest = page.height if options.height is not None else None
+    if len(pairs) == 1 and not profile and rest is not None and page.width >= _BESIDE:
+        both = replace(options, height=str(rest))
+        show_picture(similarity_figure(pairs), both, console)
+        print("\n".join(words[0]))
+        return
+    curve = _CURVE_HEIGHT
+    if rest is not None:
+        shares = len(pairs) + (not profile)
+        curve = max(LOWEST, rest if shares == 1 else min(rest // shares, _CURVE_HEIGHT))
     if not profile:
-        if options.height is None:
-            lines = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
-            options = replace(options, height=str(lines))
-        show_picture(maps_figure(pairs), options, console)
-    elif options.height is not None:
-        curves = options
-    for of, told in pairs:
+        lines = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
+        if rest is not None:
+            lines = max(LOWEST, rest - curve * len(pairs))
+        show_picture(maps_figure(pairs), replace(options, height=str(lines)), console)
+    curves = replace(options, height=str(curve))
+    for (of, told), lines_of_words in zip(pairs, words, strict=True):
         show_picture(profile_figure(of, told, most=_POINTS), curves, console)
-        for sentence in sentences(of, told):
-            print(console.paragraph_text(sentence, hanging=2))
+        print("\n".join(lines_of_words))
 
 
 def draw(

@@ -304,3 +304,26 @@ def test_ascii_terminals_get_ascii(posenc):
     assert done.returncode == 0
     assert done.stdout.isascii()
     assert "depends only on m - n: yes" in done.stdout
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 30), (200, 50), (120, 40)])
+@pytest.mark.parametrize(
+    "arguments", ["-s sinusoidal -l 512", "-s learned -l 300", "-s alibi -l 64 --profile"]
+)
+def test_a_screen_has_room_for_map_curve_and_verdict(size, arguments, call, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in zip(("COLUMNS", "LINES", "NO_COLOR"), (*size, 1), strict=True):
+        monkeypatch.setenv(name, str(value))
+    _, out, _ = call("dot-similarity", *arguments.split())
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= size[0]
+    assert 0.7 * size[1] <= len(lines) <= size[1] - 1
+    told = " ".join(out.split())
+    assert "offset m − n" in told
+    assert "decay:" in told
+    assert ("value" in told) or "--profile" in arguments
+
+
+def test_words_are_no_wider_than_asked(call):
+    _, out, _ = call("dot-similarity", "-s", "rope", "-l", "64", "--width", "30")
+    assert max(map(len, out.splitlines())) <= 30
