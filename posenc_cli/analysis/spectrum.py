@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import Bound, Waves
 
+Along = Literal["positions", "offsets"]
 Zone = Literal["kept", "blended", "interpolated", "quickened", "still"]
 
 DEFAULT_CONTEXT = 4096
@@ -72,10 +73,11 @@ class WaveSpectrum:
     """The waves of an encoding, in the order of its pairs.
 
     ``turns`` are those within the context, or of waves that follow an axis within its extent;
-    ``axes`` names those. A wave of frequency 0 has no finite wavelength.
+    ``axes`` names those. A wave of frequency 0 has no finite wavelength. ``along`` says what the
+    rows are of, and so what a wavelength counts.
 
     Shape: (waves,) each.
-    Units: frequencies in radians, wavelengths in positions.
+    Units: frequencies in radians, wavelengths in positions or offsets.
     """
 
     context: int
@@ -84,6 +86,7 @@ class WaveSpectrum:
     turns: NDArray[np.float64]
     stretch: Stretch | None
     axes: tuple[int, ...] | None
+    along: Along = "positions"
 
     @property
     def incomplete(self) -> tuple[int, ...]:
@@ -128,7 +131,13 @@ def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None
         turns=extents / wavelengths,
         stretch=_stretch(bound, frequencies, context) if coordinates is None else None,
         axes=coordinates.axes if coordinates else None,
+        along=along(bound),
     )
+
+
+def along(bound: Bound) -> Along:
+    """What the rows of a scheme are of."""
+    return "offsets" if bound.scheme.kind == "relative" else "positions"
 
 
 def _extents(waves: Waves, context: int, positions: Positions | None) -> NDArray[np.float64]:
@@ -191,9 +200,9 @@ def _zone(ratio: float, factor: float) -> Zone:
 class Neighbours:
     """From where on neighbouring positions cannot be told apart in a number format.
 
-    ``rows`` is the first position p whose row is that of p + 1, None where none of the first
-    ``searched`` positions is one; ``never`` says that no position at all is. ``number`` is the
-    first position that is the same number as the next, in this format.
+    ``rows`` is the first p whose row is that of p + 1, None where of the first ``searched`` pairs
+    of neighbours none is; ``never`` says that no position at all is one. ``number`` is the first
+    position that is the same number as the next, in this format.
     """
 
     dtype: str
@@ -203,30 +212,68 @@ class Neighbours:
     number: int
 
 
-def neighbours(request: Request, context: int, engine: Engine) -> tuple[Neighbours, ...]:
-    """Where neighbours become equal in each of the narrow formats, within a context."""
-    return tuple(_neighbours(request, context, engine, dtype) for dtype in NARROW)
+def neighbours(request: Request, positions: Positions, engine: Engine) -> tuple[Neighbours, ...]:
+    """Where neighbours become equal in each of the narrow formats, among some positions.
+
+    Of a relative scheme these are offsets: those between the positions.
+    """
+    return tuple(_neighbours(request, positions, engine, dtype) for dtype in NARROW)
 
 
-def _neighbours(request: Request, context: int, engine: Engine, dtype: DType) -> Neighbours:
+def _neighbours(request: Request, positions: Positions, engine: Engine, dtype: DType) -> Neighbours:
     number = 2**dtype.precision  # the next is a tie, and goes to the even
+    runs = _runs(positions)
     if _always_apart(request.encoding.bound, dtype):
-        return Neighbours(dtype.name, None, context, never=True, number=number)
-    asked = replace(
-        request, positions=Positions.contiguous(0, 2), precision=Precision.of(dtype, None)
-    )
-    width = asked.plan().shape[-1]
-    count = max(2, min(context, _SEARCHED_VALUES // max(1, width)))
-    matrix = replace(asked, positions=Positions.contiguous(0, count)).plan().matrix(engine)
-    found, done, last = None, 0, np.empty((0, width))
+        return Neighbours(dtype.name, None, positions.count, never=True, number=number)
+    request = replace(request, precision=Precision.of(dtype, None))
+    offsets = request.scheme.kind == "relative"
+    if offsets and positions.count != sum(map(len, runs[:1])):
+        runs = []  # no declaration has rows for the offsets between these
+    searched = 0
+    for run in runs:
+        asked = replace(request, positions=Positions((run[:2],)))
+        most = (_SEARCHED_VALUES // max(1, asked.plan().shape[-1]) - searched) // (1 + offsets)
+        if most < 2:
+            break
+        some = Positions((run[:most],))
+        origin = some.offsets().first if offsets else run.start
+        found, done = _first_equal(replace(request, positions=some), engine, dtype)
+        searched += done - 1
+        if found is not None:
+            return Neighbours(dtype.name, origin + found, searched, never=False, number=number)
+    return Neighbours(dtype.name, None, searched, never=False, number=number)
+
+
+def _runs(positions: Positions) -> list[range]:
+    """The positions that follow one another, two or more at a time.
+
+    >>> _runs(Positions.parse("5,6,9,0:20:2,30:40,40"))
+    [range(5, 7), range(30, 41)]
+    """
+    runs: list[range] = []
+    for each in positions.ranges:
+        if each.step != 1 and len(each) > 1:
+            continue
+        if runs and runs[-1].stop == each.start:
+            runs[-1] = range(runs[-1].start, each.start + len(each))
+        else:
+            runs.append(range(each.start, each.start + len(each)))
+    return [run for run in runs if len(run) > 1]
+
+
+def _first_equal(request: Request, engine: Engine, dtype: DType) -> tuple[int | None, int]:
+    """The first row of a request that is the one after it, and how many rows were looked at."""
+    matrix = request.plan().matrix(engine)
+    width = matrix.shape[-1]
+    done, last = 0, np.empty((0, width))
     for block in matrix.blocks():
         rows = np.concatenate([last, widen(block.reshape(-1, width), dtype)])
         equal = np.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
         if equal.size:
-            found = done - len(last) + int(equal[0])
-            break
+            first = done - len(last) + int(equal[0])
+            return first, first + 2
         done, last = done + len(block.reshape(-1, width)), rows[-1:]
-    return Neighbours(dtype.name, found, count - 1, never=False, number=number)
+    return None, done
 
 
 def _always_apart(bound: Bound, dtype: DType) -> bool:
@@ -273,6 +320,7 @@ class PowerSpectrum:
     dominant: NDArray[np.float64]
     share: NDArray[np.float64]
     dropped: tuple[int, ...]
+    along: Along = "positions"
 
 
 def power_spectrum(rows: Rows, *, name: str) -> PowerSpectrum:
@@ -341,6 +389,7 @@ def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
     stretch = spectrum.stretch
     return {
         "context": spectrum.context,
+        "along": spectrum.along,
         "frequencies": spectrum.frequencies.tolist(),
         "wavelengths": _finite(spectrum.wavelengths),
         "turns": spectrum.turns.tolist(),

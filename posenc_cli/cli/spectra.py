@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.similarity import rows_of, rows_of_array
 from posenc_cli.analysis.spectrum import (
     DEFAULT_CONTEXT,
+    along,
     context_of,
     neighbours,
     power_spectrum,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from posenc_cli.analysis.products import Rows
+    from posenc_cli.analysis.spectrum import Along
     from posenc_cli.cli.options import Choice
     from posenc_cli.render.figure import Curves
 
@@ -118,14 +120,17 @@ def of_choice(choice: Choice) -> Report:
         )
     request = _request(encoding, choice.positions)
     rows = rows_of(request, choice.engine(request.plan()))
-    return _of_rows(rows, choice.name, _asked(request), step=choice.positions.ranges[0].step)
+    step = choice.positions.ranges[0].step
+    rows_along = along(encoding.bound)
+    return _of_rows(rows, choice.name, _asked(request), step=step, rows_along=rows_along)
 
 
 def _of_waves(choice: Choice, encoding: Encoding) -> Report:
     context, origin = context_of(encoding, choice.positions)
     found = wave_spectrum(encoding.bound, context, choice.positions)
     request = _request(encoding, Positions.contiguous(0, 1))
-    equal = neighbours(request, context, choice.engine(request.plan()))
+    searched = choice.positions or Positions.contiguous(0, context)
+    equal = neighbours(request, searched, choice.engine(request.plan()))
     columns, rows = wave_table(found)
     asked = {**_asked(request), "positions": choice.positions and str(choice.positions)}
     return Report(
@@ -150,9 +155,10 @@ def _of_rows(
     asked: Mapping[str, Any],
     *,
     step: int = 1,
+    rows_along: Along = "positions",
     complex_values: bool = False,
 ) -> Report:
-    found = power_spectrum(rows, name=name)
+    found = replace(power_spectrum(rows, name=name), along=rows_along)
     if step != 1:
         found = replace(found, wavelengths=found.wavelengths * step, dominant=found.dominant * step)
     names = column_names(rows.width, complex_values=complex_values)

@@ -33,12 +33,12 @@ def wave_figure(found: WaveSpectrum, *, name: str) -> Curves:
     curves = [_curve(pairs, found.wavelengths, "after" if found.stretch else "")]
     if found.stretch:
         curves.insert(0, _curve(pairs, found.stretch.wavelengths, "before: plain RoPE"))
-    levels = ((float(found.context), f"the context, {found.context} positions"),)
+    levels = ((float(found.context), f"the context, {found.context} {found.along}"),)
     return Curves(
         tuple(curves),
         title=f"{name}: wavelength of each pair",
         x_label="pair",
-        y_label="wavelength in positions",
+        y_label=f"wavelength in {found.along}",
         y_scale="log",
         levels=() if found.axes else levels,
     )
@@ -73,7 +73,9 @@ def wave_sentences(
 ) -> list[str]:
     """What there is to say of the waves of an encoding."""
     pairs = len(found.wavelengths)
-    where = f"{found.context} positions ({origin})" if not found.axes else "the extent of its axis"
+    where = (
+        f"{found.context} {found.along} ({origin})" if not found.axes else "the extent of its axis"
+    )
     if found.incomplete:
         told = f"{len(found.incomplete)} of {pairs} pairs never complete a turn in {where}"
         lines = [f"{told}: {_ranges(found.incomplete)}"]
@@ -85,7 +87,7 @@ def wave_sentences(
             zones.setdefault(zone, []).append(pair)
         named = "; ".join(f"{zone} {_ranges(which)}" for zone, which in zones.items())
         lines.append(f"zones by pair: {named}")
-    return [*lines, *_on_neighbours(neighbours)]
+    return [*lines, *_on_neighbours(neighbours, found.along)]
 
 
 def power_figure(found: PowerSpectrum, *, name: str) -> Curves:
@@ -101,7 +103,7 @@ def power_figure(found: PowerSpectrum, *, name: str) -> Curves:
     return Curves(
         (_curve(wavelengths, power, ""),),
         title=f"{name}: power by wavelength",
-        x_label="wavelength in positions",
+        x_label=f"wavelength in {found.along}",
         y_label="share of the power",
         x_scale="log",
         y_scale="log",
@@ -143,7 +145,7 @@ def power_sentences(found: PowerSpectrum) -> list[str]:
     if moving.any():
         best = int(np.argmax(found.power))
         lines.append(
-            f"strongest wavelength: {found.wavelengths[best]:.6g} positions, "
+            f"strongest wavelength: {found.wavelengths[best]:.6g} {found.along}, "
             f"{found.power[best]:.1%} of the power of all columns"
         )
         flat = 1 / len(found.power)
@@ -157,6 +159,7 @@ def power_fields(found: PowerSpectrum) -> Mapping[str, Any]:
     return {
         "rows": found.count,
         "transformed": found.transformed,
+        "along": found.along,
         "wavelengths": found.wavelengths.tolist(),
         "power": found.power.tolist(),
         "dominant": finite_or_none(found.dominant),
@@ -210,17 +213,21 @@ def _some(rows: list[list[str]]) -> list[list[str]]:
     return [rows[row] for row in chosen]
 
 
-def _on_neighbours(neighbours: Sequence[Neighbours]) -> list[str]:
+def _on_neighbours(neighbours: Sequence[Neighbours], along: str) -> list[str]:
     """What is to be said of neighbours: formats that share a sentence in one."""
     said: dict[str, list[str]] = {}
     for each in neighbours:
         if each.never:
-            rows = "no two neighbouring positions have the same row, however far"
-        elif each.rows is None:
-            rows = f"of {each.searched + 1} positions no two neighbours have the same row"
+            rows = f"no two neighbouring {along} have the same row, however far"
+        elif each.rows is not None:
+            both = f"{along} {each.rows} and {each.rows + 1}"
+            rows = f"{both} have the same row, the first such neighbours"
+        elif not each.searched:
+            rows = f"not looked at, for lack of neighbouring {along}"
         else:
-            rows = f"rows {each.rows} and {each.rows + 1} are the same, the first such neighbours"
+            pairs = "the one pair" if each.searched == 1 else f"all {each.searched} pairs"
+            rows = f"{pairs} of neighbouring {along} looked at differ in their rows"
         said.setdefault(rows, []).append(each.dtype)
     lines = [f"in {', '.join(dtypes)}: {rows}" for rows, dtypes in said.items()]
     numbers = ", ".join(f"{each.number} in {each.dtype}" for each in neighbours)
-    return [*lines, f"as plain numbers, neighbouring positions differ up to {numbers}"]
+    return [*lines, f"as plain numbers, neighbouring {along} differ up to {numbers}"]

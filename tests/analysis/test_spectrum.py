@@ -24,8 +24,9 @@ def waves_of(scheme, context=None, **given):
     return wave_spectrum(encoding.bound, context or context_of(encoding, None)[0])
 
 
-def neighbours_of(scheme, context, **given):
-    found = neighbours(request(scheme, "0:2", dtype="float64", **given), context, Engine())
+def neighbours_of(scheme, positions, **given):
+    asked = request(scheme, "0:2", dtype="float64", **given)
+    found = neighbours(asked, Positions.parse(positions), Engine())
     return {each.dtype: each for each in found}
 
 
@@ -116,7 +117,7 @@ def test_the_context_is_the_scheme_s_own(scheme, given, expected):
 
 
 def test_neighbours_are_apart_where_the_fastest_wave_moves_far_enough():
-    found = neighbours_of("rope", 500)
+    found = neighbours_of("rope", "0:500")
     for dtype, number in (("float16", 2048), ("bfloat16", 256), ("float32", 2**24)):
         assert (found[dtype].rows, found[dtype].never, found[dtype].number) == (None, True, number)
         if dtype != "bfloat16":
@@ -128,7 +129,7 @@ def test_neighbours_are_apart_where_the_fastest_wave_moves_far_enough():
 
 def test_the_first_equal_neighbours_are_those_of_the_rounded_table():
     given = {"dim": 4, "factor": 1e4}
-    found = neighbours_of("rope-linear", 30_000, **given)
+    found = neighbours_of("rope-linear", "0:30000", **given)
     for dtype in ("bfloat16", "float16", "float32"):
         table = matrix("rope-linear", "0:30000", dtype=dtype, **given)
         equal = np.flatnonzero((table[1:] == table[:-1]).all(axis=1))
@@ -139,15 +140,44 @@ def test_the_first_equal_neighbours_are_those_of_the_rounded_table():
 
 def test_equal_neighbours_are_found_across_blocks(monkeypatch):
     given = {"dim": 2, "factor": 1e4}
-    expected = neighbours_of("rope-linear", 30_000, **given)["bfloat16"].rows
+    expected = neighbours_of("rope-linear", "0:30000", **given)["bfloat16"].rows
     monkeypatch.setattr("posenc_cli.encode.arrays.BLOCK_VALUES", 2 * (expected + 1))
-    assert neighbours_of("rope-linear", 30_000, **given)["bfloat16"].rows == expected
+    assert neighbours_of("rope-linear", "0:30000", **given)["bfloat16"].rows == expected
 
 
 def test_the_search_for_equal_neighbours_ends(monkeypatch):
     monkeypatch.setattr(spectrum, "_SEARCHED_VALUES", 400)
-    found = neighbours_of("rope-linear", 10**9, dim=4, factor=1e4)["bfloat16"]
+    found = neighbours_of("rope-linear", "0:1000000000", dim=4, factor=1e4)["bfloat16"]
     assert (found.rows, found.searched) == (None, 99)
+
+
+def test_neighbours_are_looked_for_among_the_positions_asked_for():
+    given = {"dim": 2, "factor": 1e4}
+    table = matrix("rope-linear", "0:30000", dtype="bfloat16", **given)
+    equal = np.flatnonzero((table[1:] == table[:-1]).all(axis=1)).tolist()
+    apart = next(p for p in range(equal[0], 30_000) if p not in equal)
+    later = next(p for p in equal if p > apart)
+    for positions, expected, searched in (
+        (f"{apart}:30000", later, later - apart + 1),
+        (f"{apart},{apart + 1}", None, 1),
+        (f"7,{apart},{apart + 1},0:30000:2,{later},{later + 1}", later, 2),
+        (f"{equal[0]},{equal[0] + 2}", None, 0),
+        (f"0:30000:{equal[0]}", None, 0),
+        (f"{equal[0]}", None, 0),
+    ):
+        found = neighbours_of("rope-linear", positions, **given)["bfloat16"]
+        assert (found.rows, found.searched) == (expected, searched)
+
+
+def test_neighbours_of_a_relative_scheme_are_offsets(monkeypatch):
+    found = neighbours_of("transformer-xl", "3:43", dim=2)["float32"]
+    assert (found.rows, found.searched) == (None, 78)
+    monkeypatch.setattr(spectrum, "_first_equal", lambda *_: (5, 7))
+    found = neighbours_of("transformer-xl", "3:43", dim=2)["float32"]
+    assert (found.rows, found.searched) == (-34, 6)
+    assert neighbours_of("transformer-xl", "3,7", dim=2)["float32"].searched == 0
+    assert waves_of("transformer-xl", dim=2).along == "offsets"
+    assert waves_of("rope", dim=2).along == "positions"
 
 
 def test_power_is_that_of_the_fourier_transform():

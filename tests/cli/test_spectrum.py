@@ -105,7 +105,9 @@ def test_equal_neighbours_are_said(call):
     _, out, _ = call(
         "spectrum", "-s", "rope-linear", "-d", "4", "--set", "factor=10000", "-l", "5000"
     )
-    assert f"in bfloat16: rows {first} and {first + 1} are the same" in " ".join(out.split())
+    assert f"in bfloat16: positions {first} and {first + 1} have the same row" in " ".join(
+        out.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,20 @@ def test_equal_neighbours_are_said(call):
         ("-s learned", "strongest wavelength"),
         ("-s binary -d 12", "the strongest of neighbouring wavelengths"),
         ("-s rope -d 2 -l 50", "every pair completes a turn in 50 positions"),
-        ("-s sinusoidal -d 5 --set odd=truncate -l 50", "of 50 positions no two neighbours"),
+        (
+            "-s sinusoidal -d 5 --set odd=truncate -l 50",
+            "all 49 pairs of neighbouring positions looked at differ",
+        ),
+        (
+            "-s rope-linear -d 2 --set factor=1e6 --start 1000000 -l 10",
+            "positions 1000000 and 1000001 have the same row",
+        ),
+        (
+            "-s rope-linear -d 2 --set factor=1e6 --positions 5,1000",
+            "not looked at, for lack of neighbouring positions",
+        ),
+        ("-s transformer-xl -d 2 -l 40", "up: wavelength in offsets"),
+        ("-s shaw -d 4 -l 30", "across: wavelength in offsets"),
         ("-s normalized -l 64", "strongest wavelength: 64 positions"),
         ("-s nope -l 9", "64 of 64 columns are constant"),
         ("-s sinusoidal-nd --set grid=4x6", "the extent of its axis"),
