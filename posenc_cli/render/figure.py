@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Content = TypeVar("Content", str, bytes)
 ScaleKind = Literal["sequential", "diverging", "cyclic"]
 
+_NOTICED = 0.1
+"""By what share of the range shown other values must be out of it to be worth a note."""
+
 
 @dataclass(frozen=True)
 class Band:
@@ -119,17 +122,29 @@ class Shown:
             )
             if len(points) < len(axis.points)
         )
-        return (*self.heatmap.notes, *([f"shows {' and '.join(sampled)}"] if sampled else ()))
+        notes = [*self.heatmap.notes, *([f"shows {' and '.join(sampled)}"] if sampled else ())]
+        if self._far_values:
+            notes.append(self._far_values)
+        return tuple(notes)
+
+    @property
+    def _far_values(self) -> str:
+        """How far values reach that are not shown, if noticeably farther."""
+        import numpy as np
+
+        survey, finite = self.heatmap.survey, self.values[np.isfinite(self.values)]
+        if survey is None or not finite.size:
+            return ""
+        low, high = float(finite.min()), float(finite.max())
+        beyond = (high / 2 - low / 2) * _NOTICED
+        if survey.low / 2 >= low / 2 - beyond and survey.high / 2 <= high / 2 + beyond:
+            return ""
+        return f"values reach from {survey.low:.4g} to {survey.high:.4g} in all"
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is wrong with the values."""
-        if not self.gaps:
-            return ()
-        what = (
-            "is not finite, shown as a gap" if self.gaps == 1 else "are not finite, shown as gaps"
-        )
-        return (f"{self.gaps} of {self.values.size} values {what}",)
+        return warnings_of([self.heatmap], [self])
 
     def fields(self) -> Mapping[str, Any]:
         """The same as JSON has it: plain values, null for gaps."""
@@ -159,14 +174,28 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Survey:
+    """What is known of all values of a heatmap, shown or not.
+
+    ``missing`` of ``size`` values are not finite; the others reach from ``low`` to ``high``, which
+    are infinite the wrong way around where there are none.
+    """
+
+    size: int
+    missing: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Heatmap:
     """Values over two axes, rows from the top down.
 
     ``values`` are an array, or a function that gives those of chosen rows and columns (``Cells``).
     Without ``limits`` the colours reach from the least value shown to the greatest; without a
     ``scale`` values of both signs diverge from 0. ``square`` says that both axes count alike,
-    ``wavelengths`` how fast columns change along the rows, and ``notes`` are lines to go with the
-    picture.
+    ``wavelengths`` how fast columns change along the rows, ``notes`` are lines to go with the
+    picture, and ``survey`` is of all values, where somebody has gone through them.
     """
 
     values: NDArray[Any] | Cells
@@ -179,6 +208,7 @@ class Heatmap:
     square: bool = False
     wavelengths: Wavelengths | None = None
     notes: tuple[str, ...] = ()
+    survey: Survey | None = None
 
     def shown(self, most_rows: int, most_columns: int) -> Shown:
         """The values at no more rows and columns than can be told apart.
@@ -268,6 +298,25 @@ def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
     """The heatmaps among a figure's panels, or itself."""
     panels = figure.panels if isinstance(figure, Panels) else (figure,)
     return tuple(each for each in panels if isinstance(each, Heatmap))
+
+
+def warnings_of(heatmaps: Sequence[Heatmap], shown: Sequence[Shown]) -> tuple[str, ...]:
+    """What is wrong with the values of heatmaps of which some, or parts, are ``shown``.
+
+    Where they have been gone through, that is said of all their values, else of those shown.
+    """
+    gaps = sum(each.gaps for each in shown)
+    surveys = [each.survey for each in heatmaps if each.survey is not None]
+    missing, size = gaps, sum(each.values.size for each in shown)
+    if surveys:
+        missing, size = sum(each.missing for each in surveys), sum(each.size for each in surveys)
+    if not missing:
+        return ()
+    if gaps == missing:
+        how = "shown as a gap" if gaps == 1 else "shown as gaps"
+    else:
+        how = f"{gaps or 'none'} of them among those shown"
+    return (f"{missing} of {size} values {'is' if missing == 1 else 'are'} not finite, {how}",)
 
 
 def data_of(figure: Figure, shown: Sequence[Shown]) -> dict[str, Any]:

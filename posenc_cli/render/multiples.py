@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.render.blocks import padded
-from posenc_cli.render.figure import Curves, Heatmap, scale_of
+from posenc_cli.render.figure import Curves, Heatmap, scale_of, warnings_of
 from posenc_cli.render.grid import grid_of
 from posenc_cli.render.plates import (
     TITLE_LINES,
@@ -82,13 +82,12 @@ def _shared_lines(
     first = heatmaps[0]
     notes = notes_of(shown, page.medium, first=(*_missing(panels, len(chosen)), *panels.notes))
     axes = f"down: {first.rows.label}, across: {first.columns.label}"
-    warnings = [warning for each in shown for warning in each.warnings]
     return [
         *title,
         *lines,
         scale_line(shown, scale, page, after=axes),
         *page.wrapped(notes, most=2),
-    ], tuple(warnings[:1])
+    ], warnings_of(heatmaps, shown)
 
 
 def _headed(plate: Plate, page: Page) -> str:

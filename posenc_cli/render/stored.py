@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import wavelengths_by_values
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
-from posenc_cli.render.figure import Axis, Band, Heatmap, Panels
+from posenc_cli.render.figure import Axis, Band, Heatmap, Panels, Survey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from posenc_cli.files.reading import Loaded
     from posenc_cli.render.figure import Figure
 
+_AT_ONCE = 1 << 22
+"""Values that are gone through at once."""
 _JUDGED = 64
 """Rows, and pairs of columns, by which alternating columns are recognised."""
 
@@ -87,7 +89,30 @@ def _matrix(values: NDArray[Any], title: str, dims: range | None) -> Heatmap:
         Axis("column", points, bands),
         title,
         wavelengths=wavelengths_by_values(cells, rows),
+        survey=_survey(values, wanted),
     )
+
+
+def _survey(values: NDArray[Any], wanted: range) -> Survey:
+    """All values of some columns in brief, some rows at a time: a file may be larger than memory.
+
+    Complex numbers count as two values.
+    """
+    size, missing, low, high = 0, 0, math.inf, -math.inf
+    rows = max(1, _AT_ONCE // values.shape[1])
+    for start in range(0, len(values), rows):
+        block = values[start : start + rows, wanted.start : wanted.stop]
+        for part in (block.real, block.imag) if values.dtype.kind == "c" else (block,):
+            size += part.size
+            least, most = part.min(), part.max()
+            if not (np.isfinite(least) and np.isfinite(most)):
+                finite = part[np.isfinite(part)]
+                missing += part.size - finite.size
+                if not finite.size:
+                    continue
+                least, most = finite.min(), finite.max()
+            low, high = min(low, float(least)), max(high, float(most))
+    return Survey(size, missing, low, high)
 
 
 def _columns(values: NDArray[Any], wanted: range) -> tuple[Sequence[int], tuple[Band, ...]]:

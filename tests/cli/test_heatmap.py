@@ -89,6 +89,15 @@ def test_the_title_names_the_model(call):
     assert document(out)["title"].startswith("'llama-3.1-8b': rope-llama3: 99 positions × 128")
 
 
+def test_without_a_length_the_first_positions_of_a_model_are_shown(call):
+    data = document(call("heatmap", "--model", "llama-3.1-8b", "--json")[1])
+    assert data["positions"] == "0:512"
+    assert "512 positions ×" in data["title"]
+    assert call("heatmap", "--model", "llama-3.1-8b", "--table", "inv-freq")[0] == 0
+    data = document(call("heatmap", "--model", "llama-3.1-8b", "-l", "9", "--json")[1])
+    assert data["positions"] == "0:9"
+
+
 @pytest.mark.parametrize("scheme", ["t5", "t5-clipped", "shaw", "learned"])
 def test_weights_that_no_file_gave_are_called_random(scheme, call, tmp_path):
     arguments = ["heatmap", "-s", scheme, "-l", "8", "--json"]
@@ -262,6 +271,8 @@ def test_dims_choose_columns(call):
         (["-s", "rope+alibi", "-l", "4", "--head", "9"], "--head 9"),
         (["-s", "rope+nope", "-l", "4", "--head", "0"], "--head 0: no part"),
         (["-s", "rope", "-l", "4", "--cmap", "nosuch"], "--cmap 'nosuch'"),
+        (["-s", "rope", "-l", "4", "--cmap", ""], "--cmap '': no colour map has that name"),
+        (["-s", "rope", "-l", "4", "--cmap", "", "--out", "x.png"], "--cmap '': no colour map"),
         (["-s", "rope", "-l", "4", "--theme", "pink"], "--theme 'pink': must be one of"),
         (["-s", "rope", "-l", "4", "--theme", "dark"], "--theme 'dark': needs --out"),
         (["-s", "rope", "-l", "4", "--dpi", "100"], "--dpi '100': needs --out"),
@@ -447,7 +458,7 @@ def test_json_with_a_figure_has_what_the_figure_shows(call, tmp_path):
 
 
 def test_the_machines_matplotlib_settings_change_nothing(posenc, tmp_path):
-    arguments = ("heatmap", "-s", "rope", "-l", "100", "--title", "🙂", "--out")
+    arguments = ("heatmap", "-s", "rope", "-l", "100", "--title", "θ", "--out")
     assert posenc(*arguments, "plain.png").returncode == 0
     (tmp_path / "matplotlibrc").write_bytes(b"font.size: 40\nno such key: 1\nbackend: \xff\xfe\n")
     environment = {
@@ -533,3 +544,29 @@ def test_without_matplotlib_only_files_fail(tmp_path):
     assert "needs matplotlib, which does not load: ImportError: libpng" in done.stderr
     assert done.stderr.endswith("hint: pip install matplotlib\n")
     assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--out", "{}/x.png"]], ids=str)
+def test_what_sampling_misses_of_a_file_is_told(more, call, tmp_path):
+    values = np.sin(np.outer(np.arange(5000), np.arange(1, 17)))
+    values[4321] = np.nan
+    values[1237, 3] = 1e6
+    np.save(tmp_path / "a.npy", values)
+    more = [each.format(tmp_path) for each in more]
+    status, out, err = call("heatmap", "--in", str(tmp_path / "a.npy"), *more)
+    assert status == 0
+    assert "warning: 16 of 80000 values are not finite, none of them among those shown" in err
+    if "--out" not in more:
+        assert "values reach from -1 to 1e+06 in all" in " ".join(out.split())
+
+
+def test_gaps_of_all_matrices_of_a_stack_are_counted(call, tmp_path):
+    values = np.zeros((40, 3, 8), np.complex64)
+    values[:, 1, 2] = complex(np.inf, 1)
+    values[5, 0, 0] = np.nan
+    np.save(tmp_path / "a.npy", values)
+    ask = ("heatmap", "--in", str(tmp_path / "a.npy"))
+    for more in ([], ["--json"], ["--out", str(tmp_path / "x.svg")]):
+        assert "41 of 1920 values are not finite" in call(*ask, *more)[2]
+    one = call(*ask, "--head", "5")[2]
+    assert "2 of 48 values are not finite, shown as gaps" in one
