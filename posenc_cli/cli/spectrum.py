@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posenc_cli.analysis.sampling import spread
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice  # noqa: TC001 - read by the command table
-from posenc_cli.cli.pictures import DPI_HELP, IMAGES, THEMES, PictureOptions, image_format, show
+from posenc_cli.cli.pictures import (
+    DPI_HELP,
+    IMAGES,
+    THEMES,
+    PictureOptions,
+    image_format,
+    said,
+    show,
+)
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import STANDARD_OUTPUT
+from posenc_cli.render.terminal import LOWEST
 
-_LINES = 18
+if TYPE_CHECKING:
+    from posenc_cli.cli.spectra import Report
+
+_LINES, _LEAST_LINES = 18, 11
+"""Lines of the curve: as a rule, and on a screen that is low."""
+_FEWEST_ROWS = 3
 
 
 def spectrum(
@@ -83,8 +99,24 @@ def spectrum(
     if json:
         console.json("spectrum", report.fields if out is None else {**report.fields, "path": out})
     elif out is None:
-        print(console.table_text(report.columns, report.rows))
-        if report.figure is not None:
-            show(report.figure, replace(options, height=height or str(_LINES)), console)
-        for sentence in report.notes:
-            print(console.paragraph_text(sentence, hanging=2))
+        _show(report, options, console)
+
+
+def _show(report: Report, options: PictureOptions, console: Console) -> None:
+    """Print the table, the curve and the words: on a terminal, as much as fills its screen."""
+    rows, notes, height = report.rows, report.notes, _LINES
+    words = said(notes, options, console)
+    if sys.stdout.isatty() and options.height is None:
+        # Besides: the two lines above a table, a note on what it leaves out, and the prompt.
+        room = console.height - len(words) - 3
+        kept = max(_FEWEST_ROWS, room - (LOWEST if report.figure is None else _LEAST_LINES))
+        if kept < len(rows):
+            room -= 1
+            rows = [rows[i] for i in spread(len(rows), kept - 1)]
+            told = f"the table has {len(rows)} of {report.all_rows} rows; --json has them all"
+            words = said([told, *report.sentences], options, console)
+        height = max(LOWEST, room - len(rows))
+    print(console.table_text(report.columns, rows))
+    if report.figure is not None:
+        show(report.figure, replace(options, height=options.height or str(height)), console)
+    print("\n".join(words))

@@ -218,3 +218,22 @@ def test_of_few_rows_it_is_not_said_that_no_wavelength_stands_out(call, tmp_path
     _, out, _ = call("spectrum", "--in", "t.npy")
     assert "100.0% of the power of all columns" in out
     assert "stands out" not in out
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50), (100, 30)])
+@pytest.mark.parametrize(
+    "arguments", ["-s rope -d 128", "-s rope-yarn -d 128", "-s learned -l 64", "-s rope -d 8"]
+)
+def test_a_screen_has_room_for_table_curve_and_words(size, arguments, call, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in zip(("COLUMNS", "LINES", "NO_COLOR"), (*size, 1), strict=True):
+        monkeypatch.setenv(name, str(value))
+    _, out, _ = call("spectrum", *arguments.split())
+    lines = out.splitlines()
+    assert 0.6 * size[1] <= len(lines) <= size[1] - 1
+    told = " ".join(out.split())
+    assert "across: " in told
+    _, _, count = told.partition("the table has ")
+    if count:
+        last = lines[1 + int(count.split()[0])]
+        assert last.split()[0] == str(int(count.split()[2]) - 1)
