@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import warnings
 from dataclasses import replace
 from itertools import groupby
@@ -62,9 +63,8 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
     Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
     """
     matplotlib = imported()
-    # Glyphs that the font lacks are drawn as boxes: nothing that a warning would mend.
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with matplotlib.rc_context(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"svg.hashsalt": "posenc", "pdf.fonttype": 42})
         drawing = _Drawing(style)
@@ -79,7 +79,15 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
             pad_inches=0,
         )
     found = warnings_of(heatmaps_of(figure), drawing.shown)
-    return Picture(content.getvalue(), found, tuple(drawing.shown))
+    boxes = _boxes([str(each.message) for each in caught])
+    return Picture(content.getvalue(), (*found, *boxes), tuple(drawing.shown))
+
+
+def _boxes(messages: Sequence[str]) -> tuple[str, ...]:
+    """A warning of the characters that are drawn as boxes, by what matplotlib said."""
+    found = (re.match(r"Glyph ([0-9]+) ", message) for message in messages)
+    missing = "".join(dict.fromkeys(chr(int(each[1])) for each in found if each))
+    return (f"the font has no glyph for {missing!r}, drawn as a box",) if missing else ()
 
 
 class _Drawing(Sheet):
@@ -205,7 +213,7 @@ class _Drawing(Sheet):
             left, top = round(room.left + column * across), round(room.top + row * down)
             if noun:
                 above = top - head + 0.8 * line
-                self.text(left, above, each.heatmap.title, size=HEAD_SIZE)
+                self.text(left, above, self._head(each, across - gap), size=HEAD_SIZE)
             self._cells(
                 each,
                 replace(cells, left=left, top=top),
@@ -220,6 +228,18 @@ class _Drawing(Sheet):
         self._axis_names(first, whole, labels)
         limit = box.right if panel else math.inf
         self._scale(first, scale, whole, alone=len(chosen) == 1, limit=limit)
+
+    def _head(self, shown: Shown, width: float) -> str:
+        """The title of one of many maps, with the range of its values if that has room.
+
+        On a scale for all, the values of some look alike.
+        """
+        title, finite = shown.heatmap.title, shown.values[np.isfinite(shown.values)]
+        if not finite.size:
+            return title
+        low, high = (minus(number(float(each), 3)) for each in (finite.min(), finite.max()))
+        longer = f"{title}: {low} to {high}" if low != high else f"{title}: {low}"
+        return longer if self.width_of(longer, HEAD_SIZE) <= width else title
 
     def _register(self, shown: Shown) -> None:
         self.shown.append(shown)
@@ -346,9 +366,7 @@ class _Drawing(Sheet):
             named = [(0.0, minus(number(scale.low)))]
         else:
             axes.imshow(colors[:, None], aspect="auto", origin="lower", extent=(0, 1, 0, 1))
-            values = round_values(scale.low, scale.high, max(2, int(place.height / (2.4 * line))))
-            places = scale.places(np.array(values)).tolist()
-            named = [(at, minus(number(value))) for at, value in zip(places, values, strict=True)]
+            named = _named_values(scale, place.height / line)
         axes.set_yticks([value for value, _ in named], [text for _, text in named])
         axes.set_xticks([])
         axes.yaxis.tick_right()
@@ -372,6 +390,20 @@ class _Drawing(Sheet):
         self.notes |= dict.fromkeys(curves.notes)
         if not draw_curves(axes, curves, self, width=inner.width, height=inner.height):
             raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
+
+
+def _named_values(scale: Scale, lines: float) -> list[tuple[float, str]]:
+    """Where to name which values of a colour scale so high: its ends, and round ones between."""
+    inner = round_values(scale.low, scale.high, max(2, int(lines / 2.4)))
+    values = np.array([scale.low, *inner, scale.high])
+    places = scale.places(values)
+    apart = 1.2 / lines
+    kept = (places > apart) & (places < 1 - apart)
+    kept[0] = kept[-1] = True
+    return [
+        (at, minus(number(value)))
+        for at, value in zip(places[kept].tolist(), values[kept].tolist(), strict=True)
+    ]
 
 
 def _cell(room: float, count: int, share: float) -> float:

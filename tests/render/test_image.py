@@ -243,6 +243,28 @@ def test_spans_and_filled_curves_are_shaded() -> None:
     assert {"kept", "interpolated"} <= set(texts(zones))
 
 
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+def test_characters_that_the_font_lacks_are_named(form: Any) -> None:
+    figure = heatmap([[1.0]], title="τ 🙂 語🙂")
+    (warning,) = image_bytes(figure, form, SMALL).warnings
+    assert warning == "the font has no glyph for '🙂語', drawn as a box"
+    assert image_bytes(heatmap([[1.0]], title="τ · −"), form, SMALL).warnings == ()
+
+
+def test_a_colour_scale_names_its_ends() -> None:
+    found = texts(heatmap([[0.618, 1.0]]))
+    assert {"0.618", "0.8", "1"} <= set(found)
+
+
+def test_maps_on_a_scale_for_all_say_how_far_each_reaches() -> None:
+    flat = heatmap(-np.eye(4) / 8, title="head 1")
+    steep = heatmap(-32 * np.eye(4), title="head 0")
+    found = texts(Panels((steep, flat), "two", noun="head"))
+    assert {"head 0: −32 to 0", "head 1: −0.125 to 0"} <= set(found)
+    many = texts(Panels((steep, flat) * 40, "many", noun="head"))
+    assert "head 0" in many
+
+
 def test_nothing_finite_is_refused() -> None:
     for figure in (heatmap([[math.nan]]), Curves((Curve((1.0,), (math.inf,)),), "t", "x", "y")):
         with pytest.raises(InvalidInput, match="no value is finite"):
