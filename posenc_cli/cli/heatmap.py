@@ -13,11 +13,15 @@ from posenc_cli.cli.options import Choice, one_of, whole_number
 from posenc_cli.cli.pictures import DPI_HELP, THEMES, PictureOptions, show
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.positions import Positions
 from posenc_cli.render.figure import Panels
 
 if TYPE_CHECKING:
     from posenc_cli.encode.request import Request
     from posenc_cli.render.figure import Figure
+
+_FIRST = 512
+"""Positions of a model that are shown where nobody says how many."""
 
 
 def heatmap(
@@ -80,6 +84,7 @@ def heatmap(
     Sines and cosines are drawn apart, the heads of a bias side by side, and a grid as maps of the
     similarity of one position to all others (as rows with --positions or --dims). Of any length,
     only what is shown is computed; ▴ marks columns that change faster than the picture can show.
+    Of a config or a model, the first 512 positions are shown where --len is not given.
 
     \b
     Examples:
@@ -99,14 +104,30 @@ def heatmap(
         )
     which = None if head is None else whole_number("--head", head, minimum=0)
     columns = None if dims is None else _dims(dims)
+    if cmap is not None and not cmap.strip():
+        raise InvalidInput(f"--cmap {abbreviated(cmap)}: no colour map has that name")
     if choice is None:
         figure, fields = _stored(source or "", table, which, columns)
     else:
+        choice = _with_positions(choice, table)
         figure, fields = _encoded(choice, table, which, columns)
     if title is not None:
         figure = replace(figure, title=title)
     picture = PictureOptions(out, width, height, dpi, theme, cmap, clobber=not no_clobber)
     show(figure, picture, console, json=("heatmap", fields) if json else None)
+
+
+def _with_positions(choice: Choice, table: str | None) -> Choice:
+    """A choice of a config or a model, at its first positions where none are asked for."""
+    if not choice.source or choice.positions is not None or table == "inv-freq":
+        return choice
+    content = choice.encoding().bound.content
+    waves = getattr(content, "waves", None)
+    if waves is not None and waves.coordinates and waves.coordinates.capacity:
+        return choice  # a grid, which is shown whole
+    capacity = getattr(content, "capacity", None)
+    count = min(_FIRST, capacity.positions if capacity else _FIRST)
+    return replace(choice, positions=Positions.contiguous(0, count))
 
 
 def _encoded(
