@@ -84,7 +84,12 @@ def dot_similarity(
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="the values by offset and the verdict as JSON")
+        bool,
+        typer.Option(
+            "--json",
+            help="the verdict and the values by offset as JSON, of at most "
+            "16384 offsets (--profile --out FILE has all)",
+        ),
     ] = False,
 ) -> None:
     """Show how alike positions are: S[m, n], its values by offset, and what they depend on.

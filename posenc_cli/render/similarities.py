@@ -26,6 +26,9 @@ _POINTS = 1200
 _IN_JSON = 64
 """Rows and columns of the map in JSON."""
 
+_OFFSETS_IN_JSON = 1 << 14
+"""Offsets in JSON, at most."""
+
 _NEARLY = 0.01
 """Of the peak: a spread that the eye does not see."""
 
@@ -128,13 +131,18 @@ def sentences(of: Similarity, found: Verdict) -> list[str]:
 def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
     """A similarity and its verdict as JSON has them; what is not finite is null."""
     shown = matrix_figure(of).shown(_IN_JSON, _IN_JSON)
+    # Every so many from the offset 0 on, which is among them.
+    every = -(-len(found.offsets) // _OFFSETS_IN_JSON)
+    some = slice(int(np.searchsorted(found.offsets, 0)) % every, None, every)
     extremes = None
     if not found.toeplitz:
-        extremes = {"least": finite_or_none(found.least), "most": finite_or_none(found.most)}
+        least, most = (finite_or_none(values[some]) for values in (found.least, found.most))
+        extremes = {"least": least, "most": most}
     return {
         "quantity": of.quantity,
-        "offsets": found.offsets.tolist(),
-        "profile": finite_or_none(found.profile),
+        "offsets": found.offsets[some].tolist(),
+        "all_offsets": 2 * of.count - 1 if of.step is not None else len(found.offsets),
+        "profile": finite_or_none(found.profile[some]),
         "extremes": extremes,
         "toeplitz": found.toeplitz,
         "toeplitz_spread": found.spread if math.isfinite(found.spread) else None,

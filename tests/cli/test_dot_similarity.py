@@ -327,3 +327,14 @@ def test_a_screen_has_room_for_map_curve_and_verdict(size, arguments, call, monk
 def test_words_are_no_wider_than_asked(call):
     _, out, _ = call("dot-similarity", "-s", "rope", "-l", "64", "--width", "30")
     assert max(map(len, out.splitlines())) <= 30
+
+
+def test_json_of_many_offsets_has_some_and_says_of_how_many(call):
+    document, _ = asked(call, "-s", "rope", "-l", "100000")
+    offsets = np.array(document["offsets"])
+    assert document["all_offsets"] == 2 * 100_000 - 1
+    assert len(document["profile"]) == len(offsets) <= 16384
+    assert (np.diff(offsets) == 13).all()
+    assert document["profile"][int(np.flatnonzero(offsets == 0)[0])] == 1
+    few, _ = asked(call, "-s", "rope", "-l", "100")
+    assert len(few["offsets"]) == few["all_offsets"] == 199
