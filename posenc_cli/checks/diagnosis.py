@@ -144,7 +144,9 @@ def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
         stray = np.zeros((block.positions.size, 1))
     sample = Sample(block.positions, factors, seen, stray, tolerance, amplitude, reference)
     own, right = subject.own.reading, reference.reading
-    if own is None or (own.first, own.second) == (right.first, right.second):
+    if subject.own is subject.as_reference or own is None:
+        return sample, None
+    if (own.first, own.second) == (right.first, right.second):
         return sample, None
     named = "" if own.layout is None else f" (--layout {own.layout})"
     return sample, Cause(

@@ -63,14 +63,20 @@ def test_the_tables_that_came_with_them_pass(name, golden):
     _, arrays = golden(name)
     scheme, given = APPLIED[name]
     cos = np.asarray(arrays["cos"])
-    layout = given["layout"]
-    if cos.shape[1] == 64 and name == "rope_apply_deepseek_v3_interleave":
-        layout = (
-            "half"  # its tables repeat in halves: the rotation brings its columns to that order
-        )
-    right = rope.reference(scheme, **{**given, "layout": layout})
+    right = rope.reference(scheme, **given)
     found = rope.of_tables(cos, arrays["sin"], right, spec(arrays["positions"]))
     assert found.ok, found.findings
+    # DeepSeek's tables repeat in halves: the rotation brings its columns to that order.
+    assert len(found.subject.notes) == (name == "rope_apply_deepseek_v3_interleave")
+
+
+def test_tables_kept_as_halves_for_interleaved_pairs_fail_where_their_values_are_wrong(golden):
+    _, arrays = golden("rope_apply_deepseek_v3_interleave")
+    right = rope.reference(YARN, **{**DEEPSEEK, "factor": 32.0}, layout="interleaved")
+    found = rope.of_tables(arrays["cos"], arrays["sin"], right, spec(arrays["positions"]))
+    causes = [cause.cause for cause in diagnosed(found)]
+    assert causes[0] == "frequency-rule"
+    assert "layout" not in causes
 
 
 @pytest.mark.parametrize("name", TABLES)
