@@ -11,9 +11,10 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,10 +44,18 @@ IGNORES = "ignores the positions it is given: it counts rows"
 """Of a function whose mistake is known."""
 
 
-class Implementation:
-    """A user's function in a process of its own; a context manager, which ends that process."""
+SECONDS = 300.0
+"""How long one call of a function may take."""
 
-    def __init__(self, target: str, *, dim: int) -> None:
+
+class Implementation:
+    """A user's function in a process of its own; a context manager, which ends that process.
+
+    With a ``last`` position every call has a row of it at its end, of which nothing is returned:
+    what a function does may depend on the largest position it sees.
+    """
+
+    def __init__(self, target: str, *, dim: int, last: int | None = None) -> None:
         place, colon, name = target.rpartition(":")
         if not colon or not place or not name:
             raise InvalidInput(
@@ -55,6 +64,8 @@ class Implementation:
         if place.endswith(".py") and not Path(place).is_file():
             raise Unavailable(f"--impl {abbreviated(target)}: there is no file {place!r}")
         self.target, self.dim = target, dim
+        self._last = np.array([] if last is None else [last], np.int64)
+        self._late = False
         worker = Path(__file__).with_name("worker.py")
         # -P: neither the current folder nor posenc's own is put on the path.
         self._process = subprocess.Popen(
@@ -80,15 +91,19 @@ class Implementation:
         Shape: (positions, dim, dim).
         Raises: InvalidInput when the function does not give them.
         """
-        values, dtype = self._asked(positions, None)
-        return values.reshape(positions.size, self.dim, self.dim), dtype
+        values, dtype = self._asked(np.concatenate([positions, self._last]), None)
+        return values.reshape(-1, self.dim, self.dim)[: positions.size], dtype
 
     def values(self, x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[Any]:
         """The values at some vectors, a row each.
 
         Raises: InvalidInput when the function does not give them.
         """
-        return self._asked(positions, x)[0].reshape(x.shape)
+        more = np.ones((self._last.size, self.dim), np.float32)
+        values, _ = self._asked(
+            np.concatenate([positions, self._last]), np.concatenate([x, more], dtype=np.float32)
+        )
+        return values.reshape(-1, self.dim)[: positions.size]
 
     def _asked(
         self, positions: NDArray[np.int64], x: NDArray[np.float32] | None
@@ -97,6 +112,26 @@ class Implementation:
         assert request is not None
         assert answers is not None
         header = {"rows": int(positions.size), "dim": self.dim, "basis": x is None}
+        timer = threading.Timer(SECONDS, self._give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._answered(request, answers, header, positions, x)
+        finally:
+            timer.cancel()
+
+    def _give_up(self) -> None:
+        self._late = True
+        self._process.kill()
+
+    def _answered(
+        self,
+        request: IO[bytes],
+        answers: IO[bytes],
+        header: dict[str, Any],
+        positions: NDArray[np.int64],
+        x: NDArray[np.float32] | None,
+    ) -> tuple[NDArray[Any], str]:
         try:
             request.write(json.dumps(header).encode() + b"\n" + positions.tobytes())
             if x is not None:
@@ -109,10 +144,15 @@ class Implementation:
             raise self._died()
         answer = json.loads(line)
         if "error" in answer:
-            hint = None
-            if answer.get("missing"):
-                hint = "the current folder is not searched; PYTHONPATH=. adds it"
-            raise InvalidInput(f"--impl {abbreviated(self.target)}: {answer['error']}", hint=hint)
+            message = f"--impl {abbreviated(self.target)}: {answer['error']}"
+            if answer["why"] == "needs":
+                raise Unavailable(message)
+            hints = {
+                "missing": "the current folder is not searched; PYTHONPATH=. adds it",
+                "raised": f"it was called with {header['rows']} positions up to "
+                f"{positions.max()}; --len N asks for fewer",
+            }
+            raise InvalidInput(message, hint=hints.get(answer["why"]))
         data = answers.read(answer["bytes"])
         if len(data) != answer["bytes"]:
             raise self._died()
@@ -120,6 +160,10 @@ class Implementation:
 
     def _died(self) -> InvalidInput:
         code = self._process.wait()
+        if self._late:
+            return InvalidInput(
+                f"--impl {abbreviated(self.target)}: gave no answer within {SECONDS:.0f} seconds"
+            )
         how = f"ended its process with status {code}"
         if code < 0:
             with contextlib.suppress(ValueError):
@@ -173,12 +217,10 @@ def implementation(
     or returns anything but real numbers of the shape of x.
     """
     dim, places = reference.head, Places.of(positions)
-    last = np.array([positions.last], np.int64) if whole else np.empty(0, np.int64)
-    with Implementation(target, dim=dim) as function:
+    with Implementation(target, dim=dim, last=positions.last if whole else None) as function:
         few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
-        shown, dtype = function.matrices(np.concatenate([few, last]))
-        shown = shown[: few.size]
-        broken = [] if whole else list(_irregular(function, few, shown))
+        shown, dtype = function.matrices(few)
+        broken = list(_irregular(function, few, shown))
         if not np.isfinite(shown).all():
             broken.insert(
                 0, f"returned values that are not finite at position {_first_bad(few, shown)}"
@@ -193,8 +235,7 @@ def implementation(
         step = max(1, _CELLS // dim**2)
         for start in range(0, places.count, step):
             rows = slice(start, min(start + step, places.count))
-            where = places.at(rows)
-            matrices = function.matrices(np.concatenate([where, last]))[0][: where.size]
+            matrices, _ = function.matrices(places.at(rows))
             for each in kept:
                 each.turned[rows], each.mirrored[rows], each.rest[rows] = read_as(
                     matrices, each.reading

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.checks.turning import Places
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding
     from posenc_cli.schemes.declare import Scheme
@@ -151,6 +152,10 @@ class Check:
     def _reported(
         self, reference: Reference, positions: Positions, *, whole: bool = False
     ) -> Report:
+        if self.asked.flags() and positions.last == 0 and not self.asked.inv_freq:
+            raise InvalidInput(
+                f"{self.asked.flags()[0]}: position 0 alone shows nothing: nothing turns there"
+            )
         subject = self._subject(reference, positions, whole=whole)
         found = examined(subject, reference, self.rule)
         bound = reference.encoding.bound
@@ -169,11 +174,18 @@ class Check:
             pairs=subject.own.pairs,
             findings=found.findings,
             diagnosis=diagnosed(found),
-            notes=subject.notes,
+            notes=(*subject.notes, *self._sampled(where)),
             tolerance=found.tolerance.reason,
             title=reference.text,
             curve=found.errors,
         )
+
+    def _sampled(self, where: Places) -> tuple[str, ...]:
+        """What to know where a function was not asked for every position."""
+        if self.positions is not None or not self.asked.impl or where.count > where.positions.last:
+            return ()
+        tried = f"{where.count} positions up to {where.positions.last} were tried"
+        return (f"{tried}; --len N tries every one of N",)
 
     def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:
         asked = self.asked

@@ -22,29 +22,47 @@ def main(target: str) -> None:
     requests = sys.stdin.buffer
     # The function must not read what is meant for this loop.
     sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - open until the process ends
-    function, failure, missing = None, "", False
+    function, failure = None, Refused("cannot be loaded")
+    process = os.getpid()
     try:
         function = Function(load(target))
     except BaseException as error:
-        failure, missing = described(error), isinstance(error, ModuleNotFoundError)
+        failure = unloaded(target, error)
     while line := requests.readline():
         header = json.loads(line)
         try:
             if function is None:
-                raise Refused(f"cannot be loaded ({failure})", missing=missing)
-            answer(header, requests, answers, function)
+                raise failure
+            values, dtype = answer(header, requests, function)
+            report: dict[str, Any] = {"dtype": dtype, "stored": values.dtype.name}
+            data = values.data
         except Refused as refused:
-            reply(answers, {"error": str(refused), "missing": refused.missing})
+            report, data = {"error": str(refused), "why": refused.why}, b""
         except BaseException as error:
-            reply(answers, {"error": f"raised {described(error)}"})
+            report, data = {"error": f"raised {described(error)}", "why": "raised"}, b""
+        if os.getpid() != process:
+            os._exit(0)  # a copy that the function made of its process has nothing to say
+        reply(answers, report, data)
 
 
 class Refused(Exception):
-    """What a function may not do, in words."""
+    """What a function may not do, in words.
 
-    def __init__(self, message: str, *, missing: bool = False) -> None:
+    ``why``: its own module is ``missing``, it ``needs`` another, or ``returned`` what it may not.
+    """
+
+    def __init__(self, message: str, *, why: str = "returned") -> None:
         super().__init__(message)
-        self.missing = missing
+        self.why = why
+
+
+def unloaded(target: str, error: BaseException) -> Refused:
+    """Why a function cannot be loaded."""
+    if not isinstance(error, ModuleNotFoundError):
+        return Refused(f"cannot be loaded ({described(error)})")
+    place = target.rpartition(":")[0]
+    own = place == error.name or place.startswith(f"{error.name}.")
+    return Refused(f"cannot be loaded ({described(error)})", why="missing" if own else "needs")
 
 
 def load(target: str) -> Any:
@@ -91,9 +109,13 @@ class Function:
                 self.torch = True
                 try:
                     values = self._called(x, positions)
-                except Exception:
+                except Refused:
+                    raise
+                except Exception as another:
                     self.torch = False
-                    raise error from None
+                    # A function of tensors meets arrays with one of these.
+                    wrong = isinstance(error, AttributeError | TypeError)
+                    raise (another if wrong else error) from None
             self.settled = True
             return values
         return self._called(x, positions)
@@ -119,6 +141,8 @@ def as_array(result: Any) -> tuple[Any, str]:
     import numpy as np
 
     dtype = None
+    if isinstance(result, np.ma.MaskedArray):
+        raise Refused("returned a masked array, whose values are not all there")
     if hasattr(result, "detach"):
         result = result.detach().cpu()
         dtype = str(result.dtype).removeprefix("torch.")
@@ -133,10 +157,8 @@ def as_array(result: Any) -> tuple[Any, str]:
     return np.ascontiguousarray(values), dtype or values.dtype.name
 
 
-def answer(
-    header: dict[str, Any], requests: BinaryIO, answers: BinaryIO, function: Function
-) -> None:
-    """Read the rest of a request, and answer it."""
+def answer(header: dict[str, Any], requests: BinaryIO, function: Function) -> tuple[Any, str]:
+    """The rest of a request, read, and what the function makes of it."""
     import numpy as np
 
     rows, dim = header["rows"], header["dim"]
@@ -147,21 +169,25 @@ def answer(
         positions = np.repeat(positions, dim)
     else:
         x = np.frombuffer(requests.read(4 * rows * dim), np.float32).reshape(rows, dim)
-    values, dtype = function(x, positions)
-    stored = values.dtype.name
-    reply(answers, {"dtype": dtype, "stored": stored, "bytes": values.nbytes}, values.data)
+    return function(x, positions)
 
 
-def reply(answers: BinaryIO, header: dict[str, Any], data: Any = b"") -> None:
+def reply(answers: BinaryIO, header: dict[str, Any], data: Any) -> None:
     """Send an answer."""
-    answers.write(json.dumps(header).encode() + b"\n")
+    size = memoryview(data).nbytes
+    answers.write(json.dumps({**header, "bytes": size}).encode() + b"\n")
     answers.write(data)
     answers.flush()
 
 
 def described(error: BaseException) -> str:
     """An exception on one line."""
-    return (f"{type(error).__name__}: {error}".splitlines() or [""])[0][:300]
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name).splitlines()[0][:300]
 
 
 if __name__ == "__main__":

@@ -85,18 +85,21 @@ def rope_check(
     """Check that RoPE is right: for all q and k, all positions, and against a reference.
 
     The reference is the scheme chosen; the subject is one of --tables, --inv-freq, --rotated and
-    --impl, or else posenc's own tables. Status 1 where a check fails, with the cause.
+    --impl, or else posenc's own tables. Status 1 where a check fails, with the cause. A function is
+    called with float32 x and int64 positions (tensors, where it needs them), rows in any order, and
+    may take 5 minutes a call; without --len it is tried at some 100 positions of the context.
 
     \b
     Examples:
       posenc rope-check -s rope -d 128 --base 500000 --layout half --tables cos.npy sin.npy
       posenc rope-check -s rope-llama3 -d 128 --base 500000 --inv-freq dump.npy
-      posenc rope-check -s rope -d 64 --impl my_model.rope:apply --format junit --out rope.xml
+      posenc rope-check -s rope -d 64 --impl my_model.rope:apply --len 4096 --out rope.xml
     """
     from posenc_cli.checks.checking import Asked, Check
     from posenc_cli.render import report as rendering
 
     form = _form(output, out, as_json=as_json)
+    _check_out(out, [*(tables or ()), *(rotated or ()), *filter(None, [inv_freq])])
     rule = _rule(tol, strict=strict)
 
     def encoding(seq_len: int | None) -> Encoding:
@@ -124,10 +127,14 @@ def rope_check(
         text = rendering.junit_text(report)
     elif form == "github":
         text = rendering.github_text(report)
-        _summarize(console, rendering.summary_markdown(report))
     else:
         text = _text(console, report)
     console.result(text, out=out, clobber=not no_clobber)
+    if form == "github":
+        _summarize(console, rendering.summary_markdown(report))
+    if out is not None and not report.ok:
+        causes = "".join(f"; cause: {each.cause}: {each.message}" for each in report.diagnosis[:1])
+        console.summary(f"{rendering.verdict(report)}{causes}")
     return 0 if report.ok else 1
 
 
@@ -162,6 +169,14 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
     if as_json or output is not None:
         return one_of("--format", output or "json", FORMATS)
     return _SUFFIXES.get(PurePath(out or "").suffix.lower(), "table")
+
+
+def _check_out(out: str | None, inputs: list[str]) -> None:
+    """Refuse to put the report in the place of what it is about."""
+    for path in inputs:
+        with contextlib.suppress(OSError):
+            if out is not None and Path(out).samefile(path):
+                raise InvalidInput(f"--out {abbreviated(out)}: is the subject of the check")
 
 
 def _rule(text: str, *, strict: bool) -> Rule:

@@ -140,7 +140,8 @@ def junit_text(report: Report) -> str:
     output = ET.SubElement(suite, "system-out")
     output.text = _xml("\n".join([verdict(report), scope(report), *report.notes]))
     ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
+    # In ASCII, which is UTF-8 whatever the stream makes of other characters.
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root).decode("ascii")}'
 
 
 def _xml(text: str) -> str:

@@ -139,7 +139,7 @@ def test_a_known_mistake_does_not_explain_a_mixture_beside_it(check):
 
 
 def test_a_function_finds_no_module_of_posenc_by_accident(check):
-    with pytest.raises(InvalidInput, match="No module named 'slopes'"):
+    with pytest.raises(Unavailable, match="No module named 'slopes'"):
         check("import slopes\nf = good")
 
 
@@ -230,3 +230,124 @@ def test_long_lists_of_positions_are_read_in_pieces(check):
     assert told == sorted(told)
     assert examined(subject, right, "auto").ok
     assert np.isclose(subject.own.read(slice(2999, 3000)).turned[0, 0], np.exp(2999j), atol=1e-6)
+
+
+CLIPPED = """
+import numpy as np
+
+def turned(x, p, clip=False):
+    half = x.shape[1] // 2
+    angles = p[:, None] * 10_000.0 ** (-np.arange(half) / half)
+    cos, sin = np.cos(angles), np.sin(angles)
+    x = np.clip(x, -1, 1) if clip else x
+    a, b = x[:, :half], x[:, half:]
+    return np.concatenate([a * cos - b * sin, a * sin + b * cos], 1).astype(np.float32)
+
+def clipped(x, p):
+    return turned(x, p, clip=True)
+
+def forked(x, p):
+    import os
+    os.fork()
+    return turned(x, p)
+
+def masked(x, p):
+    return np.ma.array(turned(x, p), mask=True)
+
+class Speechless(Exception):
+    def __str__(self):
+        raise ValueError
+
+def speechless(x, p):
+    raise Speechless
+
+def cached(x, p):
+    return np.zeros((2048, 64), np.float32)[p]
+
+def endless(x, p):
+    import time
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "own.py").write_text(CLIPPED)
+    return lambda name: ("--impl", f"./own.py:{name}")
+
+
+DYNAMIC = ("-s", "rope-dynamic", "--set", "max_position_embeddings=256", "--layout", "half")
+
+
+def test_a_function_of_a_scheme_that_follows_the_length_is_held_to_linearity_too(call, own):
+    status, out, _ = call("rope-check", *DYNAMIC, *own("clipped"), "--len", "256")
+    assert status == 1
+    assert "not linear in x" in out
+    assert call("rope-check", *DYNAMIC, *own("turned"), "--len", "256")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "words"),
+    [
+        ("masked", 2, "a masked array"),
+        ("speechless", 2, "raised Speechless"),
+        ("cached", 2, "raised IndexError"),
+        ("missing", 2, "has no attribute 'missing'"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused_in_words(name, status, words, call, own):
+    found, out, err = call("rope-check", "-s", "rope", *own(name))
+    assert (found, out) == (status, "")
+    assert words in err.splitlines()[0]
+    if name == "cached":
+        assert "--len N asks for fewer" in err
+
+
+def test_a_function_that_copies_its_process_answers_once(call, own):
+    assert call("rope-check", "-s", "rope", "--layout", "half", *own("forked"))[0] == 0
+
+
+def test_a_function_that_never_returns_is_given_up(call, own, monkeypatch):
+    monkeypatch.setattr("posenc_cli.checks.calling.SECONDS", 0.5)
+    status, _, err = call("rope-check", "-s", "rope", *own("endless"))
+    assert status == 2
+    assert "gave no answer" in err
+
+
+def test_position_zero_alone_is_no_check(call, own):
+    status, _, err = call("rope-check", "-s", "rope", *own("turned"), "--len", "1")
+    assert status == 2
+    assert "position 0 alone shows nothing" in err
+
+
+def test_it_says_that_not_every_position_was_tried(call, own):
+    given = ("rope-check", "-s", "rope", "--layout", "half", *own("turned"))
+    assert "--len N tries every one" in " ".join(call(*given)[1].split())
+    assert "--len N" not in call(*given, "--len", "300")[1]
+
+
+def test_a_module_that_a_function_needs_and_is_not_there_is_the_environments_fault(call, tmp_path):
+    (tmp_path / "own.py").write_text("import no_such_package\n")
+    status, _, err = call("rope-check", "-s", "rope", "--impl", "./own.py:f")
+    assert status == 3
+    assert "no_such_package" in err
+
+
+def test_a_report_in_a_file_leaves_a_line_where_the_check_failed(call, own, tmp_path):
+    given = ("rope-check", "-s", "rope", "--base", "500000", "--layout", "half", *own("turned"))
+    status, out, err = call(*given, "--out", "rope.xml")
+    assert (status, out) == (1, "")
+    assert err.startswith("FAILED: impl")
+    assert "cause: base" in err
+    (tmp_path / "rope.xml").read_bytes().decode("ascii")
+
+
+def test_the_subject_is_not_overwritten(call, tmp_path):
+    np.save(tmp_path / "cos.npy", np.ones((4, 32)))
+    np.save(tmp_path / "sin.npy", np.zeros((4, 32)))
+    before = (tmp_path / "cos.npy").read_bytes()
+    given = ("--tables", "cos.npy", "sin.npy", "--out", "./cos.npy")
+    status, _, err = call("rope-check", "-s", "rope", *given)
+    assert status == 2
+    assert "is the subject of the check" in err
+    assert (tmp_path / "cos.npy").read_bytes() == before

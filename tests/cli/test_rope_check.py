@@ -220,7 +220,9 @@ def test_wrong_usage_is_one_line(arguments, status, words, files, call):
 def test_junit_and_out_write_one_whole_file(files, call):
     for name, extra in (("a.xml", ()), ("b.txt", ("--format", "junit"))):
         asked = (*CHECK, *subject("tables", "wrong-"), "--out", name, *extra)
-        assert call(*asked) == (1, "", "")
+        status, out, err = call(*asked)
+        assert (status, out) == (1, "")
+        assert err.startswith("FAILED")
         root = ET.fromstring((files / name).read_text())
         assert root.get("failures") == "1"
     status, _, err = call(*CHECK, "--out", "a.xml", "--no-clobber")
