@@ -8,8 +8,9 @@ Rules are evaluated in float64. Imports NumPy: import it only where something is
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0, 5.0, 12.0)
 CONTEXTS = (*(2**power for power in range(9, 21)), 1500, 3000, 6144, 12288, 40960)
 _BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0), (8.0, 1.0), (16.0, 2.0))
+_CONTEXT = 4096
+_MANY_RAMPS = (
+    "only the ends of the ramp show: context, beta_fast and beta_slow are one choice of many",
+)
 _NEAR = 0.02
 """Of a known base: what half-precision frequencies may make of it."""
 
@@ -346,39 +351,65 @@ def _yarn(
     if pairs < 4:
         return
     for base in _fast_bases(rates):
-        logarithm = math.log(base)
         for factor in _slowings(rates, base):
             share, error = _shares(rates, base, factor)
             if share[0] > 3 * error[0] + 1e-3 or (share > 1.02 + 4 * error).any():
                 continue
             if np.abs(share).max() < 0.01:
                 continue
-            inside = (share > 0.02 + 3 * error) & (share < 0.98 - 3 * error) & (error < 0.05)
-            for fast, slow in _BETAS:
-                for context in CONTEXTS:
-                    ends = [
-                        pairs * math.log(context / (2 * math.pi * beta)) / logarithm
-                        for beta in (fast, slow)
-                    ]
-                    for truncate in (True, False):
-                        low = max(math.floor(ends[0]) if truncate else ends[0], 0)
-                        high = min(math.ceil(ends[1]) if truncate else ends[1], 2 * pairs - 1)
-                        length = high - low or 1e-3
-                        ramp = np.clip((np.arange(pairs) - low) / length, 0, 1)
-                        if (np.abs(ramp - share) > 4 * error + 1e-3).any():
-                            continue
-                        settled = {
-                            **given,
-                            "base": base,
-                            "factor": factor,
-                            "original_max_position_embeddings": context,
-                            "truncate": truncate,
-                            "beta_fast": fast,
-                            "beta_slow": slow,
-                        }
-                        cost = 2.2 + (0.4 if (fast, slow) != (32.0, 1.0) else 0)
-                        cost += 0.3 * (not truncate) + (0 if inside.any() else 0.3)
-                        yield from _with_amplitude(settled, amplitude, precise, cost)
+            settled = {**given, "base": base, "factor": factor}
+            usual = list(_usual_ramps(base, share, error))
+            for ramp, cost in usual or _fitted_ramps(base, share, error):
+                for made in _with_amplitude({**settled, **ramp}, amplitude, precise, cost):
+                    yield made if usual else replace(made, notes=_MANY_RAMPS)
+
+
+def _usual_ramps(
+    base: float, share: NDArray[np.float64], error: NDArray[np.float64]
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Parameters of ramps that slow pairs by these shares, of numbers that people use."""
+    pairs = share.size
+    scale = pairs / math.log(base)
+    for (fast, slow), context in itertools.product(_BETAS, CONTEXTS):
+        ends = [scale * math.log(context / (2 * math.pi * beta)) for beta in (fast, slow)]
+        for truncate in (True, False):
+            low = max(math.floor(ends[0]) if truncate else ends[0], 0)
+            high = min(math.ceil(ends[1]) if truncate else ends[1], 2 * pairs - 1)
+            ramp = np.clip((np.arange(pairs) - low) / (high - low or 1e-3), 0, 1)
+            if (np.abs(ramp - share) <= 4 * error + 1e-3).all():
+                cost = 2.2 + (0.4 if (fast, slow) != _BETAS[0] else 0) + 0.3 * (not truncate)
+                yield _ramp_parameters(context, fast, slow, truncate=truncate), cost
+
+
+def _fitted_ramps(
+    base: float, share: NDArray[np.float64], error: NDArray[np.float64]
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Parameters of a ramp whose ends are read off: one choice of context and betas for many."""
+    pairs = share.size
+    inside = np.flatnonzero((share > 0.02 + 3 * error) & (share < 0.98 - 3 * error))
+    if inside.size < 2:
+        return
+    slope, intercept = np.polyfit(inside, share[inside], 1, w=1 / error[inside])
+    if slope <= 0:
+        return
+    low, high = float(-intercept / slope), float((1 - intercept) / slope)
+    whole = abs(low - round(low)) < 0.01 and abs(high - round(high)) < 0.01
+    if whole:
+        # Any pair of numbers that rounds outward to these ends.
+        low, high = round(low) + 0.5, round(high) - 0.5
+    turns = [_CONTEXT / (2 * math.pi) * base ** (-end / pairs) for end in (low, high)]
+    fast, slow = (float(f"{each:.{3 if whole else 8}g}") for each in turns)
+    if fast > slow > 0:
+        yield _ramp_parameters(_CONTEXT, fast, slow, truncate=whole), 3.4 + 0.3 * (not whole)
+
+
+def _ramp_parameters(context: int, fast: float, slow: float, *, truncate: bool) -> dict[str, Any]:
+    return {
+        "original_max_position_embeddings": context,
+        "truncate": truncate,
+        "beta_fast": fast,
+        "beta_slow": slow,
+    }
 
 
 def _with_amplitude(

@@ -222,6 +222,30 @@ def test_relative_sinusoids_of_transformer_xl_are_identified(golden):
     assert (found.scheme, found.params["base"]) == ("transformer-xl", 10_000.0)
 
 
+def test_frequencies_of_every_rotary_model_name_the_model(golden):
+    _, arrays = golden("models")
+    for name in arrays.files:
+        found = found_in([arrays[name]])
+        models = {model.partition(" ")[0] for model in found.models}
+        assert name.partition(":")[0] in models, name
+
+
+def test_frequencies_of_configs_are_identified(golden):
+    """Of hundreds of configs, with numbers nobody uses, whatever made them."""
+    case, arrays = golden("config_rope")
+    missed = []
+    for config in case["cases"]:
+        for layers in config.get("layers", {}).values():
+            values = arrays[layers["array"]]
+            found = found_in([values]) if values.size > 1 else None
+            if found is None and values.size > 1:
+                missed.append(config["name"])
+            elif found is not None:
+                assert found.residual <= 3e-6 * np.abs(values).max()
+    # Factors of LongRoPE over a base that nobody has: they could be anything.
+    assert all("longrope" in name for name in missed)
+
+
 # What no rule made.
 
 
