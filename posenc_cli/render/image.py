@@ -51,6 +51,8 @@ _METADATA: dict[ImageFormat, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 _SHARE_OF_WHOLE_PIXELS, _SHARE_OF_PANEL = 0.8, 0.95
+_COARSE = 3
+"""Pixels of a cell from which one more or less is not seen."""
 _LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
 """Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
 _LEFT, _ABOVE, _BELOW, _SCALE = 5.2, 1.0, 3.0, 4.6
@@ -202,9 +204,9 @@ class _Drawing(Sheet):
         chosen = [heatmaps[i] for i in spread(len(heatmaps), grid[0] * grid[1])]
         self._note_missing(len(chosen), len(heatmaps), noun or "")
         room = inner.cell(0, 0, grid, gap).inside(top=head)
-        shown = [each.shown(*self._most(each, room)) for each in chosen]
-        scale = scale_of(shown)
         share = _SHARE_OF_PANEL if panel else _SHARE_OF_WHOLE_PIXELS
+        shown = [each.shown(*self._most(each, room, share)) for each in chosen]
+        scale = scale_of(shown)
         fitted = [self._fitted(each, room, share) for each in shown]
         across = max(*(each.width for each in fitted), min(widest, room.width)) + gap
         down = max(each.height for each in fitted) + gap + head
@@ -249,11 +251,13 @@ class _Drawing(Sheet):
         if shown.gaps:
             self.notes["grey: not finite"] = None
 
-    def _most(self, heatmap: Heatmap, box: Box) -> tuple[int, int]:
-        """How many rows and columns a box has pixels for."""
-        rows = int(box.height)
-        columns = int(box.width - self._gap() * len(heatmap.columns.bands[1:]))
-        return (min(rows, columns),) * 2 if heatmap.square else (rows, max(1, columns))
+    def _most(self, heatmap: Heatmap, box: Box, share: float) -> tuple[int, int]:
+        """How many rows and columns a box has whole pixels for."""
+        width = box.width - self._gap() * len(heatmap.columns.bands[1:])
+        count = len(heatmap.rows.points), len(heatmap.columns.points)
+        if heatmap.square:
+            return (_count(min(box.height, width), max(count), share),) * 2
+        return _count(box.height, count[0], share), _count(width, count[1], share)
 
     def _gap(self) -> int:
         """Pixels between two bands."""
@@ -275,14 +279,13 @@ class _Drawing(Sheet):
         bands = shown.column_bands or (Band("", 0, len(shown.columns)),)
         gap = self._gap()
         across = (box.width - gap * (len(bands) - 1)) / len(shown.columns)
-        whole = across == int(across) and box.height % len(shown.rows) == 0
         for index, band in enumerate(bands):
             place = replace(
                 box,
                 left=box.left + band.start * across + gap * index,
                 width=(band.stop - band.start) * across,
             )
-            axes = self._band(shown, band, place, scale, whole=whole)
+            axes = self._band(shown, band, place, scale)
             self._band_ticks(axes, shown, band, place, named=columns_named)
             if index == 0 and rows_named:
                 self._row_ticks(axes, shown, box.height)
@@ -290,7 +293,7 @@ class _Drawing(Sheet):
                 above = box.top - 0.6 * self.line
                 self.text(place.left, above, band.label, size=HEAD_SIZE)
 
-    def _band(self, shown: Shown, band: Band, place: Box, scale: Scale, *, whole: bool) -> Any:
+    def _band(self, shown: Shown, band: Band, place: Box, scale: Scale) -> Any:
         """The axes of a band, with its values drawn."""
         from matplotlib.colors import ListedColormap
 
@@ -300,15 +303,8 @@ class _Drawing(Sheet):
         numbers = levels(scale.places(shown.values[:, band.start : band.stop]))
         # In the middle of a level: the same colour as in the terminal.
         places = np.ma.masked_array((numbers + 0.5) / LEVELS, mask=numbers == GAP)
-        coarse = place.width / (band.stop - band.start) >= 3
-        axes.imshow(
-            places,
-            cmap=cmap,
-            vmin=0,
-            vmax=1,
-            aspect="auto",
-            interpolation="nearest" if whole or coarse else "antialiased",
-        )
+        # Any other interpolation makes colours that stand for no value.
+        axes.imshow(places, cmap=cmap, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         return axes
 
     def _default_map(self, scale: Scale) -> str:
@@ -365,7 +361,8 @@ class _Drawing(Sheet):
             axes.imshow(colors[None, 128:129], aspect="auto")
             named = [(0.0, minus(number(scale.low)))]
         else:
-            axes.imshow(colors[:, None], aspect="auto", origin="lower", extent=(0, 1, 0, 1))
+            bar = {"origin": "lower", "extent": (0, 1, 0, 1), "interpolation": "nearest"}
+            axes.imshow(colors[:, None], aspect="auto", **bar)
             named = _named_values(scale, place.height / line)
         axes.set_yticks([value for value, _ in named], [text for _, text in named])
         axes.set_xticks([])
@@ -406,8 +403,19 @@ def _named_values(scale: Scale, lines: float) -> list[tuple[float, str]]:
     ]
 
 
+def _count(room: float, count: int, share: float) -> int:
+    """How many of ``count`` cells to draw: fewer where they would be small and of unequal sizes."""
+    pixels = max(1, int(room))
+    whole = pixels // count
+    if whole >= _COARSE or whole * count >= share * pixels:
+        return count
+    return max(1, pixels // (whole + 1))
+
+
 def _cell(room: float, count: int, share: float) -> float:
-    """How large a cell is: whole pixels, unless they filled less than a share of the room."""
+    """How large a cell is: whole pixels, unless large cells would fill too little of the room."""
     size = room / count
     whole = int(size)
-    return float(whole) if whole * count >= share * room else size
+    if whole * count >= share * room or 1 <= whole < _COARSE:
+        return float(whole)
+    return size

@@ -70,6 +70,31 @@ def test_cells_are_equal_and_have_the_colours_of_their_values() -> None:
     assert len(set(widths)) == 1
 
 
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((256, 256), (571, 300)),
+        ((90, 333), (480, 320)),
+        ((300, 7), (800, 411)),
+        ((5, 50), (400, 99)),
+    ],
+)
+@pytest.mark.parametrize("square", [True, False])
+def test_every_pixel_of_a_map_is_a_colour_of_the_scale(
+    shape: tuple[int, int], size: tuple[int, int], square: bool
+) -> None:
+    values = np.random.default_rng(0).random((max(shape),) * 2 if square else shape)
+    image = pixels(heatmap(values, square=square), Style(*size))
+    colored = np.ptp(image, axis=2) > 40
+    # The frame is drawn over the outermost pixels of a map.
+    within = colored.copy()
+    for axis in (0, 1):
+        within &= np.roll(colored, 1, axis) & np.roll(colored, -1, axis)
+    numbers, known = (each @ [1 << 16, 1 << 8, 1] for each in (image[within], color_map("viridis")))
+    assert len(numbers) > 1000
+    assert np.isin(numbers, known).all()
+
+
 def test_zero_is_neutral_in_a_signed_figure_and_gaps_are_grey() -> None:
     image = pixels(heatmap([[-1.0, 0.0, np.nan, 4.0]]))
     polar = color_map("polar")
