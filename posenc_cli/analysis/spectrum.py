@@ -94,8 +94,13 @@ class WaveSpectrum:
         return tuple(np.flatnonzero(self.turns < 1).tolist())
 
 
-def context_of(encoding: Encoding, positions: Positions | None) -> tuple[int, str]:
-    """The length of context that turns are counted in, and where it comes from."""
+def context_of(
+    encoding: Encoding, positions: Positions | None, stated: tuple[int, str] | None = None
+) -> tuple[int, str]:
+    """The length of context that turns are counted in, and where it comes from.
+
+    ``stated`` is what a model says of its context.
+    """
     if positions is not None:
         span = positions.last - positions.first + 1
         return span, "the positions asked for"
@@ -104,6 +109,8 @@ def context_of(encoding: Encoding, positions: Positions | None) -> tuple[int, st
         coordinates = content.waves.coordinates
         if coordinates is not None and coordinates.capacity is not None:
             return coordinates.capacity.positions, "all its positions"
+    if stated is not None:
+        return stated
     for name in ("original_max_position_embeddings", "max_position_embeddings"):
         given = encoding.bound.params.get(name)
         if given:

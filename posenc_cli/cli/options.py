@@ -39,7 +39,8 @@ class Choice:
     """The encoding and the positions that a command line chooses.
 
     A hybrid ``A+B`` has a choice for each of its ``parts``. Of a config or a model, ``origin`` says
-    which it was and how it was read, and ``warnings`` what a reader of the result should know.
+    which it was and how it was read, ``warnings`` what a reader of the result should know, and
+    ``context`` how many positions the model takes and where that is said.
     """
 
     scheme: Scheme
@@ -51,6 +52,7 @@ class Choice:
     parts: tuple[Choice, ...] = ()
     warnings: tuple[str, ...] = ()
     origin: Mapping[str, str] = field(default_factory=dict)
+    context: tuple[int, str] | None = None
 
     @property
     def source(self) -> str:
@@ -192,12 +194,14 @@ def _chosen(
             "drawn at random (--set weights=FILE reads them)"
         )
     origin = {flag.removeprefix("--"): source, "layer_type": layer_type, "as": engine}
+    context = layers.derived.get("context")
     return Choice(
         found,
         {**layers.values(), **given},
         **where,  # type: ignore[arg-type]
         warnings=tuple(warnings),
         origin={key: text for key, text in origin.items() if text is not None},
+        context=None if context is None else (int(context.value), context.source),
     )
 
 

@@ -126,7 +126,9 @@ def of_choice(choice: Choice) -> Report:
 
 
 def _of_waves(choice: Choice, encoding: Encoding) -> Report:
-    context, origin = context_of(encoding, choice.positions)
+    context, origin = context_of(encoding, choice.positions, choice.context)
+    original = encoding.bound.params.get("original_max_position_embeddings") or None
+    of_original = [f"the original context is {original} positions"] if original else []
     found = wave_spectrum(encoding.bound, context, choice.positions)
     request = _request(encoding, Positions.contiguous(0, 1))
     searched = choice.positions or Positions.contiguous(0, context)
@@ -138,11 +140,15 @@ def _of_waves(choice: Choice, encoding: Encoding) -> Report:
         rows,
         len(found.wavelengths),
         wave_figure(found, name=choice.name),
-        wave_sentences(found, equal, origin=origin),
+        [
+            *wave_sentences(found, equal, origin=origin),
+            *(of_original if original != context else ()),
+        ],
         {
             **asked,
             "kind": "waves",
             "context_from": origin,
+            "original_context": original,
             **spectrum_fields(found),
             "neighbours": neighbour_fields(equal),
         },

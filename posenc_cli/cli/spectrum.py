@@ -68,9 +68,10 @@ def spectrum(
 ) -> None:
     """Show the waves of an encoding: wavelengths, turns, and what a scaling did to each.
 
-    Turns are counted in --len positions, else in the context the scheme was trained on, else in
-    4096. Pairs of a stretched RoPE are kept, blended or interpolated. Encodings that are not made
-    of waves, and files, have the power of their columns along the positions instead.
+    Turns are counted in --len positions, else in those that the model or config takes, else in the
+    context the scheme was trained on, else in 4096. Pairs of a stretched RoPE are kept, blended or
+    interpolated. Encodings that are not made of waves, and files, have the power of their columns
+    along the positions instead. One scheme at a time: A+B has no spectrum of its own.
 
     \b
     Examples:

@@ -237,3 +237,16 @@ def test_a_screen_has_room_for_table_curve_and_words(size, arguments, call, monk
     if count:
         last = lines[1 + int(count.split()[0])]
         assert last.split()[0] == str(int(count.split()[2]) - 1)
+
+
+def test_the_context_of_a_model_is_the_longest_it_takes(call):
+    document = asked(call, "--model", "llama-3.1-8b")
+    assert (document["context"], document["original_context"]) == (131072, 8192)
+    np.testing.assert_allclose(
+        document["turns"], 131072 / np.array(document["wavelengths"]), rtol=1e-14
+    )
+    _, out, _ = call("spectrum", "--model", "llama-3.1-8b")
+    told = " ".join(out.split())
+    assert "131072 positions (max_position_embeddings)" in told
+    assert "the original context is 8192 positions" in told
+    assert asked(call, "--model", "llama-3.1-8b", "-l", "100")["context"] == 100
