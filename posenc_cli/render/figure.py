@@ -43,7 +43,7 @@ class Axis:
 
     ``points`` are numbers or names, one a row: a range will do, however long. ``bands`` part them
     in drawing; they follow each other without gaps. ``even`` asks that no rows be skipped but at
-    equal steps.
+    equal steps, ``through`` is the index of one that is never skipped.
 
     >>> Axis("query", range(8)).plural
     'queries'
@@ -53,6 +53,7 @@ class Axis:
     points: Sequence[Any]
     bands: tuple[Band, ...] = ()
     even: bool = False
+    through: int | None = None
 
     @property
     def plural(self) -> str:
@@ -77,7 +78,11 @@ class Axis:
         Each band keeps its share, and at least one; where there is no room for that, none is told.
         """
         if not self.bands or most < len(self.bands):
-            return spread(len(self.points), most, even=self.even), ()
+            chosen = spread(len(self.points), most, even=self.even)
+            if self.through is not None:
+                gaps = [abs(index - self.through) for index in chosen]
+                chosen[gaps.index(min(gaps))] = self.through
+            return chosen, ()
         count = len(self.points)
         indices: list[int] = []
         bands = []

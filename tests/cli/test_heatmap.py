@@ -250,6 +250,17 @@ def test_a_crop_of_a_file_is_parted_as_the_whole(dims, call, tmp_path):
     assert names == ["odd columns", "even columns"][:: 1 if start % 2 else -1]
 
 
+@pytest.mark.parametrize("size", ["2", "8", "23", "30"])
+def test_a_sampled_map_shows_the_position_it_is_about(size, call):
+    ask = ("heatmap", "-s", "sinusoidal-nd", "--set", "grid=31x33", "--json")
+    data = document(call(*ask, "--width", size, "--height", size)[1])
+    for panel in data["panels"]:
+        y, x = map(int, panel["title"].removeprefix("of (").removesuffix(")").split(", "))
+        value = panel["values"][panel["rows"].index(y)][panel["columns"].index(x)]
+        assert value == pytest.approx(1)
+        assert panel["rows"] == sorted(set(panel["rows"]))
+
+
 def test_dims_choose_columns(call):
     data = document(call("heatmap", "-s", "sinusoidal", "-l", "4", "--dims", "3:6", "--json")[1])
     assert data["columns"] == [4, 3, 5]
