@@ -37,6 +37,11 @@ TRANSFORMERS = "transformers"
 _FILE = "config.json"
 _NESTED = ("text_config", "llm_config", "language_config", "text_encoder", "decoder", "generator")
 """Where a model of text and something else keeps its text model."""
+_TEXT_KEYS = (
+    *("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim"),
+    *("max_position_embeddings", "rope_theta", "rope_scaling", "rope_parameters"),
+)
+"""Keys of a text model that speak of positions."""
 _OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "token2wav_config")
 
 
@@ -104,11 +109,12 @@ def resolve(
     model_type, text = _text_model(top)
     notes = Notes()
     readings: Mapping[str | None, RopeReading] = {}
+    container = _container(top, text)
     family = _rotary_family(model_type, text, notes)
     if family is None:
-        layers = list(_not_rotary(text, model_type, notes))
+        layers = list(_not_rotary(text, model_type, notes, container))
     else:
-        reader = RopeReader(text, family, notes)
+        reader = RopeReader(text, container.around(family) if container else family, notes)
         layers = list(reader.layers())
         readings = reader.readings
     if engine != TRANSFORMERS:
@@ -225,7 +231,28 @@ def _rotary_family(model_type: str, text: Keys, notes: Notes) -> families.Rotary
     return families.unknown(model_type)
 
 
-def _not_rotary(text: Keys, model_type: str, notes: Notes) -> Iterable[Layers]:
+def _container(top: Keys, text: Keys) -> families.Container | None:
+    """The model around a text model, where that gives the text model defaults of its own.
+
+    Raises: InvalidInput where the text model's keys stand at the top, and nothing reads them there.
+    """
+    outer = top.text("model_type")
+    found = families.container(outer.value) if outer else None
+    if found is None or text is not top:
+        return found if found and found.merged else None
+    stray = [key for key in _TEXT_KEYS if top.values.get(key) is not None]
+    if stray and not found.flat:
+        raise InvalidInput(
+            f"{top.name}: {stray[0]}: transformers reads the keys of {found.model_type}'s text "
+            "model in text_config alone, and would take its defaults here",
+            hint=f"for the text model alone, say model_type {found.text}",
+        )
+    return found
+
+
+def _not_rotary(
+    text: Keys, model_type: str, notes: Notes, container: families.Container | None
+) -> Iterable[Layers]:
     """The layers of a model without rope.
 
     Raises: InvalidInput for one that no scheme stands for.
@@ -237,6 +264,9 @@ def _not_rotary(text: Keys, model_type: str, notes: Notes) -> Iterable[Layers]:
         return vision.layers(text, model_type, notes)
     family = nonrotary.FAMILIES.get(model_type)
     if family is not None:
+        if container is not None and container.defaults:
+            family = nonrotary.within(family, container.defaults)
+            model_type = container.model_type
         return nonrotary.Reader(text, model_type, family, notes).layers()
     rotary = families.rotary(model_type)
     hidden = text.count("hidden_size")

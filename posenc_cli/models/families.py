@@ -7,7 +7,7 @@ them. A config usually says neither how columns are paired nor which layers go w
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,7 +34,8 @@ class Rotary:
     where they are not listed, ``local`` the older keys of bases by layer type, ``head_dims`` those
     of heads, and ``when`` the key that says whether the family rotates at all. ``types`` are the
     rope types that it takes, if not all; ``needs_head_dim`` that transformers asks for head_dim
-    where rope is stretched.
+    where rope is stretched. ``owner`` is the model type whose defaults these are, where that is
+    one around it.
     """
 
     model_type: str
@@ -65,12 +66,44 @@ class Rotary:
     needs_head_dim: bool = False
     refused: str | None = None
     known: bool = True
+    owner: str | None = None
+
+    @property
+    def default_source(self) -> str:
+        """Where the values that a config leaves out come from."""
+        return f"default of {self.owner or self.model_type}"
 
     def base_of(self, layer_type: str | None) -> float | None:
         """The base of the layers of a type, None where configs must say it."""
         if self.base is None or isinstance(self.base, float | int):
             return self.base
         return self.base.get(layer_type or "")
+
+
+@dataclass(frozen=True)
+class Container:
+    """A model of text and images or sound, around a text model.
+
+    ``text`` is the model type of that text model. ``defaults`` and ``base`` are what it has
+    otherwise than that type: where the config holds no text model or, with ``merged``, beside
+    what it says of one. ``flat`` says that transformers reads the keys of the text model at the
+    top where there is no text_config, as old files have them.
+    """
+
+    model_type: str
+    text: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    base: float | None = None
+    merged: bool = False
+    flat: bool = False
+
+    def around(self, family: Rotary) -> Rotary:
+        """A family with the defaults that it has in this model."""
+        if not self.defaults and self.base is None:
+            return family
+        base = family.base if self.base is None else self.base
+        defaults = {**family.defaults, **self.defaults}
+        return replace(family, defaults=defaults, base=base, owner=self.model_type)
 
 
 ANY_NAME: Mapping[str, tuple[str, ...]] = {
@@ -124,8 +157,25 @@ def text_model_type(model_type: str) -> str | None:
     >>> text_model_type("qwen2_vl")
     'qwen2_vl_text'
     """
-    found: str | None = _table()["containers"].get(model_type)
-    return found
+    found = container(model_type)
+    return None if found is None else found.text
+
+
+def container(model_type: str) -> Container | None:
+    """The model of text and images or sound of a model type, if it is one.
+
+    >>> container("voxtral").base
+    100000000.0
+    """
+    found = _table()["containers"].get(model_type)
+    if found is None:
+        return None
+    return Container(model_type, **({"text": found} if isinstance(found, str) else found))
+
+
+def containers() -> tuple[str, ...]:
+    """The model types of text and images or sound."""
+    return tuple(_table()["containers"])
 
 
 def is_known(model_type: str) -> bool:

@@ -5,7 +5,7 @@ Each family is a row of data: which keys its config uses, and what it leaves uns
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput
@@ -40,6 +40,19 @@ class Family:
     params: Mapping[str, Any] | None = None
 
 
+def within(family: Family, defaults: Mapping[str, int]) -> Family:
+    """A family with the defaults that it has in a larger model.
+
+    >>> within(Family("learned"), {"hidden_size": 1024}).dim
+    ('hidden_size', 1024)
+    """
+    dim, rows, heads, layers = (
+        (key, defaults.get(key, default))
+        for key, default in (family.dim, family.rows, family.heads, family.layers)
+    )
+    return replace(family, dim=dim, rows=rows, heads=heads, layers=layers)
+
+
 _GPT2 = Family("learned", ("n_embd", 768), ("n_positions", 1024))
 _BERT = Family("learned")
 _ROBERTA = Family("learned", offset="padding", pad=1)
@@ -50,14 +63,21 @@ _T5 = Family("t5", heads=("num_heads", 8), layers=("num_layers", 6))
 _FAIRSEQ = Family(
     "sinusoidal",
     ("d_model", 1024),
+    ("max_position_embeddings", 1024),
     offset="padding",
     pad=1,
     params={"layout": "concat", "spacing": "tensor2tensor", "odd": "pad"},
 )
-_MARIAN = Family("sinusoidal", ("d_model", 1024), params={"layout": "concat", "odd": "split"})
+_MARIAN = Family(
+    "sinusoidal",
+    ("d_model", 1024),
+    ("max_position_embeddings", 1024),
+    params={"layout": "concat", "odd": "split"},
+)
 _MUSICGEN = Family(
     "sinusoidal",
     ("hidden_size", 1024),
+    ("max_position_embeddings", 2048),
     params={"layout": "concat", "spacing": "tensor2tensor", "order": "cos-first", "odd": "pad"},
 )
 _XLM = Family("xlm", ("emb_dim", 2048))

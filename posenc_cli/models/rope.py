@@ -49,7 +49,7 @@ class RopeReader:
         self.family = family
         self.notes = notes
         self.readings: dict[str | None, RopeReading] = {}
-        self.default_source = f"default of {family.model_type}"
+        self.default_source = family.default_source
 
     def layers(self) -> Iterator[Layers]:
         """The layers of each type, in the order of their first.
@@ -153,8 +153,8 @@ class RopeReader:
                 # OLMo 3 takes its default for some layers beside the rope_theta of the others.
                 return Sourced(base, self.default_source)
             self.notes.warn(
-                f"{self.text.name} has no rope_theta{of_type}: {base:g} is the default of "
-                f"{self.family.model_type}"
+                f"{self.text.name} has no rope_theta{of_type}: {base:g} is the "
+                f"{self.default_source}"
             )
             found = Sourced(base, self.default_source)
         elif found.source.startswith("default of"):

@@ -10,6 +10,7 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.models.config import resolve
+from posenc_cli.models.nonrotary import FAMILIES
 from tests.encoding import matrix
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -79,3 +80,21 @@ def test_patches_of_vision_encoders_turn_with_row_and_column(case):
     for function, expected in zip(("cos", "sin"), ARRAYS[case["array"]], strict=True):
         found = matrix(layers.scheme, None, table=f"{function}{suffix}", **layers.values())
         np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+DEFAULTS = json.loads((GOLDEN / "config_defaults.json").read_text("utf-8"))["defaults"]
+
+
+@pytest.mark.parametrize("model_type", DEFAULTS)
+def test_what_a_config_leaves_out_is_what_transformers_takes(model_type):
+    family, defaults = FAMILIES[model_type], DEFAULTS[model_type]
+    ours = dict((family.dim, family.rows, family.heads, family.layers))
+    assert {key: ours.get(key) for key in defaults if key != "pad_token_id"} == {
+        key: value for key, value in defaults.items() if key != "pad_token_id"
+    }
+    if family.pad is not None:
+        assert family.pad == defaults["pad_token_id"]
+
+
+def test_every_family_but_one_that_left_is_held_to_its_defaults():
+    assert set(FAMILIES) - set(DEFAULTS) == {"transfo-xl"}
