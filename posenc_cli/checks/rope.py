@@ -237,7 +237,10 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
     main = mirrored if mirrors and mirrored is not None else factors
     coarse = unit(turning.dtype) > unit("float32")
     growth = tolerance.per_angle / tolerance.floor
-    rotations = _nearest(sample.positions, main, reference, coarse=coarse, growth=growth)
+    rotations = _nearest(
+        sample.positions, main, reference, coarse=coarse, growth=growth, tolerance=tolerance
+    )
+    rates = _rates(rotations, reference)
     turns = _turns(rotations, reference)
     other = None
     if mirrored is not None:
@@ -260,7 +263,7 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
                 missed = missed + block.rest[:, None]
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
-            allowed = tolerance.cells(block.positions, rotations.frequencies)
+            allowed = tolerance.cells(block.positions, rates)
             worst.update(block.positions, missed, allowed)
     partner = worst.position
     if worst.ratio > 1:
@@ -300,8 +303,13 @@ def _nearest(
     *,
     coarse: bool,
     growth: float,
+    tolerance: Tolerance,
 ) -> Rotations:
-    """The nearest rotations: each pair's fitted frequency, or a known one where that is nearer."""
+    """The nearest rotations: each pair's fitted frequency, or a known one where that is nearer.
+
+    Positions with a gap show several frequencies alike: there a known one is taken where it is
+    nearer by what it may miss.
+    """
     if reference.content.waves.coordinates is not None:
         size = np.median(np.abs(factors), axis=0).astype(np.complex128)
         return Rotations(reference.frequencies, size, 1)
@@ -309,14 +317,16 @@ def _nearest(
     scale = complex(reference.scale)
     if free.frequencies.shape != reference.frequencies.shape:
         return free
-    best, least = free, _missed(free, positions, factors)
+    gaps = free.gap > 1
+    best = free
+    least = _missed(free, positions, factors, tolerance if gaps else None)
     known = [reference.frequencies, -reference.frequencies]
-    if (positions.size < SPARSE or coarse) and (least > 1e-3).any():
+    if (least > 1).any() if gaps else (least > 1e-3).any() and (positions.size < SPARSE or coarse):
         known += [each.frequencies for each in alternatives(reference, None)]
     tried = [with_frequencies(positions, factors, each, growth=growth) for each in known]
     tried += [replace(each, amplitudes=np.full(free.amplitudes.shape, scale)) for each in tried]
     for other in tried:
-        missed = _missed(other, positions, factors)
+        missed = _missed(other, positions, factors, tolerance if gaps else None)
         nearer = missed < least
         least = np.where(nearer, missed, least)
         best = Rotations(
@@ -327,10 +337,28 @@ def _nearest(
     return best
 
 
+def _rates(rotations: Rotations, reference: Reference) -> NDArray[np.float64]:
+    """The frequencies that tolerances follow.
+
+    Positions with a gap show a frequency modulo 2π/gap alone: then the reference's is taken where
+    it is faster, for what looks slow may be fast.
+    """
+    right = reference.frequencies
+    if rotations.gap == 1 or right.shape != rotations.frequencies.shape:
+        return rotations.frequencies
+    return np.maximum(np.abs(rotations.frequencies), np.abs(right))
+
+
 def _missed(
-    rotations: Rotations, positions: NDArray[np.int64], factors: NDArray[np.complex128]
+    rotations: Rotations,
+    positions: NDArray[np.int64],
+    factors: NDArray[np.complex128],
+    tolerance: Tolerance | None,
 ) -> NDArray[np.float64]:
+    """By how much each pair is missed at worst, as a share of the tolerance if there is one."""
     missed = np.abs(factors - rotations.at(positions))
+    if tolerance is not None:
+        missed /= tolerance.cells(positions, rotations.frequencies)
     worst: NDArray[np.float64] = np.where(np.isfinite(missed), missed, np.inf).max(axis=0)
     return worst
 

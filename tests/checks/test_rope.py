@@ -376,3 +376,21 @@ def test_amplitudes_that_no_number_holds_are_refused():
     right = rope.reference("xpos", dim=16)
     with pytest.raises(InvalidInput, match="position 1000000: the amplitudes of xpos"):
         right.growth_at(np.arange(999990, 1000001)[::-1])
+
+
+@pytest.mark.parametrize("base", [1e4, 5e5])
+@pytest.mark.parametrize("positions", ["3:900000:4999", "7:1000000:997", "3:900000:17"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_float32_code_is_self_consistent_at_positions_with_gaps_whatever_its_base(
+    base, positions, dtype
+):
+    kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype).type
+    code = Rope(ladder(128, base), 128, compute=np.float32)
+    cos, sin = (each.astype(kind) for each in code.pair_tables(rope.positions_array(positions)))
+    right = rope.reference("rope", dim=128, base=5e5 if base == 1e4 else 1e4)
+    found = rope.of_tables(cos, sin, right, positions)
+    assert finding(found, "relative").ok
+    assert not finding(found, "reference").ok
+    assert [cause.cause for cause in diagnosed(found)] == ["base"]
+    cos[-5, 0] += 1.5
+    assert not finding(rope.of_tables(cos, sin, right, positions), "relative").ok
