@@ -51,6 +51,9 @@ def heatmap(
     dims: Annotated[
         str | None, typer.Option("--dims", metavar="A:B", help="only these columns, half-open")
     ] = None,
+    unsplit: Annotated[
+        bool, typer.Option("--unsplit", help="columns as they are stored, sines among cosines")
+    ] = False,
     cmap: Annotated[
         str | None,
         typer.Option(
@@ -92,6 +95,7 @@ def heatmap(
       posenc heatmap -s rope -l 1000000 -d 512 --out rope.png
       posenc heatmap -s alibi --heads 8 -l 64
       posenc heatmap -s sinusoidal-nd --set grid=14x14 --theme dark --out grid.svg
+      posenc heatmap -s sinusoidal -l 128 --unsplit --out tutorial.png
       posenc heatmap --in table.npy --dims 0:32
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
@@ -107,10 +111,10 @@ def heatmap(
     if cmap is not None and not cmap.strip():
         raise InvalidInput(f"--cmap {abbreviated(cmap)}: no colour map has that name")
     if choice is None:
-        figure, fields = _stored(source or "", table, which, columns)
+        figure, fields = _stored(source or "", table, which, columns, split=not unsplit)
     else:
         choice = _with_positions(choice, table)
-        figure, fields = _encoded(choice, table, which, columns)
+        figure, fields = _encoded(choice, table, which, columns, split=not unsplit)
     if title is not None:
         figure = replace(figure, title=title)
     picture = PictureOptions(out, width, height, dpi, theme, cmap, clobber=not no_clobber)
@@ -131,7 +135,7 @@ def _with_positions(choice: Choice, table: str | None) -> Choice:
 
 
 def _encoded(
-    choice: Choice, table: str | None, head: int | None, dims: range | None
+    choice: Choice, table: str | None, head: int | None, dims: range | None, *, split: bool
 ) -> tuple[Figure, dict[str, Any]]:
     """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
     from posenc_cli.files.naming import shown
@@ -140,7 +144,7 @@ def _encoded(
     table = table and one_of("--table", table, ROTARY_TABLES)
     if not choice.parts:
         request = _request(choice, table, head)
-        figure = figure_of(request, choice.engine, dims=dims)
+        figure = figure_of(request, choice.engine, dims=dims, split=split)
         if choice.source:
             figure = replace(figure, title=f"{shown(choice.source)}: {figure.title}")
         return figure, _description(request)
@@ -157,7 +161,7 @@ def _encoded(
         )
         for part in choice.parts
     ]
-    figures = [figure_of(each, choice.engine, dims=dims) for each in requests]
+    figures = [figure_of(each, choice.engine, dims=dims, split=split) for each in requests]
     panels = tuple(
         panel
         for each in figures
@@ -187,7 +191,7 @@ def _request(choice: Choice, table: str | None, head: int | None) -> Request:
 
 
 def _stored(
-    path: str, table: str | None, head: int | None, dims: range | None
+    path: str, table: str | None, head: int | None, dims: range | None, *, split: bool
 ) -> tuple[Figure, dict[str, Any]]:
     """The figure of a file, and how JSON says which."""
     from posenc_cli.files.reading import read_array
@@ -196,7 +200,7 @@ def _stored(
     if table is not None:
         raise InvalidInput(f"--table {abbreviated(table)}: cannot go with --in")
     loaded = read_array(path)
-    figure = figure_of_array(loaded, head=head, dims=dims)
+    figure = figure_of_array(loaded, head=head, dims=dims, split=split)
     return figure, {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
 
 

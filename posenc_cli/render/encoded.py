@@ -54,10 +54,12 @@ class _Columns:
     computed: Sequence[int] | None = None
 
 
-def figure_of(request: Request, engine_for: EngineFor, *, dims: range | None = None) -> Figure:
+def figure_of(
+    request: Request, engine_for: EngineFor, *, dims: range | None = None, split: bool = True
+) -> Figure:
     """The figure that shows a request: its rows, the heads of a bias, or maps of a whole grid.
 
-    ``dims`` are the columns to show, all by default.
+    ``dims`` are the columns to show, all by default; ``split`` parts sines from cosines.
 
     Raises: InvalidInput where the parts of the request do not go together.
     """
@@ -81,7 +83,10 @@ def figure_of(request: Request, engine_for: EngineFor, *, dims: range | None = N
     if isinstance(content, Bias | BucketBias):
         _no_dims(dims, request, "a bias")
         return _heads(request, engine_for, content.heads)
-    return _rows(request, plan.shape[-1], engine_for, dims)
+    columns = _columns(request, plan.shape[-1])
+    if not split and request.table != "complex":
+        columns = _unsplit(columns)
+    return _rows(request, columns, engine_for, dims)
 
 
 def title_of(request: Request, what: str) -> str:
@@ -133,7 +138,7 @@ def _positions(request: Request) -> Positions:
     return Positions.contiguous(0, capacity.positions)  # type: ignore[union-attr]
 
 
-def _rows(request: Request, width: int, engine_for: EngineFor, dims: range | None) -> Heatmap:
+def _rows(request: Request, every: _Columns, engine_for: EngineFor, dims: range | None) -> Heatmap:
     """The rows of an absolute, rotary or relative scheme."""
     content = request.encoding.bound.content
     relative = request.scheme.kind == "relative"
@@ -141,7 +146,6 @@ def _rows(request: Request, width: int, engine_for: EngineFor, dims: range | Non
     if relative:
         positions = positions.offsets(content.farthest if isinstance(content, Rows) else None)
     rows = Axis("offset" if relative else "position", Points(positions))
-    every = _columns(request, width)
     columns = _cropped(every, dims)
     table = replace(request, table="cos-sin") if request.table == "complex" else request
     cells = row_cells(table, rows.points, columns.computed or columns.points, engine_for)
@@ -230,6 +234,13 @@ def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _Colum
         points += [column for column, _ in each]
         behind += [wave for _, wave in each]
     return _Columns(points, tuple(bands), behind)
+
+
+def _unsplit(columns: _Columns) -> _Columns:
+    """The columns in their own order."""
+    order = sorted(range(len(columns.points)), key=columns.points.__getitem__)
+    waves = columns.waves and [columns.waves[i] for i in order]
+    return _Columns([columns.points[i] for i in order], (), waves)
 
 
 def _axis_of(waves: Waves, some: Sequence[int]) -> str:

@@ -30,13 +30,13 @@ _JUDGED = 64
 
 
 def figure_of_array(
-    loaded: Loaded, *, head: int | None = None, dims: range | None = None
+    loaded: Loaded, *, head: int | None = None, dims: range | None = None, split: bool = True
 ) -> Figure:
     """The figure of a stored array: one matrix, or all of a stack as small multiples.
 
     A row of numbers is a matrix of one row; of an array with more than two axes the last two are a
     matrix, ``head`` says which. Complex numbers show their parts side by side; columns that
-    alternate between two functions are drawn apart.
+    alternate between two functions are drawn apart, if they are to be ``split``.
 
     Raises: InvalidInput where ``head`` or ``dims`` name what is not there.
     """
@@ -56,10 +56,12 @@ def figure_of_array(
             raise InvalidInput(f"--head {head}: {shown(loaded.path)} is one matrix, {size}")
         if head >= len(stack):
             raise InvalidInput(f"--head {head}: {shown(loaded.path)} has 0 to {len(stack) - 1}")
-        return _matrix(stack[head], f"{title}, matrix {_place(head, leading)}", dims)
+        return _matrix(stack[head], f"{title}, matrix {_place(head, leading)}", dims, split=split)
     if len(stack) == 1:
-        return _matrix(stack[0], title, dims)
-    panels = tuple(_matrix(each, _place(index, leading), dims) for index, each in enumerate(stack))
+        return _matrix(stack[0], title, dims, split=split)
+    panels = tuple(
+        _matrix(each, _place(index, leading), dims, split=split) for index, each in enumerate(stack)
+    )
     return Panels(panels, title, noun="slice")
 
 
@@ -68,10 +70,10 @@ def _place(index: int, leading: Sequence[int]) -> str:
     return f"[{', '.join(str(int(i)) for i in np.unravel_index(index, leading))}]"
 
 
-def _matrix(values: NDArray[Any], title: str, dims: range | None) -> Heatmap:
+def _matrix(values: NDArray[Any], title: str, dims: range | None, *, split: bool) -> Heatmap:
     rows = range(len(values))
     wanted = dims or range(values.shape[1])
-    points, bands = _columns(values, wanted)
+    points, bands = _columns(values, wanted, split=split)
     is_complex = values.dtype.kind == "c"
 
     def cells(some: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
@@ -115,14 +117,16 @@ def _survey(values: NDArray[Any], wanted: range) -> Survey:
     return Survey(size, missing, low, high)
 
 
-def _columns(values: NDArray[Any], wanted: range) -> tuple[Sequence[int], tuple[Band, ...]]:
+def _columns(
+    values: NDArray[Any], wanted: range, *, split: bool
+) -> tuple[Sequence[int], tuple[Band, ...]]:
     """The columns in the order of drawing, and their bands."""
     count = len(wanted)
     if values.dtype.kind == "c":
         return [*wanted, *wanted], (Band("real", 0, count), Band("imaginary", count, 2 * count))
     # Judged by all columns, for a crop to look as the whole does.
     first, second = wanted[::2], wanted[1::2]
-    if not second or not _alternating(values):
+    if not split or not second or not _alternating(values):
         return wanted, ()
     names = (
         ("even columns", "odd columns")

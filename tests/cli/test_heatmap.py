@@ -250,6 +250,22 @@ def test_a_crop_of_a_file_is_parted_as_the_whole(dims, call, tmp_path):
     assert names == ["odd columns", "even columns"][:: 1 if start % 2 else -1]
 
 
+def test_columns_can_stay_as_they_are_stored(call, tmp_path):
+    table = matrix("sinusoidal", "0:40", dim=32)
+    np.save(tmp_path / "table.npy", table)
+    asked = (["-s", "sinusoidal", "-l", "40", "-d", "32"], ["--in", "table.npy"])
+    for arguments in asked:
+        data = document(call("heatmap", *arguments, "--unsplit", "--json")[1])
+        assert data["columns"] == list(range(32))
+        assert data["bands"] == {}
+        assert np.allclose(data["values"], table)
+        data = document(
+            call("heatmap", *arguments, "--unsplit", "--dims", "3:7", "--json", "--height", "8")[1]
+        )
+        assert data["columns"] == [3, 4, 5, 6]
+        assert data["undersampled"] == [3] or arguments[0] == "--in"
+
+
 @pytest.mark.parametrize("size", ["2", "8", "23", "30"])
 def test_a_sampled_map_shows_the_position_it_is_about(size, call):
     ask = ("heatmap", "-s", "sinusoidal-nd", "--set", "grid=31x33", "--json")
