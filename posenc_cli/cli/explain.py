@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import settings_of
+from posenc_cli.errors import Unavailable, nearest
+from posenc_cli.models import library
 from posenc_cli.models.config import TRANSFORMERS, overridden, read_config, resolve
 from posenc_cli.schemes.parameters import as_text
 
@@ -24,7 +27,8 @@ _LONGEST_VALUE = 24
 def explain(
     console: Console,
     config: Annotated[
-        str, typer.Argument(metavar="CONFIG", help="a config.json, or the folder that holds one")
+        str,
+        typer.Argument(metavar="CONFIG", help="a config.json, its folder, - (stdin), or a model"),
     ],
     *,
     engine: Annotated[
@@ -44,7 +48,7 @@ def explain(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="status 1 if a base is a default or a rope key is unread"),
+        typer.Option("--strict", help="status 1 if a value is a default or a rope key unread"),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
 ) -> int:
@@ -58,8 +62,9 @@ def explain(
       posenc explain config.json
       posenc explain ~/models/llama --json
       posenc explain config.json --strict
+      posenc explain llama-3.1-8b
     """
-    resolved = resolve(read_config(config), engine=engine, name=config)
+    resolved = resolve(_config(config), engine=engine, name=config)
     if settings:
         given = settings_of(settings)
         layers = tuple(overridden(each, given) for each in resolved.layers)
@@ -68,7 +73,27 @@ def explain(
         console.json("explain", _fields(resolved))
     else:
         console.result(_report(console, resolved))
-    return 1 if strict and (resolved.unread or resolved.defaulted) else 0
+    if not strict or not (resolved.unread or resolved.defaulted):
+        return 0
+    doubts = {"not read": resolved.unread, "left to the model type": resolved.defaulted}
+    said = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in doubts.items() if keys)
+    console.warning(f"--strict: {said}")
+    return 1
+
+
+def _config(source: str) -> Mapping[str, Any]:
+    """What a file holds, else the config of a model of that name.
+
+    Raises: InvalidInput, Unavailable.
+    """
+    if not Path(source).exists() and source in library.names():
+        return library.find(source).config
+    try:
+        return read_config(source, flag=None)
+    except Unavailable as error:
+        if "No such file" in error.message:
+            error.hint = nearest(source, library.names()) or error.hint
+        raise
 
 
 def _fields(resolved: Resolved) -> dict[str, Any]:
@@ -105,8 +130,6 @@ def _report(console: Console, resolved: Resolved) -> str:
             alike.append(layers)
     texts = [console.paragraph_text(f"model type {resolved.model_type}")]
     texts += [_group_text(console, group) for group in groups]
-    if resolved.unread:
-        texts.append(console.paragraph_text(f"Not read: {', '.join(resolved.unread)}", hanging=2))
     texts += [console.paragraph_text(f"Warning: {each}", hanging=2) for each in resolved.warnings]
     return "\n\n".join(texts)
 

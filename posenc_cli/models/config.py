@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_cli import catalogue
-from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
 from posenc_cli.files.naming import shown
 from posenc_cli.models import families, nonrotary, vision
 from posenc_cli.models.keys import Keys
+from posenc_cli.models.layer_types import LONGEST_NAME
 from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced
 from posenc_cli.models.rope import RopeReader
 from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
@@ -33,10 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["Layers", "Resolved", "Sourced", "overridden", "read_config", "resolve"]
 
 LARGEST_FILE = 8 << 20
+_SHORT = 3
 TRANSFORMERS = "transformers"
 _FILE = "config.json"
 _NESTED = ("text_config", "llm_config", "language_config", "text_encoder", "decoder", "generator")
 """Where a model of text and something else keeps its text model."""
+_SAME = {"kimi_k2": "deepseek_v3"}
+"""Model types that are another's by a name of their own, as transformers' Kimi K2.5 has it."""
+_CALLED = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
+"""What transformers calls model types of older files."""
 _TEXT_KEYS = (
     *("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim"),
     *("max_position_embeddings", "rope_theta", "rope_scaling", "rope_parameters"),
@@ -45,12 +52,14 @@ _TEXT_KEYS = (
 _OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "token2wav_config")
 
 
-def read_config(path: str) -> Mapping[str, Any]:
-    """The JSON object in a file, or in the config.json of a folder.
+def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any]:
+    """The JSON object in a file or a pipe, in the config.json of a folder, or in stdin (``-``).
+
+    ``flag`` is the option that errors name, None where the path is an argument.
 
     Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
     """
-    where = f"--config {shown(path)}"
+    where = shown(path) if flag is None else f"{flag} {shown(path)}"
     try:
         found = json.loads(
             _content(path, where).decode("utf-8-sig"),
@@ -74,18 +83,28 @@ def read_config(path: str) -> Mapping[str, Any]:
 
 
 def _content(path: str, where: str) -> bytes:
-    """The bytes of a config file; of nothing that could block or never end."""
+    """The bytes of a config file or a pipe; of no device, which may never end."""
+    if path == "-":
+        content = sys.stdin.buffer.read(LARGEST_FILE + 1)
+        return _of_allowed_size(content)
     try:
         file = Path(path)
         if file.is_dir():
             file = file / _FILE
-        if not stat.S_ISREG(file.stat().st_mode):
-            raise InvalidInput("the file: is no regular file")
+            if not file.exists():
+                raise Unavailable(f"{where}: is a folder without a {_FILE}")
+        mode = file.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+            raise InvalidInput("the file: is neither a regular file nor a pipe")
         with file.open("rb") as opened:
             content = opened.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Unavailable(f"{where}: {reason}") from error
+    return _of_allowed_size(content)
+
+
+def _of_allowed_size(content: bytes) -> bytes:
     if len(content) > LARGEST_FILE:
         raise InvalidInput(f"the file: is larger than {LARGEST_FILE >> 20} MiB")
     return content
@@ -105,7 +124,7 @@ def resolve(
     >>> resolve(config).layer().params["base"]
     Sourced(value=10000.0, source='default of llama')
     """
-    top = Keys(config, name=name)
+    top = Keys(config, name=name if name.isprintable() else shown(name))
     model_type, text = _text_model(top)
     notes = Notes()
     readings: Mapping[str | None, RopeReading] = {}
@@ -126,10 +145,15 @@ def resolve(
             layers[i] = _with_magnitude(other)
             for warning in warnings:
                 notes.warn(warning)
+    unread = tuple(top.unread(skipped=_skipped(top, text)))
+    # What a warning has named is not warned of again.
+    silent = [key for key in unread if not any(key in each for each in notes.warnings)]
+    if silent:
+        notes.warn(f"nothing read {', '.join(silent)}: transformers does not either")
     return Resolved(
         model_type,
         tuple(layers),
-        unread=tuple(top.unread(skipped=_skipped(top, text))),
+        unread=unread,
         warnings=tuple(notes.warnings),
         defaulted=tuple(notes.defaulted),
     )
@@ -194,7 +218,12 @@ def _type_of(keys: Keys, model_type: str | None) -> str:
         raise InvalidInput(
             f"{keys.name}: {keys.path('model_type')} is missing: it says how the rest is meant"
         )
-    return model_type
+    if not model_type or not model_type.isprintable() or len(model_type) > LONGEST_NAME:
+        raise InvalidInput(
+            f"{keys.name}: {keys.path('model_type')} {abbreviated(model_type)}: must be a name of "
+            f"1 to {LONGEST_NAME} printable characters"
+        )
+    return _SAME.get(model_type, model_type)
 
 
 def _rotary_family(model_type: str, text: Keys, notes: Notes) -> families.Rotary | None:
@@ -220,15 +249,33 @@ def _rotary_family(model_type: str, text: Keys, notes: Notes) -> families.Rotary
     if not any(text.has(key) for key in ("rope_theta", "rope_scaling", "rope_parameters")) and (
         not any(text.has(key) for key in ("rotary_dim", "rotary_pct", "rotary_emb_base"))
     ):
-        raise InvalidInput(
-            f"{text.name}: model type {abbreviated(model_type)} is unknown, and no key of the "
-            "config speaks of rope",
-            hint="--scheme and --set say what a config does not",
-        )
+        raise _unknown(model_type, text)
+    near = _nearest(model_type)
     notes.warn(
         f"model type {abbreviated(model_type)} is unknown: it is read as if it were like Llama"
+        f"{'' if near is None else f' ({near})'}"
     )
+    notes.default("model_type")
     return families.unknown(model_type)
+
+
+def _unknown(model_type: str, text: Keys) -> InvalidInput:
+    """The error for a model type that nothing is known of, nor how its keys are meant."""
+    keys = [*text.unread(), *(key for key in ("position_embedding_type",) if text.get(key))]
+    said = f"its keys ({', '.join(keys[:4])}) are those of its own code, which is not read"
+    return InvalidInput(
+        f"{text.name}: model type {abbreviated(model_type)} is unknown, and "
+        f"{said if keys else 'no key of the config speaks of rope'}",
+        hint=_nearest(model_type) or "--scheme and --set say what a config does not",
+    )
+
+
+def _nearest(model_type: str) -> str | None:
+    """A hint at the model type that one may be meant for."""
+    if model_type in _CALLED:
+        return f"transformers calls it {_CALLED[model_type]!r}"
+    known = [*families.names(), *nonrotary.FAMILIES, *vision.FAMILIES]
+    return nearest(model_type.lower(), known) if len(model_type) > _SHORT else None
 
 
 def _container(top: Keys, text: Keys) -> families.Container | None:

@@ -141,6 +141,15 @@ def rotary(model_type: str) -> Rotary | None:
     return None if found is None else Rotary(model_type, **found)
 
 
+def names() -> tuple[str, ...]:
+    """The model types of the rotary families.
+
+    >>> "llama" in names()
+    True
+    """
+    return tuple(_table()["families"])
+
+
 def all_rotary() -> tuple[Rotary, ...]:
     """Every rotary family, by name."""
     return tuple(Rotary(name, **found) for name, found in sorted(_table()["families"].items()))

@@ -19,7 +19,7 @@ LONGEST_NAME = 64
 _LONGEST_VALUE = 60
 _ROPE_LIKE = re.compile(
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
-    r"|original_max_pos|attention_factor|llama_4_scaling|dual_chunk"
+    r"|original_max_pos|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
 )
 
 
@@ -45,6 +45,11 @@ def json_text(value: object) -> str:
     text = json.dumps(value)
     half = _LONGEST_VALUE // 2 - 1
     return text if len(text) <= _LONGEST_VALUE else f"{text[:half]} … {text[1 - half :]}"
+
+
+OFF = ("alibi", "use_alibi", "use_dynamic_ntk", "use_logn_attn", "use_mem_rope")
+ON = ("rotary", "use_rope", "use_rotary", "rotary_embedding", "use_rotary_embedding")
+"""Keys of which false, and true, say nothing of a model that rotates."""
 
 
 class Keys:
@@ -208,11 +213,17 @@ class Keys:
             raise self.invalid(key, "must be an object")
         return Keys(found.value, name=self.name, prefix=f"{found.source}.", read=self.read)
 
+    def _is_off(self, key: str) -> bool:
+        """Whether a key only says that something is as it is without it."""
+        return (key in OFF and self.values[key] is False) or (
+            key in ON and self.values[key] is True
+        )
+
     def unread(self, *, skipped: Sequence[str] = ()) -> Iterator[str]:
         """The paths of rope-like keys that nothing read, but for the objects ``skipped``."""
         for key, value in self.values.items():
             path = self.path(key)
-            if value is None or key in skipped:
+            if value is None or key in skipped or self._is_off(key):
                 continue
             if _ROPE_LIKE.search(key) and path not in self.read:
                 yield path

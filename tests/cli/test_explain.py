@@ -68,21 +68,32 @@ def test_json_holds_every_value_with_its_source(call, config):
     }  # fmt: skip
     assert layers["derived"]["attention_factor"]["value"] == pytest.approx(1.1902380714238083)
     assert document["unread"] == ["rotary_pct"]
-    assert document["warnings"] == []
+    assert document["warnings"] == ["nothing read rotary_pct: transformers does not either"]
     text = call("explain", path)[1]
     assert "2.5,2.5 … 2.5 (48)" in " ".join(text.split())
-    assert "Not read: rotary_pct" in text
+    assert text.count("rotary_pct") == 1
 
 
 def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config):
     assert call("explain", config(GEMMA), "--strict")[0] == 0
     unread = config({**GEMMA, "rotary_emb_base": 5})
     assert call("explain", unread)[0] == 0
-    assert call("explain", unread, "--strict")[0] == 1
+    status, _, err = call("explain", unread, "--strict")
+    assert (status, err) == (1, "posenc: warning: --strict: not read: rotary_emb_base\n")
     defaulted = config({key: GEMMA[key] for key in GEMMA if key != "rope_theta"})
     status, out, _ = call("explain", defaulted, "--strict", "--json")
     assert status == 1
     assert json.loads(out)["defaulted"] == ["rope_theta of full_attention layers"]
+
+
+def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
+    status, out, _ = call("explain", "llama-3.1-8b", "--json")
+    assert (status, json.loads(out)["layers"][0]["scheme"]) == (0, "rope-llama3")
+    status, _, err = call("explain", "llama-3.1-8")
+    assert status == 3
+    assert "--config" not in err
+    assert "hint: did you mean 'llama-3.1-8b'?" in err
+    assert "is a folder without a config.json" in call("explain", str(tmp_path))[2]
 
 
 def test_layers_that_are_alike_share_a_table(call, config):

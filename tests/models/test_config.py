@@ -496,6 +496,16 @@ def test_hostile_files_are_refused_in_one_line(written, content, words):
     assert "\n" not in error.value.message
 
 
+def test_a_pipe_is_read_to_its_end():
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as stream:
+        stream.write(json.dumps(LLAMA).encode())
+    try:
+        assert read_config(f"/dev/fd/{reading}") == LLAMA
+    finally:
+        os.close(reading)
+
+
 def test_a_number_past_float64_is_refused_where_it_is_read(written):
     config = read_config(written('{"model_type": "llama", "rope_theta": 1e999}'))
     with pytest.raises(InvalidInput, match="rope_theta inf: must be a finite number"):
@@ -505,10 +515,11 @@ def test_a_number_past_float64_is_refused_where_it_is_read(written):
 def test_files_and_folders_are_read_and_nothing_that_blocks(written, tmp_path):
     path = written("\ufeff" + json.dumps(LLAMA))
     assert read_config(path) == read_config(str(tmp_path)) == LLAMA
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    with pytest.raises(InvalidInput, match="is no regular file"):
-        read_config(str(fifo))
+    with pytest.raises(InvalidInput, match="neither a regular file nor a pipe"):
+        read_config("/dev/null")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Unavailable, match=r"is a folder without a config\.json"):
+        read_config(str(tmp_path / "empty"))
     with pytest.raises(Unavailable, match="No such file"):
         read_config(str(tmp_path / "none.json"))
     with pytest.raises(Unavailable, match="null"):

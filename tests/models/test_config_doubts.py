@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from posenc_cli.errors import InvalidInput
 from posenc_cli.models.config import resolve
 
 LLAMA = {
@@ -71,3 +72,66 @@ def test_heads_that_do_not_divide_the_hidden_size_are_rounded_down_where_transfo
     resolved = resolve({**LLAMA, "model_type": "mistral", "hidden_size": 64 * 32 + 7})
     assert resolved.layer().values()["dim"] == 64
     assert "hidden_size 2055 is no multiple" in resolved.warnings[0]
+
+
+def test_a_rope_key_that_nothing_reads_is_warned_of_once():
+    typo = {**LINEAR, "beta_fats": 32}
+    resolved = resolve({**LLAMA, "rope_scaling": typo})
+    assert "nothing read rope_scaling.beta_fats: transformers does not either" in resolved.warnings
+    (warning,) = resolve({**LLAMA, "partial_rotary_factor": 0.5}).warnings
+    assert "partial_rotary_factor 0.5 has no effect" in warning
+
+
+def test_keys_that_say_what_is_so_anyway_are_no_noise():
+    official = {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "rotary": True}
+    resolved = resolve({**official, "rotary_dim": 64})
+    assert (resolved.unread, resolved.warnings) == ((), ())
+    qwen = {**LLAMA, "model_type": "qwen", "use_dynamic_ntk": True, "use_logn_attn": True}
+    assert resolve(qwen).unread == ("use_dynamic_ntk", "use_logn_attn")
+
+
+def test_an_unknown_model_type_counts_as_a_default_and_names_the_nearest():
+    resolved = resolve({**LLAMA, "model_type": "lama"})
+    assert resolved.defaulted == ("model_type",)
+    assert resolved.warnings[0].endswith("as if it were like Llama (did you mean 'llama'?)")
+    assert "'llama'" in resolve({**LLAMA, "model_type": "Llama"}).warnings[0]
+
+
+def test_kimi_k2_is_deepseek_v3_by_another_name():
+    resolved = resolve({**LLAMA, "model_type": "kimi_k2", "qk_rope_head_dim": 64})
+    assert resolved.layer().values()["layout"] == "interleaved"
+    assert resolved.model_type == "deepseek_v3"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"model_type": ""}, "model_type '': must be a name"),
+        ({"model_type": "a\x1b[2J"}, r"'a\x1b[2J'"),
+        ({"model_type": "x" * 5000}, "(5000 characters)"),
+        ({"model_type": "chatglm", "rope_ratio": 50}, "its keys (rope_ratio) are those of its own"),
+        ({"model_type": "phi3small", "rope_embedding_base": 1e6}, "(rope_embedding_base)"),
+        ({"model_type": "jais", "position_embedding_type": "alibi"}, "(position_embedding_type)"),
+        ({**LLAMA, "rope_scaling": {**LINEAR, "factor": "\x1b[31m"}}, r"factor "),
+    ],
+)
+def test_a_name_that_cannot_be_one_and_keys_of_another_code_are_refused(config, words):
+    with pytest.raises(InvalidInput) as error:
+        resolve(config)
+    assert words in error.value.message
+    assert error.value.message.isprintable()
+    assert len(error.value.message) < 300
+
+
+def test_keys_are_escaped_and_shortened_wherever_they_are_named():
+    evil = {**LINEAR, "rope\x1b[2J": 1, "rope" + "x" * 5000: 2}
+    resolved = resolve({**LLAMA, "rope_scaling": evil})
+    assert all(each.isprintable() and len(each) < 120 for each in resolved.unread)
+    assert all(each.isprintable() for each in resolved.warnings)
+
+
+def test_equal_frequency_factors_are_refused_with_what_to_do():
+    scaling = {"rope_type": "llama3", "factor": 16, "low_freq_factor": 1, "high_freq_factor": 1}
+    with pytest.raises(InvalidInput, match="must be above") as error:
+        resolve({**LLAMA, "rope_scaling": {**scaling, "original_max_position_embeddings": 8192}})
+    assert "transformers only warns" in str(error.value.hint)
