@@ -464,3 +464,12 @@ def test_no_array_breaks_an_identification(*, shape, size, kind, blemish, seed):
         values[count // 2] = blemish
     for each in identify(Evidence.of_arrays(values.reshape(shape))).candidates:
         assert each.residual >= 0
+
+
+def test_a_model_is_named_only_where_the_amplitude_is_its_own():
+    params = {"dim": 64, "factor": 32.0, "base": 150_000.0, "truncate": False}
+    own = found_in(arrays_of("rope-yarn", "0:200", tables=("cos", "sin"), **params))
+    assert "gpt-oss-20b" in own.models
+    louder = arrays_of("rope-yarn", "0:200", tables=("cos", "sin"), attention_factor=1.5, **params)
+    found = found_in(louder)
+    assert (found.scheme, found.attention_factor, found.models) == ("rope-yarn", 1.5, ())
