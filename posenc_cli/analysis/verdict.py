@@ -155,7 +155,11 @@ def _measured(of: Similarity, rows: Rows, step: int) -> Verdict:
         found = found.replaced_by(near_diagonals(rows))
     if found.dropped == found.pairs:
         raise _nothing_finite(of)
-    if found.reach == 0 and any(rows.read(range(min(rows.count, _SCATTERED))).ravel().tolist()):
+    if (
+        found.reach == 0
+        and not found.dropped
+        and any(rows.read(range(min(rows.count, _SCATTERED))).ravel().tolist())
+    ):
         raise InvalidInput(
             f"{of.name}: every {of.quantity} of its rows is too small for float64",
             hint="--normalize cosine compares their directions",
@@ -356,7 +360,9 @@ def _half_of(of: Similarity) -> Literal["value", "attention weight"]:
 
 
 def _nothing_finite(of: Similarity) -> InvalidInput:
-    return InvalidInput(
-        f"{of.name}: no {of.quantity} of its rows is a finite number",
-        hint=None if of.quantity == "cosine" else "--normalize cosine compares their directions",
-    )
+    hint = None
+    if isinstance(of.source, Rows) and of.quantity != "cosine":
+        some = of.source.read(range(min(of.count, _SCATTERED)))
+        if np.isfinite(some).all(axis=1).any():
+            hint = "--normalize cosine compares their directions"
+    return InvalidInput(f"{of.name}: no {of.quantity} of its rows is a finite number", hint=hint)

@@ -10,9 +10,10 @@ import typer
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of, whole_number
 from posenc_cli.cli.pictures import DPI_HELP, IMAGES, THEMES, PictureOptions
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.formats import FORMATS, format_of
+from posenc_cli.files.naming import shown
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 
 NORMALIZATIONS = ("dot", "cosine")
@@ -60,8 +61,13 @@ def dot_similarity(
         ),
     ] = None,
     dtype: Annotated[
-        str, typer.Option("--dtype", metavar="NAME", help=f"of a file: {'|'.join(REAL_DTYPES)}")
-    ] = "float32",
+        str | None,
+        typer.Option(
+            "--dtype",
+            metavar="NAME",
+            help=f"of a matrix in a file: {'|'.join(REAL_DTYPES)} [default: float32]",
+        ),
+    ] = None,
     cmap: Annotated[
         str | None, typer.Option("--cmap", metavar="NAME", help="colours, as posenc heatmap has")
     ] = None,
@@ -107,10 +113,12 @@ def dot_similarity(
     """
     if json and out == STANDARD_OUTPUT:
         raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
-    stored = REAL_DTYPES[one_of("--dtype", dtype, REAL_DTYPES)]
+    stored = REAL_DTYPES[one_of("--dtype", dtype or "float32", REAL_DTYPES)]
     one_of("--normalize", normalize, NORMALIZATIONS)
     draws = file_format is None and PurePath(out or "").suffix.lower() in IMAGES
     form = None if draws or out is None else format_of(out, file_format)
+    options = PictureOptions(out, width, height, dpi, theme, cmap, clobber=not no_clobber)
+    _refuse_others(options, title, dtype, numbers=form is not None)
     from posenc_cli.cli import similarities
 
     subjects = similarities.subjects(
@@ -129,7 +137,6 @@ def dot_similarity(
         if not json:
             return
     found = similarities.judged(subjects, console)
-    options = PictureOptions(out, width, height, dpi, theme, cmap, clobber=not no_clobber)
     if draws:
         similarities.draw(found, options, console, title=title, profile=profile)
     if json:
@@ -139,3 +146,26 @@ def dot_similarity(
         console.json("dot-similarity", {**similarities.fields(found), **written})
     elif not draws:
         similarities.show(found, options, console, profile=profile)
+
+
+def _refuse_others(
+    options: PictureOptions, title: str | None, dtype: str | None, *, numbers: bool
+) -> None:
+    """Refuse what goes with a picture where numbers are written, and the other way round."""
+    if not numbers:
+        if dtype is not None:
+            raise InvalidInput(f"--dtype {dtype}: goes with a matrix in a file, --out matrix.npy")
+        return
+    for flag, value in (
+        ("--cmap", options.cmap),
+        ("--title", title),
+        ("--width", options.width),
+        ("--height", options.height),
+        ("--dpi", options.dpi),
+        ("--theme", options.theme),
+    ):
+        if value not in (None, PictureOptions.theme):
+            file = shown(options.out or "")
+            raise InvalidInput(
+                f"{flag} {abbreviated(value)}: goes with a picture; --out {file} holds numbers"
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.cli import streams
@@ -106,10 +106,10 @@ def image_format(out: str) -> ImageFormat:
         return "png"
     suffix = PurePath(out).suffix.lower()
     if suffix not in IMAGES:
-        raise InvalidInput(
-            f"--out {shown(out)}: must end in {', '.join(IMAGES)}",
-            hint=nearest(suffix, IMAGES) if suffix else f"{out}.png",
-        )
+        hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
+        if not suffix and Path(out).exists():  # a device or a folder
+            hint = None
+        raise InvalidInput(f"--out {shown(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]
 
 

@@ -139,7 +139,7 @@ def test_values_that_are_not_finite_are_null_and_told(call, tmp_path):
     np.save(tmp_path / "t.npy", table * np.nan)
     status, out, err = call("dot-similarity", "--in", "t.npy")
     assert (status, out) == (2, "")
-    assert err.count("\n") == 2
+    assert err.count("\n") == 1
     assert "finite" in err
 
 
@@ -269,6 +269,11 @@ def test_figures_go_to_files(suffix, call, tmp_path):
         ("-s nope -l 4 --normalize cosine", 2, "finite"),
         ("-s rope -l 4 --dtype int8", 2, "--dtype 'int8'"),
         ("-s rope -l 4 --out s.gif", 2, ".gif"),
+        ("-s rope -l 4 --out s.csv --theme dark", 2, "--theme 'dark': goes with a picture"),
+        ("-s rope -l 4 --out s.npy --width 99", 2, "--width '99': goes with a picture"),
+        ("-s rope -l 4 --out s.png --dtype float16", 2, "--dtype float16: goes with a matrix"),
+        ("-s rope -l 4 --dtype float32", 2, "--dtype float32: goes with a matrix"),
+        ("--in cube.npy", 2, "hint: one matrix of it is array[0]"),
         ("-s rope+alibi -l 4 --out s.npy", 2, "holds one matrix"),
         ("-s rope -l 4 --out - --json", 2, "--json: stdout is taken"),
         ("-s rope -l 9999999999 --out s.npy", 3, "bytes"),
@@ -282,6 +287,7 @@ def test_figures_go_to_files(suffix, call, tmp_path):
 def test_what_cannot_be_is_one_line(arguments, status, told, call, tmp_path):
     (tmp_path / "bad.csv").write_text("1,2\n3\n")
     np.save(tmp_path / "line.npy", np.ones(3))
+    np.save(tmp_path / "cube.npy", np.ones((3, 3, 3)))
     before = sorted(tmp_path.iterdir())
     found, out, err = call("dot-similarity", *arguments.split())
     assert (found, out) == (status, "")
@@ -338,3 +344,19 @@ def test_json_of_many_offsets_has_some_and_says_of_how_many(call):
     assert document["profile"][int(np.flatnonzero(offsets == 0)[0])] == 1
     few, _ = asked(call, "-s", "rope", "-l", "100")
     assert len(few["offsets"]) == few["all_offsets"] == 199
+
+
+def test_rows_of_nan_have_no_directions_to_hint_at_and_those_too_large_have(call, tmp_path):
+    for value, hinted in ((np.nan, False), (1e200, True)):
+        np.save(tmp_path / "t.npy", np.full((8, 4), value))
+        status, _, err = call("dot-similarity", "--in", "t.npy")
+        assert (status, "--normalize cosine" in err) == (2, hinted)
+    np.save(tmp_path / "t.npy", np.array([[1e200, 1.0], [0.0, 0.0]]))
+    _, _, err = call("dot-similarity", "--in", "t.npy")
+    assert "too small" not in err
+    assert "not finite" in err
+
+
+def test_a_device_is_not_given_a_suffix_as_a_hint(call):
+    status, _, err = call("spectrum", "-s", "rope", "--out", "/dev/full")
+    assert (status, "/dev/full.png" in err) == (2, False)
