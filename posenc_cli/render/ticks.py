@@ -35,14 +35,16 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     whole = all(isinstance(point, int) for point in (first, last))
     step = _round_step((last - first) / most, least=abs(gap), whole=whole)
     low, high = min(first, last), max(first, last)
-    # On a fine axis names are exact; on a coarse one they are to scale.
+    # On a fine axis names are exact; on a coarse one they are to scale, but for a round number
+    # just before the first point, which is named itself.
     fine = abs(gap) <= _FINE
     found: dict[int, str] = {}
     for multiple in range(math.floor(low / step), math.floor(high / step) + 1):
         place = (multiple * step - first) / gap
-        if place >= (-1 if fine else 0):
+        if place >= -1:
             index = min(max(0, math.floor(place + 0.5)), count - 1)
-            found.setdefault(index, number(points[index] if fine else multiple * step))
+            itself = fine or place < 0
+            found.setdefault(index, number(points[index] if itself else multiple * step))
     return sorted(found.items())
 
 

@@ -45,6 +45,12 @@ def test_ticks_of_lengths_are_at_powers_of_two() -> None:
     assert [name for _, name in ticks(range(-511, 512), 5)] == ["-511", "-256", "0", "256"]
 
 
+def test_the_first_of_odd_columns_is_named_though_only_some_are_shown() -> None:
+    assert ticks(range(1, 512, 8), 4) == [(0, "1"), (16, "128"), (32, "256"), (48, "384")]
+    assert ticks(range(1, 512, 4), 2) == [(0, "1"), (64, "256")]
+    assert ticks(range(500, 20500, 1000), 2)[0] == (0, "500")
+
+
 def test_ticks_of_fractions_are_decimal() -> None:
     assert [name for _, name in ticks([i / 10 for i in range(11)], 5)] == [
         "0", "0.2", "0.4", "0.6", "0.8", "1",
