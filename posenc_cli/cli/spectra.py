@@ -25,6 +25,7 @@ from posenc_cli.files.naming import shown
 from posenc_cli.files.reading import read_array
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
+from posenc_cli.render.encoded import parameters_text
 from posenc_cli.render.spectra import (
     MOST_ROWS,
     column_names,
@@ -122,7 +123,15 @@ def of_choice(choice: Choice) -> Report:
     rows = rows_of(request, choice.engine(request.plan()))
     step = choice.positions.ranges[0].step
     rows_along = along(encoding.bound)
-    return _of_rows(rows, choice.name, _asked(request), step=step, rows_along=rows_along)
+    name = _named(choice, encoding)
+    return _of_rows(rows, name, _asked(request), step=step, rows_along=rows_along)
+
+
+def _named(choice: Choice, encoding: Encoding) -> str:
+    """What a figure is of: the model, the scheme and its parameters."""
+    told = parameters_text(encoding.bound)
+    source = f"{shown(choice.source)}: " if choice.source else ""
+    return f"{source}{choice.name}" + (f" ({told})" if told else "")
 
 
 def _of_waves(choice: Choice, encoding: Encoding) -> Report:
@@ -139,7 +148,7 @@ def _of_waves(choice: Choice, encoding: Encoding) -> Report:
         columns,
         rows,
         len(found.wavelengths),
-        wave_figure(found, name=choice.name),
+        wave_figure(found, name=_named(choice, encoding)),
         [
             *wave_sentences(found, equal, origin=origin),
             *(of_original if original != context else ()),

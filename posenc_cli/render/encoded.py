@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _MOST_BANDS = 8
 _LONGEST_VALUE = 24
 _SAID_BY_SIZES = ("dim", "heads", "grid")
+_ALWAYS = ("dim", "base", "factor")
 _NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
 
 
@@ -100,8 +101,8 @@ def title_of(request: Request, what: str) -> str:
 def parameters_text(bound: Bound, *, apart_from: Collection[str] = ()) -> str:
     """The parameters that make an encoding what it is, for its title: those not at their default.
 
-    ``dim`` and ``base`` are always among them, ``apart_from`` never. A table that no file gave is
-    said to be random.
+    ``dim``, ``base`` and ``factor`` are always among them, ``apart_from`` never. A table that no
+    file gave is said to be random.
     """
     seed = random_seed(bound)
     left_out = (*apart_from, "seed", "std") if seed is not None else apart_from
@@ -112,7 +113,7 @@ def parameters_text(bound: Bound, *, apart_from: Collection[str] = ()) -> str:
         if value is not None
         and name not in left_out
         and not declared.rules.follows_length
-        and (name in ("dim", "base") or value != declared.default)
+        and (name in _ALWAYS or value != declared.default)
     ]
     return ", ".join(named + ([] if seed is None else [f"random weights, seed {seed}"]))
 

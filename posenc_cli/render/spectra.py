@@ -41,7 +41,21 @@ def wave_figure(found: WaveSpectrum, *, name: str) -> Curves:
         y_label=f"wavelength in {found.along}",
         y_scale="log",
         levels=() if found.axes else levels,
+        spans=_spans(found.stretch.zones) if found.stretch else (),
     )
+
+
+def _spans(zones: Sequence[str]) -> tuple[tuple[float, float, str], ...]:
+    """The pairs of each zone, from half a pair before the first to half a pair after the last.
+
+    >>> _spans(("kept", "kept", "blended"))
+    ((-0.5, 1.5, 'kept'), (1.5, 2.5, 'blended'))
+    """
+    spans = []
+    for zone, run in groupby(enumerate(zones), key=lambda each: each[1]):
+        pairs = [pair for pair, _ in run]
+        spans.append((pairs[0] - 0.5, pairs[-1] + 0.5, zone))
+    return tuple(spans)
 
 
 def wave_table(found: WaveSpectrum) -> tuple[list[str], list[list[str]]]:

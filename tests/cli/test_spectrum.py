@@ -250,3 +250,14 @@ def test_the_context_of_a_model_is_the_longest_it_takes(call):
     assert "131072 positions (max_position_embeddings)" in told
     assert "the original context is 8192 positions" in told
     assert asked(call, "--model", "llama-3.1-8b", "-l", "100")["context"] == 100
+
+
+def test_a_figure_says_what_it_is_of_and_shades_the_zones(call, tmp_path):
+    status, _, err = call("spectrum", "--model", "llama-3.1-8b", "--out", "a.svg")
+    assert status == 0
+    assert "'llama-3.1-8b': rope-llama3 (dim=128, base=500000, layout=half, factor=8)" in err
+    drawn = (tmp_path / "a.svg").read_text()
+    for zone in ("kept", "blended", "interpolated"):
+        assert f"<!-- {zone} -->" in drawn
+    err = call("spectrum", "-s", "shaw", "-d", "8", "--out", "b.svg")[2]
+    assert "shaw (dim=8, random weights, seed 0): power by wavelength" in err
