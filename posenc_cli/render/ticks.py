@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 _FINE = 2
-"""Points no further apart are named themselves, not by the round number near them."""
+"""Points at equal steps no further apart are named themselves, not by the round number near."""
 
 
 def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
@@ -37,7 +37,7 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     low, high = min(first, last), max(first, last)
     # On a fine axis names are exact; on a coarse one they are to scale, but for a round number
     # just before the first point, which is named itself.
-    fine = abs(gap) <= _FINE
+    fine = abs(gap) <= _FINE and (not whole or gap == int(gap))
     found: dict[int, str] = {}
     for multiple in range(math.floor(low / step), math.floor(high / step) + 1):
         place = (multiple * step - first) / gap
