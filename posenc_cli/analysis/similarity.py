@@ -53,6 +53,13 @@ SEED = 0
 
 _BLOCK_BYTES = 1 << 19
 """Bytes of a block laid out from a profile: it stays in the cache until it is written."""
+
+_AVERAGED, _DRAWN = 1 << 19, 1 << 15
+"""Values of a profile that a map of means may take, where all are looked at and where some are.
+
+Those of a draw lie far apart, and cost more.
+"""
+
 _VIEWED_BYTES = 1 << 16
 """Rows from so many bytes on are handed on as they lie in the profile, without a copy."""
 
@@ -114,6 +121,33 @@ class Similarity:
         some, where = np.unique(offsets, return_inverse=True)
         values: NDArray[np.float64] = self.source.at(some)[where.reshape(offsets.shape)]
         return values
+
+    def means(self, queries: Sequence[int], keys: Sequence[int]) -> NDArray[np.float64]:
+        """The mean of S over equal blocks of places that start at these, of a profile.
+
+        As many places go into a block as lie between the first two. Of more than can all be looked
+        at, one seeded draw of offsets stands for those in every block.
+
+        Shape: (len(queries), len(keys)).
+        """
+        assert isinstance(self.source, Profile)
+        assert self.step is not None
+        tall, wide = (each[1] - each[0] if len(each) > 1 else 1 for each in (queries, keys))
+        if tall == wide == 1:
+            return self.entries(queries, keys)
+        apart = np.asarray(queries)[:, None] - np.asarray(keys)
+        some, where = np.unique(apart, return_inverse=True)
+        inner, weights = _inner_offsets(tall, wide, len(some))
+        farthest = self.count - 1  # the last block may end past the last place
+        total = np.zeros(len(some))
+        together = max(1, _BLOCK_BYTES // 8 // len(some))
+        for begin in range(0, len(inner), together):
+            chosen = slice(begin, begin + together)
+            offsets = np.clip(inner[chosen, None] + some, -farthest, farthest) * self.step
+            values = self.source.at(offsets.reshape(-1)).reshape(offsets.shape)
+            total += (weights[chosen, None] * values).sum(axis=0)
+        means: NDArray[np.float64] = total[where.reshape(apart.shape)]
+        return means
 
     def blocks(self, dtype: DType, engine: Engine) -> Iterator[NDArray[Any]]:
         """S from its first row to its last, as blocks of whole rows in a number format."""
@@ -207,7 +241,8 @@ def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> Rows:
     """
     if values.ndim != 2:
         raise InvalidInput(
-            f"--in {name}: must be a matrix, with a row a position; its shape is {values.shape}"
+            f"--in {name}: must be a matrix, with a row a position; its shape is {values.shape}",
+            hint="one matrix of it is array[0] in NumPy: save that" if values.ndim > 2 else None,
         )
     if np.iscomplexobj(values):
         values = np.ascontiguousarray(values).view(values.real.dtype)
@@ -292,6 +327,22 @@ def rows_of(request: Request, engine: Engine, factors: NDArray[np.float64] | Non
         return drawn(replace(request, positions=Positions(some)))
 
     return Rows(count, width, read)
+
+
+def _inner_offsets(
+    tall: int, wide: int, blocks: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The offsets within each of some blocks of rows and columns, and the share of each.
+
+    Shape: (offsets,) each.
+    """
+    if (tall + wide - 1) * blocks <= _AVERAGED:
+        inner = np.arange(1 - wide, tall)
+        counts = np.minimum(np.minimum(inner + wide, tall - inner), min(tall, wide))
+        return inner, counts / counts.sum()
+    draw, most = np.random.default_rng(SEED), max(1, _DRAWN // blocks)
+    inner = draw.integers(0, tall, most) - draw.integers(0, wide, most)
+    return inner, np.full(most, 1 / most)
 
 
 def _rounded(values: NDArray[np.float64], dtype: DType) -> NDArray[Any]:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.save import Saved
     from posenc_cli.numerics.dtypes import DType
 
-_PANEL, _WIDEST = 600, 9600
+_PANEL, _WIDEST = 800, 9600
 """Pixels of a panel of a figure in a file, and of all side by side."""
 
 _CURVE_HEIGHT = 13

@@ -127,7 +127,10 @@ class Shown:
             )
             if len(points) < len(axis.points)
         )
-        notes = [*self.heatmap.notes, *([f"shows {' and '.join(sampled)}"] if sampled else ())]
+        told = f"shows {' and '.join(sampled)}"
+        if self.heatmap.averaged:
+            told += ", each with the mean of those up to the next"
+        notes = [*self.heatmap.notes, *([told] if sampled else ())]
         if self._far_values:
             notes.append(self._far_values)
         return tuple(notes)
@@ -200,7 +203,8 @@ class Heatmap:
     Without ``limits`` the colours reach from the least value shown to the greatest; without a
     ``scale`` values of both signs diverge from 0. ``square`` says that both axes count alike,
     ``wavelengths`` how fast columns change along the rows, ``notes`` are lines to go with the
-    picture, and ``survey`` is of all values, where somebody has gone through them.
+    picture, and ``survey`` is of all values, where somebody has gone through them. ``averaged``
+    says that where rows and columns are skipped, ``values`` are means of those up to the next.
     """
 
     values: NDArray[Any] | Cells
@@ -214,6 +218,7 @@ class Heatmap:
     wavelengths: Wavelengths | None = None
     notes: tuple[str, ...] = ()
     survey: Survey | None = None
+    averaged: bool = False
 
     def shown(self, most_rows: int, most_columns: int) -> Shown:
         """The values at no more rows and columns than can be told apart.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import finite_or_none
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
 
@@ -33,18 +34,25 @@ _NEARLY = 0.01
 """Of the peak: a spread that the eye does not see."""
 
 
-def matrix_figure(of: Similarity, *, brief: bool = False) -> Heatmap:
-    """S as a map, of which only what is shown is computed; ``brief`` leaves words to others."""
+def matrix_figure(of: Similarity, *, brief: bool = False, averaged: bool = True) -> Heatmap:
+    """S as a map, of which only what is shown is computed; ``brief`` leaves words to others.
+
+    Of more positions than there is room for, a cell has the mean of S over those it stands for
+    where S is known by offset, so that no swing between them passes for a slow one; unless
+    ``averaged`` is False.
+    """
     single = of.positions.ranges[0] if len(of.positions.ranges) == 1 else None
     names = ("query", "key") if of.pairs_queries else ("position", "position")
     points: Sequence[Any] = single or of.positions_at(range(of.count)).tolist()
+    averaged = averaged and isinstance(of.source, Profile) and of.step is not None
     return Heatmap(
-        values=of.entries,
+        values=of.means if averaged else of.entries,
         rows=Axis(names[0], points, even=True),
         columns=Axis(names[1], points, even=True),
         title=of.name if brief else f"{of.name}: {of.quantity}",
         value_label=of.quantity,
         square=True,
+        averaged=averaged,
     )
 
 
@@ -130,7 +138,7 @@ def sentences(of: Similarity, found: Verdict) -> list[str]:
 
 def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
     """A similarity and its verdict as JSON has them; what is not finite is null."""
-    shown = matrix_figure(of).shown(_IN_JSON, _IN_JSON)
+    shown = matrix_figure(of, averaged=False).shown(_IN_JSON, _IN_JSON)
     # Every so many from the offset 0 on, which is among them.
     every = -(-len(found.offsets) // _OFFSETS_IN_JSON)
     some = slice(int(np.searchsorted(found.offsets, 0)) % every, None, every)
