@@ -15,8 +15,8 @@ by the triangle inequality and ‖U‖ = 1. So it is enough to know e_p for each
 every one of the L² pairs of positions, and every q and k, is then within the bound, in O(L·d).
 For correct code e_p ≤ t_p, the tolerance at p, and the right side is at most
 ‖S‖ (t_m + t_n) + t_m t_n for each pair of positions. Where some e_p > t_p the finding fails; it
-reports 2‖S‖e_p + e_p² at the p where e_p/t_p is largest. The bound is sharp: phases that err by
-±e at two positions change a score by 2 sin e.
+reports 2‖S‖e_p + e_p² for the largest such e_p, but no more than ‖S‖² + max ‖A‖², which no change
+exceeds. The bound is sharp: phases that err by ±e at two positions change a score by 2 sin e.
 
 U is the reference's own rotation where the subject equals the reference, else the one that is
 nearest to the subject (:mod:`posenc_cli.checks.fitting`). A block that turns no plane counts
@@ -75,7 +75,10 @@ class Finding:
 
 @dataclass
 class Worst:
-    """The place where a deviation is largest, measured by what is allowed there."""
+    """The largest deviation: among those above what is allowed there, if any are.
+
+    ``ratio`` is the largest share of what is allowed, which may be reached elsewhere.
+    """
 
     ratio: float = -1.0
     value: float = 0.0
@@ -89,16 +92,21 @@ class Worst:
         values: NDArray[np.float64],
         allowed: NDArray[np.float64],
     ) -> None:
-        """Take the worst of these (n, pairs) values, if it is worse; NaN is worse than all."""
+        """Take in these (n, pairs) values; NaN is worse than all."""
         ratios = values / allowed
-        index = int(np.argmax(ratios))  # of the first NaN, where there is one
+        highest = float(ratios.max())
+        highest = math.inf if math.isnan(highest) else highest
+        above = highest > 1
+        if math.isnan(self.value) or (self.ratio > 1 and not above):
+            return
+        index = int(np.argmax(np.where(ratios <= 1, -1.0, values) if above else values))
         row, pair = divmod(index, values.shape[1])
-        ratio = float(ratios[row, pair])
-        ratio = math.inf if math.isnan(ratio) else ratio
-        if ratio > self.ratio:
-            self.ratio, self.value = ratio, float(values[row, pair])
+        value = float(values[row, pair])
+        if self.ratio < 0 or (above and self.ratio <= 1) or not value <= self.value:
+            self.value = value
             self.allowed = float(np.broadcast_to(allowed, values.shape)[row, pair])
             self.position, self.pair = int(positions[row]), pair
+        self.ratio = max(self.ratio, highest)
 
 
 @dataclass
@@ -124,12 +132,13 @@ class Cells:
         )
         self.wrong += int(np.count_nonzero(missed != 0))
         self.total += missed.size
-        before = self.worst.ratio
-        # Below a power of two neighbours are half a unit apart.
-        self.worst.update(block.positions, missed, units / 4)
-        if self.worst.ratio > before:
-            self.worst.pair //= 2
-            self.units = self.worst.ratio / 4
+        shares = missed / units
+        row, cell = divmod(int(np.argmax(shares)), shares.shape[1])
+        if self.worst.ratio < 0 or shares[row, cell] > self.units:
+            self.units = float(shares[row, cell])
+            position = int(block.positions[row])
+            value = float(missed[row, cell])
+            self.worst = Worst(self.units, value, 0.0, position, cell // 2)
 
 
 @dataclass
@@ -216,13 +225,15 @@ def _survey_block(
 class Consistency:
     """How near a subject is to rotations of its own, at every position.
 
-    ``partner`` is the position n whose scores with the worst position change most, in its pair.
+    ``partner`` is the position n whose scores with the worst position change most, in its pair,
+    None where nothing is worse than allowed. ``longest`` is the most that any length is stretched.
     """
 
     rotations: Rotations
     worst: Worst
     stretch: float
-    partner: int
+    longest: float
+    partner: int | None
 
 
 def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) -> Consistency:
@@ -247,7 +258,7 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
         minor = factors if mirrors else mirrored
         rest = minor * turns(sample.positions).conj()
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)
-    worst = Worst()
+    worst, longest = Worst(), 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks():
             same = turning.pairs == reference.pairs
@@ -256,6 +267,10 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
             if mirrors and minor_part is not None:
                 major, minor_part = minor_part, major
             units = turns(block.positions)
+            sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))
+            if block.rest is not None:
+                sizes = sizes + block.rest[:, None]
+            longest = max(longest, float(sizes.max()))
             missed = np.abs(major - units * rotations.amplitudes)
             if minor_part is not None:
                 missed = missed + np.abs(minor_part - (0 if other is None else units * other))
@@ -265,23 +280,22 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
                 missed = np.where(block.seen, missed, 0.0)
             allowed = tolerance.cells(block.positions, rates)
             worst.update(block.positions, missed, allowed)
-    partner = worst.position
-    if worst.ratio > 1:
-        partner = _partner(turning, turns, worst)
+    partner = _partner(turning, turns, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
-    return Consistency(rotations, worst, stretch, partner)
+    return Consistency(rotations, worst, stretch, longest, partner)
 
 
 def _partner(
     turning: Turning,
     turns: Callable[[NDArray[np.int64]], NDArray[np.complex128]],
     worst: Worst,
-) -> int:
-    """The position n at which z̄_m z_n is farthest from a function of n − m, m being the worst.
+) -> int | None:
+    """The other n at which z̄_m z_n is farthest from a function of n − m, m being the worst.
 
     With g_p = z_p/u^p that function would be constant, and z̄_m z_n/u^(n−m) is ḡ_m g_n.
+    None where there is no other position.
     """
     pair = worst.pair
     parts = [
@@ -292,8 +306,11 @@ def _partner(
     rests = np.concatenate([rest for _, rest in parts])
     rests = np.where(np.isfinite(rests), rests, 0)
     at_worst = rests[np.argmax(positions == worst.position)]
-    products = at_worst.conj() * rests
-    return int(positions[np.argmax(np.abs(products - np.median(np.abs(rests)) ** 2))])
+    others = positions != worst.position
+    if not others.any():
+        return None
+    changes = np.abs(at_worst.conj() * rests[others] - np.median(np.abs(rests)) ** 2)
+    return int(positions[others][np.argmax(changes)])
 
 
 def _nearest(

@@ -118,7 +118,7 @@ def examined(subject: Subject, reference: Reference, rule: Rule) -> Examined:
     if seen is not None and seen.drift is not None and seen.reference.ratio <= 1:
         fault = seen.drift.fault(reference.scale)
     findings.append(_reference(subject, seen, tolerance, fault))
-    errors = tuple(lengths.errors) if lengths else ()
+    errors = tuple(seen.errors) if seen else ()
     return Examined(subject, reference, tolerance, tuple(findings), seen, found, errors, fault)
 
 
@@ -129,39 +129,47 @@ def _relative(
     seen: Survey | None,
     found: Consistency | None,
 ) -> Finding:
-    proofs = []
+    proofs: list[tuple[Worst, float, float, int | None]] = []
     if seen is not None:
         # The subject equals the reference, which turns with a constant rate.
-        proofs.append((seen.reference, reference.scale, seen.reference.position))
+        proofs.append((seen.reference, reference.scale, math.inf, None))
     if found is not None:
-        proofs.append((found.worst, found.stretch, found.partner))
+        proofs.append((found.worst, found.stretch, found.longest, found.partner))
     for proof in proofs:
-        worst, stretch, partner = proof
+        worst, stretch, longest, partner = proof
         value = (2 * stretch + worst.value) * worst.value
+        value = min(value, stretch**2 + longest**2)
         allowed = (2 * stretch + worst.allowed) * worst.allowed
         verdict = judged(worst.ratio, value, allowed, tolerance)
         if verdict["ok"]:
             break
     if subject.broken:
         verdict = {"ok": False, "worst": None, "tolerance": None}
-        message = f"the function {subject.broken[0]}"
-        if subject.kind != "impl":
-            message = subject.broken[0]
-    elif verdict["ok"]:
+    at = _place(worst)
+    if at is not None and partner is not None and not verdict["ok"]:
+        at = {"m": worst.position, "n": partner, "pair": worst.pair}
+    message = _relative_text(subject, worst, value, partner, ok=verdict["ok"])
+    return Finding("relative", at=at, message=message, **verdict)
+
+
+def _relative_text(
+    subject: Subject, worst: Worst, value: float, partner: int | None, *, ok: bool
+) -> str:
+    if subject.broken:
+        return ("the function " if subject.kind == "impl" else "") + subject.broken[0]
+    if ok:
         pairs = subject.own.places.count**2
-        message = f"holds for all q and k and all {pairs} pairs of positions"
         if subject.kind == "rotated":
-            message = (
+            return (
                 f"holds for the vectors given, at all {pairs} pairs of positions: one vector a "
                 "position cannot show all q and k"
             )
-    else:
-        message = (
-            f"q·k is no function of m − n: it deviates by up to {_number(value)}, "
-            f"as at m = {worst.position}, n = {partner} in pair {worst.pair}"
-        )
-    at = {"m": worst.position, "n": partner, "pair": worst.pair} if worst.ratio >= 0 else None
-    return Finding("relative", at=at, message=message, **verdict)
+        return f"holds for all q and k and all {pairs} pairs of positions"
+    message = (
+        "q·k is no function of m − n: it differs from that of the nearest rotation by at most "
+        f"{_number(value)}, the most at m = {worst.position} in pair {worst.pair}"
+    )
+    return message if partner is None else f"{message}, as with n = {partner}"
 
 
 def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:

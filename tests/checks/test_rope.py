@@ -394,3 +394,34 @@ def test_float32_code_is_self_consistent_at_positions_with_gaps_whatever_its_bas
     assert [cause.cause for cause in diagnosed(found)] == ["base"]
     cos[-5, 0] += 1.5
     assert not finding(rope.of_tables(cos, sin, right, positions), "relative").ok
+
+
+def test_the_numbers_reported_are_the_largest_and_no_larger_than_can_be():
+    right = rope.reference("rope", dim=64)
+    where = np.arange(500000, 502048)
+    late = replace(CASES["plain"].right, offset=1).pair_tables(where)
+    found = rope.of_tables(*late, right, "500000:502048")
+    reference = finding(found, "reference")
+    # A radian in the fastest pair that fails, however little slower ones are allowed.
+    errors = 2 * np.sin(ladder(64, 1e4) / 2)
+    assert reference.worst == pytest.approx(errors[reference.at["pair"]], rel=1e-3)
+    assert reference.worst == pytest.approx(errors[0], rel=1e-3)
+    cos, sin = np.random.default_rng(0).uniform(-1, 1, (2, 300, 32))
+    relative = finding(rope.of_tables(cos, sin, right, "0:300"), "relative")
+    assert relative.worst <= 2 * (cos**2 + sin**2).max()
+    assert relative.at["m"] != relative.at["n"]
+
+
+def test_a_bound_that_holds_names_a_position_and_no_pair_of_them():
+    code = CASES["plain"].right.pair_tables(np.arange(100))
+    found = rope.of_tables(*code, rope.reference("rope", dim=64), "0:100")
+    assert set(finding(found, "relative").at) == {"position", "pair"}
+
+
+def test_the_error_by_position_is_that_of_the_finding_where_the_layout_is_wrong():
+    wrong = replace(CASES["plain"].right, layout="interleaved")
+    right = rope.reference("rope", dim=64, layout="half")
+    found = rope.of_tables(*wrong.tables(np.arange(100)), right, "0:100")
+    largest = max(error for _, error in found.errors)
+    assert largest == pytest.approx(finding(found, "reference").worst)
+    assert largest > 0.1
