@@ -11,9 +11,14 @@ from posenc_cli.cli.options import one_of, settings_of
 from posenc_cli.schemes.buckets import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from posenc_cli.encode.buckets import Run
+
+
+_EACH_ITS_OWN = (
+    "A range of buckets beside a range of positions: each position has its own, in order."
+)
 
 
 def buckets(
@@ -62,6 +67,13 @@ def buckets(
         [chosen.relative, "bucket"], [list(_row(run)) for run in found.runs()]
     )
     console.result(table)
+    if _ranges(found.runs()):
+        console.summary(_EACH_ITS_OWN)
+
+
+def _ranges(runs: Iterable[Run]) -> bool:
+    """Whether a run of positions has a run of buckets."""
+    return any(first != last for first, last in (run.buckets for run in runs))
 
 
 def _row(run: Run) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import settings_of
 from posenc_cli.errors import Unavailable, nearest
 from posenc_cli.models import library
@@ -145,7 +146,7 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
     ]
     layers = group[0]
     rows = [[name, _value_text(each.value), each.source] for name, each in layers.params.items()]
-    table = [console.table_text(["parameter", "value", "source"], rows)] if rows else []
+    table = [parameters_text(console, rows)] if rows else []
     remarks = [
         console.paragraph_text(each, indent=2, hanging=4) for each in _remarks(layers.derived)
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.listing import parameters_text
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
 from posenc_cli.schemes.parameters import as_text
@@ -96,11 +97,7 @@ def _layers_text(console: Console, layers: Layers) -> str:
     which = f"{layers.layer_type}: " if layers.layer_type else ""
     rows = [[name, _shortened(each.value), each.source] for name, each in layers.params.items()]
     heading = f"{which}{layers.scheme}"
-    return (
-        f"{heading}\n{console.table_text(['parameter', 'value', 'source'], rows)}"
-        if rows
-        else (heading)
-    )
+    return f"{heading}\n{parameters_text(console, rows)}" if rows else heading
 
 
 def _shortened(value: Any) -> str:

@@ -112,3 +112,10 @@ def test_bad_input_is_one_line(arguments, message, call):
     assert (status, out) == (2, "")
     assert err.startswith("posenc: error: ")
     assert message in err.splitlines()[0]
+
+
+def test_a_range_of_buckets_is_explained(call):
+    _, out, err = call("buckets", "deberta", "--positions", "-3:3")
+    assert "-3 … 2 -3 … 2" in " ".join(out.split())
+    assert "each position has its own, in order" in err
+    assert call("buckets", "t5", "--positions", "5000:5003")[2] == ""

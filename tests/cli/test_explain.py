@@ -120,6 +120,15 @@ def test_a_narrow_terminal_and_one_of_ascii(call, config, posenc, monkeypatch):
     assert max(map(len, call("explain", path)[1].splitlines())) <= 40
 
 
+def test_names_and_key_paths_are_never_cut(call, config):
+    key = "original_max_position_embeddings"
+    yarn = {"rope_type": "yarn", "factor": 4.0, key: 4096, "rope_theta": 1e4}
+    text = {"model_type": "llama", "head_dim": 64, "rope_parameters": yarn}
+    out = call("explain", config({"model_type": "llava", "text_config": text}))[1]
+    assert f"text_config.rope_parameters.{key}" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_another_engine_reads_otherwise_and_says_why(call, config):
     scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     path = config(
