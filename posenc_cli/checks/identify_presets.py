@@ -32,15 +32,17 @@ def equal_models(bound: Bound, *, frequencies_alone: bool) -> tuple[str, ...]:
             return ()
         own = np.asarray(content.waves.frequencies(np), np.float64)
         scale = float(content.waves.scale)
-        found = [
-            each.model + (f" ({each.layer_type})" if each.layer_type else "")
-            for each in presets()
-            if each.proposal.frequencies.shape == own.shape
-            and np.allclose(each.proposal.frequencies, own, rtol=_EQUAL, atol=0)
-            and (frequencies_alone or abs(each.proposal.amplitude - scale) <= _EQUAL)
-            and each.proposal.scheme not in ("sinusoidal", "transformer-xl")
-        ]
-        return tuple(dict.fromkeys(found))
+        found: dict[str, list[str | None]] = {}
+        for each in presets():
+            rotation = each.proposal
+            if (
+                rotation.frequencies.shape == own.shape
+                and np.allclose(rotation.frequencies, own, rtol=_EQUAL, atol=0)
+                and (frequencies_alone or abs(rotation.amplitude - scale) <= _EQUAL)
+                and rotation.scheme not in ("sinusoidal", "transformer-xl")
+            ):
+                found.setdefault(each.model, []).append(each.layer_type)
+        return tuple(_named(model, types) for model, types in found.items())
     if bound.scheme.name in ("learned", "nope"):
         return ()
     return tuple(
@@ -51,6 +53,14 @@ def equal_models(bound: Bound, *, frequencies_alone: bool) -> tuple[str, ...]:
             for layers in resolve(library.find(name).config, name=name).layers
         )
     )
+
+
+def _named(model: str, layer_types: list[str | None]) -> str:
+    """A model, and which of its layers where not all of them are alike."""
+    every = [each.layer_type for each in presets() if each.model == model]
+    if len(layer_types) == len(every):
+        return model
+    return f"{model} ({', '.join(str(each) for each in layer_types)})"
 
 
 def _same(bound: Bound, given: dict[str, object]) -> bool:
