@@ -138,15 +138,17 @@ class _Drawing(Sheet):
         rows = [[panels.panels[index] for index in row] for row in each_row]
         top = box.top
         for row, height in zip(rows, self._heights(rows, box, grid), strict=True):
-            for column, each in enumerate(row):
+            cell = box.cell(0, 0, grid, 1.5 * self.line)
+            titles = [self.wrapped(each.title, cell.width, 1.0)[:2] for each in row]
+            above = (1.13 * max(map(len, titles)) + 0.2) * self.line
+            for column, (each, title) in enumerate(zip(row, titles, strict=True)):
                 cell = box.cell(0, column, grid, 1.5 * self.line)
-                self._panel(each, replace(cell, top=top, height=height))
+                cell = replace(cell, top=top, height=height)
+                self.lines(title, cell.left, cell.top, size=1.0)
+                self._panel(each, cell.inside(top=above))
             top += height + 1.5 * self.line
 
     def _panel(self, figure: Heatmap | Curves, cell: Box) -> None:
-        title = self.wrapped(figure.title, cell.width, 1.0)[:2]
-        self.lines(title, cell.left, cell.top, size=1.0)
-        cell = cell.inside(top=(1.13 * len(title) + 0.2) * self.line)
         if isinstance(figure, Curves):
             self._curves(figure, cell)
         else:

@@ -231,6 +231,13 @@ def test_panels_of_a_row_are_alike_and_those_below_begin_where_they_do() -> None
     assert below[0][3] > drawn[0][3]
 
 
+def test_panels_of_a_row_are_level_whatever_their_titles() -> None:
+    square = Heatmap(np.eye(5), Axis("y", range(5)), Axis("x", range(5)), "t", square=True)
+    panels = (square, replace(square, title="a title of many words " * 4))
+    first, _, second, _ = frames(Panels(panels, "two", shared=False), Style(1200, 600))
+    assert first[1] == second[1]
+
+
 def texts(figure: Figure) -> list[str]:
     """What an SVG of a figure says, text by text."""
     content = image_bytes(figure, "svg", Style(1200, 800)).content.decode()
