@@ -30,6 +30,7 @@ _SCANNED_VALUES = 1 << 19
 """Values of the rows that are looked at together where all are looked at once."""
 
 _LEAST_WIDTH = 64
+"""What is told of a product takes as long as the product of two rows of this width."""
 
 
 @dataclass(frozen=True)
@@ -321,13 +322,14 @@ def windows_of(count: int, width: int, *, products: int) -> tuple[range, ...] | 
 
     >>> windows_of(1000, 8, products=10**9) is None
     True
-    >>> len(windows_of(10**9, 8, products=1 << 20)), windows_of(10**9, 8, products=1 << 20)[-1]
+    >>> len(windows_of(10**9, 8, products=1 << 23)), windows_of(10**9, 8, products=1 << 23)[-1]
     (8, range(999999936, 1000000000))
     """
     number = 8
-    if count <= number or count * count // 2 * max(1, width) <= products:
+    width = max(_LEAST_WIDTH, width)
+    if count <= number or count * count // 2 * width <= products:
         return None
-    chosen = int((2 * products / max(1, width)) ** 0.5)
+    chosen = int((2 * products / width) ** 0.5)
     length = max(1, min(chosen // number, count // (4 * number)))  # far apart: no offset in two
     spacing = (count - length) // (number - 1)
     last = count - length

@@ -230,7 +230,7 @@ def test_diagonals_tell_the_extremes_and_means_of_every_offset():
 
 def test_windows_look_at_pairs_from_start_to_end():
     table = np.random.default_rng(2).standard_normal((900, 4))
-    windows = windows_of(900, 4, products=20_000)
+    windows = windows_of(900, 4, products=320_000)
     assert windows[-1].stop == 900
     found = diagonals(Rows.of(table), windows)
     places = np.concatenate([np.arange(each.start, each.stop) for each in windows])
@@ -419,3 +419,10 @@ def test_a_row_alone_in_its_block_is_the_row_it_is_among_others():
     for count in (33, 34, 40):
         alone = product_rows(Rows.of(table[:count]), range(32, count), count)
         np.testing.assert_array_equal(alone, longer[: count - 32, :count])
+
+
+@pytest.mark.parametrize("width", [1, 2, 64, 1000])
+def test_a_sample_of_narrow_rows_is_no_larger_than_of_wide_ones(width):
+    windows = windows_of(10**6, width, products=verdict.PRODUCTS)
+    chosen = sum(map(len, windows))
+    assert chosen**2 // 2 <= verdict.PRODUCTS // 64
