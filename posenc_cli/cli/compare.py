@@ -11,13 +11,15 @@ from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command 
 from posenc_cli.cli.operands import operand, positioned, side, turns, with_parameters
 from posenc_cli.cli.options import one_of, positions_of, whole_number
 from posenc_cli.encode.tables import ROTARY_TABLES
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, PosencError, abbreviated
 from posenc_cli.models.engines import ENGINES, TRANSFORMERS, find
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.schemes.parameters import Param, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from posenc_cli.cli.operands import Side
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
 
@@ -41,9 +43,11 @@ def compare(
             help=f"of a config: {'|'.join(ENGINES)}; once for both, twice for A and B",
         ),
     ] = None,
-    layer_type: Annotated[
-        str | None,
-        typer.Option("--layer-type", metavar="NAME", help="which layers, where they differ"),
+    layer_types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--layer-type", metavar="NAME", help="which layers, of both; a.NAME or b.NAME of one"
+        ),
     ] = None,
     length: Annotated[
         str | None, typer.Option("--len", "-l", metavar="N", help="how many positions")
@@ -94,22 +98,28 @@ def compare(
 
     \b
     Examples:
-      posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=8 --tol 1e-6
-      posenc compare rope rope --dim 64 --set b.base=10000 --len 128
+      posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6
+      posenc compare rope rope --dim 64 --set b.base=500000 --len 128
+      posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256
       posenc compare llama-2-7b --as vllm
     """
     tolerance = 0.0 if tol is None else _TOLERANCE.value(tol, flag="--tol")
     first, second = _engines(engines or [], alone=b is None)
     sides = with_parameters(
         [
-            side(a, engine=first, layer_type=layer_type),
-            side(a if b is None else b, engine=second, layer_type=layer_type),
+            _side("A", a, first, layer_types or []),
+            _side("B", a if b is None else b, second, layer_types or []),
         ],
         {"dim": dim, "heads": heads, "base": base, "layout": layout},
         settings or [],
     )
+    if layer_types and not any(each.layer_type for each in sides):
+        raise InvalidInput(
+            f"--layer-type {abbreviated(layer_types[0])}: the layers of neither of the two differ"
+        )
     for warning in dict.fromkeys(warning for each in sides for warning in each.warnings):
-        console.warning(warning)
+        of = [key for key, each in zip("AB", sides, strict=True) if warning in each.warnings]
+        console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
     where = positions_of(length, start, positions)
     one_head = None if head is None else whole_number("--head", head, minimum=0)
     sides = positioned(sides, where, head=one_head)
@@ -132,6 +142,31 @@ def compare(
     else:
         console.result(report.text(console))
     return 0 if report.ok else 1
+
+
+def _side(key: str, text: str, engine: str | None, layer_types: Sequence[str]) -> Side:
+    """One side, of which errors say that it is A or B.
+
+    Raises: InvalidInput, Unavailable.
+    """
+    try:
+        return side(text, engine=engine, layer_type=_layer_type(key, layer_types))
+    except PosencError as error:
+        error.message = f"{key}: {error.message}"
+        raise
+
+
+def _layer_type(key: str, given: Sequence[str]) -> str | None:
+    """The layer type of a side: its own, ``a.NAME``, else that of both.
+
+    Raises: InvalidInput where there are two.
+    """
+    own = [each[2:] for each in given if each.startswith(f"{key.lower()}.")]
+    both = [each for each in given if not each.startswith(("a.", "b."))]
+    for found in (own, both):
+        if len(found) > 1:
+            raise InvalidInput(f"--layer-type {abbreviated(found[1])}: is given twice")
+    return next(iter([*own, *both]), None)
 
 
 def _engines(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:

@@ -32,7 +32,8 @@ _SIDES = ("a", "b")
 class Side:
     """One side of a comparison: an array that was read, or an encoding to compute.
 
-    ``sources`` says of each parameter of a config's encoding where it comes from.
+    ``sources`` says of each parameter of a config's encoding where it comes from, ``layer_type``
+    which of its layers were chosen, if they are of several types.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Side:
     engine: str | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    layer_type: str | None = None
 
     @property
     def title(self) -> str:
@@ -63,7 +65,7 @@ def side(text: str, *, engine: str | None, layer_type: str | None) -> Side:
     if PurePath(text).suffix.lower() == ".json" or Path(text).is_dir():
         from posenc_cli.models.config import read_config
 
-        return _configured(text, read_config(text), engine, layer_type)
+        return _configured(text, read_config(text, flag=None), engine, layer_type)
     if text in library.names():
         return _configured(text, library.find(text).config, engine, layer_type)
     if not _is_scheme(text):
@@ -170,7 +172,9 @@ def _configured(
     from posenc_cli.models.config import resolve
 
     resolved = resolve(config, engine=engine or TRANSFORMERS, name=name)
-    layers = resolved.layer(layer_type)
+    alike = all(each.layer_type is None for each in resolved.layers)
+    chosen = None if alike else layer_type
+    layers = resolved.layer(chosen)
     params: Mapping[str, Sourced] = layers.params
     return Side(
         name,
@@ -180,6 +184,7 @@ def _configured(
         engine=engine,
         sources={key: each.source for key, each in params.items()},
         warnings=resolved.warnings,
+        layer_type=chosen,
     )
 
 

@@ -281,3 +281,19 @@ def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
     assert (found, out) == (status, ""), err
     assert err.startswith("posenc: error: ")
     assert message in err.splitlines()[0]
+
+
+def test_each_side_has_its_own_layer_type_and_errors_say_which_side(call):
+    sides = ("gemma-3-4b", "gemma-3-4b")
+    types = ("--layer-type", "a.full_attention", "--layer-type", "b.sliding_attention")
+    status, out, _ = call("compare", *sides, *types)
+    assert (status, "DIFFERENT" in out) == (1, True)
+    one = ("gemma-3-4b", "rope", "--layer-type", "full_attention", "--set", "b.dim=256")
+    assert call("compare", *one)[0] == 1
+    status, _, err = call("compare", "llama-2-7b", "rope", "--layer-type", "full_attention")
+    assert (status, "neither of the two differ" in err) == (2, True)
+    status, _, err = call("compare", "gemma-3-4b", "gemma-3-4b", "--layer-type", "a.full_attention")
+    assert status == 2
+    assert err.startswith("posenc: error: B: the layers of gemma3_text differ")
+    status, _, err = call("compare", "rope", "no-such-thing")
+    assert err.startswith("posenc: error: B: 'no-such-thing'")
