@@ -157,8 +157,10 @@ def _of_matplotlib(name: str) -> NDArray[np.uint8]:
     return colors
 
 
-_WEIGHTS = np.array([1.0, 2.0, 2.0])
-"""Of lightness and the two axes of colour: a wrong hue disturbs a map more than a wrong shade."""
+_CHROMA_COUNTS, _HUE_COUNTS = 3.0, 7.0
+"""Next to lightness: a wrong hue disturbs a map more than a wrong shade."""
+_LEVEL = 0.005
+"""By how much a map may get darker on its way up: its colours are rounded."""
 
 
 @cache
@@ -176,8 +178,51 @@ def _palette() -> NDArray[np.int64]:
 def nearest_of_palette(colors: NDArray[np.uint8]) -> NDArray[np.int64]:
     """The number of the terminal colour that is most like each of ``colors``.
 
+    Where these get lighter all the way, or up to one turn, so do those.
+
     Shape: (n, 3) → (n,).
     """
-    difference = to_oklab(colors)[:, None] - to_oklab(_palette())[None]
-    numbers: NDArray[np.int64] = 16 + (_WEIGHTS * difference**2).sum(axis=2).argmin(axis=1)
+    wanted, palette = to_oklab(colors), to_oklab(_palette())
+    unlike = _unlikeness(wanted, palette)
+    for sign in (1, -1):
+        lightness, order = sign * wanted[:, 0], np.argsort(sign * palette[:, 0], kind="stable")
+        turn = int(lightness.argmax()) + 1
+        gained = np.diff(lightness)
+        if (gained[: turn - 1] >= -_LEVEL).all() and (gained[turn:] <= _LEVEL).all():
+            up = _rising(unlike[:turn, order])
+            down = _rising(unlike[turn:, order][::-1])[::-1]
+            break
+    else:
+        order, up, down = np.arange(len(palette)), unlike.argmin(axis=1), np.array([], np.int64)
+    numbers: NDArray[np.int64] = 16 + order[np.concatenate([up, down])]
     return numbers
+
+
+def _unlikeness(some: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+    """How different each of some OKLab colours looks from each of the others, squared."""
+    lightness = (some[:, None, 0] - others[None, :, 0]) ** 2
+    chroma, other_chroma = (np.hypot(each[:, 1], each[:, 2]) for each in (some, others))
+    hue = 2 * (np.outer(chroma, other_chroma) - some[:, 1:] @ others[:, 1:].T)
+    found: NDArray[Any] = (
+        lightness + _CHROMA_COUNTS * (chroma[:, None] - other_chroma) ** 2 + _HUE_COUNTS * hue
+    )
+    return found
+
+
+def _rising(costs: NDArray[Any]) -> NDArray[np.int64]:
+    """A column for each row, none left of the one before, that cost least in all.
+
+    >>> _rising(np.array([[1, 0, 9], [0, 2, 9], [9, 9, 0]])).tolist()
+    [0, 0, 2]
+    """
+    total = np.zeros(costs.shape[1])
+    sums = []
+    for row in costs:
+        total = np.minimum.accumulate(total) + row
+        sums.append(total)
+    chosen: list[int] = []
+    last = costs.shape[1] - 1
+    for each in reversed(sums):
+        last = int(each[: last + 1].argmin())
+        chosen.append(last)
+    return np.array(chosen[::-1], dtype=np.int64)
