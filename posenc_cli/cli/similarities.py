@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.save import Saved
     from posenc_cli.numerics.dtypes import DType
 
-_PANEL, _WIDEST = 800, 9600
+_PANEL, _WIDEST = 825, 9600
 """Pixels of a panel of a figure in a file, and of all side by side."""
 
 _CURVE_HEIGHT = 13
@@ -181,10 +181,11 @@ def judged(chosen: Sequence[Subject], console: Console) -> list[Judged]:
     """The verdict on each, with a warning of what is not finite."""
     found = [Judged(subject, verdict(subject.similarity)) for subject in chosen]
     for each in found:
+        looked = "" if each.verdict.measured_all else " looked at"
         if each.verdict.dropped:
             console.warning(
                 f"{each.subject.similarity.name}: {each.verdict.dropped} of {each.verdict.pairs} "
-                "products are not finite, and left out"
+                f"products{looked} are not finite, and left out"
             )
     return found
 

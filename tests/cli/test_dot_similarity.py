@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 
 from posenc_cli.analysis.similarity import similarity_of_array
 from posenc_cli.analysis.verdict import verdict
+from posenc_cli.render.figure import Heatmap
 from posenc_cli.render.similarities import profile_figure
 from tests.encoding import matrix
 
@@ -360,3 +361,27 @@ def test_rows_of_nan_have_no_directions_to_hint_at_and_those_too_large_have(call
 def test_a_device_is_not_given_a_suffix_as_a_hint(call):
     status, _, err = call("spectrum", "-s", "rope", "--out", "/dev/full")
     assert (status, "/dev/full.png" in err) == (2, False)
+
+
+@pytest.mark.parametrize("scheme", ["sinusoidal", "rope", "alibi"])
+def test_a_figure_shows_512_positions_in_full(scheme, call, monkeypatch):
+    cells = []
+    shown = Heatmap.shown
+
+    def watched(*arguments):
+        found = shown(*arguments)
+        cells.append(found.values.shape)
+        return found
+
+    monkeypatch.setattr(Heatmap, "shown", watched)
+    assert call("dot-similarity", "-s", scheme, "-l", "512", "--out", "s.png")[0] == 0
+    assert cells[-1] == (512, 512)
+
+
+def test_of_a_sample_the_products_looked_at_are_warned_of(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("posenc_cli.analysis.verdict.PRODUCTS", 50_000)
+    table = np.ones((2000, 3))
+    table[1001] = np.nan
+    np.save(tmp_path / "t.npy", table)
+    _, err = asked(call, "--in", "t.npy")
+    assert "products looked at are not finite" in err
