@@ -111,8 +111,9 @@ def power_figure(found: PowerSpectrum, *, name: str) -> Curves:
     if len(power) > _POINTS:
         # Few to an octave at either end would say nothing: bins of equal width in the logarithm.
         edges = np.unique(np.geomspace(1, len(power) + 1, _POINTS).astype(int) - 1)[:-1]
-        power = np.maximum.reduceat(power, edges)
-        wavelengths = wavelengths[edges]
+        ends = np.append(edges[1:], len(power))
+        strongest = [a + int(power[a:b].argmax()) for a, b in zip(edges, ends, strict=True)]
+        power, wavelengths = power[strongest], wavelengths[strongest]
         note = ("the strongest of neighbouring wavelengths",)
     return Curves(
         (_curve(wavelengths, power, ""),),

@@ -16,6 +16,7 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.request import Encoding
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
+from posenc_cli.render.spectra import power_figure
 from tests.encoding import matrix, request
 
 
@@ -254,3 +255,11 @@ def test_of_more_rows_than_memory_holds_the_first_are_transformed(monkeypatch):
     np.testing.assert_array_equal(
         found.dominant, power_spectrum(Rows.of(table[:20]), name="x").dominant
     )
+
+
+def test_a_curve_of_many_wavelengths_has_the_strongest_where_it_is():
+    table = np.sin(2 * np.pi * 777 * np.arange(5000) / 5000)[:, None]
+    found = power_spectrum(Rows.of(table), name="x")
+    curve = power_figure(found, name="x").curves[0]
+    assert len(curve.x) < len(found.power)
+    assert curve.x[int(np.argmax(curve.y))] == pytest.approx(5000 / 777)
