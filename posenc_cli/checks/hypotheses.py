@@ -58,7 +58,8 @@ class Sample:
         self, predicted: NDArray[np.complex128], frequencies: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Which cells a hypothesis explains. Shape: (positions, pairs)."""
-        allowed = self.tolerance.cells(self.positions, frequencies)
+        followed = self.reference.followed(self.positions)
+        allowed = self.tolerance.cells(followed, frequencies)
         with np.errstate(invalid="ignore"):
             missed = np.abs(self.factors - predicted) + self.stray
             return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
@@ -85,13 +86,13 @@ class Hypothesis:
         """The factors and the frequencies if it held."""
         positions, right = sample.positions, sample.reference.frequencies
         frequencies = right if self.frequencies is None else self.frequencies.frequencies
-        where = (positions + self.offset).astype(np.float64)
+        where = (sample.reference.followed(positions) + self.offset).astype(np.float64)
         with np.errstate(all="ignore"):
             if self.rates:
                 frequencies = rounded(frequencies, self.rates)
             if self.positions:
                 where = rounded(where, self.positions)
-            angles = np.multiply.outer(where, frequencies)
+            angles = where.reshape(where.shape[0], -1) * frequencies
             if self.angles:
                 angles = rounded(angles, self.angles)
             factors = sample.amplitude * np.exp(1j * angles)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.turning import Reading
+from posenc_cli.encode.axial import located
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encode.request import Encoding
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.schemes.declare import Coordinates
 
 _LARGEST_POWER = 700.0
 """Of e: e^709 is the largest that float64 has, and its inverse is no normal number."""
@@ -123,6 +125,21 @@ class Reference:
     def reading(self) -> Reading:
         """How the scheme pairs columns."""
         return Reading.named(self.content.layout, self.pairs, parts=self.content.blocks)
+
+    def followed(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What the angles of pairs are multiples of: positions, or coordinates of theirs.
+
+        Shape: (positions,), or (positions, pairs) where each pair follows an axis.
+        """
+        coordinates = self._coordinates
+        if coordinates is None or coordinates.at is None:
+            return positions
+        return np.stack(coordinates.at(positions), axis=1)[:, list(coordinates.axes)]
+
+    @cached_property
+    def _coordinates(self) -> Coordinates | None:
+        coordinates = self.content.waves.coordinates
+        return None if coordinates is None else located(coordinates)
 
     def growth_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The amplitudes that change with the position, None where they do not.

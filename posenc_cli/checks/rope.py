@@ -206,10 +206,13 @@ def _survey_block(
         size = np.where(block.seen, size, reference.scale)
         lengthened = np.where(block.seen, lengthened, 0.0)
         deviation = np.where(block.seen, deviation, 0.0)
-    found.reference.update(positions, deviation, tolerance.cells(positions, reference.frequencies))
+    followed = reference.followed(positions)
+    allowed = tolerance.cells(followed, reference.frequencies)
+    found.reference.update(positions, deviation, allowed)
     floor = np.full((1, 1), tolerance.floor)
     found.norm.update(positions, lengthened, floor)
-    start = positions == 0
+    # Of axes of their own, position 0 may lie anywhere.
+    start = (followed.reshape(positions.size, -1) == 0).all(axis=1)
     if start.any():
         found.identity.update(positions[start], deviation[start], floor)
     found.shortest = min(found.shortest, float(size.min()))
@@ -278,7 +281,8 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
                 missed = missed + block.rest[:, None]
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
-            allowed = tolerance.cells(block.positions, rates)
+            followed = reference.followed(block.positions)
+            allowed = tolerance.cells(followed, rates)
             worst.update(block.positions, missed, allowed)
     partner = _partner(turning, turns, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())

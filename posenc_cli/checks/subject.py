@@ -97,10 +97,16 @@ def matrix_of(path: str, flag: str) -> Loaded:
 def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
     """The positions of the rows of a file: 0, 1, … where none are given.
 
-    Raises: InvalidInput when more are given than there are rows.
+    Raises: InvalidInput when more are given than there are rows, or fewer, and it is open which
+        rows they are: only the first ones, from position 0 on, are a beginning of the file.
     """
     if positions is None:
         return Positions.contiguous(0, rows)
+    if positions.count < rows and positions.ranges != (range(positions.count),):
+        raise InvalidInput(
+            f"{flag}: has {rows} rows, but {positions.count} positions are asked for: give one "
+            "for each row, in the order of the rows, or the first ones with --len"
+        )
     if positions.count > rows:
         raise InvalidInput(
             f"{flag}: has {rows} rows, but {positions.count} positions are asked for"

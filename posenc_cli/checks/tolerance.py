@@ -102,12 +102,14 @@ class Tolerance:
     ) -> NDArray[np.float64]:
         """What each pair may deviate by at each position.
 
+        ``positions`` are (positions,), or (positions, pairs) where pairs follow axes of their own.
+
         Shape: (positions, pairs), or (1, 1) where it is the same everywhere.
         """
         if self.fixed is not None:
             return np.full((1, 1), self.floor)
         angles = np.abs(positions).astype(np.float64) * self.per_angle
-        allowed: NDArray[np.float64] = np.multiply.outer(angles, np.abs(frequencies))
+        allowed: NDArray[np.float64] = angles.reshape(angles.shape[0], -1) * np.abs(frequencies)
         np.minimum(allowed, self.most, out=allowed)
         allowed += self.floor
         return allowed

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.checks.diagnosis import diagnosed
-from posenc_cli.checks.subject import table_subject
+from posenc_cli.checks.subject import row_positions, table_subject
 from posenc_cli.checks.verdict import examined
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
@@ -425,3 +425,28 @@ def test_the_error_by_position_is_that_of_the_finding_where_the_layout_is_wrong(
     largest = max(error for _, error in found.errors)
     assert largest == pytest.approx(finding(found, "reference").worst)
     assert largest > 0.1
+
+
+def test_tolerances_follow_the_coordinates_of_pairs_that_have_axes_of_their_own(tmp_path):
+    axes = 200000 + np.stack([np.arange(64), np.arange(64) // 8, np.arange(64) % 8])
+    np.save(tmp_path / "axes.npy", axes)
+    given = {"dim": 128, "base": 1e6, "axes": str(tmp_path / "axes.npy")}
+    right = rope.reference("mrope", sections=(16, 24, 24), **given)
+    followed = axes[np.repeat([0, 1, 2], [16, 24, 24])].T.astype(np.float32)
+    rates = np.float32(1) / np.float32(1e6) ** (np.arange(0, 128, 2, dtype=np.float32) / 128)
+    angles = followed * rates
+    assert angles.dtype == np.float32
+    found = rope.of_tables(np.cos(angles), np.sin(angles), right, "0:64")
+    assert found.ok, found.findings
+    # Position 0 is no origin here.
+    assert "identity" not in [each.check for each in found.findings]
+    found = rope.of_tables(np.cos(angles + rates), np.sin(angles + rates), right, "0:64")
+    assert not found.ok
+
+
+def test_a_file_of_more_rows_is_checked_from_its_first_row_on_alone():
+    positions = Positions.parse
+    assert row_positions(8, positions("0:5"), "--tables").count == 5
+    for asked in ("3:8", "0:8:2", "1,0"):
+        with pytest.raises(InvalidInput, match="has 8 rows, but . positions are asked for"):
+            row_positions(8, positions(asked), "--tables")
