@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.models.keys import Keys, first
 
+ORIGINAL = "original_max_position_embeddings"
 DEEPSEEK = frozenset({"deepseek_v2", "deepseek_v3"})
 
 Changes = Mapping[str, Any]
@@ -29,6 +31,7 @@ class Reading:
     that holds for these layers, as the file writes it (empty without one); ``container`` the key
     it stands under. ``config`` is the mapping that holds the model's own keys, ``context`` its
     ``max_position_embeddings``.
+    ``name`` and ``prefix`` are what errors call the file, and where in it ``config`` stands.
     """
 
     model_type: str
@@ -38,6 +41,8 @@ class Reading:
     rope: Mapping[str, Any] = field(default_factory=dict)
     container: str = ""
     context: int | None = None
+    name: str = "config.json"
+    prefix: str = ""
 
     @property
     def factor(self) -> float:
@@ -45,9 +50,20 @@ class Reading:
         return float(self.params.get("factor") or 1)
 
     @property
+    def top(self) -> Keys:
+        """The model's own keys, each checked as it is read."""
+        return Keys(self.config, name=self.name, prefix=self.prefix)
+
+    @property
+    def entry(self) -> Keys:
+        """The keys of the rope parameters, each checked as it is read."""
+        container = self.container or "rope_scaling"
+        return Keys(self.rope, name=self.name, prefix=f"{self.prefix}{container}.")
+
+    @property
     def original(self) -> int:
         """The context the model was trained on first, as transformers reads it."""
-        return int(self.params["original_max_position_embeddings"])
+        return int(self.params[ORIGINAL])
 
     @property
     def length(self) -> int:
@@ -75,23 +91,52 @@ def _truncated(reading: Reading) -> Changes:
 
 # transformers 4.50
 
+_OLD = "transformers-4.50"
+_NEED_ROPE_TYPE = ("cohere", "granite", "gemma3_text")
+_PHI3_SCALING = frozenset({"type", "short_factor", "long_factor"})
+
 
 def old_container(reading: Reading) -> Changes:
     """Transformers 4.50 knows ``rope_theta`` and ``rope_scaling`` alone."""
     if reading.container == "rope_parameters":
         raise _refused(
-            "transformers-4.50",
+            _OLD,
             "rope_parameters is a key it does not know: it would take the base of its own class "
             "and no scaling",
         )
+    _check_spelling(reading)
     if reading.scheme != "rope" or not _stated_share(reading):
         return {}
-    raise _refused("transformers-4.50", "partial_rotary_factor makes its Llama fail")
+    raise _refused(_OLD, "partial_rotary_factor makes its Llama fail")
+
+
+def _check_spelling(reading: Reading) -> None:
+    """Refuse a ``rope_scaling`` that classes of transformers 4.50 fail on.
+
+    Raises: InvalidInput.
+    """
+    scaling = reading.config.get("rope_scaling", reading.rope or None)
+    if scaling is None:
+        return
+    names, kind = set(scaling), reading.model_type
+    if kind == "olmo2" and (
+        names != {"type", "factor"} or scaling["type"] not in ("linear", "dynamic")
+    ):
+        raise _refused(
+            _OLD, "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
+        )
+    if kind in _NEED_ROPE_TYPE and "rope_type" not in names:
+        raise _refused(_OLD, f"its {kind} fails on a rope_scaling without rope_type")
+    if kind == "phi3" and (len(names) != len(_PHI3_SCALING) or "type" not in names):
+        extra = sorted(names - _PHI3_SCALING)
+        what = f"takes no {extra[0]} in rope_scaling" if extra else "needs a type and two factors"
+        raise _refused(_OLD, f"its Phi-3 {what}")
 
 
 def old_yarn(reading: Reading) -> Changes:
     """Transformers 4.50 ramps from L, has no mscale, and always truncates."""
-    stated = reading.rope.get("attention_factor")
+    given = reading.entry.number("attention_factor")
+    stated = given.value if given else None
     short = reading.factor < 1
     return {
         "original_max_position_embeddings": reading.length,
@@ -107,9 +152,7 @@ def old_yarn(reading: Reading) -> Changes:
 
 def old_longrope(reading: Reading) -> Changes:
     """Phi-3 of transformers 4.50 takes a mapping of three keys and no other."""
-    extra = sorted(set(reading.rope) - {"type", "rope_type", "short_factor", "long_factor"})
-    if extra:
-        raise _refused("transformers-4.50", f"its Phi-3 takes no {extra[0]} in rope_scaling")
+    _check_spelling(reading)
     return {}
 
 
@@ -118,11 +161,13 @@ def old_longrope(reading: Reading) -> Changes:
 
 def _stated_share(reading: Reading) -> float | None:
     """A partial_rotary_factor that the file states and transformers ignores."""
-    stated = reading.rope.get("partial_rotary_factor")
-    if stated is None:
-        stated = reading.config.get("partial_rotary_factor")
-    partial = reading.params.get("partial", 1.0)
-    return float(stated) if stated not in (None, partial) else None
+    key = "partial_rotary_factor"
+    stated = first(reading.entry.number(key), reading.top.number(key))
+    if stated is None or stated.value == reading.params.get("partial", 1.0):
+        return None
+    if stated.value > 1:
+        raise InvalidInput(f"{reading.name}: {stated.source} {stated.value:g}: must be at most 1")
+    return float(stated.value)
 
 
 def vllm_share(reading: Reading) -> Changes:
@@ -133,17 +178,13 @@ def vllm_share(reading: Reading) -> Changes:
 
 def vllm_nested_truncate(reading: Reading) -> Changes:
     """VLLM reads ``truncate`` where transformers does not look for it."""
-    return {"truncate": reading.rope["truncate"]} if "truncate" in reading.rope else {}
+    stated = reading.entry.flag("truncate")
+    return {} if stated is None else {"truncate": stated.value}
 
 
 def vllm_deepseek(reading: Reading) -> Changes:
     """VLLM's DeepSeek: g(mscale)/g(mscale_all_dim), 1 and 0 by default."""
-    weight, all_dim = (
-        reading.rope.get(name, fallback)
-        for name, fallback in (("mscale", 1), ("mscale_all_dim", 0))
-    )
-    if weight is None or all_dim is None:
-        raise _refused("vllm", "null is no mscale to its DeepSeek")
+    weight, all_dim = _mscales(reading, "vllm")
     if weight and all_dim:
         return {"attention_factor": None, **_truncated(reading)}
     amplitude = _magnitude(reading.factor, weight) / _magnitude(reading.factor, all_dim)
@@ -155,6 +196,17 @@ def vllm_deepseek(reading: Reading) -> Changes:
     }
 
 
+def _mscales(reading: Reading, engine: str) -> tuple[float, float]:
+    """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
+    found = []
+    for name, fallback in (("mscale", 1.0), ("mscale_all_dim", 0.0)):
+        stated = reading.entry.number(name, minimum=0)
+        if stated is None and reading.entry.has(name):
+            raise _refused(engine, "null is no mscale to its DeepSeek")
+        found.append(fallback if stated is None else float(stated.value))
+    return found[0], found[1]
+
+
 def vllm_gpt_oss(_reading: Reading) -> Changes:
     """VLLM's gpt-oss hands on neither attention_factor nor mscale."""
     return {"attention_factor": None, "mscale": None, "mscale_all_dim": None}
@@ -162,22 +214,27 @@ def vllm_gpt_oss(_reading: Reading) -> Changes:
 
 def vllm_longrope(reading: Reading) -> Changes:
     """VLLM chooses the factors once, and takes s from the two contexts."""
-    allocated = reading.config.get("original_max_position_embeddings", reading.length)
-    multiplier = "long_mscale" if allocated > reading.original else "short_mscale"
+    stated = reading.top.count(ORIGINAL)
+    if stated is None and reading.top.has(ORIGINAL):
+        raise _refused("vllm", f"it fails where {ORIGINAL} is null")
+    allocated = stated.value if stated else reading.length
+    multiplier = reading.entry.number(
+        "long_mscale" if allocated > reading.original else "short_mscale"
+    )
     return {
         "factor": None,
         "max_position_embeddings": reading.length,
-        "attention_factor": reading.rope.get(multiplier),
-        "seq_len": int(allocated),
+        "attention_factor": multiplier.value if multiplier else None,
+        "seq_len": allocated,
     }
 
 
 def vllm_dynamic(reading: Reading) -> Changes:
     """VLLM stretches by the context over ``max_trained_positions``."""
-    trained = reading.rope.get("max_trained_positions")
+    trained = reading.entry.count("max_trained_positions")
     if trained is None:
         return {"scheme": "rope", "factor": None, "max_position_embeddings": None, "seq_len": None}
-    return {"max_position_embeddings": int(trained), "seq_len": reading.length}
+    return {"max_position_embeddings": trained.value, "seq_len": reading.length}
 
 
 def vllm_proportional(_reading: Reading) -> Changes:
@@ -199,20 +256,21 @@ def vllm11_yarn(reading: Reading) -> Changes:
     """VLLM 0.11 reads ``attn_factor``, and mscale in DeepSeek alone."""
     if reading.rope.get("extrapolation_factor", 1) != 1:
         raise _refused("vllm-0.11", "extrapolation_factor has no counterpart in rope-yarn")
-    own = reading.rope.get("attn_factor", 1)
-    original = reading.rope.get("original_max_position_embeddings")
+    stated = reading.entry.number("attn_factor")
+    own = float(stated.value) if stated else 1.0
+    original = reading.entry.count(ORIGINAL)
     if reading.model_type in ("llama", "mistral"):
-        original = reading.config.get("original_max_position_embeddings") or original
+        original = first(reading.top.count(ORIGINAL), original)
     if original is None:
-        raise _refused("vllm-0.11", "it fails where original_max_position_embeddings is missing")
+        raise _refused("vllm-0.11", f"it fails where {ORIGINAL} is missing")
     changes: dict[str, Any] = {
-        "original_max_position_embeddings": original,
+        ORIGINAL: original.value,
         **_truncated(reading),
         "mscale": None,
         "mscale_all_dim": None,
     }
     if reading.model_type in DEEPSEEK:
-        scales = reading.rope.get("mscale", 1), reading.rope.get("mscale_all_dim", 0)
+        scales = _mscales(reading, "vllm-0.11")
         amplitude = _magnitude(reading.factor, scales[0]) / _magnitude(reading.factor, scales[1])
         if own == 1 and all(scales):
             kept = {name: reading.params.get(name) for name in ("mscale", "mscale_all_dim")}
@@ -241,13 +299,13 @@ def llama_cpp_yarn(reading: Reading) -> Changes:
         "mscale": None,
         "mscale_all_dim": None,
     }
-    all_dim = reading.rope.get("mscale_all_dim")
-    if not all_dim:
+    all_dim = reading.entry.number("mscale_all_dim", minimum=0)
+    if all_dim is None or not all_dim.value:
         return changes
     if reading.model_type in DEEPSEEK:
         return {**changes, "attention_factor": 1.0}
     if reading.model_type == "ministral3":
-        return {**changes, "mscale": 1.0, "mscale_all_dim": float(all_dim)}
+        return {**changes, "mscale": 1.0, "mscale_all_dim": all_dim.value}
     return changes
 
 

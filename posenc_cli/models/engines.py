@@ -149,7 +149,7 @@ def adjusted(
                 "read in its code, and is not guessed"
             )
         return layers, ()
-    context, stated = layers.derived.get("context"), read.top.get("max_position_embeddings")
+    context = layers.derived.get("context")
     reading = Reading(
         model_type=read.model_type,
         scheme=layers.scheme,
@@ -157,7 +157,9 @@ def adjusted(
         config=read.top,
         rope=read.rope,
         container="" if read.top.get("rope_parameters") is None else "rope_parameters",
-        context=context.value if stated is None and context else stated,
+        context=context.value if context else None,
+        name=read.name,
+        prefix=read.prefix,
     )
     result = read_as(engine, reading)
     params = {

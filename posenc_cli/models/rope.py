@@ -32,13 +32,16 @@ class RopeReading:
     """What was read of the rope of some layers: what another engine may take otherwise.
 
     ``rope`` holds the values of the rope object by name, ``top`` those that stand around it, and
-    ``per_layer_type`` says whether the object belongs to one of several layer types.
+    ``per_layer_type`` says whether the object belongs to one of several layer types. ``name`` is
+    how errors call the file, and ``prefix`` the path at which ``top`` stands in it.
     """
 
     model_type: str
     rope: Mapping[str, Any]
     top: Mapping[str, Any]
     per_layer_type: bool
+    name: str = "config.json"
+    prefix: str = ""
 
 
 class RopeReader:
@@ -92,6 +95,8 @@ class RopeReader:
             {key: value for part in reversed(entry.parts) for key, value in part.values.items()},
             self.text.values,
             per_layer_type=self.family.nested,
+            name=self.text.name,
+            prefix=self.text.prefix,
         )
         derived = self._derived(scheme, params, rotated)
         return Layers(group.label, group.layers, scheme, params, derived)

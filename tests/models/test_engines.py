@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from posenc_cli import catalogue
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, PosencError
+from posenc_cli.models.config import resolve
 from posenc_cli.models.engine_rules import Reading
 from posenc_cli.models.engines import DIFFERENCES, ENGINES, find, read_as
 from posenc_cli.numerics import exact
@@ -145,3 +149,122 @@ def test_a_misspelled_engine_gets_a_hint():
     with pytest.raises(InvalidInput) as refused:
         find("vlm")
     assert refused.value.hint == "did you mean 'vllm'?"
+
+
+def config(model_type, scaling, **more):
+    sizes = {"hidden_size": 512, "num_attention_heads": 8, "head_dim": 64}
+    return {
+        "model_type": model_type,
+        **sizes,
+        "max_position_embeddings": 8192,
+        "rope_theta": 1e4,
+        "rope_scaling": scaling,
+        **more,
+    }
+
+
+LINEAR = {"factor": 4.0}
+RAMP = {"factor": 4.0, "original_max_position_embeddings": 2048}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "scaling", "fails"),
+    [
+        # What its classes, built from these, do: each was run.
+        ("olmo2", {"type": "linear", **LINEAR}, False),
+        ("olmo2", {"type": "dynamic", **LINEAR}, False),
+        ("olmo2", {"rope_type": "linear", **LINEAR}, True),
+        ("olmo2", {"rope_type": "dynamic", **LINEAR}, True),
+        ("olmo2", {"rope_type": "yarn", **RAMP}, True),
+        ("olmo2", {"type": "yarn", **LINEAR}, True),
+        ("cohere", {"type": "linear", **LINEAR}, True),
+        ("cohere", {"rope_type": "linear", **LINEAR}, False),
+        ("granite", {"type": "yarn", **RAMP}, True),
+        ("granite", {"rope_type": "yarn", **RAMP}, False),
+        ("llama", {"type": "linear", **LINEAR}, False),
+        ("phi3", {"type": "default"}, True),
+        ("phi3", None, False),
+    ],
+)
+def test_transformers_450_takes_the_spellings_that_its_classes_take(model_type, scaling, fails):
+    if fails:
+        with pytest.raises(InvalidInput, match="--as transformers-4.50: its"):
+            resolve(config(model_type, scaling), engine="transformers-4.50")
+    else:
+        assert resolve(config(model_type, scaling), engine="transformers-4.50").layers
+
+
+LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 32}
+
+
+@pytest.mark.parametrize(
+    ("engine", "config", "words"),
+    [
+        (
+            "vllm",
+            config("qwen2_moe", None, partial_rotary_factor={"a": 1}),
+            'partial_rotary_factor {"a": 1}: must be a number',
+        ),
+        (
+            "vllm",
+            config("mistral", None, partial_rotary_factor="0.5"),
+            'partial_rotary_factor "0.5": must be a number',
+        ),
+        (
+            "vllm",
+            config("llama", None, partial_rotary_factor=2),
+            "partial_rotary_factor 2: must be at most 1",
+        ),
+        (
+            "vllm",
+            config("phi3", LONG, original_max_position_embeddings=None),
+            "it fails where original_max_position_embeddings is null",
+        ),
+        (
+            "vllm",
+            config("llama", {"type": "dynamic", **LINEAR, "max_trained_positions": "x"}),
+            'rope_scaling.max_trained_positions "x": must be a whole number',
+        ),
+        (
+            "vllm",
+            config("llama", {"type": "dynamic", **LINEAR, "max_trained_positions": 0}),
+            "rope_scaling.max_trained_positions 0: must be from 1",
+        ),
+        (
+            "vllm-0.11",
+            config("llama", {"type": "yarn", **RAMP, "attn_factor": "x"}),
+            'rope_scaling.attn_factor "x": must be a number',
+        ),
+    ],
+)
+def test_what_an_engine_reads_besides_is_checked_like_the_rest(engine, config, words):
+    with pytest.raises(InvalidInput) as refused:
+        resolve(config, engine=engine)
+    assert words in refused.value.message
+
+
+_ANY = st.sampled_from(
+    [None, True, 0, -1, 1, 2, 0.5, 1e308, 1e22, 10**400, 2**53, "x", "0.5", [], [1], {}, {"a": 1}]
+)
+_READ = st.sampled_from(
+    [
+        *("partial_rotary_factor", "original_max_position_embeddings", "attn_factor", "mscale"),
+        *("mscale_all_dim", "extrapolation_factor", "max_trained_positions", "truncate", "factor"),
+        *("attention_factor", "long_mscale", "short_mscale", "beta_fast", "rope_theta"),
+        *("max_position_embeddings", "head_dim", "rope_type", "type"),
+    ]
+)
+
+
+@given(
+    st.sampled_from(sorted(ENGINES)),
+    st.sampled_from(["llama", "qwen2_moe", "phi3", "deepseek_v3", "gemma3_text", "olmo2"]),
+    st.sampled_from(["yarn", "dynamic", "linear", "longrope", "llama3"]),
+    st.dictionaries(_READ, _ANY, max_size=3),
+    st.dictionaries(_READ, _ANY, max_size=2),
+)
+def test_whatever_an_engine_reads_it_resolves_or_is_refused(engine, model_type, kind, inside, top):
+    scaling = {**LONG, **RAMP, "type": kind, "low_freq_factor": 1, "high_freq_factor": 4, **inside}
+    with contextlib.suppress(PosencError):
+        for each in resolve(config(model_type, scaling, **top), engine=engine).layers:
+            catalogue.find(each.scheme).bind(each.values())
