@@ -33,6 +33,8 @@ _LEAST = 16, 8
 """Columns and lines that a small heatmap needs."""
 _LEAST_ALONE = 38, 11
 """Those that a picture with a frame and a scale of its own needs."""
+_NARROWEST_HEATMAP = 24
+"""Columns that do for a heatmap among them, so that it has more rows."""
 
 
 def panels_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
@@ -108,7 +110,9 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
 
     title = page.wrapped(panels.title, most=TITLE_LINES)
     size = (page.width, page.height - len(title))
-    down, across = grid_of(len(panels.panels), size, _LEAST_ALONE, aspect=2)
+    curved = any(isinstance(each, Curves) for each in panels.panels)
+    least = (_LEAST_ALONE[0] if curved else _NARROWEST_HEATMAP, _LEAST_ALONE[1])
+    down, across = grid_of(len(panels.panels), size, least, aspect=2)
     chosen = [panels.panels[i] for i in spread(len(panels.panels), down * across)]
     notes = page.wrapped("; ".join((*_missing(panels, len(chosen)), *panels.notes)))
     height = max(1, (page.height - len(title) - len(notes)) // down)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,13 @@ def test_squares_are_square_in_whatever_cells() -> None:
         # A character is twice as high as it is wide.
         (axis,) = (line for line in lines if "└" in line)
         assert len(axis.partition("└")[2]) == 2 * len(body)
+
+
+def test_three_parts_are_side_by_side_where_they_have_more_rows_so() -> None:
+    parts = tuple(replace(wave(64, 64), title=f"part {name}") for name in "abc")
+    lines = lines_of(Panels(parts, "three", shared=False), 80, 23)
+    assert lines[1].split() == ["part", "a", "part", "b", "part", "c"]
+    assert sum(line.count("│") + line.count("┤") >= 3 for line in lines) >= 12
 
 
 def test_panels_share_one_scale() -> None:
