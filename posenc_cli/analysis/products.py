@@ -38,13 +38,15 @@ class Rows:
     """The rows of a matrix, whole or some at a time.
 
     ``read(which)`` → float64 (n, width), of row numbers. ``unit`` is how far rounding
-    may have put a value off, relatively: 2^−24 of float32, 0 of integers.
+    may have put a value off, relatively: 2^−24 of float32, 0 of integers. ``columns(count, which)``
+    → float64 (count, columns), of the first rows, where that costs less than whole rows.
     """
 
     count: int
     width: int
     read: Callable[[Sequence[int]], NDArray[np.float64]]
     unit: float = 2.0**-53
+    columns: Callable[[int, slice], NDArray[np.float64]] | None = None
 
     def held(self) -> Rows:
         """The same rows, in memory where they fit."""

@@ -252,7 +252,11 @@ def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> Rows:
         rows: NDArray[np.float64] = values[places(which)].astype(np.float64)
         return rows
 
-    return Rows(count, width, read, unit=_unit(dtype))
+    def columns(first: int, which: slice) -> NDArray[np.float64]:
+        part: NDArray[np.float64] = values[:first, which].astype(np.float64)
+        return part
+
+    return Rows(count, width, read, unit=_unit(dtype), columns=columns)
 
 
 def _unit(dtype: str) -> float:

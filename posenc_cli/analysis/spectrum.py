@@ -50,7 +50,7 @@ _SAME = 1e-12
 """Relative: ratios of 60-digit frequencies to floats that users gave."""
 _SEARCHED_VALUES = 1 << 26
 _TRANSFORMED_ROWS = 1 << 20
-_TRANSFORMED_VALUES = 1 << 23
+_TRANSFORMED_VALUES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -342,17 +342,23 @@ def power_spectrum(rows: Rows, *, name: str) -> PowerSpectrum:
     power, scale = np.zeros(bins), 0.0
     dominant, share = np.full(rows.width, np.nan), np.full(rows.width, np.nan)
     dropped: list[int] = []
-    values = rows.read(range(count))
+    columns_of = rows.columns
+    if columns_of is None:
+        values = rows.read(range(count))
+
+        def columns_of(first: int, which: slice) -> NDArray[np.float64]:
+            return values[:first, which]
+
     step = max(1, _TRANSFORMED_VALUES // count)
     for begin in range(0, rows.width, step):
-        some = values[:, begin : begin + step]
+        some = columns_of(count, slice(begin, begin + step))
         finite = np.isfinite(some).all(axis=0)
         dropped += (begin + np.flatnonzero(~finite)).tolist()
         largest = np.abs(some[:, finite]).max(axis=0, initial=0)
         columns = begin + np.flatnonzero(finite)[largest > 0]
         # Scaled to 1, so that no square overflows or vanishes.
         largest = largest[largest > 0]
-        unit = values[:, columns] / largest
+        unit = some[:, columns - begin] / largest
         columns_power = _column_power(unit)
         total = columns_power.sum(axis=0)
         moving = total > 0  # a constant is all ones here, and leaves nothing beside its mean

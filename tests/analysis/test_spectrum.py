@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from posenc_cli import catalogue
 from posenc_cli.analysis import spectrum
 from posenc_cli.analysis.products import Rows
+from posenc_cli.analysis.similarity import rows_of_array
 from posenc_cli.analysis.spectrum import context_of, neighbours, power_spectrum, wave_spectrum
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.request import Encoding
@@ -263,3 +265,20 @@ def test_a_curve_of_many_wavelengths_has_the_strongest_where_it_is():
     curve = power_figure(found, name="x").curves[0]
     assert len(curve.x) < len(found.power)
     assert curve.x[int(np.argmax(curve.y))] == pytest.approx(5000 / 777)
+
+
+def test_a_file_is_read_some_columns_at_a_time(monkeypatch):
+    table = np.random.default_rng(6).standard_normal((60, 7)).astype(np.float32)
+    expected = power_spectrum(Rows.of(table.astype(np.float64)), name="x")
+    monkeypatch.setattr(spectrum, "_TRANSFORMED_VALUES", 120)
+    rows = rows_of_array(table, "float32", name="x")
+    read = []
+
+    def columns(count, which):
+        read.append(rows.columns(count, which))
+        return read[-1]
+
+    found = power_spectrum(replace(rows, read=None, columns=columns), name="x")
+    np.testing.assert_allclose(found.power, expected.power, rtol=1e-12)
+    np.testing.assert_array_equal(found.dominant, expected.dominant)
+    assert [part.shape for part in read] == [(60, 2)] * 3 + [(60, 1)]
