@@ -32,7 +32,8 @@ from posenc_cli.checks.identify_waves import (
     wave_hypotheses,
 )
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions
 from posenc_cli.schemes.declare import Rotation, Sinusoids
 from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
@@ -307,7 +308,7 @@ def _candidate(trial: Trial, evidence: Evidence) -> Candidate:
         rounded=trial.rounded.name,
         attention_factor=scale,
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
-        notes=hypothesis.notes,
+        notes=(*hypothesis.notes, *_irregular(hypothesis, evidence, positions)),
         wrong=hypothesis.wrong,
         models=equal_models(bound, frequencies_alone=hypothesis.tables == ("inv-freq",))
         if trial.fits
@@ -340,12 +341,30 @@ def _positions(hypothesis: Hypothesis, evidence: Evidence) -> Positions | None:
     return None
 
 
+def _irregular(
+    hypothesis: Hypothesis, evidence: Evidence, positions: Positions | None
+) -> tuple[str, ...]:
+    """What to know of rows that are not evenly spaced, and cannot be asked for again."""
+    where, rows = hypothesis.positions, evidence.rows
+    if where is None or positions is not None or where.size != rows.size:
+        return ()
+    counted = rows + int(where[0]) - int(rows[0])
+    for dtype in (BFLOAT16, FLOAT16):
+        rounded = widen(narrow(counted.astype(np.float64), None, dtype), dtype)
+        if np.array_equal(where, rounded):
+            first = int(counted[np.argmax(rounded != counted)])
+            return (f"positions were rounded to {dtype.name}, which has no {first}",)
+    return ("rows are at positions that are not evenly spaced",)
+
+
 def _commands(trial: Trial, evidence: Evidence, positions: Positions | None) -> tuple[str, ...]:
     """Commands that write the array again, one for each file, ready to paste."""
     hypothesis, bound = trial.hypothesis, trial.bound
     if hypothesis.wrong or hypothesis.tables == ("slopes",):
         if hypothesis.tables == ("slopes",) and not hypothesis.wrong:
             return (_slopes_command(trial),)
+        return ()
+    if positions is None and hypothesis.positions is not None:
         return ()
     words = ["posenc", "generate", "--scheme", bound.scheme.name]
     length = None

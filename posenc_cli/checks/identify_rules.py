@@ -529,9 +529,13 @@ def _longrope(
             yield made
 
 
+_LARGEST_AMPLITUDE = 2.0
+"""√(1 + ln s / ln L) for a factor s as large as the context L itself is √2."""
+
+
 def _longrope_amplitude(amplitude: float, precise: float) -> dict[str, Any]:
     """The parameters that give LongRoPE an amplitude √(1 + ln s / ln L), or the number itself."""
-    for context in CONTEXTS:
+    for context in CONTEXTS if amplitude < _LARGEST_AMPLITUDE else ():
         factor = math.exp((amplitude**2 - 1) * math.log(context))
         error = 2 * amplitude**2 * math.log(context) * factor * precise / 4
         short = snapped(factor, error)

@@ -473,3 +473,14 @@ def test_a_model_is_named_only_where_the_amplitude_is_its_own():
     louder = arrays_of("rope-yarn", "0:200", tables=("cos", "sin"), attention_factor=1.5, **params)
     found = found_in(louder)
     assert (found.scheme, found.attention_factor, found.models) == ("rope-yarn", 1.5, ())
+
+
+def test_tables_at_rounded_positions_are_not_given_out_for_right_ones():
+    import ml_dtypes
+
+    rounded = np.arange(2048).astype(ml_dtypes.bfloat16).astype(np.int64)
+    tables = [matrix("rope", "0:2049", table=table)[rounded] for table in ("cos", "sin")]
+    found = identify(Evidence.of_arrays(*tables)).found
+    assert found is not None
+    assert "positions were rounded to bfloat16, which has no 257" in found.notes
+    assert found.commands == ()
