@@ -23,7 +23,7 @@ from posenc_cli.files.naming import shown
 from posenc_cli.models import families, nonrotary, vision
 from posenc_cli.models.keys import Keys
 from posenc_cli.models.layer_types import LONGEST_NAME
-from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced
+from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced, check_values
 from posenc_cli.models.rope import RopeReader
 from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
 
@@ -132,6 +132,8 @@ def resolve(
     family = _rotary_family(model_type, text, notes)
     if family is None:
         layers = list(_not_rotary(text, model_type, notes, container))
+        for each in layers:
+            check_values(text.name, each.scheme, each.params)
     else:
         reader = RopeReader(text, container.around(family) if container else family, notes)
         layers = list(reader.layers())
@@ -142,6 +144,7 @@ def resolve(
         for i, each in enumerate(layers):
             reading = readings.get(each.layer_type)
             other, warnings = engines.adjusted(each, reading, engine=engine)
+            check_values(text.name, other.scheme, other.params)
             layers[i] = _with_magnitude(other)
             for warning in warnings:
                 notes.warn(warning)

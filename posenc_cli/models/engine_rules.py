@@ -81,7 +81,9 @@ def _refused(engine: str, why: str) -> InvalidInput:
 
 
 def _magnitude(factor: float, weight: float) -> float:
-    return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
+    from posenc_cli.schemes import scaled
+
+    return float(scaled.yarn_magnitude(factor, weight))
 
 
 def _truncated(reading: Reading) -> Changes:

@@ -47,6 +47,27 @@ class Layers:
         return {name: each.value for name, each in self.params.items()}
 
 
+def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:
+    """Refuse a value that the scheme's parameter does not take, by where it comes from.
+
+    Raises: InvalidInput.
+
+    >>> check_values("config.json", "rope", {"dim": Sourced(1 << 20, "head_dim")})
+    Traceback (most recent call last):
+    posenc_cli.errors.InvalidInput: config.json: head_dim 1048576: must be from 1 to 65536
+    """
+    from posenc_cli import catalogue
+
+    parameters = catalogue.find(scheme).parameters
+    for parameter, each in params.items():
+        try:
+            parameters[parameter].value(each.value)
+        except InvalidInput as error:
+            rule = error.message.partition(": ")[2]
+            value = abbreviated(str(each.value)) if isinstance(each.value, str) else each.value
+            raise InvalidInput(f"{name}: {each.source} {value}: {rule}") from error
+
+
 @dataclass(frozen=True)
 class Resolved:
     """What a config says of positions.

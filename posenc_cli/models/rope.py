@@ -6,7 +6,6 @@ then from the model type.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from posenc_cli.models.families import ANY_NAME, Rotary
 from posenc_cli.models.head_dims import head_dim
 from posenc_cli.models.keys import Keys, first, json_text
 from posenc_cli.models.layer_types import Group, groups
-from posenc_cli.models.resolved import Layers, Notes, Sourced
+from posenc_cli.models.resolved import Layers, Notes, Sourced, check_values
 from posenc_cli.models.rope_objects import Entry, entries
 from posenc_cli.models.rope_rules import CONTEXT, ORIGINAL, RULES, magnitude
 
@@ -98,6 +97,7 @@ class RopeReader:
             name=self.text.name,
             prefix=self.text.prefix,
         )
+        check_values(self.text.name, scheme, params)
         derived = self._derived(scheme, params, rotated)
         return Layers(group.label, group.layers, scheme, params, derived)
 
@@ -391,6 +391,8 @@ class RopeReader:
 
     def _softmax_multiplier(self, params: Mapping[str, Sourced]) -> Sourced | None:
         """What latent attention multiplies the scores by, beside the rotation."""
+        from posenc_cli.schemes import scaled
+
         if not self.family.slice or self.family.plain_softmax or "factor" not in params:
             return None
         rope = self.text.values.get("rope_scaling") or self.text.values.get("rope_parameters")
@@ -398,5 +400,8 @@ class RopeReader:
         factor = params["factor"].value
         if not isinstance(over, int | float) or not over or factor <= 1:
             return None
-        magnitude = 0.1 * over * math.log(factor) + 1
-        return Sourced(magnitude**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")
+        check_values(
+            self.text.name, "rope-yarn", {"mscale_all_dim": Sourced(over, "mscale_all_dim")}
+        )
+        multiplier = float(scaled.yarn_magnitude(factor, over))
+        return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")

@@ -159,10 +159,12 @@ def rope_yarn(
         Param("turns up to which a pair is interpolated", above=0, source=f"{_YARN} §3.2"),
     ] = 1.0,
     mscale: Annotated[
-        float | None, Param("numerator of the amplitude, see the convention", minimum=0)
+        float | None,
+        Param("numerator of the amplitude, see the convention", minimum=0, maximum=1e6),
     ] = None,
     mscale_all_dim: Annotated[
-        float | None, Param("denominator of the amplitude, see the convention", minimum=0)
+        float | None,
+        Param("denominator of the amplitude, see the convention", minimum=0, maximum=1e6),
     ] = None,
     attention_factor: AttentionFactor = None,
     truncate: Annotated[
@@ -380,12 +382,26 @@ def yarn_attention_factor(
     factor: float, *, mscale: float | None = None, mscale_all_dim: float | None = None
 ) -> Decimal:
     """What YaRN multiplies cosines and sines by."""
-    from posenc_cli.numerics import exact
-
     both = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
-    magnitudes = 1 + exact.asarray(both) * exact.log(exact.asarray([max(factor, 1.0)])) / 10
+    magnitudes = _magnitudes(factor, both)
     amplitude: Decimal = (magnitudes[0:1] / magnitudes[1])[0]
     return amplitude
+
+
+def yarn_magnitude(factor: float, mscale: float) -> Decimal:
+    """1 + 0.1 · mscale · ln(factor), which YaRN has for context extensions; 1 for factors up to 1.
+
+    >>> float(yarn_magnitude(32.0, 1.0)), int(yarn_magnitude(0.5, 1.0))
+    (1.3465735902799727, 1)
+    """
+    magnitude: Decimal = _magnitudes(factor, (mscale,))[0]
+    return magnitude
+
+
+def _magnitudes(factor: float, mscales: tuple[float, ...]) -> Any:
+    from posenc_cli.numerics import exact
+
+    return 1 + exact.asarray(mscales) * exact.log(exact.asarray([max(factor, 1.0)])) / 10
 
 
 def longrope_attention_factor(factor: float | None, stretched: int, original: int) -> Decimal:

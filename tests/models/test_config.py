@@ -572,3 +572,27 @@ def test_a_vision_encoder_needs_an_image_with_room_for_a_patch():
     resolved = resolve({"model_type": "dinov3_vit", "image_size": 224})
     assert resolved.layer().values()["grid"] == (14, 14)
     assert resolved.defaulted == ("rope_theta",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"rope_scaling": {**YARN, "attention_factor": 1e308}},
+            "rope_scaling.attention_factor 1e+308: must be above 0, at most 1000000",
+        ),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 1e22}},
+            "rope_scaling.factor 1e+22: must be above 0, at most",
+        ),
+        ({"head_dim": 1048576}, "head_dim 1048576: must be from 1 to 65536"),
+        (
+            {"model_type": "deepseek_v3", "rope_scaling": {**YARN, "mscale_all_dim": 1e308}},
+            "mscale_all_dim 1e+308: must be",
+        ),
+    ],
+)
+def test_what_no_scheme_takes_is_refused_where_it_is_read(changed, words):
+    with pytest.raises(InvalidInput) as refused:
+        resolve({**LLAMA, **changed})
+    assert words in refused.value.message
