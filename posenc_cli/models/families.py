@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+Nope = Literal["no_rope_layers", "unless sliding", "unless sliding type", "unless sliding, if any"]
+"""How a family tells which layers go without rotation."""
+
+
 @dataclass(frozen=True)
 class Rotary:
     """A family of rotary models.
@@ -51,7 +55,7 @@ class Rotary:
     own_original: bool = False
     plain_softmax: bool = False
     layout: str = "half"
-    nope: str | None = None
+    nope: Nope | None = None
     cycle: tuple[str, ...] = ()
     cycle_key: str | None = None
     needs_layer_types: bool = False

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models import families
 from posenc_cli.models.config import resolve
+from posenc_cli.models.nonrotary import FAMILIES
+from posenc_cli.models.rope_rules import RULES
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = {
@@ -79,3 +82,30 @@ def test_keys_of_the_text_model_where_nothing_reads_them_are_refused(key):
         resolve({"model_type": "gemma3", key: value})
     assert refused.value.hint == "for the text model alone, say model_type gemma3_text"
     assert resolve({"model_type": "gemma3", key: None}).model_type == "gemma3_text"
+
+
+@pytest.mark.parametrize("family", ROTARY.values(), ids=list(ROTARY))
+def test_a_row_of_the_table_is_of_the_types_that_it_is_declared_to_be(family):
+    counts = ("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim")
+    assert all(type(family.defaults[key]) is int for key in counts if key in family.defaults)
+    assert family.nope in (None, *get_args(families.Nope))
+    assert family.slice_head in (None, "slice", "whole", "name")
+    assert family.layout in ("half", "interleaved") or family.layout == "rope_interleave"
+    assert 0 < family.partial <= 1
+    flags = ("partial_ignored", "nested", "slice", "own_original", "plain_softmax", "alpha")
+    flags += ("needs_layer_types", "needs_head_dim", "known")
+    assert all(type(getattr(family, name)) is bool for name in flags)
+    assert set(family.types) <= set(RULES)
+    bases = family.base if isinstance(family.base, dict) else {"": family.base}
+    assert all(type(base) is float for base in bases.values() if base is not None)
+    objects = family.rope or {}
+    objects = objects.values() if family.nested else [objects]
+    assert all(each.get("rope_type", "default") in RULES for each in objects)
+
+
+@pytest.mark.parametrize("name", families.containers())
+def test_a_container_holds_a_text_model_that_is_known(name):
+    found = families.container(name)
+    assert found.text in ROTARY or found.text in FAMILIES
+    assert all(type(value) is int for value in found.defaults.values())
+    assert not found.flat or not found.defaults
