@@ -1,7 +1,8 @@
 """Curves laid out in text: a point a cell, and axes whose labels are the values of their lines.
 
 Owns the grid of lines: its step is a round fraction of the distance between labels, so that a label
-stands on the very line that has its value.
+stands on the very line that has its value. plotext draws the points in cells; its own axes label
+lines by values that they do not have.
 """
 
 from __future__ import annotations
@@ -154,12 +155,12 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     }
     margin = max(map(len, labels.values()))
     across = _Across(min(x), max(x), max(2, page.width - margin - 2), curves.x_scale == "log")
-    cells = [[" "] * across.width for _ in range(rows.count)]
-    for height, _ in levels:
-        cells[rows.line(height)] = ["-"] * across.width
+    columns = range(across.width)
+    layers = [([(i, rows.line(height)) for i in columns], "-") for height, _ in levels]
     for points, marker in zip(shown, _MARKERS * len(shown), strict=False):
-        for px, py in points:
-            cells[rows.line(py)][across.column(px)] = medium.spelled(marker)[:1]
+        cells = [(across.column(px), rows.line(py)) for px, py in points]
+        layers.append((cells, medium.spelled(marker)[:1]))
+    lines = _drawn(layers, across.width, rows.count)
     marks = across.ticks(sorted({*x}))
     axis = [medium.drawn("┬" if i in marks else "─") for i in range(across.width)]
     named = " " * (margin + 1)
@@ -169,15 +170,35 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     return [
         *(line.center(margin + 1 + across.width).rstrip() for line in title),
         *(
-            labels.get(i, "").rjust(margin)
-            + medium.drawn("┤" if i in labels else "│")
-            + "".join(cells[i]).rstrip()
+            labels.get(i, "").rjust(margin) + medium.drawn("┤" if i in labels else "│") + lines[i]
             for i in reversed(range(rows.count))
         ),
         " " * margin + medium.drawn("└") + "".join(axis),
         named.rstrip(),
         *below,
     ]
+
+
+def _drawn(
+    layers: Sequence[tuple[list[tuple[int, int]], str]], width: int, height: int
+) -> list[str]:
+    """Cells, by column and line, as lines of text, the lowest first; later layers hide others."""
+    import plotext
+
+    plotext.terminal.limit(width=False, height=False)
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(width, height)
+    figure.axes(active=False)
+    for axis, count in (("x", width), ("y", height)):
+        figure.ruler(axis).lim(0, count - 1)
+        figure.ruler(axis).ticks([], [])
+    for cells, marker in layers:
+        if cells:
+            figure.draw(figure.signal(*map(list, zip(*cells, strict=True)), marker=marker))
+    text: str = figure.build().string(colorless=True)
+    return [line.rstrip() for line in reversed(text.split("\n")[:height])]
 
 
 @dataclass(frozen=True)
