@@ -38,7 +38,7 @@ _STRETCHED = ("rope-linear", "rope-ntk", "rope-dynamic", "rope-yarn", "rope-llam
 _FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0)
 
 
-_NEARLY = 1e-3
+_NEARLY = 2e-5
 """Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
 
 
@@ -91,9 +91,10 @@ def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
     yield from stretched(reference)
     yield from _other_rules(reference, scheme, params)
     yield from _constant_ratios(reference, seen)
+    yield from _needless(reference)
     yield from _plain_bases(reference, known)
     yield from _other_bases(reference, fitted)
-    yield from _plain_bases(reference, fitted)
+    yield from _plain_bases(reference, fitted, fitted=True)
     yield Alternative(
         "frequency-rule", "the frequencies are in reverse order", reference.frequencies[::-1]
     )
@@ -115,21 +116,31 @@ def _other_bases(reference: Reference, bases: list[float]) -> Iterator[Alternati
             yield Alternative("base", f"the base is {number(base)}, not {number(right)}", values)
 
 
-def _plain_bases(reference: Reference, bases: list[float]) -> Iterator[Alternative]:
-    """Other bases, and the scaling left out as well."""
-    right = reference.params.get("base")
-    if right is None or reference.encoding.bound.scheme.name == "rope":
+def _plain_bases(
+    reference: Reference, bases: list[float], *, fitted: bool = False
+) -> Iterator[Alternative]:
+    """Other bases, and the scaling left out as well.
+
+    Where scaling is another base, a fitted one is that of another rule.
+    """
+    right, name = reference.params.get("base"), reference.encoding.bound.scheme.name
+    if right is None or name == "rope":
         return
     for base in bases:
         values = bound(
             catalogue.BUILT_IN["rope"], reference.params, base=base, partial=_share(reference)
         )
-        if values is not None:
-            yield Alternative(
-                "scaling-missing",
-                f"the scaling is not applied and the base is {number(base)}, not {number(right)}",
-                values,
-            )
+        if values is None:
+            continue
+        if fitted and name in ("rope-ntk", "rope-dynamic"):
+            message = f"the base {number(right)} is stretched to {number(base)}: another rule"
+            yield Alternative("frequency-rule", message, values)
+            continue
+        yield Alternative(
+            "scaling-missing",
+            f"the scaling is not applied and the base is {number(base)}, not {number(right)}",
+            values,
+        )
 
 
 def _fitted_bases(reference: Reference, seen: Rotations | None) -> Iterator[float]:
@@ -221,6 +232,29 @@ def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]
         if values is not None:
             message = "the base is stretched by the factor without its exponent d/(d − 2)"
             yield Alternative("frequency-rule", message, values)
+
+
+def _needless(reference: Reference) -> Iterator[Alternative]:
+    """Scalings of a scheme that has none."""
+    if reference.encoding.bound.scheme.name != "rope":
+        return
+    tried: list[tuple[str, dict[str, float]]] = [
+        ("rope-ntk", {"factor": factor}) for factor in _FACTORS
+    ]
+    for factor in (8.0, 32.0):
+        blend = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+        context = {"original_max_position_embeddings": 8192}
+        tried.append(("rope-llama3", {"factor": factor, **blend, **context}))
+    tried += [
+        ("rope-yarn", {"factor": factor, "original_max_position_embeddings": context})
+        for context in (2048, 4096, 8192, 32768)
+        for factor in (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
+    ]
+    for name, given in tried:
+        values = bound(catalogue.BUILT_IN[name], reference.params, **given)
+        if values is not None:
+            message = f"the scaling of {name} is applied, factor {number(given['factor'])}"
+            yield Alternative("frequency-rule", f"{message}; the reference has none", values)
 
 
 def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:

@@ -27,7 +27,7 @@ from posenc_cli.checks.hypotheses import (
 from posenc_cli.checks.mirrors import mirrored_cause
 from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.tolerance import Tolerance
-from posenc_cli.checks.verdict import Cause
+from posenc_cli.checks.verdict import Cause, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,10 +56,7 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
         return ()
     subject = examined.subject
     if subject.broken:
-        what = "what it does to a row does not follow from the row and its position"
-        if subject.kind != "impl":
-            what = "not all values are numbers"
-        return (Cause(subject.broken_by, what, "; ".join(subject.broken)),)
+        return (_broken(examined),)
     if subject.as_reference is None:
         return _other_width(subject, examined.reference)
     sample, layout = sampled(examined)
@@ -79,6 +76,33 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
     known = {each.cause: each for each in reversed(causes)}
     first = [each for each in causes if known[each.cause] is each]
     return tuple(first[:MOST]) or (_unexplained(examined, sample),)
+
+
+def _broken(examined: Examined) -> Cause:
+    """The cause of a subject that is no map of vectors."""
+    subject = examined.subject
+    overflowed = None
+    if subject.kind == "impl" and subject.as_reference is not None:
+        overflowed = _overflowed(sampled(examined)[0])
+    if overflowed is not None:
+        return overflowed
+    what = "what it does to a row does not follow from the row and its position"
+    if subject.kind != "impl":
+        what = "not all values are numbers"
+    return Cause(subject.broken_by, what, "; ".join(subject.broken))
+
+
+def _inverted(examined: Examined) -> Cause | None:
+    """The cause where what was given is the inverse of frequencies."""
+    given, right = examined.subject.frequencies, examined.reference.frequencies
+    if given is None or given.size != right.size or not (right > 0).all():
+        return None
+    for what, values in (("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)):
+        if np.allclose(given, values, rtol=1e-5, atol=0):
+            text = f"{given[-1]:.6g}, not {right[-1]:.6g}"
+            message = f"{what} were given, not frequencies"
+            return Cause("frequency-rule", message, f"pair {right.size - 1} is {text}")
+    return None
 
 
 def _within_tolerance(examined: Examined, sample: Sample) -> Cause | None:
@@ -158,15 +182,14 @@ def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
 
 def _explained(examined: Examined, sample: Sample) -> list[Cause]:
     """The causes of what explains the sample, if anything does."""
+    if not sample.factors[sample.seen].any() and not sample.stray.any():
+        return [Cause("unknown", "everything becomes 0", "nothing is left to compare")]
     amplitude = _amplitude_cause(examined, sample)
     if amplitude is not None and holds(sample, Hypothesis()):
         return [amplitude]
-    mirrored = mirrored_cause(examined)
-    if mirrored is not None:
-        return [mirrored]
-    still = _still_pairs(sample)
-    if still is not None:
-        return [still]
+    known = mirrored_cause(examined) or _inverted(examined) or _still_pairs(sample)
+    if known is not None:
+        return [known]
     seen = examined.consistency.rotations if examined.consistency else None
     found = _first_thatholds(sample, seen)
     if found:
@@ -295,16 +318,16 @@ def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
     how = next(
         (text for value, text in known if right != 1 and abs(found - value) < 1e-4 * value), None
     )
+    applied, wanted = told_apart(found, right)
     message = (
         f"the attention factor {right:.6g} {how}"
         if how
-        else f"the attention factor is {found:.6g}, not {right:.6g}"
+        else f"the attention factor is {applied}, not {wanted}"
     )
     return Cause(
         "attention-factor",
         message,
-        f"cos and sin are multiplied by {found:.6g}, so scores by {found**2:.5g}, "
-        f"not {right**2:.5g}",
+        f"cos and sin are multiplied by {applied}, so scores by {found**2:.5g}, not {right**2:.5g}",
     )
 
 
@@ -329,7 +352,7 @@ def _still_pairs(sample: Sample) -> Cause | None:
     sound = sample.explained(*Hypothesis().predicted(sample)).all(axis=0)
     stays = np.full(sample.factors.shape, complex(sample.amplitude))
     still = sample.explained(stays, np.zeros_like(right)).all(axis=0)
-    if not (sound | still).all() or sound.all() or not sound.any():
+    if not (sound | still).all() or sound.all() or still.all() or not sound.any():
         return None
     if not (right[~sound] > 0).any() or not sample.positions.any():
         return None
@@ -379,6 +402,8 @@ def _read_positions(sample: Sample) -> NDArray[np.int64]:
 def _overflowed(sample: Sample) -> Cause | None:
     """Values that are missing just where a float16 overflows."""
     missing = ~np.isfinite(sample.factors)
+    if not missing.any():
+        return None
     positions = np.broadcast_to(sample.positions[:, None], missing.shape)
     angles = np.abs(positions * sample.reference.frequencies)
     for what, values in (("positions", positions), ("angles", angles)):
@@ -436,7 +461,13 @@ def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
     seen = fitted(block.positions, block.turned)
     base = float(reference.params.get("base") or 0)
     evidence = ""
-    if base and own.pairs:
+    given, right = subject.frequencies, reference.frequencies
+    if given is not None and any(
+        given.size == twice.size and np.allclose(given, twice, rtol=1e-5, atol=0)
+        for twice in (np.tile(right, 2), np.repeat(right, 2))
+    ):
+        evidence = "each frequency is given twice, as for columns: one a pair is right"
+    elif base and own.pairs:
         ladder = base ** -(np.arange(own.pairs) / own.pairs)
         if np.allclose(np.abs(seen.frequencies), ladder, rtol=1e-3, atol=1e-7):
             evidence = f"its frequencies are those of {2 * own.pairs} columns at base {base:g}"

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.tolerance import Rule
 
-CHECKS = {
-    "relative": "q·k depends only on m − n, for all q and k and all pairs of positions",
-    "norm": "lengths are kept, times the attention factor",
-    "identity": "position 0 turns nothing",
-    "reference": "equals the reference scheme",
-}
-"""What is checked, in the order of reports."""
-
 
 @dataclass(frozen=True)
 class Cause:
@@ -178,11 +170,13 @@ def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
     times = "" if scale == 1 else f", times {scale:.6g}"
     if verdict["ok"]:
         message = f"lengths are kept{times}"
+    elif not math.isfinite(seen.norm.value):
+        message = f"is not a number at position {seen.norm.position}, pair {seen.norm.pair}"
+    elif seen.longest == 0:
+        message = "every length becomes 0"
     elif seen.longest - seen.shortest <= 4 * tolerance.floor * max(1.0, seen.longest):
-        message = (
-            f"every length is multiplied by {seen.longest:.6g}, not by {scale:.6g}: "
-            "an attention factor"
-        )
+        found, right = told_apart(seen.longest, scale)
+        message = f"every length is multiplied by {found}, not by {right}: an attention factor"
     else:
         message = f"lengths are multiplied by {seen.shortest:.4g} to {seen.longest:.4g}"
     return Finding("norm", at=_place(seen.norm), message=message, **verdict)
@@ -242,6 +236,19 @@ def _place(worst: Worst) -> dict[str, int] | None:
     if worst.ratio < 0:
         return None
     return {"position": worst.position, "pair": worst.pair}
+
+
+def told_apart(found: float, right: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ.
+
+    >>> told_apart(1.25, 1.0), told_apart(1.000002, 1.0)
+    (('1.25', '1'), ('1.000002', '1'))
+    """
+    for digits in range(6, 17):
+        texts = f"{found:.{digits}g}", f"{right:.{digits}g}"
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def _number(value: float) -> str:

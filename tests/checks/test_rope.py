@@ -16,7 +16,7 @@ from posenc_cli.checks.verdict import examined
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from tests.checks import rope
-from tests.checks.mutants import CASES, Rope, ladder
+from tests.checks.mutants import CASES, Rope, ladder, llama3, ntk, yarn
 
 COUNT, PAIRS = 24, 3
 RIGHT = rope.reference("rope", dim=2 * PAIRS, layout="half")
@@ -450,3 +450,89 @@ def test_a_file_of_more_rows_is_checked_from_its_first_row_on_alone():
     for asked in ("3:8", "0:8:2", "1,0"):
         with pytest.raises(InvalidInput, match="has 8 rows, but . positions are asked for"):
             row_positions(8, positions(asked), "--tables")
+
+
+def of_rates(rates, positions="0:2048", **given):
+    right = rope.reference(given.pop("scheme", "rope"), dim=128, layout="half", **given)
+    code = Rope(rates, 128)
+    return rope.of_tables(*code.pair_tables(rope.positions_array(positions)), right, positions)
+
+
+@pytest.mark.parametrize(
+    ("rates", "given", "cause", "words"),
+    [
+        (ladder(128, 10001.0), {}, "base", "the base is 10001, not 10000"),
+        (ntk(128, 1e4, 4.0), {}, "frequency-rule", "rope-ntk is applied, factor 4"),
+        (yarn(128, 1e4, 4.0), {}, "frequency-rule", "rope-yarn is applied, factor 4"),
+        (llama3(128, 5e5), {"base": 5e5}, "frequency-rule", "rope-llama3 is applied, factor 8"),
+        (
+            ladder(128, 1e4 * 4.0 ** (126 / 128)),
+            {"scheme": "rope-ntk", "factor": 4.0},
+            "frequency-rule",
+            "stretched to 39142.88",
+        ),
+    ],
+)
+def test_the_rule_that_a_table_follows_is_named(rates, given, cause, words):
+    causes = diagnosed(of_rates(rates, **given))
+    assert [each.cause for each in causes] == [cause]
+    assert words in causes[0].message
+
+
+@pytest.mark.parametrize(
+    ("given", "cause", "words"),
+    [
+        (1 / ladder(64, 1e4), "frequency-rule", "1/frequency were given"),
+        (2 * np.pi / ladder(64, 1e4), "frequency-rule", "wavelengths were given"),
+        (np.repeat(ladder(64, 1e4), 2), "rotary-dim", "given twice"),
+        (np.tile(ladder(64, 1e4), 2), "rotary-dim", "given twice"),
+    ],
+)
+def test_numbers_given_as_frequencies_are_recognised(given, cause, words):
+    right = rope.reference("rope", dim=64)
+    causes = diagnosed(rope.of_frequencies(given.astype(np.float32), right, "0:2048"))
+    assert [each.cause for each in causes] == [cause]
+    assert words in f"{causes[0].message} {causes[0].evidence}"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_vectors_left_as_they_are_are_not_rotated_and_zeros_are_something_else(dtype):
+    kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    right = rope.reference("rope", dim=128, base=5e5, layout="half")
+    x = rope.vectors(2048, 128).astype(kind)
+    causes = diagnosed(rope.of_rotated(x, x, right, "0:2048"))
+    assert [each.cause for each in causes] == ["no-rotation"]
+    found = rope.of_rotated(x, 0 * x, right, "0:2048")
+    assert [each.cause for each in diagnosed(found)] == ["unknown"]
+    assert finding(found, "norm").message == "every length becomes 0"
+
+
+def test_lengths_are_told_with_the_digits_that_differ_and_as_no_number_where_they_are_none():
+    right = rope.reference("rope", dim=64)
+    cos, sin = CASES["plain"].right.pair_tables(np.arange(100))
+    larger = np.float32(1 + 3e-6)
+    found = rope.of_tables(cos * larger, sin * larger, right, "0:100")
+    assert finding(found, "norm").message.startswith("every length is multiplied by 1.000003, not")
+    cos[5, 7] = np.nan
+    found = rope.of_tables(cos, sin, right, "0:100")
+    assert finding(found, "norm").message == "is not a number at position 5, pair 7"
+
+
+def test_a_function_whose_positions_overflow_float16_is_told_so(tmp_path):
+    file = tmp_path / "code.py"
+    file.write_text(
+        "import numpy as np\n"
+        "def turned(x, positions):\n"
+        "    with np.errstate(all='ignore'):\n"
+        "        p = np.asarray(positions).astype(np.float16).astype(np.float64)\n"
+        "        a = np.multiply.outer(p, 1e4 ** -(np.arange(0, 64, 2) / 64))\n"
+        "        c, s = np.cos(a), np.sin(a)\n"
+        "    u, v = x[:, :32], x[:, 32:]\n"
+        "    return np.concatenate([u * c - v * s, u * s + v * c], 1)\n"
+    )
+    right = rope.reference("rope", dim=64, layout="half")
+    found = rope.of_function("turned", right, "0:64,65503:65540", file=file)
+    assert not found.ok
+    cause = diagnosed(found)[0]
+    assert cause.cause == "position-precision"
+    assert "65520" in cause.evidence
