@@ -8,7 +8,7 @@ import typer
 
 from posenc_cli.cli.comparison import ArrayReport, RotationReport
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.operands import operand, positioned, side, turns, with_parameters
+from posenc_cli.cli.operands import layout_of, operand, positioned, side, turns, with_parameters
 from posenc_cli.cli.options import one_of, positions_of, whole_number
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated
@@ -127,6 +127,8 @@ def compare(
     if where is None and table is None and all(map(turns, sides)):
         report = RotationReport.of(sides, tolerance)
     else:
+        if table is None and all(map(turns, sides)) and len({*map(layout_of, sides)}) > 1:
+            table = "cos-full"  # which follows the layout; cos-sin is the same in any
         operands = [
             operand(
                 *(each, other),

@@ -198,6 +198,14 @@ def turns(each: Side) -> bool:
     return each.choice is not None and each.choice.scheme.kind == "rotary"
 
 
+def layout_of(each: Side) -> str | None:
+    """How a rotary side pairs columns."""
+    if each.choice is None:
+        return None
+    layout: str | None = getattr(each.choice.encoding().bound.content, "layout", None)
+    return layout
+
+
 def positioned(sides: Sequence[Side], where: Positions | None, *, head: int | None) -> list[Side]:
     """The sides at the positions asked for, else at as many as the file among them holds."""
     placed = []

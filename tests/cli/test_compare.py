@@ -297,3 +297,10 @@ def test_each_side_has_its_own_layer_type_and_errors_say_which_side(call):
     assert err.startswith("posenc: error: B: the layers of gemma3_text differ")
     status, _, err = call("compare", "rope", "no-such-thing")
     assert err.startswith("posenc: error: B: 'no-such-thing'")
+
+
+def test_two_layouts_are_not_equal_at_positions_either(call):
+    status, out, _ = call("compare", "rope", "rope", "--len", "8", "--set", "b.layout=half")
+    assert status == 1
+    assert "DIFFERENT" in out
+    assert call("compare", "rope", "rope", "--len", "8", "--layout", "half")[0] == 0
