@@ -175,7 +175,16 @@ def _stated_share(reading: Reading) -> float | None:
 def vllm_share(reading: Reading) -> Changes:
     """VLLM turns the share that ``partial_rotary_factor`` states, whatever the model."""
     share = _stated_share(reading)
-    return {} if share is None else {"partial": share}
+    if share is None:
+        return {}
+    turned = int(reading.params["dim"] * share)
+    if turned < 2 or turned % 2:
+        raise _refused(
+            "vllm",
+            f"partial_rotary_factor {share:g} of {reading.params['dim']} columns turns {turned}: "
+            "pairs need an even number of them, from 2 on",
+        )
+    return {"partial": share}
 
 
 def vllm_nested_truncate(reading: Reading) -> Changes:

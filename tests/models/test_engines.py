@@ -217,6 +217,11 @@ LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 3
         ),
         (
             "vllm",
+            config("llama", None, partial_rotary_factor=0.4),
+            "partial_rotary_factor 0.4 of 64 columns turns 25: pairs need an even number",
+        ),
+        (
+            "vllm",
             config("phi3", LONG, original_max_position_embeddings=None),
             "it fails where original_max_position_embeddings is null",
         ),
