@@ -26,6 +26,7 @@ from posenc_cli.models.layer_types import LONGEST_NAME
 from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced, check_values
 from posenc_cli.models.rope import RopeReader
 from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
+from posenc_cli.schemes.rotary import rotated_dim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -175,6 +176,13 @@ def overridden(layers: Layers, given: Mapping[str, object]) -> Layers:
 def _with_magnitude(layers: Layers) -> Layers:
     """Layers whose attention factor follows from their parameters as they are now."""
     kept = {name: each for name, each in layers.derived.items() if name not in MAGNITUDE}
+    if "rotated" in kept:
+        dim, partial = layers.params["dim"], layers.params.get("partial")
+        share = partial.value if partial and layers.scheme != "rope-proportional" else 1.0
+        kept |= {
+            "head_dim": dim,
+            "rotated": Sourced(rotated_dim(dim.value, share), "derived: dim × partial"),
+        }
     return replace(layers, derived={**kept, **magnitude(layers.scheme, layers.params)})
 
 

@@ -210,3 +210,11 @@ def test_a_parameter_of_the_command_line_takes_the_place_of_the_configs(call, co
     status, _, err = call("explain", path, "--set", "facto=8")
     assert status == 2
     assert "rope-yarn has no parameter 'facto'" in err
+
+
+def test_what_follows_from_a_parameter_follows_it(call, config):
+    path = config(dict(find("llama-3.1-8b").config))
+    given = ("--set", "partial=0.25", "--set", "dim=64", "--json")
+    (layers,) = json.loads(call("explain", path, *given)[1])["layers"]
+    assert layers["derived"]["head_dim"]["value"] == 64
+    assert layers["derived"]["rotated"]["value"] == 16
