@@ -19,6 +19,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _BOOLEANS = {"true": True, "false": False}
 
+_PAST_FLOATS = 2**1024
+
 OWN_OPTIONS: dict[str, tuple[str, ...]] = {
     "dim": ("--dim", "-d"),
     "heads": ("--heads",),
@@ -169,7 +171,7 @@ class Parameter:
             if self.type is float and _FLOAT.fullmatch(text):
                 return float(text)
         elif self.type is float and type(given) is int:
-            return float(given)
+            return float(given) if abs(given) < _PAST_FLOATS else math.inf
         elif type(given) is self.type:
             return given
         wanted = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
