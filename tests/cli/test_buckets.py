@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -84,7 +85,7 @@ def test_the_table_of_a_million_positions_is_short(call):
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
-    command = f"{sys.executable} -m posenc_cli buckets t5 --positions 0:300000 --json | head -1"
+    command = f"{shlex.quote(sys.executable)} -m posenc_cli buckets t5 --positions 0:300000 --json | head -1"
     done = subprocess.run(
         command, shell=True, capture_output=True, text=True, cwd=tmp_path, check=False
     )

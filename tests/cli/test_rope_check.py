@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -245,7 +246,7 @@ def test_github_annotates_and_adds_to_the_summary(files, call, monkeypatch):
 
 
 def test_a_script_with_set_e_stops_where_a_check_fails(files):
-    posenc = f"{sys.executable} -m posenc_cli"
+    posenc = f"{shlex.quote(sys.executable)} -m posenc_cli"
     script = (
         "set -e\n"
         f"{posenc} {' '.join(CHECK)} {' '.join(subject('tables'))} -q >/dev/null\n"
