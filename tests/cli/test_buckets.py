@@ -85,7 +85,8 @@ def test_the_table_of_a_million_positions_is_short(call):
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
-    command = f"{shlex.quote(sys.executable)} -m posenc_cli buckets t5 --positions 0:300000 --json | head -1"
+    posenc = f"{shlex.quote(sys.executable)} -m posenc_cli"
+    command = f"{posenc} buckets t5 --positions 0:300000 --json | head -1"
     done = subprocess.run(
         command, shell=True, capture_output=True, text=True, cwd=tmp_path, check=False
     )
