@@ -14,7 +14,7 @@ from posenc_cli import catalogue
 from posenc_cli.checks.slopes import check_slopes, slopes
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import one_of
-from posenc_cli.cli.pictures import DPI_HELP, IMAGES, THEMES, PictureOptions, show
+from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, Theme, Title, Width, show
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.naming import shown
 
@@ -66,21 +66,11 @@ def alibi_slopes(
         bool,
         typer.Option("--plot", help="draw the slopes, or a figure with --out NAME.png|.svg|.pdf"),
     ] = False,
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="of what --plot draws")
-    ] = None,
-    width: Annotated[
-        str | None,
-        typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
-    ] = None,
-    height: Annotated[
-        str | None,
-        typer.Option("--height", metavar="N", help="lines in the terminal, pixels in a file"),
-    ] = None,
-    dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
-    theme: Annotated[
-        str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
-    ] = "light",
+    title: Title = None,
+    width: Width = None,
+    height: Height = None,
+    dpi: Dpi = None,
+    theme: Theme = "light",
 ) -> int:
     """Print the slopes of ALiBi, or check some.
 

@@ -9,7 +9,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of, whole_number
-from posenc_cli.cli.pictures import DPI_HELP, IMAGES, THEMES, PictureOptions
+from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, Theme, Title, Width
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.formats import FORMATS, format_of
@@ -71,21 +71,11 @@ def dot_similarity(
     cmap: Annotated[
         str | None, typer.Option("--cmap", metavar="NAME", help="colours, as posenc heatmap has")
     ] = None,
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="of a figure in a file")
-    ] = None,
-    width: Annotated[
-        str | None,
-        typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
-    ] = None,
-    height: Annotated[
-        str | None,
-        typer.Option("--height", metavar="N", help="lines of the whole picture, pixels in a file"),
-    ] = None,
-    dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
-    theme: Annotated[
-        str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
-    ] = "light",
+    title: Title = None,
+    width: Width = None,
+    height: Height = None,
+    dpi: Dpi = None,
+    theme: Theme = "light",
     no_clobber: Annotated[
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False,

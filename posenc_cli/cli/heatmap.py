@@ -10,7 +10,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of, whole_number
-from posenc_cli.cli.pictures import DPI_HELP, THEMES, PictureOptions, show
+from posenc_cli.cli.pictures import Dpi, Height, PictureOptions, Theme, Title, Width, show
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import Positions
@@ -62,19 +62,11 @@ def heatmap(
             help="viridis|polar|polar-dark|phase|gray, or any of matplotlib's; _r reverses it",
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT")] = None,
-    width: Annotated[
-        str | None,
-        typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
-    ] = None,
-    height: Annotated[
-        str | None,
-        typer.Option("--height", metavar="N", help="lines in the terminal, pixels in a file"),
-    ] = None,
-    dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
-    theme: Annotated[
-        str, typer.Option("--theme", metavar="NAME", help=f"of a file: {'|'.join(THEMES)}")
-    ] = "light",
+    title: Title = None,
+    width: Width = None,
+    height: Height = None,
+    dpi: Dpi = None,
+    theme: Theme = "light",
     no_clobber: Annotated[
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False,

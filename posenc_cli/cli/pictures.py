@@ -6,7 +6,9 @@ import sys
 import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import one_of, whole_number
@@ -27,7 +29,27 @@ IMAGES: dict[str, ImageFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 
 _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
 _DPI = range(10, 1201)
-DPI_HELP = "pixels an inch, of text and of sides that are not given [default: 150]"
+
+Width = Annotated[
+    str | None,
+    typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
+]
+Height = Annotated[
+    str | None,
+    typer.Option("--height", metavar="N", help="lines in the terminal, pixels in a file"),
+]
+Dpi = Annotated[
+    str | None,
+    typer.Option(
+        "--dpi",
+        metavar="N",
+        help="pixels an inch, of text and of sides that are not given [default: 150]",
+    ),
+]
+Theme = Annotated[
+    str, typer.Option("--theme", metavar="NAME", help=f"of a figure in a file: {'|'.join(THEMES)}")
+]
+Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="of the picture")]
 
 
 @dataclass(frozen=True)

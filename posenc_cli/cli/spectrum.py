@@ -12,10 +12,13 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice  # noqa: TC001 - read by the command table
 from posenc_cli.cli.pictures import (
-    DPI_HELP,
     IMAGES,
-    THEMES,
+    Dpi,
+    Height,
     PictureOptions,
+    Theme,
+    Title,
+    Width,
     image_format,
     said,
     show,
@@ -46,21 +49,11 @@ def spectrum(
         str | None,
         typer.Option("--out", "-o", metavar="FILE", help=f"a figure: {' '.join(IMAGES)}"),
     ] = None,
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="of a figure in a file")
-    ] = None,
-    width: Annotated[
-        str | None,
-        typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
-    ] = None,
-    height: Annotated[
-        str | None,
-        typer.Option("--height", metavar="N", help="lines of the curve, pixels in a file"),
-    ] = None,
-    dpi: Annotated[str | None, typer.Option("--dpi", metavar="N", help=DPI_HELP)] = None,
-    theme: Annotated[
-        str, typer.Option("--theme", metavar="NAME", help=f"of a figure: {'|'.join(THEMES)}")
-    ] = "light",
+    title: Title = None,
+    width: Width = None,
+    height: Height = None,
+    dpi: Dpi = None,
+    theme: Theme = "light",
     no_clobber: Annotated[
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False,
