@@ -17,7 +17,7 @@ from posenc_cli.encode.request import Request
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
-from posenc_cli.schemes.declare import Rotation, Sinusoids
+from posenc_cli.schemes.declare import Rotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -137,10 +137,8 @@ class Check:
 
     def _default(self, encoding: Encoding) -> Positions:
         content = encoding.bound.content
-        if isinstance(content, Rotation) and content.waves.coordinates is not None:
-            capacity = content.waves.coordinates.capacity
-            if capacity is not None:
-                return Positions.contiguous(0, capacity.positions)
+        if isinstance(content, Rotation) and content.capacity is not None:
+            return Positions.contiguous(0, content.capacity.positions)
         if isinstance(content, Rotation) and content.waves.growth is not None:
             return probing_positions(2048)
         return probing_positions(context_of(encoding.bound.params))
@@ -259,9 +257,7 @@ def _suiting(encoding: Encoding) -> Positions:
     content = encoding.bound.content
     if encoding.bound.scheme.kind == "relative":
         return Positions.contiguous(0, 64)
-    capacity = getattr(content, "capacity", None)
-    if isinstance(content, Sinusoids) and content.waves.coordinates is not None:
-        capacity = content.waves.coordinates.capacity
+    capacity = content.capacity
     return probing_positions(min(capacity.positions if capacity else 4096, 4096))
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import Choice, one_of, whole_number
+from posenc_cli.cli.options import Choice, check_subject, one_of, whole_number
 from posenc_cli.cli.pictures import Dpi, Height, PictureOptions, Theme, Title, Width, show
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import Positions
 from posenc_cli.render.figure import Panels
+from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from posenc_cli.encode.request import Request
@@ -91,13 +92,7 @@ def heatmap(
       posenc heatmap --in table.npy --dims 0:32
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
-    if (choice is None) == (source is None):
-        raise InvalidInput(
-            "--in: cannot go with --scheme, --config or --model"
-            if choice
-            else "--scheme, --config, --model or --in: one of them is needed",
-            hint=None if choice else "posenc schemes and posenc models list what there is",
-        )
+    check_subject(choice, source)
     which = None if head is None else whole_number("--head", head, minimum=0)
     columns = None if dims is None else _dims(dims)
     if cmap is not None and not cmap.strip():
@@ -118,10 +113,9 @@ def _with_positions(choice: Choice, table: str | None) -> Choice:
     if not choice.source or choice.positions is not None or table == "inv-freq":
         return choice
     content = choice.encoding().bound.content
-    waves = getattr(content, "waves", None)
-    if waves is not None and waves.coordinates and waves.coordinates.capacity:
+    capacity = content.capacity
+    if isinstance(content, Rotation | Sinusoids) and capacity:
         return choice  # a grid, which is shown whole
-    capacity = getattr(content, "capacity", None)
     count = min(_FIRST, capacity.positions if capacity else _FIRST)
     return replace(choice, positions=Positions.contiguous(0, count))
 

@@ -100,6 +100,20 @@ class Choice:
         return Encoding.of(self.scheme, self.given, seq_len=seq_len)
 
 
+def check_subject(choice: Choice | None, source: str | None) -> None:
+    """Refuse neither, or both, of an encoding and the file of ``--in``.
+
+    Raises: InvalidInput.
+    """
+    if choice is not None and source is not None:
+        raise InvalidInput("--in: cannot go with --scheme, --config or --model; give one of them")
+    if choice is None and source is None:
+        raise InvalidInput(
+            "--scheme, --config, --model or --in: give one of them",
+            hint="posenc schemes and posenc models list what there is",
+        )
+
+
 def one_of(flag: str, value: str, known: Iterable[str]) -> str:
     """``value``, after a check that it is one of the known.
 

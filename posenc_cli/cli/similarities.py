@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.analysis.verdict import Verdict, verdict
+from posenc_cli.cli.options import check_subject
 from posenc_cli.cli.pictures import page_of, said
 from posenc_cli.cli.pictures import show as show_picture
 from posenc_cli.cli.progress import heeding_interrupts, with_overflow_warning, with_progress
@@ -108,11 +109,7 @@ def subjects(
 
     Raises: InvalidInput, Unavailable: options contradict each other, or the file cannot be read.
     """
-    if (choice is None) == (source is None):
-        raise InvalidInput(
-            "--in, --scheme, --config or --model: give one of them",
-            hint="posenc schemes and posenc models list what there is",
-        )
+    check_subject(choice, source)
     if source is not None:
         return [_of_file(source, content=content, normalize=normalize, head=head)]
     assert choice is not None

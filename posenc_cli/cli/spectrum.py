@@ -10,7 +10,7 @@ import typer
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import Choice  # noqa: TC001 - read by the command table
+from posenc_cli.cli.options import Choice, check_subject
 from posenc_cli.cli.pictures import (
     IMAGES,
     Dpi,
@@ -73,11 +73,7 @@ def spectrum(
       posenc spectrum --model llama-3.1-8b --len 131072
       posenc spectrum --in table.npy --json
     """
-    if (choice is None) == (source is None):
-        raise InvalidInput(
-            "--in, --scheme, --config or --model: give one of them",
-            hint="posenc schemes and posenc models list what there is",
-        )
+    check_subject(choice, source)
     if out is not None:
         image_format(out)
         if json and out == STANDARD_OUTPUT:

@@ -155,18 +155,11 @@ class Request:
 
     def _settled_positions(self) -> Positions | None:
         """The positions asked for; all of a grid by default."""
-        capacity = self._capacity()
         content = self.encoding.bound.content
+        capacity = content.capacity
         if self.positions is None and capacity and isinstance(content, Rotation | Sinusoids):
             return Positions.contiguous(0, capacity.positions)
         return self.positions
-
-    def _capacity(self) -> Capacity | None:
-        content = self.encoding.bound.content
-        if isinstance(content, Rotation | Sinusoids):
-            coordinates = content.waves.coordinates
-            return coordinates.capacity if coordinates else None
-        return content.capacity
 
     def _encoded_positions(self) -> Positions:
         """The positions to encode, or the offsets between them where the scheme is relative.
@@ -179,7 +172,7 @@ class Request:
                 f"{self.scheme.name} needs the positions to encode",
                 hint="--len N, or --positions start:stop",
             )
-        self._check_capacity(positions, self._capacity())
+        self._check_capacity(positions, self.encoding.bound.content.capacity)
         if self.scheme.kind != "relative":
             return positions
         content = self.encoding.bound.content

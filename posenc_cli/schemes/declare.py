@@ -98,6 +98,11 @@ class Waves:
     coordinates: Coordinates | None = None
     growth: Growth | None = None
 
+    @property
+    def capacity(self) -> Capacity | None:
+        """How many positions the coordinates have, None where any."""
+        return self.coordinates.capacity if self.coordinates else None
+
 
 @dataclass(frozen=True)
 class Rotation:
@@ -110,6 +115,11 @@ class Rotation:
     layout: Layout
     blocks: int = 1
 
+    @property
+    def capacity(self) -> Capacity | None:
+        """How many positions there are to turn by, None where any."""
+        return self.waves.capacity
+
 
 @dataclass(frozen=True)
 class Sinusoids:
@@ -118,6 +128,11 @@ class Sinusoids:
     waves: Waves
     width: int
     placements: tuple[Placement, ...]
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """How many positions there are to encode, None where any."""
+        return self.waves.capacity
 
 
 @dataclass(frozen=True)

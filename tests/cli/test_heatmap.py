@@ -286,7 +286,7 @@ def test_dims_choose_columns(call):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "--scheme, --config, --model or --in: one of them is needed"),
+        ([], "--scheme, --config, --model or --in: give one of them"),
         (["-s", "rope", "-l", "4", "--in", "x.npy"], "--in: cannot go with"),
         (["-s", "rope"], "rope needs the positions"),
         (["-s", "rope", "-l", "4", "--dims", "9:3"], "--dims '9:3': holds no column"),
