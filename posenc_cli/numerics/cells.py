@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc_cli.numerics.layout import UNIT, Columns, Factors, Pairs, power_of_two
+from posenc_cli.numerics.layout import UNIT, Columns, Factors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MARGIN = 6.0 * UNIT
 TILE_CELLS = 8192  # inner loops this long, or NumPy's setup of each would show
 VIEWS_KEPT = 64
-CHUNK_CELLS = 1 << 16  # float64 buffers of 512 KiB: in cache, and few calls for all the cells
+CHUNK_CELLS = 1 << 17  # float64 buffers of 512 KiB: in cache, and few calls for all the cells
 
 
 class Block(NamedTuple):
@@ -138,43 +138,6 @@ def consecutive_blocks(
             by_tile(np.multiply, factors.first[span].reshape(-1), tiles[0], first)
             by_tile(np.multiply, factors.second[span].reshape(-1), tiles[1], second)
             yield Block(begin - start, end - start, first, second, margin)
-
-
-def paired_cells(
-    pairs: Pairs, positions: NDArray[Any], *, magnitude: float, scratch: Scratch
-) -> Iterator[Cells]:
-    """Yield the cells of positions that rise by one, pair after pair, from complex tables.
-
-    NumPy may fuse a multiplication of a complex product with its addition, or not: these cells
-    serve where they are rounded to less, by a test that holds either way.
-
-    Shape: ``positions`` (P,), none negative; ``magnitude`` is that of the scale.
-    """
-    rows, width = pairs.low.shape
-    repeats = pairs.repeats
-    step = max(repeats, power_of_two(CHUNK_CELLS // (2 * width)))
-    tile = scratch.buffer("by", repeats * width, np.complex128)
-    start = int(positions[0])
-    stop = start + positions.size
-    for multiple in range(start // rows, (stop - 1) // rows + 1):
-        index, place = divmod(multiple, pairs.batch_size)
-        if place == 0 or multiple == start // rows:
-            batch = pairs.batch(index, scale=magnitude)
-            margins = margins_of(batch.bounds, batch.least, magnitude)
-        np.copyto(tile.reshape(repeats, width), batch.high[place])
-        margin = margins
-        if isinstance(margins, np.ndarray):
-            margin = scratch.buffer("margin", 2 * repeats * width)
-            np.copyto(margin.reshape(repeats, 2 * width), margins[place])
-        origin = multiple * rows
-        last = min(stop, origin + rows)
-        for begin in range(max(start, origin), last, step):
-            end = min(begin + step, last)
-            size = (end - begin) * width
-            low = pairs.low[begin - origin : end - origin].reshape(-1)
-            by_tile(np.multiply, low, tile, scratch.buffer("cells", size, np.complex128))
-            cells = scratch.buffer("cells", 2 * size)
-            yield Cells(begin - start, end - start, cells, margin)
 
 
 def summed(blocks: Iterator[Block]) -> Iterator[Cells]:

@@ -116,11 +116,30 @@ class Placed:
         size = target.dtype.itemsize
         pairs = bits.view(f"u{2 * size}").reshape(target.shape[0], -1)
         words = target.view(f"u{size}")
-        columns = self._pairing.first, self._pairing.second
-        low, high = columns if sys.byteorder == "little" else columns[::-1]
+        low, high = self._low_and_high(self._pairing)
         np.copyto(words[:, low], pairs, casting="unsafe")
         np.right_shift(pairs, 8 * size, out=pairs)
         np.copyto(words[:, high], pairs, casting="unsafe")
+
+    def place_upper(self, words: NDArray[Any], target: NDArray[Any]) -> None:
+        """Write the upper halves of 32-bit words, the rounded cells of some rows, to their columns.
+
+        Shape: ``words`` (cells,); ``target`` has two bytes a cell.
+        """
+        bits = target.view(np.uint16)
+        if self.in_order or self._pairing is None:
+            np.right_shift(words.reshape(target.shape), 16, out=bits, casting="unsafe")
+            return
+        pairs = words.view(np.uint64).reshape(target.shape[0], -1)
+        low, high = self._low_and_high(self._pairing)
+        np.right_shift(pairs, 16, out=bits[:, low], casting="unsafe")
+        np.right_shift(pairs, 48, out=bits[:, high], casting="unsafe")
+
+    @staticmethod
+    def _low_and_high(pairing: Pairing) -> tuple[slice, slice]:
+        """Which columns the lower and the upper halves of pairs belong to, read as one integer."""
+        columns = pairing.first, pairing.second
+        return columns if sys.byteorder == "little" else columns[::-1]
 
 
 def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> list[Columns]:

@@ -46,18 +46,18 @@ from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.cells import (
     Scratch,
     consecutive_blocks,
-    paired_cells,
     rising_by_one,
     scattered_blocks,
     summed,
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.numerics.halves import suits
 from posenc_cli.numerics.judge import JUDGES_KEPT, Judge, Table
 from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
+from posenc_cli.numerics.paired import rounded_pairs
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.placements import Placement
-from posenc_cli.numerics.singles import rounded_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 __all__ = ["Placement", "WaveTable"]
 
 LAYOUTS_KEPT = 4
+CAST_VALUES = 1024  # NumPy narrows results by way of a buffer: this one stays in the first cache
 
 
 class WaveTable:
@@ -124,6 +125,7 @@ class WaveTable:
             return
         positions = np.asarray(positions, np.int64)
         with np.errstate(all="ignore"):
+            np.setbufsize(CAST_VALUES)  # of this context: errstate restores it
             for columns in self._columns(placements, out.shape[1]):
                 target = out[:, columns.target]
                 if self.scale == 0:
@@ -145,16 +147,14 @@ class WaveTable:
     ) -> None:
         scratch, magnitude = self._scratch, self._magnitude
         rising = rising_by_one(positions)
-        if rising and dtype.name != FLOAT64.name:
+        if rising and (dtype.name == FLOAT32.name or suits(magnitude, dtype)):
             pairs = self._pairs(columns, positions)
             if pairs is not None:
-                if dtype.name == FLOAT32.name:
-                    table = Table(out, positions, pairs.placed)
-                    doubts = rounded_pairs(pairs, table, magnitude=magnitude, scratch=scratch)
-                    self._judge(dtype).settle(table, doubts)
-                    return
-                cells = paired_cells(pairs, positions, magnitude=magnitude, scratch=scratch)
-                self._judge(dtype).fill(out, positions, pairs.placed, cells, scratch)
+                table = Table(out, positions, pairs.placed)
+                doubts = rounded_pairs(
+                    pairs, table, dtype=dtype, magnitude=magnitude, scratch=scratch
+                )
+                self._judge(dtype).settle(table, doubts)
                 return
         factors = self._factors(columns, positions)
         if factors is not None and rising:
