@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from posenc_cli.errors import Unavailable, described
 from posenc_cli.numerics import cells
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.kept import Kept
-from posenc_cli.numerics.layout import Columns, Factors, columns_of
-from posenc_cli.numerics.placements import Placement
+from posenc_cli.numerics.layout import Columns, Factors, Pairing, columns_of
 from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
@@ -33,15 +32,20 @@ if TYPE_CHECKING:
     from posenc_cli.backends.base import Formula, Reduced, Rule, Table, WaveFiller
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.phasors import Phasors
+    from posenc_cli.numerics.placements import Placement
 
 TILE_CELLS = 256  # loops this long hide their set-up, and what they read fits the cache
-BATCH_CELLS = 8192  # of the high tables: computed together, they cost few calls
+PAIRS_FROM = 16  # the pairs of a row are such a loop too
+BATCH_CELLS = 1 << 15  # of the high tables: computed together, they cost few calls
 BATCHES_KEPT = 4
 PREPARED_KEPT = 4
-STORAGES = 3
+KERNELS = 9
 UNDECIDED_KEPT = 1 << 12
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, cells for float16 would leave float64's range
+
+
+Layout = Literal["columns", "halves", "alternate"]
 
 
 class _Form(NamedTuple):
@@ -125,15 +129,15 @@ class FastBackend:
 
 
 class Kernels:
-    """The compiled kernel, one for each storage, each made when it is first asked for."""
+    """The compiled kernels, one for each storage and layout, each made when first asked for."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
-        self._made = Kept[Any](STORAGES)
+        self._made = Kept[Any](KERNELS)
 
-    def of(self, storage: np.dtype[Any]) -> Any:
-        """The kernel that writes float64, float32 or uint16."""
-        return self._made.get(storage, lambda: self._module.compiled(storage))
+    def of(self, storage: np.dtype[Any], layout: Layout) -> Any:
+        """The kernel that writes float64, float32 or uint16, for one layout of columns."""
+        return self._made.get((storage, layout), lambda: self._module.compiled(storage, layout))
 
 
 _loaded: list[Kernels] = []
@@ -178,7 +182,7 @@ class FusedWaves:
         self._ordinary = SMALLEST_SCALE < abs(core.scale) < LARGEST_SCALE and all(
             not frequency or abs(frequency) > SMALLEST_FREQUENCY for frequency in core.frequencies
         )
-        self._prepared = Kept[list[_Prepared]](PREPARED_KEPT)
+        self._prepared = Kept[list[_Tables]](PREPARED_KEPT)
 
     def fill(
         self,
@@ -220,25 +224,25 @@ class FusedWaves:
 
     def _prepare(
         self, placements: Sequence[Placement], shape: tuple[int, ...], dtype: DType
-    ) -> list[_Prepared] | None:
+    ) -> list[_Tables] | None:
         """Return the tables of these columns, or None where building them would not pay."""
         count, width = shape
         key = (dtype.name, width, *(each.key for each in placements))
         if key not in self._prepared and count * 4 < self._phasors.rows:
             return None
 
-        def prepared() -> list[_Prepared]:
+        def prepared() -> list[_Tables]:
             groups = columns_of(placements, width=width, waves=len(self._core.frequencies))
             return [
-                _Prepared(each, self._phasors, dtype, magnitude=self._magnitude) for each in groups
+                _tables(each, self._phasors, dtype, magnitude=self._magnitude) for each in groups
             ]
 
         return self._prepared.get(key, prepared)
 
-    def _fill(self, out: NDArray[Any], positions: NDArray[Any], tables: _Prepared) -> None:
+    def _fill(self, out: NDArray[Any], positions: NDArray[Any], tables: _Tables) -> None:
         dtype, columns = tables.dtype, tables.columns
         storage = np.dtype(np.uint16) if dtype.itemsize == 2 else dtype.numpy
-        kernel = self._kernels.of(storage)
+        kernel = self._kernels.of(storage, tables.layout)
         target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
         flat = target.reshape(-1).view(storage)
         undecided = np.empty(UNDECIDED_KEPT, np.int64)
@@ -248,15 +252,16 @@ class FusedWaves:
         doubtful: list[NDArray[Any]] = []
         while multiple * rows < stop:
             batch = tables.batch(multiple, (stop - 1) // rows + 1)
-            last = multiple + batch.first.shape[0]
+            last = multiple + batch[0].shape[0]
             begin, end = max(start, multiple * rows), min(stop, last * rows)
             count = kernel(
                 flat[(begin - start) * width : (end - start) * width],
-                tables.low,
-                tuple(table.reshape(-1) for table in batch),
-                (np.uint64((begin - multiple * rows) * width), np.uint64(batch.first.shape[1])),
+                *tables.low,
+                *(table.reshape(-1) for table in batch),
+                tables.sizes(begin - multiple * rows),
                 tables.form,
                 undecided,
+                *tables.more,
             )
             if count > undecided.size:
                 doubtful.append(np.arange((begin - start) * width, (end - start) * width))
@@ -264,55 +269,24 @@ class FusedWaves:
                 doubtful.append(undecided[:count] + (begin - start) * width)
             multiple = last
         if doubtful:
-            self._settle(target, positions, columns, np.concatenate(doubtful), dtype)
+            places = np.concatenate(doubtful)
+            self._core.settle(target, positions, columns, places, dtype=dtype)
         if target is not out:
             out[...] = target
 
-    def _settle(
-        self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
-        columns: Columns,
-        places: NDArray[Any],
-        dtype: DType,
-    ) -> None:
-        """Write the cells at these places of a table as the NumPy core computes them."""
-        rows, at = np.divmod(places, columns.waves.size)
-        chosen, row = np.unique(rows, return_inverse=True)
-        used, column = np.unique(at, return_inverse=True)
-        settled = np.empty((chosen.size, used.size), dtype.numpy)
-        placements = [
-            Placement(
-                "zero" if columns.zero[place] else "sin" if columns.sine[place] else "cos",
-                slice(index, index + 1),
-                slice(int(columns.waves[place]), int(columns.waves[place]) + 1),
-            )
-            for index, place in enumerate(used)
-        ]
-        self._core.fill(settled, positions[chosen], placements, dtype=dtype)
-        out[rows, at] = settled[row, column]
 
+class _Tables:
+    """What a kernel reads to fill these columns in one format.
 
-class _Batch(NamedTuple):
-    """The high tables of some multiples, each row repeated to a tile, with the test's limits.
-
-    Shape: (multiples, tile) each.
+    Shape: ``low``, X and Y, (rows · columns,) each; batches, what follows from the multiples,
+    (multiples, …) each.
     """
 
-    first: NDArray[Any]
-    second: NDArray[Any]
-    margins: NDArray[Any]
-    floors: NDArray[Any]
-
-
-class _Prepared:
-    """What the kernel reads to fill these columns in one format.
-
-    Shape: ``low``, X and Y, (rows · columns,) each.
-    """
+    layout: Layout
+    more: tuple[object, ...] = ()
 
     def __init__(
-        self, columns: Columns, phasors: Phasors, dtype: DType, *, magnitude: float
+        self, columns: Columns, used: Columns, phasors: Phasors, dtype: DType, magnitude: float
     ) -> None:
         self.columns = columns
         self.dtype = dtype
@@ -320,40 +294,104 @@ class _Prepared:
         self.form = (np.uint32(how.half_unit), np.uint32(how.narrower))
         self._factor = how.factor
         self._magnitude = magnitude
-        self._factors = Factors(columns, phasors)
+        self._factors = Factors(used, phasors)
         self.low = tuple(
             _aligned(table).reshape(-1) for table in (self._factors.first, self._factors.second)
         )
-        width = columns.waves.size
-        self._repeats = max(1, min(phasors.rows, TILE_CELLS // width))
-        self._size = max(1, BATCH_CELLS // width)
-        self._batches = Kept[_Batch](BATCHES_KEPT)
+        self._size = max(1, BATCH_CELLS // columns.waves.size)
+        self._batches: Kept[tuple[NDArray[Any], ...]] = Kept(BATCHES_KEPT)
 
-    def batch(self, start: int, stop: int) -> _Batch:
+    def sizes(self, row: int) -> tuple[np.uint64, np.uint64]:
+        """The kernel's ``sizes``, to start from a row of the low tables."""
+        raise NotImplementedError
+
+    def batch(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
         """The high tables from multiple ``start`` on, as far as they are at hand or to ``stop``."""
         key, offset = divmod(start, self._size)
         first = key * self._size
         whole = self._batches.get(key, lambda: self._computed(np.arange(first, first + self._size)))
         some = slice(offset, offset + stop - start)
-        return _Batch(*(table[some] for table in whole))
+        return tuple(table[some] for table in whole)
 
-    def _computed(self, multiples: NDArray[Any]) -> _Batch:
+    def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        raise NotImplementedError
+
+    def _limits(
+        self, multiples: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the margins and the floors of the cells with these factors."""
+        if self.dtype.name == FLOAT64.name:
+            nothing = np.zeros_like(first)
+            return nothing, nothing
+        bounds = self._factors.bounds(multiples, first, second, self._magnitude)
+        margins = cells.MARGIN * bounds * self._factor
+        # Less than a quarter of float32's smallest number is less than one of any unit; the sign of
+        # a cell below the margin still is to be judged.
+        return margins, np.where(margins > 2.0**-151, margins * 2.0**26, margins)
+
+
+class _ColumnTables(_Tables):
+    """Of any columns: each row of the batches is repeated to a tile."""
+
+    layout = "columns"
+
+    def __init__(self, columns: Columns, phasors: Phasors, dtype: DType, magnitude: float) -> None:
+        super().__init__(columns, columns, phasors, dtype, magnitude)
+        self._width = columns.waves.size
+        self._repeats = max(1, min(phasors.rows, TILE_CELLS // self._width))
+
+    def sizes(self, row: int) -> tuple[np.uint64, np.uint64]:
+        """The cell to start from, and the cells of a tile."""
+        return np.uint64(row * self._width), np.uint64(self._repeats * self._width)
+
+    def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         first, second = self._factors.high(multiples)
-        margins = floors = np.zeros_like(first)
-        if self.dtype.name != FLOAT64.name:
-            bounds = self._factors.bounds(multiples, first, second, self._magnitude)
-            margins = cells.MARGIN * bounds * self._factor
-            first, second = first * self._factor, second * self._factor
-            # Less than a quarter of float32's smallest number is less than one of any unit; the
-            # sign of a cell below the margin still is to be judged.
-            floors = np.where(margins > 2.0**-151, margins * 2.0**26, margins)
-        return _Batch(*(self._tiled(table) for table in (first, second, margins, floors)))
+        limits = self._limits(multiples, first, second)
+        factor = self._factor
+        return tuple(self._tiled(table) for table in (first * factor, second * factor, *limits))
 
     def _tiled(self, rows: NDArray[Any]) -> NDArray[Any]:
         count, width = rows.shape
         tiles = _aligned_memory((count, self._repeats, width))
         tiles[...] = rows[:, None, :]
         return tiles.reshape(count, self._repeats * width)
+
+
+class _PairTables(_Tables):
+    """Of columns that are a cosine and a sine of each wave."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        pairing: Pairing,
+        phasors: Phasors,
+        dtype: DType,
+        magnitude: float,
+    ) -> None:
+        super().__init__(columns, columns.selected(pairing.first), phasors, dtype, magnitude)
+        self._count = columns.waves.size // 2
+        self.layout = "alternate" if pairing.first.step == 2 else "halves"
+        self.more = (True if self.layout == "alternate" else None,)
+
+    def sizes(self, row: int) -> tuple[np.uint64, np.uint64]:
+        """The row to start from, and the pairs of a row."""
+        return np.uint64(row), np.uint64(self._count)
+
+    def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        first, second = self._factors.high(multiples)
+        limits = self._limits(multiples, first, second)
+        # The other cell of a pair takes its factors the other way round.
+        others = self._limits(multiples, second, first)
+        by_cell = (each for both in zip(limits, others, strict=True) for each in both)
+        factor = self._factor
+        return tuple(_aligned(table) for table in (first * factor, second * factor, *by_cell))
+
+
+def _tables(columns: Columns, phasors: Phasors, dtype: DType, *, magnitude: float) -> _Tables:
+    pairing = columns.pairing
+    if pairing is None or columns.waves.size < 2 * PAIRS_FROM:
+        return _ColumnTables(columns, phasors, dtype, magnitude)
+    return _PairTables(columns, pairing, phasors, dtype, magnitude)
 
 
 def _aligned(array: NDArray[Any]) -> NDArray[Any]:

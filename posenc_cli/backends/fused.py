@@ -2,8 +2,10 @@
 
 Owns the loops that Numba compiles, and where the compiled code is kept. For every cell it computes
 what :mod:`posenc_cli.numerics.waves` does, fl(fl(X · U) + fl(Y · V)), and never contracts that to a
-fused multiply-add, so a float64 table has the same bytes. For the narrower formats it lists the
-cells that the margin leaves undecided, for the NumPy core to settle.
+fused multiply-add, so a float64 table has the same bytes. Where a cosine and a sine of each wave
+are wanted, the second takes the factors of the first, fl(fl(Y · U) − fl(X · V)): but for signs
+these are its own, so that is its own sum, to the bit. For the narrower formats it lists the cells
+that the margin leaves undecided, for the NumPy core to settle.
 
 Rounding to a half precision goes by way of float32. A cell whose float32 is not a tie of the half
 precision lies on the same side of every tie as it does, by half a unit of float32; while the margin
@@ -11,6 +13,9 @@ is at most a quarter of such a unit, the exact value does too. Above 2^26 margin
 on a tie or below is judged again, from float32 cut off instead of rounded, which lie on the same
 side of every tie; a tie itself is rounded away from zero, for between two cells that round alike
 there is none. Cells for float16 come scaled by 2^−112, from its exponents to those of float32.
+
+What the loops read are arguments of their own, not tuples, and indices are unsigned: so LLVM finds
+that nothing overlaps, and Numba neither looks for negative indices nor counts references.
 
 Imports Numba: import it only where the kernel is used.
 """
@@ -94,98 +99,100 @@ def _cut_float32(value: Any) -> Any:
     return bits
 
 
+def _listed(undecided: Any, found: Any, place: Any, proven: Any) -> Any:
+    """Note a cell that is not proven, if there is room; return how many more there are."""
+    if proven:
+        return 0
+    if found < undecided.shape[0]:
+        undecided[found] = place
+    return 1
+
+
 cut_float32: Any = numba.njit(_cut_float32)
+listed: Any = numba.njit(_listed)
 
 
-def rounded_segment(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:
-    """Write the roundings of a segment; return 0 where every one of them is proven.
+def rounding(  # noqa: PLR0917 (Numba knows no keywords)
+    out: Any, cell: Any, margin: Any, floor: Any, form: Any, doubts: Any
+) -> Any:
+    """What a cell is in the format of ``out``, and ``doubts``, with bits set unless it is proven.
 
-    ``at`` is its size and where it begins in ``out``, ``low`` and ``high``. They are unsigned and
-    no array is sliced: Numba need not look for negative indices, nor count references.
+    ``out`` is not written to: its type chooses the format. What is inlined does not get in the way
+    of vectors, so all loops share this.
     """
     raise NotImplementedError
 
 
-def judged_again(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:
-    """Write the rounding of one cell, if it has to; return whether it is proven."""
+def judged_again(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:
+    """What one cell is in the format of ``out``, and whether that is proven, at leisure."""
     raise NotImplementedError
 
 
-def _rounded_segment(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:  # noqa: ARG001
-    def double(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:  # noqa: ARG001
-        (x, y), (u, v, _, _) = low, high
-        size, i, j, h = at
-        for k in range(size):
-            out[i + k] = x[j + k] * u[h + k] + y[j + k] * v[h + k]
-        return np.uint32(0)
+def _rounding(  # noqa: PLR0917 (Numba knows no keywords)
+    out: Any,
+    cell: Any,  # noqa: ARG001
+    margin: Any,  # noqa: ARG001
+    floor: Any,  # noqa: ARG001
+    form: Any,  # noqa: ARG001
+    doubts: Any,  # noqa: ARG001
+) -> Any:
+    def double(out: Any, cell: Any, margin: Any, floor: Any, form: Any, doubts: Any) -> Any:  # noqa: ARG001, PLR0917
+        return cell, doubts
 
-    def single(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:  # noqa: ARG001
-        (x, y), (u, v, margins, _) = low, high
-        size, i, j, h = at
-        undecided = np.uint32(0)
-        for k in range(size):
-            cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
-            upper_bound = np.float32(cell + margins[h + k])
-            lower_bound = np.float32(cell - margins[h + k])
-            out[i + k] = upper_bound
-            undecided = differ(undecided, upper_bound, lower_bound)
-        return undecided
+    def single(out: Any, cell: Any, margin: Any, floor: Any, form: Any, doubts: Any) -> Any:  # noqa: ARG001, PLR0917
+        upper_bound = np.float32(cell + margin)
+        return upper_bound, differ(doubts, upper_bound, np.float32(cell - margin))
 
-    def half(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:
-        (x, y), (u, v, _, floors) = low, high
-        size, i, j, h = at
-        half_unit, narrower = form
-        undecided = np.uint32(0)
-        for k in range(size):
-            cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
-            rounded = rounded_half(np.float32(cell).view(np.uint32), half_unit, narrower)
-            out[i + k] = upper(rounded)
-            undecided = doubt(undecided, rounded, cell, floors[h + k])
-        return undecided
+    def half(out: Any, cell: Any, margin: Any, floor: Any, form: Any, doubts: Any) -> Any:  # noqa: ARG001, PLR0917
+        rounded = rounded_half(np.float32(cell).view(np.uint32), form[0], form[1])
+        return upper(rounded), doubt(doubts, rounded, cell, floor)
 
     return {types.float64: double, types.float32: single, types.uint16: half}[out.dtype]
 
 
-def _judged_again(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:  # noqa: ARG001
-    def single(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:  # noqa: ARG001
-        (x, y), (u, v, margins, _) = low, high
-        _, _, j, h = at
-        value, margin = x[j] * u[h] + y[j] * v[h], margins[h]
-        return differ(np.uint32(0), np.float32(value + margin), np.float32(value - margin)) == 0
+def _judged_again(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:  # noqa: ARG001
+    def single(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:
+        value, undecided = rounding(out, cell, margin, floor, form, np.uint32(0))
+        return value, undecided == 0
 
-    def half(out: Any, low: Any, high: Any, at: Any, form: Any) -> Any:
-        (x, y), (u, v, margins, floors) = low, high
-        _, i, j, h = at
-        value, margin = x[j] * u[h] + y[j] * v[h], margins[h]
-        rounded = rounded_half(np.float32(value).view(np.uint32), form[0], form[1])
-        if doubt(np.uint32(0), rounded, value, floors[h]) == 0:
-            return True
-        above = upper(rounded_half(cut_float32(value + margin), form[0], form[1]))
-        below = upper(rounded_half(cut_float32(value - margin), form[0], form[1]))
-        out[i] = above
-        return above == below
+    def half(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:
+        value, undecided = rounding(out, cell, margin, floor, form, np.uint32(0))
+        if undecided == 0:
+            return value, True
+        above = upper(rounded_half(cut_float32(cell + margin), form[0], form[1]))
+        below = upper(rounded_half(cut_float32(cell - margin), form[0], form[1]))
+        return above, above == below
 
     return half if out.dtype == types.uint16 else single
 
 
-overload(rounded_segment)(_rounded_segment)
+overload(rounding)(_rounding)
 overload(judged_again)(_judged_again)
 
 
-def _fill(  # noqa: PLR0917 (Numba knows no keywords)
-    out: Any, low: Any, high: Any, sizes: Any, form: Any, undecided: Any
+def _fill_columns(  # noqa: PLR0917 (Numba knows no keywords)
+    out: Any,
+    x: Any,
+    y: Any,
+    u: Any,
+    v: Any,
+    margins: Any,
+    floors: Any,
+    sizes: Any,
+    form: Any,
+    undecided: Any,
 ) -> Any:
     """Write the cells of consecutive positions; return how many of them are not proven.
 
-    Their indices are in ``undecided``, as far as it reaches. ``low`` is X and Y; ``high`` is U, V,
-    the margins, and the floors below which the rounding to a half precision is judged again.
-    ``sizes`` are the cell of the low tables to start from, and the cells of a tile.
+    Their indices are in ``undecided``, as far as it reaches. Below the floors the rounding to a
+    half precision is judged again. ``sizes`` are the cell of the low tables to start from, and the
+    cells of a tile.
 
-    Shape: ``out`` (cells,), row after row; ``low`` (cells,) each; ``high`` (multiples · tile,)
+    Shape: ``out`` (cells,), row after row; ``x`` and ``y`` (cells,); the others (multiples · tile,)
     each, a row of every multiple repeated to fill a tile.
     """
     start, tile = sizes
-    cells, period = np.uint64(out.shape[0]), np.uint64(low[0].shape[0])
+    cells, period = np.uint64(out.shape[0]), np.uint64(x.shape[0])
     end = start + cells
     multiples = (end + period - np.uint64(1)) // period
     found = 0
@@ -197,15 +204,94 @@ def _fill(  # noqa: PLR0917 (Numba knows no keywords)
                 place = multiple * period + offset
                 first = max(place, start)
                 last = min(place + length, end)
-                if first < last:
-                    at = (last - first, first - start, offset + first - place, multiple * tile)
-                    if rounded_segment(out, low, high, at, form) != 0:
-                        for cell in range(at[0]):
-                            one = (np.uint64(1), at[1] + cell, at[2] + cell, at[3] + cell)
-                            if not judged_again(out, low, high, one, form):
-                                if found < undecided.shape[0]:
-                                    undecided[found] = one[1]
-                                found += 1
+                if first >= last:
+                    continue
+                i, j, h = first - start, offset + first - place, multiple * tile
+                doubts = np.uint32(0)
+                for k in range(last - first):
+                    cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
+                    value, doubts = rounding(out, cell, margins[h + k], floors[h + k], form, doubts)
+                    out[i + k] = value
+                if doubts == 0:
+                    continue
+                for k in range(last - first):
+                    cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
+                    value, proven = judged_again(out, cell, margins[h + k], floors[h + k], form)
+                    out[i + k] = value
+                    found += listed(undecided, found, i + k, proven)
+    return found
+
+
+def _fill_pairs(  # noqa: PLR0917 (Numba knows no keywords)
+    out: Any,
+    x: Any,
+    y: Any,
+    u: Any,
+    v: Any,
+    margins: Any,
+    other_margins: Any,
+    floors: Any,
+    other_floors: Any,
+    sizes: Any,
+    form: Any,
+    undecided: Any,
+    alternate: Any,
+) -> Any:
+    """Write the cells of consecutive positions where two columns share each wave.
+
+    As :func:`_fill_columns`, but what is read serves two cells, X U + Y V and Y U − X V, each with
+    a margin and a floor of its own. The second of a pair is next to the first, or, where
+    ``alternate`` is None, in the second half of the row. ``sizes`` are the row of the low tables to
+    start from, and the pairs of a row.
+
+    Shape: ``out`` (rows · 2 · pairs,); ``x`` and ``y`` (low rows · pairs,); the others
+    (multiples · pairs,) each.
+    """
+    start, pairs = sizes
+    one = np.uint64(1)
+    rows, period = np.uint64(out.shape[0]) // (pairs + pairs), np.uint64(x.shape[0]) // pairs
+    step, apart = (one, pairs) if alternate is None else (one + one, one)
+    found = 0
+    for row in range(start, start + rows):
+        multiple = row // period
+        h, j = multiple * pairs, (row - multiple * period) * pairs
+        i = (row - start) * (pairs + pairs)
+        doubts = np.uint32(0)
+        if alternate is None:
+            # A loop for each: two runs of stores in one would take half as long again.
+            for k in range(pairs):
+                cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
+                value, doubts = rounding(out, cell, margins[h + k], floors[h + k], form, doubts)
+                out[i + k] = value
+            for k in range(pairs):
+                cell = y[j + k] * u[h + k] - x[j + k] * v[h + k]
+                value, doubts = rounding(
+                    out, cell, other_margins[h + k], other_floors[h + k], form, doubts
+                )
+                out[i + pairs + k] = value
+        else:
+            for k in range(pairs):
+                cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
+                other = y[j + k] * u[h + k] - x[j + k] * v[h + k]
+                value, doubts = rounding(out, cell, margins[h + k], floors[h + k], form, doubts)
+                out[i + k + k] = value
+                value, doubts = rounding(
+                    out, other, other_margins[h + k], other_floors[h + k], form, doubts
+                )
+                out[i + k + k + one] = value
+        if doubts == 0:
+            continue
+        for k in range(pairs):
+            place = i + k * step
+            cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
+            value, proven = judged_again(out, cell, margins[h + k], floors[h + k], form)
+            out[place] = value
+            found += listed(undecided, found, place, proven)
+            place += apart
+            cell = y[j + k] * u[h + k] - x[j + k] * v[h + k]
+            value, proven = judged_again(out, cell, other_margins[h + k], other_floors[h + k], form)
+            out[place] = value
+            found += listed(undecided, found, place, proven)
     return found
 
 
@@ -215,23 +301,30 @@ def switched_off() -> bool:
     return bool(config.DISABLE_JIT)
 
 
-def compiled(storage: np.dtype[Any]) -> Any:
+def compiled(storage: np.dtype[Any], layout: str) -> Any:
     """The kernel that writes float64, float32 or uint16, from Numba's cache or compiled.
 
-    Where the cache cannot be read or written it is compiled for this process alone.
+    It fills any ``columns``, or pairs of them: ``halves`` of a row, or one ``alternate`` to the
+    other. Where the cache cannot be read or written it is compiled for this process alone.
     """
-    many: Any = types.UniTuple
+    kernels: dict[str, tuple[Any, int, list[Any]]] = {
+        "columns": (_fill_columns, 6, []),
+        "halves": (_fill_pairs, 8, [types.none]),
+        "alternate": (_fill_pairs, 8, [types.boolean]),
+    }
+    fill, tables, more = kernels[layout]
+    two: Any = types.UniTuple
     signature = types.int64(
         numba.from_dtype(storage)[::1],
-        many(types.float64[::1], 2),
-        many(types.float64[::1], 4),
-        many(types.uint64, 2),
-        many(types.uint32, 2),
+        *[types.float64[::1]] * tables,
+        two(types.uint64, 2),
+        two(types.uint32, 2),
         types.int64[::1],
+        *more,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return numba.njit(signature, cache=True, nogil=True)(_fill)
+            return numba.njit(signature, cache=True, nogil=True)(fill)
         except Exception:  # whatever ails the cache: no folder, no space, damaged files
-            return numba.njit(signature, nogil=True)(_fill)
+            return numba.njit(signature, nogil=True)(fill)

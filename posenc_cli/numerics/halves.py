@@ -126,7 +126,7 @@ def decided(
 ) -> NDArray[np.bool_]:
     """Round cells at ties to their side, where the margin lets it be known; return where it does.
 
-    Shape: ``ties``, indices of ``words``, and ``cells``, float64 numbers that are not scaled, alike.
+    Shape: ``cells``, in float64 and not scaled, as ``ties``, their indices in ``words``.
     """
     how = FORMATS[dtype.name]
     away = words[ties]
@@ -134,7 +134,8 @@ def decided(
     beyond = np.abs(cells) - tie.astype(np.float64) / factor(dtype)
     # What was rounded away from zero goes back: the lower half of its word is 0.
     words[ties] = away - (beyond < 0)
-    return np.abs(beyond) > margin
+    known: NDArray[np.bool_] = np.abs(beyond) > margin
+    return known
 
 
 def rounded(

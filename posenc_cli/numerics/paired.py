@@ -144,8 +144,9 @@ class Halves(Chunk):
 def _cells(low: NDArray[Any], by: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
     """Return some cells of a chunk again, in float64."""
     pairs, second = np.divmod(places, 2)
-    cells = low.reshape(-1)[pairs] * by[pairs % by.size]
-    return np.where(second, cells.imag, cells.real)
+    products = low.reshape(-1)[pairs] * by[pairs % by.size]
+    cells: NDArray[Any] = np.where(second, products.imag, products.real)
+    return cells
 
 
 def rounded_pairs(

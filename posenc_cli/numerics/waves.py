@@ -52,7 +52,7 @@ from posenc_cli.numerics.cells import (
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.halves import suits
-from posenc_cli.numerics.judge import JUDGES_KEPT, Judge, Table
+from posenc_cli.numerics.judge import JUDGES_KEPT, Doubts, Judge, Table
 from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
 from posenc_cli.numerics.paired import rounded_pairs
@@ -132,6 +132,25 @@ class WaveTable:
                     target[...] = 0
                 else:
                     self._fill(target, positions, columns, dtype)
+
+    def settle(
+        self,
+        out: NDArray[Any],
+        positions: NDArray[Any],
+        columns: Columns,
+        places: NDArray[Any],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Write the cells at some places of a table, however hard they are to round.
+
+        Shape: ``out`` (positions, columns), ``places`` indices of it as one row after another.
+        """
+        # A column of zeros is what it is.
+        places = places[~columns.zero[places % columns.zero.size]]
+        table = Table(out, positions, columns.placed)
+        with np.errstate(all="ignore"):
+            self._judge(dtype).settle(table, [Doubts(places, None, None)])
 
     def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
         """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale plays no part.

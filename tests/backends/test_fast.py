@@ -88,6 +88,15 @@ def kernel_calls(monkeypatch):
     return rows
 
 
+@pytest.fixture(params=[1, 1 << 30], ids=["pairs", "columns"])
+def kernel(request, monkeypatch):
+    """Each kernel where it can serve, however few the pairs of a row."""
+    monkeypatch.setattr(fast, "PAIRS_FROM", request.param)
+
+
+every_kernel = pytest.mark.usefixtures("kernel")
+
+
 def layouts():
     """Every layout of waves that a built-in scheme makes: (name, waves, placements, width)."""
     for scheme in catalogue.BUILT_IN.values():
@@ -126,6 +135,7 @@ def layouts():
 LAYOUTS = sorted(layouts(), key=lambda each: each[0])
 
 
+@every_kernel
 @every_dtype
 @pytest.mark.parametrize(
     ("waves", "placements", "width"),
@@ -140,6 +150,7 @@ def test_every_layout_of_the_catalogue_has_the_same_bytes(
     assert sum(kernel_calls) >= 2500
 
 
+@every_kernel
 @every_dtype
 @pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
 @pytest.mark.parametrize(
@@ -153,6 +164,7 @@ def test_runs_anywhere_have_the_same_bytes(base, dim, scale, dtype, kernel_calls
     assert sum(kernel_calls) == 3000 + 1026 + 1500 + 2001
 
 
+@every_kernel
 @every_dtype
 def test_blocks_of_any_size_have_the_same_bytes(dtype, kernel_calls):
     ours, theirs = pair(ladder(10_000, 48), "1.07")
@@ -195,6 +207,7 @@ def test_positions_that_do_not_rise_by_one_are_left_to_the_core(dtype, kernel_ca
     assert not kernel_calls
 
 
+@every_kernel
 @every_dtype
 def test_extremes_have_the_same_bytes(dtype):
     positions = np.arange(1500)
@@ -223,6 +236,7 @@ def test_every_rounding_of_tiny_cells_has_the_same_bytes(dtype):
     assert_same_bytes(pair(frequencies), np.arange(5000), halves(5), dtype, 10)
 
 
+@every_kernel
 @NARROW
 @pytest.mark.parametrize("share", ["some", "all"])
 def test_undecided_cells_are_settled_by_the_core(dtype, share, monkeypatch):
@@ -230,15 +244,14 @@ def test_undecided_cells_are_settled_by_the_core(dtype, share, monkeypatch):
     runs = [np.arange(3000), np.arange(2**40 + 5, 2**40 + 1100)]
     expected = [filled(both[1], run, halves(8), dtype, 16) for run in runs]
     settled = []
-    usual = fast.FusedWaves._settle
+    usual = fast.WaveTable.settle
 
-    def counted(self, out, *arguments):
-        places = arguments[2]
+    def counted(self, out, positions, columns, places, **settings):
         settled.append(places.size)
         out.reshape(-1)[places] = 0
-        usual(self, out, *arguments)
+        usual(self, out, positions, columns, places, **settings)
 
-    monkeypatch.setattr(fast.FusedWaves, "_settle", counted)
+    monkeypatch.setattr(fast.WaveTable, "settle", counted)
     margin = 1e3 if share == "all" else 2.0 ** -(dtype.precision + 6)
     monkeypatch.setattr(cells, "MARGIN", margin)
     for run, right in zip(runs, expected, strict=True):
@@ -249,30 +262,32 @@ def test_undecided_cells_are_settled_by_the_core(dtype, share, monkeypatch):
         assert 100 < sum(settled) < 16 * sum(run.size for run in runs)
 
 
+@every_kernel
 @NARROW
 def test_the_signs_of_cells_at_zero_are_left_to_the_core(dtype, monkeypatch):
     settled = []
-    usual = fast.FusedWaves._settle
+    usual = fast.WaveTable.settle
 
-    def counted(self, *arguments):
+    def counted(self, *arguments, **settings):
         settled.extend(arguments[3].tolist())
-        usual(self, *arguments)
+        usual(self, *arguments, **settings)
 
-    monkeypatch.setattr(fast.FusedWaves, "_settle", counted)
+    monkeypatch.setattr(fast.WaveTable, "settle", counted)
     filled(pair(ladder(10_000, 8))[0], np.arange(1500), halves(4), dtype, 8)
     assert set(settled) >= {4, 5, 6, 7}
 
 
+@every_kernel
 @NARROW
 def test_almost_nothing_is_undecided(dtype, monkeypatch):
     settled = []
-    usual = fast.FusedWaves._settle
+    usual = fast.WaveTable.settle
 
-    def counted(self, *arguments):
+    def counted(self, *arguments, **settings):
         settled.append(arguments[3].size)
-        usual(self, *arguments)
+        usual(self, *arguments, **settings)
 
-    monkeypatch.setattr(fast.FusedWaves, "_settle", counted)
+    monkeypatch.setattr(fast.WaveTable, "settle", counted)
     for base, dim in ((10_000, 64), (Decimal("1e30"), 512)):
         settled.clear()
         ours, _ = pair([*ladder(base, dim), Decimal(0)])
@@ -280,6 +295,7 @@ def test_almost_nothing_is_undecided(dtype, monkeypatch):
         assert sum(settled) <= 3e-6 * 20_000 * dim
 
 
+@every_kernel
 @every_dtype
 def test_the_output_may_have_any_strides_and_other_columns_are_left_alone(dtype):
     ours, theirs = pair(ladder(100, 8))
@@ -394,7 +410,7 @@ waves = FastBackend().exact([Decimal(1)], scale=Decimal(1), device=None)
 out = np.empty((2000, 1), np.float32)
 waves.fill(out, np.arange(2000), [Placement("cos", slice(0, 1))], dtype=FLOAT32)
 assert np.abs(out[:, 0] - np.cos(np.arange(2000))).max() < 1e-7
-kernel = waves._kernels.of(np.dtype(np.float32))
+kernel = waves._kernels.of(np.dtype(np.float32), "columns")
 assert kernel.targetoptions["nogil"]
 print(sum(kernel.stats.cache_hits.values()), kernel.stats.cache_path)
 """
