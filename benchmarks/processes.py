@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from compileall import compile_dir
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import posenc_cli
 from benchmarks.measuring import Goal, Measurement, Section, Spread, paired
 from benchmarks.posenc_tables import Work, engine
 from posenc_cli.backends import registry
@@ -49,6 +52,7 @@ def startup(sizes: Sizes) -> Section:
         "posenc --help": [*POSENC, "--help"],
         "posenc --version": [*POSENC, "--version"],
     }
+    compile_dir(Path(posenc_cli.__file__).parent, quiet=1)  # as an installer does
     times = paired(
         {name: partial(_run, command) for name, command in commands.items()},
         repetitions=sizes.process_rounds,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes import (
     alibi,
     counting,
@@ -63,8 +63,7 @@ BUILT_IN: Mapping[str, Scheme] = {
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
-@dataclass(frozen=True)
-class BrokenPlugin:
+class BrokenPlugin(Record):
     """An installed plugin that cannot be loaded, and why."""
 
     name: str

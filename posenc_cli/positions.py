@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,7 @@ _LONGEST = 40
 _OPTION = "--positions"
 
 
-@dataclass(frozen=True)
-class Positions:
+class Positions(Record):
     """Integer positions in the order asked for, as a tuple of non-empty ascending ranges.
 
     >>> positions = Positions.parse("0:4,10,20:30:5")

@@ -6,7 +6,6 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.encode import blocks
 from posenc_cli.numerics import exact
+from posenc_cli.records import replace
 from posenc_cli.schemes.declare import Rows, Sinusoids
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +34,7 @@ _LEAST_WIDTH = 64
 """What is told of a product takes as long as the product of two rows of this width."""
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Record):
     """The rows of a matrix, whole or some at a time.
 
     ``read(which)`` → float64 (n, width), of row numbers. ``unit`` is how far rounding
@@ -118,8 +118,7 @@ def _padded(rows: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     return np.concatenate([rows, np.zeros((count - len(rows), rows.shape[1]))])
 
 
-@dataclass(frozen=True)
-class Diagonals:
+class Diagonals(Record):
     """What the products at each offset m − n ≥ 0 have in common: one value of each, by offset.
 
     ``looked`` counts the pairs of rows looked at, ``kept`` those whose product is finite.

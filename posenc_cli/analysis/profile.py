@@ -16,7 +16,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +25,7 @@ from posenc_cli.encode.scores import scores_by_index
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.placements import Placement
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Bias
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ _BLOCK_VALUES = 1 << 17
 _PRECISION = Precision.of(FLOAT64, None)
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Record):
     """A similarity as a function of the offset m − n, and what proves that it is one.
 
     ``at(offsets)`` → float64 values, of int64 offsets (n,), each value the same whatever is asked

@@ -15,7 +15,6 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -34,6 +33,7 @@ from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes import declare
 
 if TYPE_CHECKING:
@@ -64,15 +64,13 @@ _VIEWED_BYTES = 1 << 16
 """Rows from so many bytes on are handed on as they lie in the profile, without a copy."""
 
 
-@dataclass(frozen=True)
-class KeyScores:
+class KeyScores(Record):
     """A bias that goes by the key alone: ``at(keys)`` → (n,)."""
 
     at: Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
 
-@dataclass(frozen=True)
-class Similarity:
+class Similarity(Record):
     """S[m, n] for m and n in ``positions``, and what gives its values.
 
     ``quantity`` says in words what they are; ``pairs_queries`` that m is that of a query and n that

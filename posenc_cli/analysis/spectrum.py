@@ -10,7 +10,6 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,6 +23,7 @@ from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ _TRANSFORMED_ROWS = 1 << 20
 _TRANSFORMED_VALUES = 1 << 20
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(Record):
     """What a rule did to the waves of plain RoPE: these are its, before.
 
     ``ratio`` is how many times longer each wavelength became, infinite where a wave stands still.
@@ -68,8 +67,7 @@ class Stretch:
     zones: tuple[Zone, ...]
 
 
-@dataclass(frozen=True)
-class WaveSpectrum:
+class WaveSpectrum(Record):
     """The waves of an encoding, in the order of its pairs.
 
     ``turns`` are those within the context, or of waves that follow an axis within its extent;
@@ -203,8 +201,7 @@ def _zone(ratio: float, factor: float) -> Zone:
     return "interpolated" if ratio >= factor * (1 - _SAME) else "blended"
 
 
-@dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Record):
     """From where on neighbouring positions cannot be told apart in a number format.
 
     ``rows`` is the first p whose row is that of p + 1, None where of the first ``searched`` pairs
@@ -308,8 +305,7 @@ def _always_apart(bound: Bound, dtype: DType) -> bool:
     return bool((chords > 1.001 * math.sqrt(2) * 2.0 ** (1 - dtype.precision)).any())
 
 
-@dataclass(frozen=True)
-class PowerSpectrum:
+class PowerSpectrum(Record):
     """The power of columns along positions, their means left out.
 
     ``power`` is the share of each wavelength in the power of all columns together, ``dominant``

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -26,6 +25,7 @@ from posenc_cli.analysis.products import (
 )
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,8 +54,7 @@ _SCATTERED = 4096
 """Positions that are not evenly spaced, and whose offsets must be told apart one by one."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """What S is by offset Δ = m − n, and how it depends on it.
 
     ``profile`` holds the mean over the pairs looked at, ``least`` and ``most`` the extremes, NaN
@@ -94,8 +93,7 @@ class Verdict:
         return self.pairs == self.all_pairs
 
 
-@dataclass(frozen=True)
-class _Halving:
+class _Halving(Record):
     """The ``first`` offset below half, or up to which one there is none, and one ``within``."""
 
     first: int | None

@@ -7,8 +7,9 @@ Every backend gives the same bytes for exact arithmetic. For the arithmetic of f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -32,8 +33,7 @@ Formula = Callable[[Any, Any, Table | None], Any]
 """Rows of a scheme over an array namespace: ``formula(xp, positions, table)`` → (P, width)."""
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(Record):
     """Whether a backend can be used here.
 
     ``reason`` says why it cannot, or what it is good for. ``devices`` are values of ``--device``.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks import subject as subjects
@@ -17,6 +16,7 @@ from posenc_cli.encode.request import Request
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Rotation
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ CONTEXT = 131072
 _CONTEXT_NAMES = ("max_position_embeddings", "original_max_position_embeddings")
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Record):
     """What to check: at most one of the files and the function; none means posenc's own tables."""
 
     tables: tuple[str, str] | None = None
@@ -55,8 +54,7 @@ class Asked:
         return [flag for flag, value in given.items() if value is not None]
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Record):
     """A check to be made: the reference by length of sequence, the positions, and the tolerance.
 
     ``encoding(seq_len)`` is the reference for a length, ``engine(request)`` what computes it.

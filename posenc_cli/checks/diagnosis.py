@@ -7,7 +7,6 @@ from the simplest on: one cause before two. What no hypothesis explains is calle
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +27,7 @@ from posenc_cli.checks.mirrors import mirrored_cause
 from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.tolerance import Tolerance
 from posenc_cli.checks.verdict import Cause, told_apart
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

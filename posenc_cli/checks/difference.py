@@ -15,6 +15,7 @@ import numpy as np
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import widen
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,8 +31,7 @@ BLOCK_VALUES = 1 << 18
 _FORMATS = {**REAL_DTYPES, "complex64": COMPLEX64, "complex128": COMPLEX128}
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(Record):
     """One of two arrays to compare.
 
     ``dtype`` names the number format its values were stored in. ``blocks()`` starts a fresh pass
@@ -64,8 +64,7 @@ class Operand:
         return cls(matrix.shape, matrix.dtype.name, blocks)
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Record):
     """How two arrays of the same shape differ.
 
     ``max_abs`` and ``rms`` are over the cells where both are finite. ``max_ulp`` is the largest

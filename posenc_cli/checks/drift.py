@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.tolerance import PER_ANGLE, unit
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +36,7 @@ _FEWEST = 4
 """Pairs that must agree on an offset."""
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Record):
     """What rounding cannot explain: the place, the deviation there, and what was allowed.
 
     ``offset`` is that of the positions, where one is the reason.

@@ -7,10 +7,11 @@ phases that the rate so far leaves over are small.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,8 +21,7 @@ _LONGEST = 1 << 14
 """Positions, from first to last, whose spectrum is looked at: a longer one takes long."""
 
 
-@dataclass(frozen=True)
-class Rotations:
+class Rotations(Record):
     """Factors amplitude · exp(i·p·ω), one ω and one complex amplitude a pair.
 
     ``gap`` is the smallest distance of positions: frequencies are known modulo 2π/gap.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.checks.alternatives import alternatives, rounded
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,8 +29,7 @@ _MENDED = 0.8
 """Of the cells that are wrong: many others may be right whatever was rounded."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Record):
     """A subject at some positions, its columns paired as it pairs them.
 
     ``stray`` is the norm of all that turns no pair, (positions, pairs) or (positions, 1).
@@ -65,8 +64,7 @@ class Sample:
             return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
 
 
-@dataclass(frozen=True)
-class Hypothesis:
+class Hypothesis(Record):
     """Changes of the right factors, each of which has a cause; at most one of each kind."""
 
     frequencies: Alternative | None = None

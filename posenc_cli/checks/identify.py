@@ -9,7 +9,6 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record
 from posenc_cli.schemes.declare import Rotation, Sinusoids
 from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
 
@@ -52,8 +52,7 @@ _LISTED = 64
 _LARGEST_GRID = 1 << 16
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Record):
     """One hypothesis in words and numbers; ``params`` are those that the array shows.
 
     ``positions`` are those of all rows, None where they are not regular and too many to list.
@@ -85,8 +84,7 @@ class Candidate:
         return self.ratio <= 1
 
 
-@dataclass(frozen=True)
-class Identification:
+class Identification(Record):
     """What an array is, as far as hypotheses go.
 
     ``candidates`` are what was tried and came nearest, the best first; the first is what the array

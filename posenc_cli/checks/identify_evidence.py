@@ -7,7 +7,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from posenc_cli.checks.turning import Places
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import round_to
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,7 @@ _LARGEST = 2.0**54
 """Of the rows: a table may have rows of zeros for padding, and still encode positions."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Record):
     """Arrays of one shape, and some of their rows.
 
     ``arrays`` are as they were read, leading axes of length 1 dropped. ``stored`` names the number

@@ -8,12 +8,12 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.checks.fitting import fitted
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,7 @@ _FIRST = 1 << 17
 _FIRST_COLUMNS = 6
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(Record):
     """Radians a row of each pair, what they may be off by, and the rows they were found on.
 
     These are ``rows`` of the sample from ``begin`` on; ``complete`` says that these are all that
@@ -98,8 +97,7 @@ def _led_on(found: Rates, pairs: NDArray[np.complex128], rounding: float) -> Rat
         found = Rates(rotations.frequencies, errors, found.rows, found.complete, found.begin)
 
 
-@dataclass(frozen=True)
-class Signal:
+class Signal(Record):
     """Waves of which one function is known: amplitude, rates, their errors, the first position.
 
     Units: radians a row; the first position in rows.

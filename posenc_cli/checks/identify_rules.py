@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from posenc_cli.checks.alternatives import KNOWN_BASES
 from posenc_cli.errors import PosencError
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
+from posenc_cli.records import Record, fresh, replace
 from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ _NEAR = 0.02
 """Of a known base: what half-precision frequencies may make of it."""
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(Record):
     """A scheme with parameters, its frequencies in radians per position, and its amplitude."""
 
     scheme: str
@@ -50,12 +49,11 @@ class Proposal:
     frequencies: NDArray[np.float64]
     amplitude: float = 1.0
     cost: float = 1.0
-    uncertainty: Mapping[str, float] = field(default_factory=dict)
+    uncertainty: Mapping[str, float] = fresh(dict)
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(Record):
     """The rotary encoding of a model's layers, as a proposal."""
 
     model: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,6 +22,7 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.scores import scores_by_index
 from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.records import Record
 from posenc_cli.schemes.alibi import slopes_of_heads
 from posenc_cli.schemes.buckets import RULES
 from posenc_cli.schemes.declare import Bias, BucketBias
@@ -44,8 +44,7 @@ _HEADS = (8, 12, 16, 32, 6, 4, 2, 1, 24, 20, 40, 48, 64, 96, 112, 128)
 _MOST_OFFSETS = 4096
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Record):
     """A bias as a number for each offset j − i or each key. Shape: ``values`` (heads, indices).
 
     What a mask hides is NaN. ``scatter`` is the largest difference of cells that must be equal.

@@ -9,7 +9,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import widen
+from posenc_cli.records import Record, fresh, replace
 from posenc_cli.schemes.declare import Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ BACKWARD = "the rotation runs backward: the sine has the wrong sign"
 SWAPPED = "sines stand where cosines belong, and cosines where sines do"
 
 
-@dataclass(frozen=True)
-class Hypothesis:
+class Hypothesis(Record):
     """A scheme of the catalogue with parameters, as one table for each array of the evidence.
 
     ``positions`` (n,) are those of the rows of the sample, None where the array has none.
@@ -67,7 +66,7 @@ class Hypothesis:
     hidden: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
-    uncertainty: Mapping[str, float] = field(default_factory=dict)
+    uncertainty: Mapping[str, float] = fresh(dict)
     head: int | None = None
 
     @property
@@ -82,8 +81,7 @@ class Hypothesis:
         return Encoding.of(catalogue.find(self.scheme), self.given, seq_len=self.seq_len)
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Record):
     """A hypothesis and what it leaves over.
 
     ``residual`` is the largest difference from what ``arithmetic`` gives, ``ratio`` the largest

@@ -7,7 +7,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from posenc_cli.checks.identify_rates import signal_of
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.checks.turning import paired_columns
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +28,7 @@ _UNEVEN = 0.02
 _LARGEST_ANGLE = 3.1416
 
 
-@dataclass(frozen=True)
-class View:
+class View(Record):
     """Pairs read from the rows of the sample: cos + i·sin, freed of growth. Shape: (rows, pairs).
 
     ``kind`` says whether the columns are those of a rotary table or of a sinusoidal matrix, and

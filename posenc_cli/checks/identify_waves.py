@@ -8,7 +8,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from posenc_cli.checks.identify_trial import BACKWARD, SWAPPED, Hypothesis, apar
 from posenc_cli.checks.identify_views import bare_views, views
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

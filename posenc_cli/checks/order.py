@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,6 +38,7 @@ from posenc_cli.encode.request import Encoding
 from posenc_cli.encode.scores import scores_by_index
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Sinusoids
 
 if TYPE_CHECKING:
@@ -60,16 +60,14 @@ _UNIT = 2.0**-53
 _UNENCODED = "nope"
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Record):
     """A scheme and the parameters that were given for it: a part of what is checked."""
 
     scheme: Scheme
     given: Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Deviation:
+class Deviation(Record):
     """A change that was measured, and the most that rounding explains."""
 
     value: float
@@ -81,8 +79,7 @@ class Deviation:
         return self.value <= self.tolerance
 
 
-@dataclass(frozen=True)
-class OrderFinding:
+class OrderFinding(Record):
     """What attention with one encoding sees.
 
     ``shift`` is None where there is no room to move positions on. ``expected`` says whether order
@@ -199,8 +196,7 @@ def permutations(words: Sequence[str]) -> dict[str, NDArray[np.int64]]:
     }
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(Record):
     """One attention layer with encodings, its weights drawn from a seed.
 
     ``parts`` are the encodings; ``keys`` are the same for the side of the keys, where a scheme
@@ -373,14 +369,13 @@ def _turned(
     return out, max(1.0, float(np.abs(table).max()))
 
 
-@dataclass(frozen=True)
-class OrderCheck:
+class OrderCheck(Record):
     """A check of some encodings together, on some words."""
 
     words: tuple[str, ...]
     causal: bool = False
     expectation: Expectation = "auto"
-    positions: tuple[int, ...] = field(default=())
+    positions: tuple[int, ...] = ()
 
     def finding(self, *asked: Asked) -> OrderFinding:
         """What attention with these encodings sees.

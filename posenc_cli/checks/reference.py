@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
+from posenc_cli.records import Record
 from posenc_cli.schemes.declare import Rotation, Waves
 from posenc_cli.schemes.parameters import as_text
 
@@ -31,8 +31,7 @@ _LARGEST_POWER = 700.0
 """Of e: e^709 is the largest that float64 has, and its inverse is no normal number."""
 
 
-@dataclass(frozen=True)
-class Turns:
+class Turns(Record):
     """The factors exp(i·p·ω) of pairs, within an ulp of the exact ones for any position."""
 
     waves: Waves
@@ -69,8 +68,7 @@ class Turns:
         )
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Record):
     """A rotary scheme with its parameters settled, as what is right."""
 
     encoding: Encoding

@@ -30,7 +30,7 @@ occur once. Asked is what the property for all integers implies: one rotation U 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from posenc_cli.checks.drift import Drift
 from posenc_cli.checks.fitting import Rotations, fitted, with_frequencies
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,8 +59,7 @@ SPARSE = 128
 as they are where half a precision blurs it."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Record):
     """One check: whether it holds, the worst deviation, what was allowed there, and where.
 
     ``worst`` and ``tolerance`` are None where a value is not a number, or there is none to give.
@@ -224,8 +224,7 @@ def _survey_block(
     found.errors += zip(positions[rows].tolist(), peaks.tolist(), strict=True)
 
 
-@dataclass(frozen=True)
-class Consistency:
+class Consistency(Record):
     """How near a subject is to rotations of its own, at every position.
 
     ``partner`` is the position n whose scores with the worst position change most, in its pair,

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Rotation
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Record):
     """A pair of columns that two rotations turn at different speeds, in radians per position.
 
     Frequencies are correctly rounded to float64. A pair that stands still has the frequency 0.
@@ -41,8 +40,7 @@ class Pair:
         return max(abs(self.ratio), 1 / abs(self.ratio)) if self.ratio else math.inf
 
 
-@dataclass(frozen=True)
-class RotationDifference:
+class RotationDifference(Record):
     """How rotation b differs from a of as many pairs.
 
     ``pairs`` are those whose frequencies differ. ``scales`` multiply cosines and sines of a and b,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.errors import PosencError
+from posenc_cli.records import Record
 from posenc_cli.schemes.declare import Rotation
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ CONTEXTS = tuple(2**power for power in range(9, 21))
 """Lengths of context that models have."""
 
 
-@dataclass(frozen=True)
-class Alternative:
+class Alternative(Record):
     """Frequencies (pairs,), the cause they stand for, and what to say of them."""
 
     cause: str

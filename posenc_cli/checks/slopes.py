@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
+from posenc_cli.records import Record
 from posenc_cli.schemes.alibi import slopes_of_heads
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def tolerance(heads: int, dtype: str) -> float:
     return (heads + 4) * 2.0**-24 + _ROUNDING.get(dtype, 0.0)
 
 
-@dataclass(frozen=True)
-class SlopesCheck:
+class SlopesCheck(Record):
     """How given slopes compare with the exact ones.
 
     ``worst`` is the largest relative difference, at head ``at`` (from 0). ``explanation`` says

@@ -6,7 +6,6 @@ Owns the step from what someone computed to turns of pairs of columns. A functio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from posenc_cli.files.naming import shown
 from posenc_cli.files.reading import read_array
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,8 +33,7 @@ Rows = Any
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Record):
     """Something that turns queries and keys, or says how.
 
     ``own`` is what it does, its columns paired as it pairs them; ``as_reference`` the same, paired

@@ -8,12 +8,12 @@ tolerance would fail them at long positions, or pass wrong code at short ones.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,8 +45,7 @@ def unit(dtype: str) -> float:
     return 2.0 ** -(53 if known is None else known.precision)
 
 
-@dataclass(frozen=True)
-class Tolerance:
+class Tolerance(Record):
     """What a subject may deviate by: ``floor`` everywhere, and ``per_angle`` of the angle.
 
     That share is at most ``most``: where it would be more, a check could not fail.

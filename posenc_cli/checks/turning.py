@@ -9,10 +9,11 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,8 +27,7 @@ ROWS = 2048
 """Rows of a block: a block of 64 pairs stays in the cache, and many blocks cost little memory."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Record):
     """How columns are paired, going in and coming out: pair i is (first[i], second[i]).
 
     ``layout`` is the name of the pairing of the columns going in, None for one without a name;
@@ -124,8 +124,7 @@ def paired_columns(
     return first, tuple(column + count for column in first)
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Record):
     """What a subject does at some positions.
 
     ``turned`` is z and ``mirrored`` is w (None: 0), both (n, pairs); ``rest`` (n,) bounds all else
@@ -152,8 +151,7 @@ class Block:
         return rest if stray is None else stray + rest
 
 
-@dataclass(frozen=True)
-class Turning:
+class Turning(Record):
     """The map of a subject at positions, read as turns of pairs of columns.
 
     ``read(rows)`` gives any rows of it; nothing larger is ever held. ``dtype`` names the number
@@ -173,8 +171,7 @@ class Turning:
             yield self.read(slice(start, min(start + ROWS, self.places.count)))
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Record):
     """Positions by row, any of them at no cost.
 
     >>> from posenc_cli.positions import Positions

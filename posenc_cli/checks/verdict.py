@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks.rope import (
@@ -18,6 +17,7 @@ from posenc_cli.checks.rope import (
 )
 from posenc_cli.checks.tolerance import Tolerance
 from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.checks.drift import Fault
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.tolerance import Rule
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(Record):
     """Why a subject differs from the reference, in the words of the list of causes."""
 
     cause: str
@@ -35,8 +34,7 @@ class Cause:
     evidence: str
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Record):
     """What a check found: the findings, why one failed, and the error by position."""
 
     subject: dict[str, Any]
@@ -57,8 +55,7 @@ class Report:
         return all(finding.ok for finding in self.findings)
 
 
-@dataclass(frozen=True)
-class Examined:
+class Examined(Record):
     """The findings on a subject at its positions, and what they were made from."""
 
     subject: Subject

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ from posenc_cli.cli.options import one_of
 from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, Theme, Title, Width, show
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.naming import shown
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -190,7 +190,7 @@ def _fields(check: SlopesCheck) -> dict[str, object]:
     """The check as JSON fields; what is not finite is null."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(check).items()
+        for name, value in check.as_dict().items()
     }
 
 

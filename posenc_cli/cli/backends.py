@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -40,7 +39,7 @@ def backends(
     auto, reason = _auto(device, count)
     if json:
         fields = {
-            "backends": [{"name": name, **asdict(each)} for name, each in found.items()],
+            "backends": [{"name": name, **each.as_dict()} for name, each in found.items()],
             "values": count,
             "auto": {"name": auto, "reason": reason},
         }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.cli import streams
+from posenc_cli.records import Record
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ _LONGEST = 24
 _DIGITS = {"bfloat16": 4, "float16": 5, "float32": 9, "complex64": 9}
 
 
-@dataclass(frozen=True)
-class ArrayReport:
+class ArrayReport(Record):
     """How two arrays differ."""
 
     sides: Sequence[Side]
@@ -123,8 +122,7 @@ class ArrayReport:
         return None
 
 
-@dataclass(frozen=True)
-class RotationReport:
+class RotationReport(Record):
     """How two rotary encodings differ, whatever the position."""
 
     sides: Sequence[Side]

@@ -8,10 +8,10 @@ import json
 import os
 import sys
 import textwrap
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.cli import streams
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,7 @@ WIDEST_PIPED = 80
 NARROWEST = 20
 
 
-@dataclass(frozen=True)
-class Console:
+class Console(Record):
     """The options that every command has, and the output that follows them."""
 
     quiet: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from posenc_cli.cli.options import settings_of
 from posenc_cli.errors import Unavailable, nearest
 from posenc_cli.models import library
 from posenc_cli.models.config import TRANSFORMERS, overridden, read_config, resolve
+from posenc_cli.records import replace
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:

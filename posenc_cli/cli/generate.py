@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +21,7 @@ from posenc_cli.files.formats import FORMATS, format_of
 from posenc_cli.files.naming import shown
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.encode.request import Plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +13,7 @@ from posenc_cli.cli.pictures import Dpi, Height, PictureOptions, Theme, Title, W
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import Positions
+from posenc_cli.records import replace
 from posenc_cli.render.figure import Panels
 from posenc_cli.schemes.declare import Rotation, Sinusoids
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from posenc_cli.models import library
 from posenc_cli.models.engines import TRANSFORMERS
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record, fresh, replace
 from posenc_cli.schemes.parameters import flag
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ _ARRAYS = (".npy", ".npz", ".csv", ".txt", ".safetensors")
 _SIDES = ("a", "b")
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Record):
     """One side of a comparison: an array that was read, or an encoding to compute.
 
     ``sources`` says of each parameter of a config's encoding where it comes from, ``layer_type``
@@ -40,7 +39,7 @@ class Side:
     loaded: Loaded | None = None
     choice: Choice | None = None
     engine: str | None = None
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = fresh(dict)
     warnings: tuple[str, ...] = ()
     layer_type: str | None = None
 

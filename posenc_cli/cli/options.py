@@ -9,7 +9,6 @@ import inspect
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +19,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.streams import ReaderGone
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record, fresh
 from posenc_cli.schemes.parameters import OWN_OPTIONS
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ LARGEST_THREADS = 256
 COLORS = ("auto", "always", "never")
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Record):
     """The encoding and the positions that a command line chooses.
 
     A hybrid ``A+B`` has a choice for each of its ``parts``. Of a config or a model, ``origin`` says
@@ -51,7 +50,7 @@ class Choice:
     threads: int | None = None
     parts: tuple[Choice, ...] = ()
     warnings: tuple[str, ...] = ()
-    origin: Mapping[str, str] = field(default_factory=dict)
+    origin: Mapping[str, str] = fresh(dict)
     context: tuple[int, str] | None = None
 
     @property

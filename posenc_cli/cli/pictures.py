@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import one_of, whole_number
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,8 +52,7 @@ Theme = Annotated[
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="of the picture")]
 
 
-@dataclass(frozen=True)
-class PictureOptions:
+class PictureOptions(Record):
     """What the options of a command say of its picture, as they were typed.
 
     ``usual`` are the width and height of a figure where they say nothing of it.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.cli.streams import heed_interrupts
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

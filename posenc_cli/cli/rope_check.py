@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command 
 from posenc_cli.cli.options import Choice, one_of
 from posenc_cli.cli.progress import PATIENCE
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

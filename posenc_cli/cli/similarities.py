@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.profile import Profile
@@ -29,6 +28,7 @@ from posenc_cli.files.reading import read_array
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow
+from posenc_cli.records import Record, replace
 from posenc_cli.render.similarities import (
     maps_figure,
     profile_figure,
@@ -65,8 +65,7 @@ _BESIDE = 76
 """Columns from which a map and a curve stand side by side."""
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Record):
     """A similarity, what computes it, and what was asked for."""
 
     similarity: Similarity
@@ -84,8 +83,7 @@ class Subject:
         }
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(Record):
     """A subject and the verdict on it."""
 
     subject: Subject

@@ -5,7 +5,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.similarity import rows_of, rows_of_array
@@ -25,6 +24,7 @@ from posenc_cli.files.naming import shown
 from posenc_cli.files.reading import read_array
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
 from posenc_cli.render.encoded import parameters_text
 from posenc_cli.render.spectra import (
     MOST_ROWS,
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Curves
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Record):
     """A spectrum, ready to be shown: a table of so many rows in all, a figure, and words.
 
     Where no column changes there is no figure.

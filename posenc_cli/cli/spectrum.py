@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +24,7 @@ from posenc_cli.cli.pictures import (
 )
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import STANDARD_OUTPUT
+from posenc_cli.records import replace
 from posenc_cli.render.terminal import LOWEST
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.placements import Placement
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Capacity, Rotation, Sinusoids, Waves
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ class AxialWaves:
         )
 
 
-@dataclass(frozen=True)
-class _Columns:
+class _Columns(Record):
     """The columns of a table that hold waves of one axis.
 
     ``there`` places its waves in the table, ``apart`` in a narrower one of its columns alone, in
@@ -159,8 +158,7 @@ class _Repeated(NamedTuple):
         return cls(np.arange(low, high + 1, dtype=np.int64), coordinates - low)
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Axis(Record):
     """One axis, which of all waves follow it, and what fills columns with them."""
 
     index: int

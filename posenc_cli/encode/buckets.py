@@ -5,7 +5,6 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from posenc_cli.encode.arrays import position_array
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import LARGEST_POSITION, Positions
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,8 +34,7 @@ class Run(NamedTuple):
     buckets: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Bucketed:
+class Bucketed(Record):
     """Relative positions, the bucket of each, and the parameters of the rule.
 
     Shape: both (P,).

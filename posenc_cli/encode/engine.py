@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from posenc_cli.backends import registry
 from posenc_cli.numerics import exact
+from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,11 +29,10 @@ def _numpy() -> Backend:
     return registry.find("numpy")
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(Record):
     """Where and how values are computed. Exact arithmetic gives the same bytes on every engine."""
 
-    backend: Backend = field(default_factory=_numpy)
+    backend: Backend = fresh(_numpy)
     arithmetic: Arithmetic = "exact"
     device: str | None = None
     threads: int = 1

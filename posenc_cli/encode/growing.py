@@ -21,7 +21,6 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from posenc_cli.numerics.fixed_point import nearest, sine_cosine
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.numerics.waves import WaveTable
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

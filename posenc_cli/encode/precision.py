@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(Record):
     """The number format values are stored in, and the one they are rounded to before."""
 
     stored: DType

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +16,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 
 
-@dataclass(frozen=True)
-class Encoding:
+class Encoding(Record):
     """A scheme with its parameters settled and its learned table, if it has one, at hand."""
 
     bound: Bound
@@ -61,8 +60,7 @@ class Encoding:
         return cls(bound)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Record):
     """A request that has been checked: the matrix it asks for, which an engine can compute.
 
     ``computed_as`` says what of an engine computes it: scores are NumPy's on every engine.
@@ -96,8 +94,7 @@ class Plan:
         )
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Record):
     """What to compute: an encoding at positions, as a table, in a number format."""
 
     encoding: Encoding

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,8 +18,7 @@ _ROWS_A_STREAM = 64
 """Rows that share one random stream: the unit in which a drawn table can be entered."""
 
 
-@dataclass(frozen=True)
-class LoadedTable:
+class LoadedTable(Record):
     """A table read from a file."""
 
     values: NDArray[np.float64]
@@ -70,8 +69,7 @@ class LoadedTable:
         return self.values[rows]
 
 
-@dataclass(frozen=True)
-class DrawnTable:
+class DrawnTable(Record):
     """A table of independent normal(0, std) values, a function of seed, row and column alone."""
 
     columns: int
@@ -91,8 +89,7 @@ class DrawnTable:
         return out
 
 
-@dataclass(frozen=True)
-class ExtendedTable:
+class ExtendedTable(Record):
     """A loaded table that goes on with drawn rows past its end."""
 
     loaded: LoadedTable

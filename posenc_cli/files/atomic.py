@@ -10,12 +10,12 @@ import select
 import shutil
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from posenc_cli.errors import Unavailable
 from posenc_cli.files.naming import shown
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,8 +137,7 @@ def standard_output() -> Iterator[BinaryIO]:
         yield stream
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(Record):
     """What a path leads to: the end of its links, the file found there, its name for messages."""
 
     path: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from posenc_cli.errors import InvalidInput, nearest
 from posenc_cli.files import csv_text, npy, npz, safetensors_file
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.naming import shown
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.matrix import ByteSink, Matrix
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(Record):
     """A file format.
 
     ``check`` refuses a matrix that the format cannot hold; ``write`` streams one; ``size`` is the

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +22,7 @@ class ByteSink(Protocol):
         """Take ``data`` whole, or raise."""
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(Record):
     """An array that exists only block by block, with the request that made it.
 
     ``blocks()`` starts a fresh pass over consecutive C-contiguous pieces in ``dtype.numpy``; their

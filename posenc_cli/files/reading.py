@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import reading_csv, reading_npy, reading_npz, reading_safetensors
 from posenc_cli.files.reading_source import Source, Stored, opened
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +38,7 @@ _HEAD = 512
 _LARGEST_EXACT = 2**53
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Record):
     """An array of numbers read from a file: at least one value, at least one axis.
 
     ``values`` is in native byte order and C-contiguous, and may be read-only (a file mapped into

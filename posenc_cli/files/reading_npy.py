@@ -6,7 +6,6 @@ Imported only where arrays are read, so NumPy is imported here at module level.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
 from posenc_cli.files.reading_source import CHUNK, MAPPED_FROM, Source, Stored, counted
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +56,7 @@ _REFUSED = {
 }
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(Record):
     """What the header of a .npy promises; ``size`` counts its own bytes, ``nbytes`` the values'."""
 
     dtype: np.dtype[Any]

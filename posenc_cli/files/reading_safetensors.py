@@ -8,7 +8,6 @@ Imported only where arrays are read, so NumPy is imported here at module level.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files.naming import shown
 from posenc_cli.files.reading_source import Source, Stored, counted, meant
+from posenc_cli.records import Record
 
 _FORMATS = {
     "F16": ("float16", "<f2"),
@@ -37,8 +37,7 @@ _FORMATS = {
 _LONGEST_HEADER = 8 << 20
 
 
-@dataclass(frozen=True)
-class _Tensor:
+class _Tensor(Record):
     dtype: str
     shape: tuple[int, ...]
     begin: int

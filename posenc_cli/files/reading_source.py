@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files.naming import shown
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +35,7 @@ _MEMBERS_LOOKED_INTO = 64
 _MEMBERS_LISTED = 8
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(Record):
     """An array as its file stores it: any byte order, any layout.
 
     ``dtype`` is the number format's name; bfloat16 is held as its bit patterns in uint16.

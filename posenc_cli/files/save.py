@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight, replacing, standard_output
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.matrix import Matrix
 
 
-@dataclass(frozen=True)
-class Saved:
+class Saved(Record):
     """What was written: ``path`` as given, the number of bytes, and their SHA-256 if asked for."""
 
     path: str

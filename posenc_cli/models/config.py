@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import stat
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +25,7 @@ from posenc_cli.models.layer_types import LONGEST_NAME
 from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced, check_values
 from posenc_cli.models.rope import RopeReader
 from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
+from posenc_cli.records import replace
 from posenc_cli.schemes.rotary import rotated_dim
 
 if TYPE_CHECKING:

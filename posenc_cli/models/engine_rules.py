@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models.keys import Keys, first
+from posenc_cli.records import Record, fresh
 
 ORIGINAL = "original_max_position_embeddings"
 DEEPSEEK = frozenset({"deepseek_v2", "deepseek_v3"})
@@ -23,8 +23,7 @@ Changes = Mapping[str, Any]
 ``scheme`` is the scheme's own name, where the engine uses another."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Record):
     """One kind of layer as transformers reads it.
 
     ``scheme`` and ``params`` are what it resolves to. ``rope`` is the mapping of rope parameters
@@ -37,8 +36,8 @@ class Reading:
     model_type: str
     scheme: str
     params: Mapping[str, Any]
-    config: Mapping[str, Any] = field(default_factory=dict)
-    rope: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = fresh(dict)
+    rope: Mapping[str, Any] = fresh(dict)
     container: str = ""
     context: int | None = None
     name: str = "config.json"

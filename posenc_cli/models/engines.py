@@ -7,13 +7,13 @@ its :class:`Engine` names. What was not read is refused: no engine's behaviour i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.models import engine_rules as rules
 from posenc_cli.models.engine_rules import Reading
 from posenc_cli.models.resolved import Sourced
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,8 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(Record):
     """An engine at the version whose code was read.
 
     ``model_types`` are those whose rotary embedding was traced through its code, each with the
@@ -48,8 +47,7 @@ class Engine:
     model_types: Mapping[str, frozenset[str]]
 
 
-@dataclass(frozen=True)
-class EngineDifference:
+class EngineDifference(Record):
     """One point at which an engine differs from transformers 5.
 
     ``evidence`` is where that can be read. ``rule(reading)`` gives the changes, empty where the
@@ -71,8 +69,7 @@ class EngineDifference:
         )
 
 
-@dataclass(frozen=True)
-class Adjusted:
+class Adjusted(Record):
     """What an engine makes of a reading: the scheme, its parameters, and why they differ.
 
     ``reasons`` says for each parameter that differs (``scheme`` too) which difference it is.

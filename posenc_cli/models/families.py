@@ -7,10 +7,11 @@ them. A config usually says neither how columns are paired nor which layers go w
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
+
+from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,7 @@ Nope = Literal["no_rope_layers", "unless sliding", "unless sliding type", "unles
 """How a family tells which layers go without rotation."""
 
 
-@dataclass(frozen=True)
-class Rotary:
+class Rotary(Record):
     """A family of rotary models.
 
     ``defaults`` are the values of keys that a config leaves out, and ``aliases`` what the family
@@ -43,8 +43,8 @@ class Rotary:
     """
 
     model_type: str
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = fresh(dict)
+    aliases: Mapping[str, str] = fresh(dict)
     base: float | Mapping[str, float] | None = 10_000.0
     partial: float = 1.0
     partial_ignored: bool = False
@@ -60,11 +60,11 @@ class Rotary:
     cycle_key: str | None = None
     needs_layer_types: bool = False
     local: Mapping[str, Any] | None = None
-    head_dims: Mapping[str, Any] = field(default_factory=dict)
-    keys: Mapping[str, str | None] = field(default_factory=dict)
+    head_dims: Mapping[str, Any] = fresh(dict)
+    keys: Mapping[str, str | None] = fresh(dict)
     mrope: Mapping[str, Any] | None = None
     when: Mapping[str, Any] | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = fresh(dict)
     alpha: bool = False
     types: tuple[str, ...] = ()
     needs_head_dim: bool = False
@@ -84,8 +84,7 @@ class Rotary:
         return self.base.get(layer_type or "")
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(Record):
     """A model of text and images or sound, around a text model.
 
     ``text`` is the model type of that text model. ``defaults`` and ``base`` are what it has
@@ -96,7 +95,7 @@ class Container:
 
     model_type: str
     text: str
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = fresh(dict)
     base: float | None = None
     merged: bool = False
     flat: bool = False

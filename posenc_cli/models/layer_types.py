@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from posenc_cli.models.families import Rotary
@@ -33,8 +33,7 @@ RENAMED = {
 """Older names, which transformers replaces."""
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Record):
     """The layers of one type; ``label`` is None where a config tells no types apart."""
 
     label: str | None

@@ -7,11 +7,11 @@ Hugging Face's own keys. Finding one reads that file alone.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import unknown_name
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 _SUFFIX = ".json"
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(Record):
     """A model: what it is called, where its numbers were read, and its config."""
 
     name: str

@@ -5,12 +5,12 @@ Each family is a row of data: which keys its config uses, and what it leaves uns
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models.keys import first
 from posenc_cli.models.resolved import Layers, Sourced
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from posenc_cli.models.resolved import Notes
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(Record):
     """A family of models without rope.
 
     ``dim``, ``rows``, ``heads`` and ``layers`` name the keys, each with its default. ``offset``

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True)
-class Sourced:
+class Sourced(Record):
     """A value, and where it comes from.
 
     ``source`` is the path of the key that was read (``rope_parameters.factor``), ``default of``
@@ -23,8 +23,7 @@ class Sourced:
     source: str
 
 
-@dataclass(frozen=True)
-class Layers:
+class Layers(Record):
     """The encoding of the layers of one type: a scheme of the catalogue and its parameters.
 
     ``layer_type`` is None where all layers are alike, and ``layers`` is empty where a config does
@@ -36,7 +35,7 @@ class Layers:
     layers: tuple[int, ...]
     scheme: str
     params: Mapping[str, Sourced]
-    derived: Mapping[str, Sourced] = field(default_factory=dict)
+    derived: Mapping[str, Sourced] = fresh(dict)
 
     def same_encoding(self, other: Layers) -> bool:
         """Whether both are encoded alike."""
@@ -68,8 +67,7 @@ def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:
             raise InvalidInput(f"{name}: {each.source} {value}: {rule}") from error
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(Record):
     """What a config says of positions.
 
     ``unread`` are the rope-like keys that nothing read, ``defaulted`` the rope values that the

@@ -6,7 +6,6 @@ then from the model type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -17,6 +16,7 @@ from posenc_cli.models.layer_types import Group, groups
 from posenc_cli.models.resolved import Layers, Notes, Sourced, check_values
 from posenc_cli.models.rope_objects import Entry, entries
 from posenc_cli.models.rope_rules import CONTEXT, ORIGINAL, RULES, magnitude
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +26,7 @@ RENAMED = {"su": "longrope", "mrope": "default"}
 SHARE = "partial_rotary_factor"
 
 
-@dataclass(frozen=True)
-class RopeReading:
+class RopeReading(Record):
     """What was read of the rope of some layers: what another engine may take otherwise.
 
     ``rope`` holds the values of the rope object by name, ``top`` those that stand around it, and

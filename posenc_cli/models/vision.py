@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models.resolved import Layers, Sourced
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from posenc_cli.models.resolved import Notes
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(Record):
     """A family of vision encoders: its convention, and what its configs leave out."""
 
     convention: str

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True)
-class DType:
+class DType(Record):
     """A number format.
 
     ``storage`` is the NumPy dtype (little-endian) that holds its bits: bfloat16, which NumPy lacks,

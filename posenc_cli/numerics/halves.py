@@ -17,12 +17,12 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +36,7 @@ SIGN = np.uint32(0x80000000)
 REBIAS = np.float32(2.0**-112)  # from the exponent bias of float32 to that of float16
 
 
-@dataclass(frozen=True)
-class _Format:
+class _Format(Record):
     """How the bits of a float32 become those of a half precision, and for which magnitudes."""
 
     tie: np.uint32

@@ -11,13 +11,13 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posenc_cli.numerics.kept import Kept
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,7 @@ TILE_PAIRS = 1024  # inner loops long enough, and a tile that stays in the first
 BATCH_FACTORS = 1 << 12
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(Record):
     """Neighbouring or evenly spaced columns of the output, and the wave behind each.
 
     Shape: ``waves``, ``sine`` and ``zero`` (columns,); ``target`` selects them in the output.
@@ -73,8 +72,7 @@ class Columns:
         return Columns(self.target, self.waves[index], self.sine[index], self.zero[index])
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(Record):
     """Which columns are the first of each pair, and which the second, in the same order."""
 
     first: slice

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from posenc_cli.records import Record
 
 Function = Literal["cos", "sin", "zero"]
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(Record):
     """These ``columns`` of a matrix hold this ``function`` of these of its ``waves``, in order.
 
     >>> Placement("sin", slice(0, 4, 2), slice(0, 2))
@@ -18,7 +18,7 @@ class Placement:
 
     function: Function
     columns: slice
-    waves: slice = field(default_factory=lambda: slice(None))
+    waves: slice = slice(None)
 
     @property
     def key(self) -> tuple[object, ...]:

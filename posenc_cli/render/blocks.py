@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posenc_cli.records import Record, replace
 from posenc_cli.render.colors import LEVELS, color_map, default_map, nearest_of_palette
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ _PLAIN = "\x1b[0m"
 _WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
 
 
-@dataclass(frozen=True)
-class Medium:
+class Medium(Record):
     """What the text is for: how many colours it may have, and whether more than ASCII.
 
     ``spelled`` is how the stream spells what is not ASCII.
@@ -91,8 +90,7 @@ class Medium:
         return {"▴": "^", "│": "|", "─": "-"}.get(glyph, "+") if self.ascii_only else glyph
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Record):
     """The columns and lines of text that a picture may take, in a medium, and its colour map."""
 
     width: int

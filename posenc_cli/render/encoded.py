@@ -6,7 +6,6 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from posenc_cli.analysis.sampling import Points, wavelengths_by_values
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Axis, Band, Curve, Curves, Heatmap, Panels
 from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.schemes.parameters import as_text
@@ -41,8 +41,7 @@ _ALWAYS = ("dim", "base", "factor")
 _NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
 
 
-@dataclass(frozen=True)
-class _Columns:
+class _Columns(Record):
     """The columns of a table in the order of drawing, their bands, and the wave behind each.
 
     ``points`` are their names on the axis, ``computed`` their places among the computed columns

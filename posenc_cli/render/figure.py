@@ -8,11 +8,11 @@ as a picture of a short one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from posenc_cli.analysis.sampling import spread, steps
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +28,7 @@ _NOTICED = 0.1
 """By what share of the range shown other values must be out of it to be worth a note."""
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(Record):
     """Neighbouring columns (or rows), from ``start`` to ``stop``, that belong together."""
 
     label: str
@@ -37,8 +36,7 @@ class Band:
     stop: int
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Record):
     """What the rows or columns of a heatmap stand for.
 
     ``points`` are numbers or names, one a row: a range will do, however long. ``bands`` part them
@@ -96,8 +94,7 @@ class Axis:
         return indices, tuple(bands)
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(Record):
     """The part of a heatmap that is shown.
 
     ``values`` are float64, NaN where there is no finite one (``gaps`` of them). ``rows`` and
@@ -181,8 +178,7 @@ class Shown:
         }
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(Record):
     """What is known of all values of a heatmap, shown or not.
 
     ``missing`` of ``size`` values are not finite; the others reach from ``low`` to ``high``, which
@@ -195,8 +191,7 @@ class Survey:
     high: float
 
 
-@dataclass(frozen=True)
-class Heatmap:
+class Heatmap(Record):
     """Values over two axes, rows from the top down.
 
     ``values`` are an array, or a function that gives those of chosen rows and columns (``Cells``).
@@ -256,8 +251,7 @@ class Heatmap:
         )
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Record):
     """A value for each of some points, in order; those that are not finite are left out."""
 
     x: tuple[float, ...]
@@ -265,8 +259,7 @@ class Curve:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Curves:
+class Curves(Record):
     """Curves over the same axes.
 
     ``levels`` are heights to compare with, each with its name. Unless they are ``joined``, points
@@ -287,8 +280,7 @@ class Curves:
     spans: tuple[tuple[float, float, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class Panels:
+class Panels(Record):
     """Several figures side by side: as small multiples, heatmaps ``shared`` one colour scale.
 
     ``noun`` is what a panel stands for, should not all of them have room.
@@ -362,8 +354,7 @@ def _finite(values: Sequence[float]) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in values]
 
 
-@dataclass(frozen=True)
-class Picture(Generic[Content]):
+class Picture(Record, Generic[Content]):
     """A figure as drawn, what its reader should be warned of, and what of heatmaps it shows."""
 
     content: Content
@@ -371,8 +362,7 @@ class Picture(Generic[Content]):
     shown: tuple[Shown, ...] = ()
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Record):
     """The values that the ends of a colour map stand for."""
 
     low: float

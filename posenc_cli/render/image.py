@@ -13,7 +13,6 @@ import io
 import math
 import re
 import warnings
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import replace
 from posenc_cli.render.blocks import GAP, levels
 from posenc_cli.render.colors import LEVELS, color_map, default_map
 from posenc_cli.render.curve_axes import draw_curves, minus

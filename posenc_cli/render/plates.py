@@ -5,13 +5,13 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.analysis.sampling import steps
+from posenc_cli.records import Record
 from posenc_cli.render.blocks import levels, painted
 from posenc_cli.render.figure import Band, scale_of
 from posenc_cli.render.ticks import number, ticks
@@ -34,8 +34,7 @@ _FRAME = 10, 24
 TITLE_LINES = 2
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(Record):
     """What surrounds the cells: room for labels at the left, and lines of ticks below."""
 
     margin: int
@@ -45,8 +44,7 @@ class Frame:
     headings: bool = True
 
 
-@dataclass(frozen=True)
-class Plate:
+class Plate(Record):
     """The cells of a heatmap, sized for some columns and lines of text."""
 
     shown: Shown

@@ -8,10 +8,10 @@ lines by values that they do not have.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record
 from posenc_cli.render.ticks import number, ticks
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ _FRAME = 2
 """Lines of the axis below, and of its labels."""
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Record):
     """Lines at equal distances, of values or of their decimal logarithms.
 
     Line i, counted from the lowest, has the value (first + i) · apart / every; those whose number,
@@ -201,8 +200,7 @@ def _drawn(
     return [line.rstrip() for line in reversed(text.split("\n")[:height])]
 
 
-@dataclass(frozen=True)
-class _Across:
+class _Across(Record):
     """The columns of a plot, and the values that stand at them."""
 
     low: float

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +45,7 @@ THEMES: dict[Theme, _Theme] = {
 }
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(Record):
     """How large a figure is, and in which colours: pixels, pixels an inch, and names.
 
     A ``fixed`` side is as long as it says; of another, what the figure does not need is cut off.
@@ -92,8 +92,7 @@ class Style:
         )
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(Record):
     """A rectangle of the figure."""
 
     left: float

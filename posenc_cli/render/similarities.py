@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import finite_or_none
+from posenc_cli.records import replace
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from posenc_cli.errors import InvalidInput, nearest
+from posenc_cli.records import Record
 from posenc_cli.schemes import learned
 from posenc_cli.schemes.declare import BucketBias
 from posenc_cli.schemes.parameters import Param, Parameter, flag, parameter
@@ -29,8 +29,7 @@ _ERROR = 1e-11
 margin is ten times that."""
 
 
-@dataclass(frozen=True)
-class BucketRule:
+class BucketRule(Record):
     """A rule for buckets: its parameters, what its relative positions are, and how it is made."""
 
     name: str

@@ -21,11 +21,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
+from posenc_cli.records import Record
 from posenc_cli.schemes.parameters import Parameter, flag, parameter
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ Namespace = Any
 Array = Any
 
 
-@dataclass(frozen=True)
-class Capacity:
+class Capacity(Record):
     """How many positions a scheme can tell apart or has rows for, and what to do about more."""
 
     positions: int
@@ -49,16 +48,14 @@ class Capacity:
     hint: str
 
 
-@dataclass(frozen=True)
-class AxesFile:
+class AxesFile(Record):
     """A file of coordinates: ``axes`` rows of integers, with position p in column p."""
 
     path: str
     axes: int
 
 
-@dataclass(frozen=True)
-class Coordinates:
+class Coordinates(Record):
     """Where a position lies on several axes, and which axis each wave follows.
 
     ``axes`` names an axis for each wave, in order. ``at(positions)`` → one integer array (P,) for
@@ -72,8 +69,7 @@ class Coordinates:
     file: AxesFile | None = None
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(Record):
     """Amplitudes that change with the position p: base^((p − centre) / span), a base for each wave.
 
     ``bases(xp)`` → (count,), above 0. A negative ``span`` makes the inverse amplitudes.
@@ -84,8 +80,7 @@ class Growth:
     centre: int
 
 
-@dataclass(frozen=True)
-class Waves:
+class Waves(Record):
     """Frequencies in radians per position, ``frequencies(xp)`` → (count,), and an amplitude.
 
     ``scale`` multiplies cosines and sines alike; a float is that exact number. Without
@@ -104,8 +99,7 @@ class Waves:
         return self.coordinates.capacity if self.coordinates else None
 
 
-@dataclass(frozen=True)
-class Rotation:
+class Rotation(Record):
     """What a rotary scheme gives: frequencies, and how columns are paired.
 
     The layout holds within each of ``blocks`` equal parts of the columns.
@@ -121,8 +115,7 @@ class Rotation:
         return self.waves.capacity
 
 
-@dataclass(frozen=True)
-class Sinusoids:
+class Sinusoids(Record):
     """What a scheme made of waves gives: frequencies, and what each column holds."""
 
     waves: Waves
@@ -135,8 +128,7 @@ class Sinusoids:
         return self.waves.capacity
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(Record):
     """A learned table: from a file, or drawn from normal(0, ``std``) with a seed.
 
     ``rows`` × ``columns`` is its shape; drawn tables go on past their last row where a scheme
@@ -161,8 +153,7 @@ def within_length(seq_len: int | None) -> Capacity | None:
     return Capacity(seq_len, f"seq_len is {seq_len}", "leave seq_len out: it follows --len")
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Record):
     """What an absolute or relative scheme gives by formula.
 
     ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair
@@ -179,8 +170,7 @@ class Rows:
     farthest: int | None = None
 
 
-@dataclass(frozen=True)
-class Bias:
+class Bias(Record):
     """What a bias scheme gives by formula.
 
     ``coefficients(xp)`` → one a head, or a tuple of such vectors where a head has several;
@@ -197,8 +187,7 @@ class Bias:
     profile: Callable[[Namespace, Array], Array] | None = None
 
 
-@dataclass(frozen=True)
-class BucketBias:
+class BucketBias(Record):
     """What a learned bias gives: the bucket of each offset j − i, and a (buckets, heads) table."""
 
     heads: int
@@ -218,8 +207,7 @@ GIVES: Mapping[Kind, tuple[type, ...]] = {
 """What a scheme of each kind gives."""
 
 
-@dataclass(frozen=True)
-class WeightsShape:
+class WeightsShape(Record):
     """How the shape of a weights file follows from a scheme's parameters, and back.
 
     ``rows`` and ``columns`` name the parameters; ``rows_to_parameter`` undoes a table of, say,
@@ -229,11 +217,10 @@ class WeightsShape:
     rows: str
     columns: str
     text: str
-    rows_to_parameter: Callable[[int], int | None] = field(default=lambda rows: rows)
+    rows_to_parameter: Callable[[int], int | None] = staticmethod(lambda rows: rows)
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Record):
     """A scheme with all its parameters settled, and what it then gives."""
 
     scheme: Scheme
@@ -241,8 +228,7 @@ class Bound:
     content: Content
 
 
-@dataclass(frozen=True)
-class Scheme:
+class Scheme(Record):
     """A positional encoding, as declared; ``origin`` is how the user named one of their own."""
 
     name: str

@@ -6,13 +6,13 @@ the axes: which axis comes first, where counting begins, and which frequencies e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.records import Record
 from posenc_cli.schemes.declare import (
     Capacity,
     Coordinates,
@@ -112,8 +112,7 @@ def _turns(xp: Any, count: int) -> Any:
     return 2_000_000 * xp.asarray([xp.pi]) / (1_000_000 * count + 1)
 
 
-@dataclass(frozen=True)
-class _Convention:
+class _Convention(Record):
     """How a library divides columns among axes.
 
     ``columns``: sines then cosines of each axis (``by-axis``), of all axes together
@@ -277,8 +276,7 @@ def rope_axial(
     )
 
 
-@dataclass(frozen=True)
-class _Turning:
+class _Turning(Record):
     """How a model turns two axes.
 
     ``alternating``: the axes take turns on one ladder of frequencies, where others have it twice.

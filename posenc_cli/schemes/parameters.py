@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,7 @@ def flag(name: str) -> str:
     return OWN_OPTIONS[name][0] if name in OWN_OPTIONS else f"--set {name}"
 
 
-@dataclass(frozen=True)
-class Param:
+class Param(Record):
     """What an annotation says of a parameter, beside its type.
 
     ``separator`` stands between the numbers of a list, whose bounds hold for each of them.
@@ -58,8 +57,7 @@ class Param:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Record):
     """A parameter as declared: name, type, default and rules.
 
     ``type`` is int, float, bool or str; ``choices`` restricts a str; of a list, which a tuple

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -18,6 +17,7 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.request import Encoding
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
+from posenc_cli.records import replace
 from posenc_cli.render.spectra import power_figure
 from tests.encoding import matrix, request
 

@@ -7,11 +7,12 @@ Written apart from posenc: nothing of it is imported. The file is also what ``--
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
+
+from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,8 +84,7 @@ def yarn_scale(factor: float) -> float:
     return 0.1 * math.log(factor) + 1
 
 
-@dataclass(frozen=True)
-class Rope:
+class Rope(Record):
     """RoPE as one writes it: every step can be done in a precision, or wrongly."""
 
     inv_freq: Any
@@ -150,8 +150,7 @@ def rotate(x: Any, layout: str) -> Any:
     return np.stack([-x[:, 1::2], x[:, 0::2]], axis=2).reshape(x.shape)
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Record):
     """A reference, and the right implementation of it."""
 
     scheme: str
@@ -185,8 +184,7 @@ CASES = {
 }
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(Record):
     """One mistake, the causes that name it, and which subjects show it.
 
     ``relative`` is whether q·k depends on m − n alone, None where that shows in some subjects only.
@@ -199,7 +197,7 @@ class Mutant:
     subjects: tuple[str, ...] = ("tables", "rotated", "impl")
     inv_freq: bool = False
     relative: bool | None = True
-    changes: dict[str, Any] = field(default_factory=dict)
+    changes: dict[str, Any] = fresh(dict)
 
 
 ALL = ("tables", "rotated", "impl")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.records import replace
 from tests.checks import rope
 from tests.checks.mutants import ALL, CASES, HALF, MUTANTS
 

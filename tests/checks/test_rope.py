@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import mpmath
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from posenc_cli.checks.subject import row_positions, table_subject
 from posenc_cli.checks.verdict import examined
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
+from posenc_cli.records import replace
 from tests.checks import rope
 from tests.checks.mutants import CASES, Rope, ladder, llama3, ntk, yarn
 

@@ -6,7 +6,6 @@ import json
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import ml_dtypes
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from posenc_cli.records import replace
 from tests.checks.mutants import CASES, ladder
 from tests.checks.rope import MUTANTS, vectors
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
+from posenc_cli.records import replace
 from tests.checks.mutants import CASES, ladder
 from tests.checks.rope import MUTANTS, vectors
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -18,6 +17,7 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.rounding import round_exact
+from posenc_cli.records import replace
 from posenc_cli.schemes.declare import Coordinates, Growth, Waves
 from tests.encoding import matrix
 

@@ -7,7 +7,6 @@ import io
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from posenc_cli.files.formats import FORMATS, format_of
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.save import Saved, ready, save
 from posenc_cli.numerics.dtypes import FLOAT32
+from posenc_cli.records import replace
 
 ARRAY = np.arange(12, dtype="<f4").reshape(6, 2)
 MATRIX = Matrix((6, 2), FLOAT32, lambda: iter([ARRAY[:4], ARRAY[4:]]), {"scheme": "integer"})

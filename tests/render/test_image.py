@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import re
-from dataclasses import replace
 from typing import Any
 
 import matplotlib.image
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map
 from posenc_cli.render.figure import Axis, Band, Curve, Curves, Figure, Heatmap, Panels
 from posenc_cli.render.image import _Drawing, image_bytes

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Cause, Report
+from posenc_cli.records import replace
 from posenc_cli.render import report as rendering
 
 FINDINGS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import replace
 from posenc_cli.render.blocks import Medium, Page, width_of
 from posenc_cli.render.colors import color_map
 from posenc_cli.render.figure import Axis, Band, Curve, Curves, Figure, Heatmap, Panels
