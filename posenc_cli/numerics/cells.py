@@ -119,10 +119,9 @@ def consecutive_blocks(
     start = int(positions[0])
     stop = start + positions.size
     for multiple in range(start // rows, (stop - 1) // rows + 1):
-        index, place = divmod(multiple, factors.batch_size)
-        if place == 0 or multiple == start // rows:
-            batch = factors.batch(index, scale=magnitude)
-            margins = margins_of(batch.bounds, batch.least, magnitude)
+        index, place = factors.located(multiple)
+        batch = factors.batch(index, scale=magnitude)
+        margins = margins_of(batch.bounds, batch.least, magnitude)
         np.copyto(tiles[0].reshape(repeats, width), batch.first[place])
         np.copyto(tiles[1].reshape(repeats, width), batch.second[place])
         margin = margins

@@ -15,7 +15,7 @@ or NaN rather than an exception. The module imports neither NumPy nor anything t
 from __future__ import annotations
 
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
-from fractions import Fraction
+from numbers import Rational
 from typing import TYPE_CHECKING, Any, overload
 
 from posenc_cli.numerics.fixed_point import sine_cosine
@@ -44,16 +44,18 @@ pi = Decimal(
     "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253"
 )
 
-_SCALARS = (bool, int, float, Decimal, Fraction)
+_SCALARS = (bool, int, float, Decimal, Rational)
 
 
 def _decimal(value: Any) -> Decimal:
     if isinstance(value, Decimal):
         return value
-    if isinstance(value, Fraction):
-        return _working.divide(Decimal(value.numerator), Decimal(value.denominator))
     if isinstance(value, float):
         return Decimal.from_float(value)
+    if isinstance(value, int):
+        return Decimal(int(value))
+    if isinstance(value, Rational):
+        return _working.divide(Decimal(int(value.numerator)), Decimal(int(value.denominator)))
     return Decimal(int(value))
 
 

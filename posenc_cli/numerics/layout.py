@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 UNIT = 2.0**-53
 BATCHES_KEPT = 4
 TILE_PAIRS = 1024  # inner loops long enough, and a tile that stays in the first cache
-BATCH_FACTORS = 1 << 12
+BATCH_FACTORS = 1 << 13
+FIRST_MULTIPLES = 4
 
 
 class Columns(Record):
@@ -252,18 +253,23 @@ class High:
         capped: NDArray[Any] = np.minimum(bound, scale)
         return capped * (1 + 2.0**-30)
 
-    def ahead(self, index: int) -> NDArray[Any]:
-        """Return the multiples that are computed together, some thousands of factors.
+    def located(self, multiple: int) -> tuple[int, int]:
+        """Return the index of the batch that a multiple is in, and its place there.
 
-        A table is filled a block at a time, and small arrays cost as much as large ones: what the
-        next blocks will ask for is computed along and kept.
+        A table is filled a block at a time, and small arrays cost as much as large ones: some
+        thousands of factors, what the next blocks will ask for, are computed together. The first
+        few multiples are apart, for short tables need no more, and hold the smallest angles.
         """
-        size = self.batch_size
-        return np.arange(index * size, (index + 1) * size)
+        return (-1, multiple) if multiple < FIRST_MULTIPLES else divmod(multiple, self._together)
+
+    def multiples(self, index: int) -> NDArray[Any]:
+        """Return the multiples of a batch."""
+        if index < 0:
+            return np.arange(FIRST_MULTIPLES)
+        return np.arange(index * self._together, (index + 1) * self._together)
 
     @property
-    def batch_size(self) -> int:
-        """The multiples of a batch."""
+    def _together(self) -> int:
         return max(1, BATCH_FACTORS // self.columns.waves.size)
 
 
@@ -281,10 +287,10 @@ class Factors(High):
         self._batches = Kept[Batch](BATCHES_KEPT)
 
     def batch(self, index: int, *, scale: float) -> Batch:
-        """Return the high factors of the multiples from ``index`` · ``batch_size`` on."""
+        """Return the high factors of the multiples of a batch."""
 
         def made() -> Batch:
-            multiples = self.ahead(index)
+            multiples = self.multiples(index)
             first, second = self.high(multiples)
             bounds = self.bounds(multiples, first, second, scale)
             return Batch(first, second, bounds, float(bounds.min()))
@@ -316,10 +322,10 @@ class Pairs(High):
         self._batches = Kept[PairBatch](BATCHES_KEPT)
 
     def batch(self, index: int, *, scale: float) -> PairBatch:
-        """Return the high factors of the multiples from ``index`` · ``batch_size`` on."""
+        """Return the high factors of the multiples of a batch."""
 
         def made() -> PairBatch:
-            multiples = self.ahead(index)
+            multiples = self.multiples(index)
             first, second = self.high(multiples)
             high = np.empty(first.shape, np.complex128)
             high.real, high.imag = first, -second

@@ -172,7 +172,7 @@ def rounded_pairs(
         else partial(Halves, pairs=pairs, scratch=scratch, dtype=dtype)
     )
     for multiple in range(start // rows, (stop - 1) // rows + 1):
-        index, place = divmod(multiple, pairs.batch_size)
+        index, place = pairs.located(multiple)
         batch = pairs.batch(index, scale=magnitude)
         np.copyto(tile.reshape(repeats, width), batch.high[place])
         margin = margins_of(batch.bounds, batch.least, magnitude)

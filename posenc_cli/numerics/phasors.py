@@ -148,12 +148,21 @@ class Phasors:
     def _all_low(self) -> tuple[NDArray[Any], NDArray[Any]]:
         cosines = np.empty((self.rows, len(self.frequencies)))
         sines = np.empty_like(cosines)
-        # A few thousand numbers at a time: the temporaries of a product stay in cache.
-        step = 1 << max(0, (8192 // max(1, len(self.frequencies))).bit_length() - 1)
-        for start in range(0, self.rows, step):
-            offsets = np.arange(start, min(start + step, self.rows))
-            parts = self._product(range(self._low_digits), offsets)
-            cosines[start : start + step], sines[start : start + step] = parts[0], parts[2]
+        lowest = self._table(0)
+        if self._low_digits == 1:
+            cosines[:], sines[:] = lowest[0], lowest[2]
+        else:
+            # Each row of the second digit turns all rows of the first, a few thousand numbers at a
+            # time: the temporaries of a product stay in cache.
+            turns = self._table(1)
+            rows, count = lowest.shape[1:]
+            step = max(1, 8192 // max(1, rows * count))
+            for start in range(0, turns.shape[1], step):
+                some = turns[:, start : start + step, None]
+                parts = complex_product(tuple(lowest), tuple(some))
+                target = slice(start * rows, (start + some.shape[1]) * rows)
+                cosines[target] = parts[0].reshape(-1, count)
+                sines[target] = parts[2].reshape(-1, count)
         cosines.flags.writeable = sines.flags.writeable = False
         return cosines, sines
 
