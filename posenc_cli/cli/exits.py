@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -27,7 +28,10 @@ def run() -> NoReturn:
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _terminated)
     signal.signal(signal.SIGINT, streams.interrupt)
-    sys.exit(main(sys.argv[1:]))
+    gc.disable()  # nothing that is imported from here on is garbage
+    status = main(sys.argv[1:])
+    gc.freeze()  # or Python would look through all of it before it ends
+    sys.exit(status)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,7 +69,10 @@ def _run(arguments: Sequence[str]) -> int:
     # The base of all usage errors, which Typer does not export under a name.
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]
     try:
-        status = application(arguments)(list(arguments), prog_name="posenc", standalone_mode=False)
+        app = application(arguments)
+        gc.freeze()
+        gc.enable()
+        status = app(list(arguments), prog_name="posenc", standalone_mode=False)
     except usage_error as error:
         from posenc_cli.cli.usage import usage_message
 
