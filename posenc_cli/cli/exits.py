@@ -70,14 +70,20 @@ def _run(arguments: Sequence[str]) -> int:
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]
     try:
         app = application(arguments)
-        gc.freeze()
-        gc.enable()
+        _collect_again()
         status = app(list(arguments), prog_name="posenc", standalone_mode=False)
     except usage_error as error:
         from posenc_cli.cli.usage import usage_message
 
         raise usage_message(error) from None
     return status if isinstance(status, int) else 0
+
+
+def _collect_again() -> None:
+    """Collect garbage where that was put off, but look for none in what is imported."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _reported(error: Exception, *, debug: bool) -> int:

@@ -433,7 +433,10 @@ def test_version_is_printed_without_loading_anything(posenc):
         (["generate", "--help"], "numpy matplotlib torch plotext pydantic rich"),
         (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
         (["schemes"], "numpy matplotlib torch plotext"),
-        ([*SMALL, "-o", "/dev/null", "--format", "npy"], "matplotlib torch plotext rich orjson"),
+        (
+            [*SMALL, "-o", "/dev/null", "--format", "npy"],
+            "matplotlib torch plotext rich orjson dataclasses fractions",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
@@ -443,6 +446,23 @@ def test_commands_load_only_what_they_need(arguments, banned, posenc):
     loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines() if "|" in line}
     assert "posenc_cli.cli.app" in loaded
     assert not loaded & set(banned.split())
+
+
+def test_garbage_is_collected_while_a_command_runs_and_not_searched_for_at_the_end():
+    code = """
+import atexit, gc, sys
+from posenc_cli import __main__, catalogue
+found = catalogue.installed
+def watched():
+    print("runs", gc.isenabled(), file=sys.stderr)
+    return found()
+catalogue.installed = watched
+atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.stderr))
+sys.argv = ["posenc", "schemes", "--json"]
+__main__.entry_point()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["runs", "True", "ends", "True"]
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
