@@ -47,6 +47,12 @@ class Work:
         """An array that holds the table, its memory touched."""
         return np.full((self.rows, self.dim), 1, REAL_DTYPES[self.dtype].numpy)
 
+    def filled(self) -> NDArray[Any]:
+        """A new array of that size, filled with ones: the least that one can cost."""
+        out = np.empty((self.rows, self.dim), REAL_DTYPES[self.dtype].numpy)
+        out.fill(1)
+        return out
+
     def plan(self) -> Plan:
         """The table as posenc plans it."""
         return rope_plan(Positions.contiguous(0, self.rows), dtype=self.dtype, dim=self.dim)

@@ -31,7 +31,8 @@ GOALS = {
 HOW = (
     "A rotary table of {rows} × {dim}, written into an array whose memory was touched before, as "
     "multiples of `fill` of the same array in the same process. “Drawn” is what streaming does: "
-    "each block is computed into memory of its own, handed on and dropped."
+    "each block is computed into memory of its own, handed on and dropped. “New memory” is an array "
+    "that is allocated anew each time, as a multiple of `np.empty` and `fill`."
 )
 
 
@@ -67,11 +68,14 @@ def _posenc(
         "into": partial(work.fill, out, used),
         "floor again": partial(out.fill, 1),
         "drawn": partial(work.draw, used),
+        "new floor": work.filled,
+        "made": partial(work.make, used),
     }
     with torch_threads(threads):
         times = paired(functions, repetitions=sizes.repetitions)
     yield row(f"posenc {backend}", spread=times.ratio("into", FLOOR), goal=goal)
     yield row(f"posenc {backend}, drawn", spread=times.ratio("drawn", "floor again"))
+    yield row(f"posenc {backend}, new memory", spread=times.ratio("made", "new floor"))
 
 
 def _textbook(work: Work, fill: Callable[[], object], sizes: Sizes) -> Iterator[Measurement]:
