@@ -31,8 +31,8 @@ GOALS = {
 HOW = (
     "A rotary table of {rows} × {dim}, written into an array whose memory was touched before, as "
     "multiples of `fill` of the same array in the same process. “Drawn” is what streaming does: "
-    "each block is computed into memory of its own, handed on and dropped. “New memory” is an array "
-    "that is allocated anew each time, as a multiple of `np.empty` and `fill`."
+    "each block is computed into memory of its own, handed on and dropped. “New memory” is an "
+    "array that is allocated anew each time, as a multiple of `np.empty` and `fill`."
 )
 
 
