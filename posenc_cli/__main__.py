@@ -1,9 +1,16 @@
 """The process: ``posenc``, and ``python -m posenc_cli``."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = (
+    False  # importing typing takes long, and until the handlers are set an interrupt shows
+)
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def entry_point() -> NoReturn:

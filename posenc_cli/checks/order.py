@@ -56,6 +56,7 @@ MODEL_WIDTH = 64
 HEAD_WIDTH = 16
 HEADS = 2
 SHIFTS = (1, 7, 64)
+MOST_WORDS = 512
 _UNIT = 2.0**-53
 _UNENCODED = "nope"
 
@@ -156,15 +157,14 @@ def words_of(text: str) -> tuple[str, ...]:
 
     Raises: InvalidInput for fewer than two different words, or too many.
     """
-    stripped = text.strip()
-    if stripped.isdecimal() and len(stripped) <= 6:
-        words = tuple(f"token{i}" for i in range(1, int(stripped) + 1))
-    else:
-        words = tuple(stripped.split())
+    words = tuple(text.split())
+    if len(words) == 1 and words[0].isdecimal():
+        count = min(int(words[0][:9]), MOST_WORDS + 1)
+        words = tuple(f"token{i}" for i in range(1, count + 1))
     if len(set(words)) < 2:
         raise InvalidInput(f"--tokens {text[:40]!r}: needs two different words to change places")
-    if len(words) > 512:
-        raise InvalidInput(f"--tokens: {len(words)} words are more than 512")
+    if len(words) > MOST_WORDS:
+        raise InvalidInput(f"--tokens: at most {MOST_WORDS} words")
     return words
 
 

@@ -67,7 +67,9 @@ def order_check(
 
     expectation: Any = one_of("--expect", expect, EXPECTATIONS)
     positions = tuple(choice.positions) if choice and choice.positions else ()
-    words = words_of(tokens or (str(len(positions)) if positions else SENTENCE))
+    if tokens is None:
+        tokens = str(len(positions)) if positions else SENTENCE
+    words = words_of(tokens)
     check = OrderCheck(words, causal, expectation, positions[: len(words)])
     if positions and len(positions) != len(words):
         check = OrderCheck(words, causal, expectation)

@@ -88,6 +88,8 @@ def test_a_users_scheme_that_encodes_nothing_is_status_1(call, tmp_path, monkeyp
     ("arguments", "named"),
     [
         (["--tokens", "dog"], "--tokens"),
+        (["--tokens", ""], "two different words"),
+        (["--tokens", "5000000"], "at most 512 words"),
         (["--expect", "everything"], "--expect"),
         (["-s", "rop"], "rop"),
         (["-s", "rope", "--dim", "7"], "--dim 7"),
