@@ -1,1 +1,1 @@
-"""Analysis: what encodings look like and which properties they have, as arrays and dataclasses."""
+"""Analysis: what encodings look like and which properties they have, as arrays and records."""

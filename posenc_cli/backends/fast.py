@@ -10,6 +10,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
 TILE_CELLS = 256  # loops this long hide their set-up, and what they read fits the cache
 PAIRS_FROM = 16  # the pairs of a row are such a loop too
-BATCH_CELLS = 1 << 15  # of the high tables: computed together, they cost few calls
+BATCH_CELLS = 1 << 15  # of each high table: computed together, they cost few calls
 BATCHES_KEPT = 4
 PREPARED_KEPT = 4
-KERNELS = 9
+KERNELS = 9  # three storages, three layouts
 UNDECIDED_KEPT = 1 << 12
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, cells for float16 would leave float64's range
@@ -275,15 +276,16 @@ class FusedWaves:
             out[...] = target
 
 
-class _Tables:
+class _Tables(ABC):
     """What a kernel reads to fill these columns in one format.
 
     Shape: ``low``, X and Y, (rows · columns,) each; batches, what follows from the multiples,
-    (multiples, …) each.
+    (multiples, ``_cells``) each.
     """
 
     layout: Layout
     more: tuple[object, ...] = ()
+    _cells: int
 
     def __init__(
         self, columns: Columns, used: Columns, phasors: Phasors, dtype: DType, magnitude: float
@@ -298,23 +300,24 @@ class _Tables:
         self.low = tuple(
             _aligned(table).reshape(-1) for table in (self._factors.first, self._factors.second)
         )
-        self._size = max(1, BATCH_CELLS // columns.waves.size)
         self._batches: Kept[tuple[NDArray[Any], ...]] = Kept(BATCHES_KEPT)
 
+    @abstractmethod
     def sizes(self, row: int) -> tuple[np.uint64, np.uint64]:
         """The kernel's ``sizes``, to start from a row of the low tables."""
-        raise NotImplementedError
 
     def batch(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
         """The high tables from multiple ``start`` on, as far as they are at hand or to ``stop``."""
-        key, offset = divmod(start, self._size)
-        first = key * self._size
-        whole = self._batches.get(key, lambda: self._computed(np.arange(first, first + self._size)))
+        together = max(1, BATCH_CELLS // self._cells)
+        key, offset = divmod(start, together)
+        first = key * together
+        whole = self._batches.get(key, lambda: self._computed(np.arange(first, first + together)))
         some = slice(offset, offset + stop - start)
         return tuple(table[some] for table in whole)
 
+    @abstractmethod
     def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        raise NotImplementedError
+        """Return the high tables of some multiples, with the limits of their cells."""
 
     def _limits(
         self, multiples: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
@@ -339,10 +342,11 @@ class _ColumnTables(_Tables):
         super().__init__(columns, columns, phasors, dtype, magnitude)
         self._width = columns.waves.size
         self._repeats = max(1, min(phasors.rows, TILE_CELLS // self._width))
+        self._cells = self._repeats * self._width
 
     def sizes(self, row: int) -> tuple[np.uint64, np.uint64]:
         """The cell to start from, and the cells of a tile."""
-        return np.uint64(row * self._width), np.uint64(self._repeats * self._width)
+        return np.uint64(row * self._width), np.uint64(self._cells)
 
     def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         first, second = self._factors.high(multiples)
@@ -354,7 +358,7 @@ class _ColumnTables(_Tables):
         count, width = rows.shape
         tiles = _aligned_memory((count, self._repeats, width))
         tiles[...] = rows[:, None, :]
-        return tiles.reshape(count, self._repeats * width)
+        return tiles.reshape(count, self._cells)
 
 
 class _PairTables(_Tables):
@@ -369,13 +373,13 @@ class _PairTables(_Tables):
         magnitude: float,
     ) -> None:
         super().__init__(columns, columns.selected(pairing.first), phasors, dtype, magnitude)
-        self._count = columns.waves.size // 2
+        self._cells = columns.waves.size // 2
         self.layout = "alternate" if pairing.first.step == 2 else "halves"
         self.more = (True if self.layout == "alternate" else None,)
 
     def sizes(self, row: int) -> tuple[np.uint64, np.uint64]:
         """The row to start from, and the pairs of a row."""
-        return np.uint64(row), np.uint64(self._count)
+        return np.uint64(row), np.uint64(self._cells)
 
     def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         first, second = self._factors.high(multiples)

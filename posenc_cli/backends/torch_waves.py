@@ -278,7 +278,7 @@ class ExactWaves:
             magnitude=self._magnitude,
             scratch=self._scratch,
         )
-        judge.fill(out, positions, columns.placed, summed(blocks), self._scratch)
+        judge.fill(out, positions, columns, summed(blocks), self._scratch)
         return out
 
     def _tables(self, columns: Columns) -> Tables:

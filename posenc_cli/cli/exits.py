@@ -12,7 +12,7 @@ from posenc_cli.cli import streams
 from posenc_cli.errors import PosencError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -28,16 +28,19 @@ def run() -> NoReturn:
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _terminated)
     signal.signal(signal.SIGINT, streams.interrupt)
-    gc.disable()  # nothing that is imported from here on is garbage
-    status = main(sys.argv[1:])
-    gc.freeze()  # or Python would look through all of it before it ends
+    gc.disable()  # what a command is made of, imported first, is no garbage
+    status = main(sys.argv[1:], ready=_collect_again)
+    gc.freeze()  # or Python would look through all there is before it ends
     sys.exit(status)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one command and give its exit status; every error is reported here."""
+def main(arguments: Sequence[str], *, ready: Callable[[], object] | None = None) -> int:
+    """Run one command and give its exit status; every error is reported here.
+
+    ``ready`` is called once the command is imported, before it runs.
+    """
     try:
-        status = _run(arguments)
+        status = _run(arguments, ready)
         sys.stdout.flush()
     except streams.ReaderGone:
         status = READER_GONE
@@ -53,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     return status
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     if arguments and arguments[0] in ("--version", "-V"):
         # Answered before Typer is imported: scripts ask for it often.
         from importlib.metadata import version
@@ -70,7 +73,8 @@ def _run(arguments: Sequence[str]) -> int:
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]
     try:
         app = application(arguments)
-        _collect_again()
+        if ready is not None:
+            ready()
         status = app(list(arguments), prog_name="posenc", standalone_mode=False)
     except usage_error as error:
         from posenc_cli.cli.usage import usage_message
@@ -80,10 +84,9 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _collect_again() -> None:
-    """Collect garbage where that was put off, but look for none in what is imported."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
+    """Collect garbage from now on, but look for none in what is imported."""
+    gc.freeze()
+    gc.enable()
 
 
 def _reported(error: Exception, *, debug: bool) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MARGIN = 6.0 * UNIT
 TILE_CELLS = 8192  # inner loops this long, or NumPy's setup of each would show
 VIEWS_KEPT = 64
-CHUNK_CELLS = 1 << 17  # float64 buffers of 512 KiB: in cache, and few calls for all the cells
+CHUNK_CELLS = 1 << 17  # float64 buffers of 1 MiB: near the second cache, and few calls in all
 
 
 class Block(NamedTuple):
@@ -95,6 +95,11 @@ class Scratch(threading.local):
         return found
 
 
+def chunk_rows(width: int) -> int:
+    """Return how many rows of so many cells are computed at once, or 0."""
+    return CHUNK_CELLS // width
+
+
 def rising_by_one(positions: NDArray[Any]) -> bool:
     """Whether positions are n, n + 1, n + 2, … for some n ≥ 0."""
     if positions.size == 0:
@@ -114,20 +119,19 @@ def consecutive_blocks(
     """
     rows, width = factors.phasors.rows, factors.first.shape[1]
     repeats = max(1, min(rows, TILE_CELLS // width))
-    step = max(repeats, CHUNK_CELLS // width // repeats * repeats)
+    step = max(repeats, chunk_rows(width) // repeats * repeats)
     tiles = [scratch.buffer(name, repeats * width) for name in ("by", "other by", "margin")]
     start = int(positions[0])
     stop = start + positions.size
     for multiple in range(start // rows, (stop - 1) // rows + 1):
         index, place = factors.located(multiple)
         batch = factors.batch(index, scale=magnitude)
-        margins = margins_of(batch.bounds, batch.least, magnitude)
+        margin = margins_of(batch.bounds[place], batch.least, magnitude)
         np.copyto(tiles[0].reshape(repeats, width), batch.first[place])
         np.copyto(tiles[1].reshape(repeats, width), batch.second[place])
-        margin = margins
-        if isinstance(margins, np.ndarray):
+        if isinstance(margin, np.ndarray):
+            np.copyto(tiles[2].reshape(repeats, width), margin)
             margin = tiles[2]
-            np.copyto(margin.reshape(repeats, width), margins[place])
         origin = multiple * rows
         last = min(stop, origin + rows)
         for begin in range(max(start, origin), last, step):
@@ -160,7 +164,7 @@ def scattered_blocks(
     Shape: ``positions`` (P,); ``magnitude`` is that of the scale.
     """
     rows, width = phasors.rows, columns.waves.size
-    step = max(1, CHUNK_CELLS // width)
+    step = max(1, chunk_rows(width))
     for start in range(0, positions.size, step):
         block = positions[start : start + step]
         sizes = np.abs(block)
@@ -197,9 +201,9 @@ def scattered_blocks(
 
 
 def margins_of(bounds: NDArray[Any], least: float, magnitude: float) -> Any:
-    """Return the margin of the rounding test: one number where it loses little, else rows.
+    """Return the margin of the rounding test: one number where it loses little, else as bounds.
 
-    ``least`` is the smallest of the bounds.
+    ``least`` is the smallest of the bounds, or of more.
     """
     if least > magnitude * 2.0**-16:
         return MARGIN * magnitude * (1 + 2.0**-30)

@@ -116,7 +116,7 @@ def rounded_scaled(
     ties = np.equal(half, 0, out=scratch.buffer("doubts", words.size, np.bool_))
     if near_zero is None:
         return Roundings(words, np.flatnonzero(ties), None)
-    ties[near_zero] = False
+    ties[near_zero] = False  # none is told twice
     return Roundings(words, np.flatnonzero(ties), np.flatnonzero(near_zero))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.numerics.cells import Cells, Scratch
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.numerics.layout import Placed
+    from posenc_cli.numerics.layout import Columns, Placed
     from posenc_cli.numerics.phasors import Phasors
 
 PAIR_MARGIN = 2.0**-90
@@ -69,17 +69,16 @@ class Judge:
         self,
         out: NDArray[Any],
         positions: NDArray[Any],
-        placed: Placed,
+        columns: Columns,
         blocks: Iterable[Cells],
         scratch: Scratch,
     ) -> None:
-        """Write the blocks' cells, correctly rounded, to the columns they belong to.
+        """Write the blocks' cells, correctly rounded.
 
         Shape: ``out`` (positions, columns), with any strides.
         """
-        table = Table(out, positions, placed)
-        direct = placed.in_order and out.flags.c_contiguous
-        rounded = (self._round(block, table, scratch, direct=direct) for block in blocks)
+        table = Table(out, positions, columns.placed)
+        rounded = (self._round(block, table, scratch) for block in blocks)
         self.settle(table, (doubts for doubts in rounded if doubts is not None))
 
     def settle(self, table: Table, found: Iterable[Doubts]) -> None:
@@ -95,21 +94,19 @@ class Judge:
         if doubts:
             self._resolve(table, doubts)
 
-    def _round(
-        self, block: Cells, table: Table, scratch: Scratch, *, direct: bool
-    ) -> Doubts | None:
+    def _round(self, block: Cells, table: Table, scratch: Scratch) -> Doubts | None:
         """Write a block's roundings; return the cells that this does not prove, if any."""
         start, stop, cells, margin = block
         target = table.out[start:stop]
-        size = cells.size
-        bits = target.reshape(-1) if direct else scratch.buffer("bits", size, target.dtype)
+        direct = target.flags.c_contiguous
+        bits = target.reshape(-1) if direct else scratch.buffer("bits", cells.size, target.dtype)
         index: NDArray[Any] | None
         if self._halves:
             index = rounded(cells, margin, self._dtype, bits, scratch)
         else:
             index = self._round_twice(cells, margin, bits, scratch)
         if not direct:
-            table.placed.place(bits, target)
+            target[...] = bits.reshape(target.shape)
         if index is None or index.size == 0:
             return None
         places = index + start * table.out.shape[1]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.placements import Placement
 
 UNIT = 2.0**-53
-BATCHES_KEPT = 4
+BATCHES_KEPT = 2
 TILE_PAIRS = 1024  # inner loops long enough, and a tile that stays in the first cache
-BATCH_FACTORS = 1 << 13
+BATCH_FACTORS = 1 << 12
 FIRST_MULTIPLES = 4
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posenc_cli.numerics import halves
-from posenc_cli.numerics.cells import margins_of
+from posenc_cli.numerics.cells import chunk_rows, margins_of
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.numerics.judge import Doubts, Table
 from posenc_cli.numerics.layout import power_of_two
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.layout import Pairs, Placed
 
-CHUNK_CELLS = 1 << 17
 
-
-class Factors(NamedTuple):
+class ChunkFactors(NamedTuple):
     """What makes the cells of a chunk: two factors of their product, and a margin of the cells.
 
     Shape: ``low`` (tiles, tile) and ``by`` (tile,) complex; ``margin`` a number, or (2 · tile,).
@@ -55,7 +53,7 @@ class Chunk(ABC):
         self.shape = count, rows * pairs.low.shape[1] // count
 
     @abstractmethod
-    def fill(self, target: NDArray[Any], placed: Placed, factors: Factors) -> Doubts | None:
+    def fill(self, target: NDArray[Any], placed: Placed, factors: ChunkFactors) -> Doubts | None:
         """Write the cells of some rows, rounded; return those that are not proven, if any."""
 
 
@@ -71,7 +69,7 @@ class Singles(Chunk):
         self._lower = scratch.buffer("low", (count, 2 * tile), np.float32)
         self._memory = scratch.memory("low")
 
-    def fill(self, target: NDArray[Any], placed: Placed, factors: Factors) -> Doubts | None:
+    def fill(self, target: NDArray[Any], placed: Placed, factors: ChunkFactors) -> Doubts | None:
         """Write the roundings of cell + margin."""
         direct = placed.in_order and target.flags.c_contiguous
         upper = target.reshape(self._upper.shape) if direct else self._upper
@@ -104,7 +102,7 @@ class Halves(Chunk):
         self._product = scratch.buffer("single", self.shape, np.complex64)
         self._single = scratch.buffer("single", size, np.float32)
 
-    def fill(self, target: NDArray[Any], placed: Placed, factors: Factors) -> Doubts | None:
+    def fill(self, target: NDArray[Any], placed: Placed, factors: ChunkFactors) -> Doubts | None:
         """Write the roundings of the cells."""
         low, by, margin = factors
         if isinstance(margin, np.ndarray):
@@ -127,7 +125,7 @@ class Halves(Chunk):
         return doubts
 
     def _fill_by_columns(
-        self, target: NDArray[Any], placed: Placed, factors: Factors
+        self, target: NDArray[Any], placed: Placed, factors: ChunkFactors
     ) -> Doubts | None:
         low, by, margin = factors
         product = self._scratch.buffer("cells", self.shape, np.complex128)
@@ -175,9 +173,9 @@ def rounded_pairs(
         index, place = pairs.located(multiple)
         batch = pairs.batch(index, scale=magnitude)
         np.copyto(tile.reshape(repeats, width), batch.high[place])
-        margin = margins_of(batch.bounds, batch.least, magnitude)
+        margin = margins_of(batch.bounds[place], batch.least, magnitude)
         if isinstance(margin, np.ndarray):
-            np.copyto(margins.reshape(repeats, 2 * width), margin[place])
+            np.copyto(margins.reshape(repeats, 2 * width), margin)
             margin = margins
         origin = multiple * rows
         for begin, end in chunks(pairs, max(start - origin, 0), min(stop - origin, rows)):
@@ -189,7 +187,7 @@ def rounded_pairs(
             low = pairs.low[begin:end].reshape(chunk.shape)
             first = origin + begin - start
             target = out[first : first + count]
-            doubts = chunk.fill(target, placed, Factors(low, tile[:size], slack))
+            doubts = chunk.fill(target, placed, ChunkFactors(low, tile[:size], slack))
             if doubts is not None:
                 yield doubts._replace(places=doubts.places + 2 * width * first)
 
@@ -197,7 +195,7 @@ def rounded_pairs(
 def chunks(pairs: Pairs, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of a multiple's rows, ``start`` to ``stop``: full tiles, then what is left."""
     repeats = pairs.repeats
-    step = max(repeats, power_of_two(CHUNK_CELLS // (2 * pairs.low.shape[1])))
+    step = max(repeats, power_of_two(chunk_rows(2 * pairs.low.shape[1])))
     whole = start + (stop - start) // repeats * repeats
     for begin in range(start, whole, step):
         yield begin, min(begin + step, whole)

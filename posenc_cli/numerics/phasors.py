@@ -160,9 +160,10 @@ class Phasors:
             for start in range(0, turns.shape[1], step):
                 some = turns[:, start : start + step, None]
                 parts = complex_product(tuple(lowest), tuple(some))
-                target = slice(start * rows, (start + some.shape[1]) * rows)
-                cosines[target] = parts[0].reshape(-1, count)
-                sines[target] = parts[2].reshape(-1, count)
+                size = some.shape[1] * rows
+                target = slice(start * rows, start * rows + size)
+                cosines[target] = parts[0].reshape(size, count)
+                sines[target] = parts[2].reshape(size, count)
         cosines.flags.writeable = sines.flags.writeable = False
         return cosines, sines
 

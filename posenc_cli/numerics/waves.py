@@ -183,7 +183,7 @@ class WaveTable:
                 columns, self.phasors, positions, factors, magnitude=magnitude, scratch=scratch
             )
         if dtype.name != FLOAT64.name:
-            self._judge(dtype).fill(out, positions, columns.placed, summed(blocks), scratch)
+            self._judge(dtype).fill(out, positions, columns, summed(blocks), scratch)
             return
         for block in blocks:
             target = out[block.start : block.stop]

@@ -191,6 +191,15 @@ def test_any_frequencies_have_the_same_bytes(dtype, frequencies, start, scale):
     assert_same_bytes(pair(frequencies, scale), positions, halves(count), dtype, 2 * count)
 
 
+@pytest.mark.parametrize("width", [1, 2, 6, 30, 32, 128, 1400])
+def test_what_is_computed_ahead_takes_little_memory_however_narrow_the_table(width):
+    ours, _ = pair(ladder(10_000, 2 * width))
+    filled(ours, np.arange(3000), halves(width)[:1], FLOAT32, width)
+    (tables,) = ours._prepared.get(next(iter(ours._prepared._values)), list)
+    batch = tables.batch(0, 1 << 30)
+    assert sum(table.nbytes for table in batch) <= 8 * len(batch) * fast.BATCH_CELLS
+
+
 @every_dtype
 def test_positions_that_do_not_rise_by_one_are_left_to_the_core(dtype, kernel_calls):
     both = pair(ladder(10_000, 16))

@@ -2,13 +2,16 @@
 
 import copy
 import pickle
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar
 
 import pytest
 
+import posenc_cli
 from posenc_cli.records import Record, fresh, replace
 
 
@@ -111,3 +114,26 @@ def test_records_match_by_position():
             assert (x, y) == (1, 2)
         case _:
             raise AssertionError
+
+
+def every_record():
+    for module in pkgutil.walk_packages(posenc_cli.__path__, "posenc_cli."):
+        if not module.name.endswith((".__main__", ".worker")):
+            import_module(module.name)
+    waiting = [Record]
+    while waiting:
+        found = waiting.pop().__subclasses__()
+        waiting += found
+        yield from (each for each in found if each.__module__.startswith("posenc_cli."))
+
+
+def test_defaults_are_shared_safely_and_come_last():
+    records = list(every_record())
+    assert len(records) > 100
+    for record in records:
+        given = [name for name in record.__match_args__ if not hasattr(record, name)]
+        assert record.__match_args__[: len(given)] == tuple(given), record
+        for name in record.__match_args__[len(given) :]:
+            default = getattr(record, name)
+            assert not isinstance(default, (list, dict, set, bytearray)), (record, name)
+            assert not hasattr(default, "dtype"), (record, name)

@@ -452,17 +452,21 @@ def test_garbage_is_collected_while_a_command_runs_and_not_searched_for_at_the_e
     code = """
 import atexit, gc, sys
 from posenc_cli import __main__, catalogue
-found = catalogue.installed
-def watched():
-    print("runs", gc.isenabled(), file=sys.stderr)
+from posenc_cli.cli import app
+made, found = app.application, catalogue.installed
+def imported(arguments):
+    print("imports", gc.isenabled(), file=sys.stderr)
+    return made(arguments)
+def ran():
+    print("runs", gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr)
     return found()
-catalogue.installed = watched
+app.application, catalogue.installed = imported, ran
 atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.stderr))
 sys.argv = ["posenc", "schemes", "--json"]
 __main__.entry_point()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.split() == ["runs", "True", "ends", "True"]
+    assert done.stderr.split() == ["imports", "False", "runs", "True", "True", "ends", "True"]
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.13"])

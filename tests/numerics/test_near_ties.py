@@ -17,6 +17,7 @@ import pytest
 from posenc_cli.numerics import cells, judge
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.numerics.placements import Placement
+from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.numerics.waves import WaveTable
 from tests.numerics import oracle
 
@@ -111,3 +112,21 @@ def test_narrower_margins_would_prove_wrong_cells(name, margin, value, run, monk
 def test_the_margins_are_as_wide_as_their_proofs():
     assert cells.MARGIN >= (4 + 1) * UNIT  # a cell's error, and the rounding of cell ± margin
     assert judge.PAIR_MARGIN >= 2.0**-91  # twice what is proven of a point, in modulus
+
+
+@pytest.mark.parametrize("paired", [False, True], ids=["alone", "in-pairs"])
+@pytest.mark.parametrize("side", [1, -1])
+@every_dtype
+def test_one_cell_near_zero_among_ordinary_ones_is_judged(name, side, paired):
+    """Half a turn, but for 1e-19: float64 cells there are their rounding errors alone."""
+    dtype = DTYPES[name]
+    position, turns = 701, 201
+    with mpmath.workprec(500):
+        angle = turns * mpmath.pi + side * mpmath.mpf("1e-19")
+        frequency = Decimal(mpmath.nstr(angle / position, 120))
+        sine = mpmath.sin(mpmath.mpf(str(frequency)) * position)
+        expected = round_exact([Decimal(mpmath.nstr(sine, 60))], dtype)
+    settings = {"scale": "1", "dtype": dtype, "paired": paired}
+    found = sines([frequency], np.arange(1500), **settings)
+    assert found[position].tolist() == oracle.values(expected, dtype).tolist()
+    assert np.signbit(found[position]) == (side > 0)
