@@ -25,11 +25,19 @@ Run = Callable[..., subprocess.CompletedProcess[Any]]
 
 @pytest.fixture
 def posenc(tmp_path: Path) -> Run:
-    """Run posenc in a folder of its own; text unless ``text=False``."""
+    """Run posenc in a folder of its own; text unless ``text=False``.
+
+    With ``measured=False`` coverage is not there, whose imports and locks would show.
+    """
 
     def run(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
         own = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "POSENC_BACKEND", "POSENC_THREADS")
-        inherited = {name: value for name, value in os.environ.items() if name not in own}
+        measured = settings.pop("measured", True)
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in own and (measured or not name.startswith("COVERAGE"))
+        }
         environment = {**inherited, **settings.pop("env", {})}
         settings.setdefault("text", True)
         settings.setdefault("capture_output", "stdout" not in settings)
