@@ -6,9 +6,8 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = (
-    False  # importing typing takes long, and until the handlers are set an interrupt shows
-)
+# Importing typing takes a while, and an interrupt before the handlers are set would show.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 

@@ -19,7 +19,7 @@ import numpy as np
 from posenc_cli.backends.base import Status
 from posenc_cli.backends.numpy import NumpyBackend
 from posenc_cli.errors import Unavailable, described
-from posenc_cli.numerics import cells
+from posenc_cli.numerics import cells, halves
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, Pairing, columns_of
@@ -60,8 +60,11 @@ class _Form(NamedTuple):
 FORMS = {
     FLOAT64.name: _Form(1.0, 0, 0),
     FLOAT32.name: _Form(1.0, 0, 0),
-    BFLOAT16.name: _Form(1.0, 1 << 15, 0),
-    FLOAT16.name: _Form(2.0**-112, 1 << 12, 3),
+    **{
+        dtype.name: _Form(halves.factor(dtype), int(how.tie), how.shift)
+        for dtype in (BFLOAT16, FLOAT16)
+        for how in (halves.FORMATS[dtype.name],)
+    },
 }
 
 
