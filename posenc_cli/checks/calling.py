@@ -9,18 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import subprocess
 import sys
-import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.subject import LAYOUTS, Subject
 from posenc_cli.checks.turning import Block, Places, Reading, Turning
-from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,25 +65,15 @@ class Implementation:
             raise Unavailable(f"--impl {abbreviated(target)}: there is no file {place!r}")
         self.target, self.dim = target, dim
         self._last = np.array([] if last is None else [last], np.int64)
-        self._late = False
         worker = Path(__file__).with_name("worker.py")
         # -P: neither the current folder nor posenc's own is put on the path.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(worker), target],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        self._exchange = Exchange([sys.executable, "-P", str(worker), target])
 
     def __enter__(self) -> Implementation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        self._process.wait()
+        self._exchange.end()
 
     def matrices(self, positions: NDArray[np.int64]) -> tuple[NDArray[Any], str]:
         """The values at all unit vectors: [k, j, o] is column o of unit vector j at position k.
@@ -92,7 +82,7 @@ class Implementation:
         Raises: InvalidInput when the function does not give them.
         """
         values, dtype = self._asked(np.concatenate([positions, self._last]), None)
-        return values.reshape(-1, self.dim, self.dim)[: positions.size], dtype
+        return values[: positions.size], dtype
 
     def values(self, x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[Any]:
         """The values at some vectors, a row each.
@@ -103,72 +93,65 @@ class Implementation:
         values, _ = self._asked(
             np.concatenate([positions, self._last]), np.concatenate([x, more], dtype=np.float32)
         )
-        return values.reshape(-1, self.dim)[: positions.size]
+        return values[: positions.size]
 
     def _asked(
         self, positions: NDArray[np.int64], x: NDArray[np.float32] | None
     ) -> tuple[NDArray[Any], str]:
-        request, answers = self._process.stdin, self._process.stdout
-        assert request is not None
-        assert answers is not None
         header = {"rows": int(positions.size), "dim": self.dim, "basis": x is None}
-        timer = threading.Timer(SECONDS, self._give_up)
-        timer.daemon = True
-        timer.start()
+        parts = [json.dumps(header).encode() + b"\n", positions.tobytes()]
+        shape: tuple[int, ...] = (positions.size, self.dim, self.dim)
+        if x is not None:
+            shape = x.shape
+            parts.append(np.ascontiguousarray(x, np.float32).tobytes())
         try:
-            return self._answered(request, answers, header, positions, x)
-        finally:
-            timer.cancel()
-
-    def _give_up(self) -> None:
-        self._late = True
-        self._process.kill()
+            return self._answered(b"".join(parts), positions, shape)
+        except Lateness:
+            raise self._invalid(f"gave no answer within {SECONDS:g} seconds") from None
+        except Silence as silence:
+            raise self._invalid(_ending(silence.ended)) from None
+        except (ValueError, KeyError, TypeError):
+            raise self._invalid("wrote where its answers go: they cannot be read") from None
 
     def _answered(
-        self,
-        request: IO[bytes],
-        answers: IO[bytes],
-        header: dict[str, Any],
-        positions: NDArray[np.int64],
-        x: NDArray[np.float32] | None,
+        self, request: bytes, positions: NDArray[np.int64], shape: tuple[int, ...]
     ) -> tuple[NDArray[Any], str]:
-        try:
-            request.write(json.dumps(header).encode() + b"\n" + positions.tobytes())
-            if x is not None:
-                request.write(np.ascontiguousarray(x, np.float32).tobytes())
-            request.flush()
-        except OSError:
-            raise self._died() from None
-        line = answers.readline()
-        if not line.endswith(b"\n"):
-            raise self._died()
-        answer = json.loads(line)
-        if "error" in answer:
-            message = f"--impl {abbreviated(self.target)}: {answer['error']}"
-            if answer["why"] == "needs":
-                raise Unavailable(message)
-            hints = {
-                "missing": "the current folder is not searched; PYTHONPATH=. adds it",
-                "raised": f"it was called with {header['rows']} positions up to "
-                f"{positions.max()}; --len N asks for fewer",
-            }
-            raise InvalidInput(message, hint=hints.get(answer["why"]))
-        data = answers.read(answer["bytes"])
-        if len(data) != answer["bytes"]:
-            raise self._died()
-        return np.frombuffer(data, answer["stored"]), answer["dtype"]
+        """The answer to a request: values of this shape, and their number format.
 
-    def _died(self) -> InvalidInput:
-        code = self._process.wait()
-        if self._late:
-            return InvalidInput(
-                f"--impl {abbreviated(self.target)}: gave no answer within {SECONDS:.0f} seconds"
-            )
-        how = f"ended its process with status {code}"
-        if code < 0:
-            with contextlib.suppress(ValueError):
-                how = f"crashed ({signal.Signals(-code).name})"
-        return InvalidInput(f"--impl {abbreviated(self.target)}: {how}")
+        Raises: ValueError, KeyError or TypeError for one that is none.
+        """
+        deadline = time.monotonic() + SECONDS
+        self._exchange.send(request, deadline=deadline)
+        answer = json.loads(self._exchange.line(deadline=deadline))
+        if "error" in answer:
+            raise self._refusal(str(answer["error"]), str(answer["why"]), positions)
+        data = self._exchange.bytes(answer["bytes"], deadline=deadline)
+        values = np.frombuffer(data, np.dtype(answer["stored"])).reshape(shape)
+        return values, str(answer["dtype"])
+
+    def _refusal(self, error: str, why: str, positions: NDArray[np.int64]) -> PosencError:
+        """What to tell the user of an error that the worker reports."""
+        if why == "needs":
+            return Unavailable(f"--impl {abbreviated(self.target)}: {error}")
+        hints = {
+            "missing": "the current folder is not searched; PYTHONPATH=. adds it",
+            "raised": f"it was called with {positions.size} positions up to "
+            f"{positions.max()}; --len N asks for fewer",
+        }
+        return self._invalid(error, hint=hints.get(why))
+
+    def _invalid(self, what: str, *, hint: str | None = None) -> InvalidInput:
+        return InvalidInput(f"--impl {abbreviated(self.target)}: {what}", hint=hint)
+
+
+def _ending(status: int | None) -> str:
+    """How a process came to say no more."""
+    if status is None:
+        return "closed the pipe that its answers go by"
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"crashed ({signal.Signals(-status).name})"
+    return f"ended its process with status {status}"
 
 
 @dataclass

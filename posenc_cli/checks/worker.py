@@ -15,34 +15,65 @@ from typing import Any, BinaryIO
 
 
 def main(target: str) -> None:
-    """Answer requests for values of the function ``target`` until standard input ends."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    requests = sys.stdin.buffer
-    # The function must not read what is meant for this loop.
-    sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - open until the process ends
-    function, failure = None, Refused("cannot be loaded")
+    """Answer requests for values of the function ``target`` until there are no more."""
+    requests, answers = private_pipes()
     process = os.getpid()
+    function, failure = None, Refused("cannot be loaded")
     try:
         function = Function(load(target))
     except BaseException as error:
         failure = unloaded(target, error)
-    while line := requests.readline():
-        header = json.loads(line)
+    leave_copy(process)
+    # A request is read to its end, also by who cannot answer it: what is left of it would be
+    # taken for the next.
+    while (request := read_request(requests)) is not None:
         try:
             if function is None:
                 raise failure
-            values, dtype = answer(header, requests, function)
+            values, dtype = answer(*request, function)
             report: dict[str, Any] = {"dtype": dtype, "stored": values.dtype.name}
             data = values.data
         except Refused as refused:
             report, data = {"error": str(refused), "why": refused.why}, b""
         except BaseException as error:
             report, data = {"error": f"raised {described(error)}", "why": "raised"}, b""
-        if os.getpid() != process:
-            os._exit(0)  # a copy that the function made of its process has nothing to say
-        reply(answers, report, data)
+        leave_copy(process)
+        try:
+            reply(answers, report, data)
+        except OSError:
+            os._exit(1)  # nobody listens: who asked has ended, or the function closed the pipe
+
+
+def private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes of requests and answers, out of the function's reach by numbers and by names.
+
+    What it prints goes to standard error; what it reads from standard input is nothing.
+    """
+    # First, for it takes the place of a standard error that is closed.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    sys.stdin, sys.stdout = open(0, closefd=False), sys.stderr  # noqa: SIM115
+    return requests, answers
+
+
+def leave_copy(process: int) -> None:
+    """End a copy that the function made of its process: it has nothing to say."""
+    if os.getpid() != process:
+        os._exit(0)
+
+
+def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytes, bytes] | None:
+    """The next request, whole: what is asked, the positions and the vectors; None at the end."""
+    line = requests.readline()
+    if not line.endswith(b"\n"):
+        return None
+    header = json.loads(line)
+    rows, dim = header["rows"], header["dim"]
+    sizes = 8 * rows, 0 if header["basis"] else 4 * rows * dim
+    positions, vectors = (requests.read(size) for size in sizes)
+    return (header, positions, vectors) if (len(positions), len(vectors)) == sizes else None
 
 
 class Refused(Exception):
@@ -153,23 +184,24 @@ def as_array(result: Any) -> tuple[Any, str]:
     if values.dtype.kind not in "fiu":
         raise Refused(f"returned {type(result).__name__} of {values.dtype}, not real numbers")
     if values.dtype.kind != "f" or values.dtype.itemsize > 8:
-        values = values.astype(np.float64)
+        with np.errstate(over="ignore"):  # of a wider format: infinity, which is told
+            values = values.astype(np.float64)
     return np.ascontiguousarray(values), dtype or values.dtype.name
 
 
-def answer(header: dict[str, Any], requests: BinaryIO, function: Function) -> tuple[Any, str]:
-    """The rest of a request, read, and what the function makes of it."""
+def answer(
+    header: dict[str, Any], positions: bytes, vectors: bytes, function: Function
+) -> tuple[Any, str]:
+    """What the function makes of a request."""
     import numpy as np
 
     rows, dim = header["rows"], header["dim"]
-    positions = np.frombuffer(requests.read(8 * rows), np.int64)
+    where = np.frombuffer(positions, np.int64)
     if header["basis"]:
         # Every unit vector at every position: row k·dim + j is the vector j at position k.
         x = np.tile(np.eye(dim, dtype=np.float32), (rows, 1))
-        positions = np.repeat(positions, dim)
-    else:
-        x = np.frombuffer(requests.read(4 * rows * dim), np.float32).reshape(rows, dim)
-    return function(x, positions)
+        return function(x, np.repeat(where, dim))
+    return function(np.frombuffer(vectors, np.float32).reshape(rows, dim), where)
 
 
 def reply(answers: BinaryIO, header: dict[str, Any], data: Any) -> None:
@@ -184,7 +216,7 @@ def described(error: BaseException) -> str:
     """An exception on one line."""
     try:
         text = str(error)
-    except Exception:
+    except BaseException:
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name).splitlines()[0][:300]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from posenc_cli.checks import calling
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.diagnosis import diagnosed
 from posenc_cli.checks.verdict import examined
@@ -351,3 +356,105 @@ def test_the_subject_is_not_overwritten(call, tmp_path):
     assert status == 2
     assert "is the subject of the check" in err
     assert (tmp_path / "cos.npy").read_bytes() == before
+
+
+EVERYWHERE = """
+def f(x, p):
+    for number in range(3, 9):
+        try:
+            os.write(number, b'{}\\n' + bytes(8))
+        except OSError:
+            pass
+    return good(x, p)
+"""
+"""Writes into every pipe it may have."""
+
+WORKER = Path(calling.__file__).with_name("worker.py")
+
+
+def asked(*positions):
+    header = {"rows": len(positions), "dim": 8, "basis": True}
+    return json.dumps(header).encode() + b"\n" + np.array(positions, np.int64).tobytes()
+
+
+def worker(target):
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen([sys.executable, "-P", str(WORKER), target], **pipes)
+
+
+def test_a_worker_that_has_no_function_answers_each_request_and_nothing_between():
+    # Bytes of position 10 are a line feed: the rest of a request would be taken for another.
+    out, err = worker("absent_for_sure:f").communicate(2 * asked(10, 123, 10))
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [each["why"] for each in answers] == ["missing", "missing"]
+    assert err == b""
+
+
+def test_a_worker_whose_answers_nobody_reads_ends_in_silence():
+    process = worker("absent_for_sure:f")
+    process.stdout.close()
+    process.stdin.write(asked(1))
+    process.stdin.close()
+    assert process.wait(30) == 1
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        # A copy of the process that outlives it keeps its pipes open.
+        (
+            "def f(x, p):\n    if os.fork(): os.abort()\n    import time; time.sleep(60)",
+            "crashed (SIGABRT)",
+        ),
+        ("def f(x, p): os.closerange(3, 64); return good(x, p)", "ended its process with status 1"),
+        (
+            "def f(x, p):\n    os.closerange(3, 64)\n    import time; time.sleep(60)",
+            "closed the pipe that its answers go by",
+        ),
+        ("import signal\ndef f(x, p): os.kill(os.getpid(), signal.SIGTERM)", "crashed (SIGTERM)"),
+        (EVERYWHERE.format("no answer"), "wrote where its answers"),
+        (EVERYWHERE.format("[1]"), "wrote where its answers"),
+        (
+            EVERYWHERE.format('{"bytes": 8, "stored": "float32", "dtype": 1}'),
+            "wrote where its answers",
+        ),
+        ("def f(x, p): raise KeyboardInterrupt", "raised KeyboardInterrupt"),
+        (
+            "class Odd(Exception):\n    def __str__(self): sys.exit()\ndef f(x, p): raise Odd",
+            "raised Odd",
+        ),
+    ],
+)
+def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
+    with pytest.raises(InvalidInput) as error:
+        check(body, positions="0:8")
+    assert words in error.value.message, error.value.message
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import subprocess\ndef f(x, p): subprocess.run(['cat']); return good(x, p)",
+        "def f(x, p): os.read(0, 100); print(sys.stdin.read()); return good(x, p)",
+        "def f(x, p):\n    if not os.fork(): return None\n    return good(x, p)",
+        "os.fork()\nf = good",
+        "def f(x, p):\n    if not os.fork(): sys.exit(3)\n    return good(x, p)",
+        "os.close(2)\nsys.stderr = None\ndef f(x, p): return good(x, p)",
+    ],
+)
+def test_a_right_function_may_read_print_and_copy_its_process(body, check):
+    assert check(body, positions="0:8").ok
+
+
+@pytest.mark.parametrize("where", ["call", "import"])
+def test_a_function_that_hangs_is_ended_with_all_that_it_started(where, check, monkeypatch):
+    hang = "import subprocess; subprocess.run(['sleep', '60'])"
+    body = {"call": f"def f(x, p): {hang}", "import": hang}[where]
+    monkeypatch.setattr(calling, "SECONDS", 1.5)
+    began = time.monotonic()
+    with pytest.raises(InvalidInput, match="gave no answer within 1.5 seconds"):
+        check(body, positions="0:8")
+    assert time.monotonic() - began < 30
