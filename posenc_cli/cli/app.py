@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from posenc_cli.cli.console import WIDEST_PIPED, Console
 from posenc_cli.cli.options import command
+from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,8 +51,47 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     named = arguments[0] if arguments and arguments[0] in COMMANDS else None
     documented = named is None or bool({"--help", "-h"} & set(arguments))
     for name in [named] if named else COMMANDS:
-        app.command(name)(command(function_of(name), documented=documented))
+        app.command(name, cls=SingleValues)(command(function_of(name), documented=documented))
     return app
+
+
+class SingleValues(TyperCommand):
+    """A command whose options, unless repeatable, may be given again only with the same value.
+
+    Left to itself the parser takes the last, and does not say so.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, after a check that no option has several values.
+
+        Raises: InvalidInput where one has.
+        """
+        single: list[Any] = [
+            each
+            for each in self.params
+            if each.param_type_name == "option" and not getattr(each, "is_flag", False)
+        ]
+        single = [each for each in single if not each.multiple]
+        for option in single:
+            option.multiple = True
+        try:
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        finally:
+            for option in single:
+                option.multiple = False
+        for option in single:
+            values = list(dict.fromkeys(given.get(option.name) or ()))
+            if len(values) > 1:
+                first, second = map(_as_typed, values[:2])
+                raise InvalidInput(
+                    f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
+                )
+        return super().parse_args(ctx, args)
+
+
+def _as_typed(value: str | tuple[str, ...]) -> str:
+    """What was given to an option, quoted; of two files both."""
+    return abbreviated(value if isinstance(value, str) else " ".join(value))
 
 
 def function_of(name: str) -> Callable[..., int | None]:
