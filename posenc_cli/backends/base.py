@@ -1,7 +1,8 @@
 """What a backend is: the library that computes waves, exactly or as code written with it does.
 
 Every backend gives the same bytes for exact arithmetic. For the arithmetic of frameworks
-(``--arithmetic float32`` …) each gives what its own library computes in that precision.
+(``--arithmetic float32`` …) each gives what its own library computes in that precision. Rows and
+scores, which are formulas of integers, are NumPy's whatever the backend.
 """
 
 from __future__ import annotations
@@ -25,12 +26,6 @@ Reduced = Literal["float64", "float32", "bfloat16"]
 
 Rule = Callable[[Any], Any]
 """A scheme's frequencies over an array namespace: ``rule(xp)`` → (K,)."""
-
-Table = Callable[[Any], Any]
-"""Rows of a learned table: NumPy indices (n,) → values (n, columns)."""
-
-Formula = Callable[[Any, Any, Table | None], Any]
-"""Rows of a scheme over an array namespace: ``formula(xp, positions, table)`` → (P, width)."""
 
 
 class Status(Record):
@@ -114,14 +109,5 @@ class Backend(Protocol):
     ) -> NDArray[np.float64]:
         """The frequencies as ``reduced`` waves use them, each a float64 that holds it exactly.
 
-        Raises: Unavailable where the library or the device is missing.
-        """
-
-    def rows(
-        self, formula: Formula, positions: NDArray[Any], table: Table | None, *, device: str | None
-    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """A formula for rows, ``formula(xp, positions, table)``, computed by this library.
-
-        Shape: (P, width), float64, and what is to be added to it, if anything.
         Raises: Unavailable where the library or the device is missing.
         """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Formula, Reduced, Rule, Table, WaveFiller
+    from posenc_cli.backends.base import Reduced, Rule, WaveFiller
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.phasors import Phasors
     from posenc_cli.numerics.placements import Placement
@@ -121,15 +121,6 @@ class FastBackend:
         Raises: Unavailable for any device but the CPU.
         """
         return self._numpy.frequencies(rule, arithmetic=arithmetic, device=device)
-
-    def rows(
-        self, formula: Formula, positions: NDArray[Any], table: Table | None, *, device: str | None
-    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """A formula for rows, by NumPy.
-
-        Raises: Unavailable for any device but the CPU.
-        """
-        return self._numpy.rows(formula, positions, table, device=device)
 
 
 class Kernels:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Formula, Reduced, Rule, Table, WaveFiller
+    from posenc_cli.backends.base import Reduced, Rule, WaveFiller
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
@@ -52,13 +52,6 @@ class NumpyBackend:
     ) -> NDArray[np.float64]:
         """The frequencies as NumPy code in that precision computes them."""
         return Rounding(arithmetic).frequencies(rule).astype(np.float64)
-
-    def rows(
-        self, formula: Formula, positions: NDArray[Any], table: Table | None, *, device: str | None
-    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """A formula for rows, by NumPy."""
-        values = formula(np, positions, table)
-        return values if isinstance(values, tuple) else (values, None)
 
 
 class ReducedNamespace:

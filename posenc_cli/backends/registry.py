@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.backends.base import Backend, Status
 from posenc_cli.errors import Unavailable, described, unknown_name
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,14 +76,36 @@ def find(name: str) -> Backend:
 
 
 def status(name: str) -> Status:
-    """The status of a backend, one that cannot be loaded or asked included."""
+    """The status of a backend, one that cannot be loaded or asked included.
+
+    The reason of one that works here ends with when ``auto`` takes it, and why not otherwise.
+    """
     try:
-        return find(name).status()
+        found = find(name).status()
     except Unavailable as error:
         return Status(available=False, version=None, devices=(), reason=error.message)
     except Exception as error:
         reason = f"its status cannot be asked ({described(error)})"
         return Status(available=False, version=None, devices=(), reason=reason)
+    if not found.available:
+        return found
+    return replace(found, reason=f"{found.reason}; {_when_auto(name, found.devices)}")
+
+
+def _when_auto(name: str, devices: tuple[str, ...]) -> str:
+    """When ``auto`` takes a backend that works here with these devices, and why not otherwise."""
+    if name == "numpy":
+        return "auto takes it unless another repays its start"
+    if name == "fast":
+        return f"auto takes it from {FAST_FROM} values of consecutive positions"
+    if name != "torch":
+        return f"auto does not take it: --backend {name} asks for it"
+    # What benchmarks/results say of streaming to a file, which is what `generate` does.
+    on_cpu = "on the CPU numpy and fast were measured to write tables faster"
+    others = [device for device in devices if device != "cpu"]
+    if not others:
+        return f"auto does not take it: {on_cpu}"
+    return f"auto takes it for --device {', '.join(others)}; {on_cpu}"
 
 
 def chosen(name: str, *, device: str | None, values: int | None) -> Chosen:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Formula, Reduced, Rule, Status, Table, WaveFiller
+    from posenc_cli.backends.base import Reduced, Rule, Status, WaveFiller
 
 
 class TorchBackend:
@@ -78,22 +78,6 @@ class TorchBackend:
         place = _device_for(torch, device, arithmetic)
         held = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=place)
         return held.cpu().to(torch.float64).numpy()  # type: ignore[no-any-return]
-
-    def rows(
-        self, formula: Formula, positions: NDArray[Any], table: Table | None, *, device: str | None
-    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """A formula for rows, by torch: on the device, or on the CPU where it lacks float64.
-
-        Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
-        is missing.
-        """
-        from posenc_cli.backends.torch_rows import computed_rows
-
-        torch = _library()
-        place = torch_device.device(torch, device)
-        if not torch_device.has_float64(torch, place):
-            place = torch.device("cpu")
-        return computed_rows(torch, formula, positions, table, device=place)
 
 
 def _library() -> Any:

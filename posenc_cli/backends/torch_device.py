@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HINT = "pip install 'posenc-cli[torch]'"
-REQUIRED = {"torch": "torch", "array_api_compat": "array-api-compat"}
 _WARNINGS = threading.Lock()  # their filters belong to the whole process
 _ACCELERATORS = ("cuda", "mps", "xpu")
 
@@ -47,11 +46,10 @@ def status() -> Status:
 def library() -> Any:
     """The torch module.
 
-    Raises: Unavailable where it, or what the backend needs beside it, cannot be imported.
+    Raises: Unavailable where it cannot be imported.
     """
-    for module, package in REQUIRED.items():
-        if not _installed(module):
-            raise Unavailable(f"{package} is not installed", hint=HINT)
+    if not _installed("torch"):
+        raise Unavailable("torch is not installed", hint=HINT)
     try:
         return import_module("torch")
     except (Exception, SystemExit) as error:

@@ -73,8 +73,8 @@ class Choice(Record):
 
         values = plan.long_waves if arithmetic == "exact" else None
         backend = chosen(self.backend, device=self.device, values=values).backend
-        if plan.computed_as == "scores":
-            # Asked for by name or device, it must exist; but scores are computed by NumPy.
+        if plan.computed_as != "waves":
+            # Asked for by name or device, it must exist; but rows and scores are NumPy's.
             backend = find("numpy")
         return Engine(
             backend=backend,

@@ -77,15 +77,14 @@ def row_blocks(
     precision: Precision,
     engine: Engine,
 ) -> Iterator[NDArray[Any]]:
-    """Blocks of rows by formula."""
+    """Blocks of rows by formula, which NumPy computes on every engine."""
     arithmetic = engine.arithmetic
     if content.positions == "indices":
         arithmetic = "exact"
 
     def block(some: NDArray[np.int64]) -> NDArray[Any]:
-        high, low = engine.backend.rows(
-            content.rows, in_arithmetic(some, arithmetic), table, device=engine.device
-        )
+        values = content.rows(np, in_arithmetic(some, arithmetic), table)
+        high, low = values if isinstance(values, tuple) else (values, None)
         if high.shape != (some.shape[0], content.width):
             raise ValueError(f"rows of shape {high.shape} for {some.shape[0]} positions")
         if engine.arithmetic != "exact":

@@ -63,7 +63,8 @@ class Encoding(Record):
 class Plan(Record):
     """A request that has been checked: the matrix it asks for, which an engine can compute.
 
-    ``computed_as`` says what of an engine computes it: scores are NumPy's on every engine.
+    ``computed_as`` says what of an engine computes it: rows and scores are NumPy's on
+    every engine.
     ``long_waves`` is how many values a kernel for waves at consecutive positions would compute.
     """
 

@@ -25,8 +25,7 @@ from tests.contracts.test_schemes import SMALL
 from tests.encoding import request
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
-from posenc_cli.backends import torch_rows, torch_waves  # noqa: E402
+from posenc_cli.backends import torch_waves  # noqa: E402
 
 every_dtype = pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=REAL_DTYPES)
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -103,7 +102,8 @@ def both_waves(count, scale):
 
 @every_dtype
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_scheme_is_numpys_bytes(name, dtype):
+def test_every_scheme_is_numpys_bytes_with_torch_alone(name, dtype, monkeypatch):
+    monkeypatch.setitem(sys.modules, "array_api_compat", None)  # importing it fails
     given = SMALL.get(name, {})
     scattered = () if BUILT_IN[name].kind == "relative" else ("5:590:123,7,7",)
     for positions in ("0:150", *scattered):
@@ -278,7 +278,6 @@ def test_torchs_global_settings_stay_as_they_are():
     before = settings()
     filled(exact_waves(frequencies(4)), np.arange(5), halves, 4, BFLOAT16)
     filled(rotary_waves("bfloat16"), np.arange(5), halves, 32, FLOAT32)
-    rows_of("normalized", seq_len=7)
     TorchBackend().status()
     assert settings() == before
 
@@ -291,13 +290,11 @@ def test_other_global_settings_do_not_show():
     try:
         found = filled(exact_waves(frequencies(4)), np.arange(50), halves, 4, FLOAT16)
         again = filled(rotary_waves("float32"), np.arange(50), halves, 32, FLOAT32)
-        rows = rows_of("normalized", seq_len=7)
     finally:
         torch.set_default_dtype(torch.float32)
         torch.set_default_device(None)
     assert_same_bytes(found, expected)
     assert_same_bytes(again, reduced)
-    assert_same_bytes(rows[0], rows_of("normalized", seq_len=7)[0])
 
 
 # Values of torch modules
@@ -374,84 +371,6 @@ def test_reduced_angles_are_the_products_less_whole_turns():
     assert np.allclose(np.sin(found), np.sin(products), atol=1e-9, rtol=0)
 
 
-# Rows
-
-
-def rows_of(name, *, device=None, positions=POSITIONS["a few"], **given):
-    content = BUILT_IN[name].bind(given, seq_len=2000).content
-    return TorchBackend().rows(content.rows, positions, None, device=device)
-
-
-CPU = torch.device("cpu")
-
-
-def both(formula, values):
-    """What a formula gives with NumPy, and with torch as the backend runs it."""
-    found, _ = torch_rows.computed_rows(torch, formula, values, None, device=CPU)
-    return found, np.asarray(formula(np, values, None), np.float64)
-
-
-@pytest.mark.parametrize(
-    "formula",
-    [
-        lambda _, p, __: p[:, None] / 7,
-        lambda _, p, __: p[:, None] / 3.0,
-        lambda _, p, __: 3 / (p[:, None] + 1),
-        lambda _, p, __: 0.1 * p[:, None],
-        lambda xp, p, _: p[:, None] * 0.1 + xp.arange(3) / 3,
-        lambda xp, p, _: xp.divide(p, p + 1)[:, None],
-        lambda xp, p, _: xp.sqrt(p)[:, None],
-        lambda xp, p, _: xp.full((p.shape[0], 2), 0.1),
-        lambda xp, p, _: xp.asarray([0.1, 0.2])[None, :] + xp.zeros((p.shape[0], 2)),
-        lambda xp, p, _: xp.linspace(0, 1, 3)[None, :] * p[:, None],
-        lambda xp, p, _: p[:, None] + xp.asarray(0.1),
-        lambda xp, p, _: p[:, None] + xp.asarray(np.float32(0.1)),
-        lambda _, p, __: p[:, None] // 3,
-    ],
-)
-def test_formulas_get_the_number_formats_of_numpy(formula):
-    found, expected = both(formula, np.arange(50))
-    assert_same_bytes(found, expected)
-
-
-def test_asking_for_float32_is_heard():
-    found, expected = both(
-        lambda xp, p, _: xp.asarray(p, dtype=xp.float32)[:, None] / 7, np.arange(50)
-    )
-    assert_same_bytes(found, expected)
-    assert found[1, 0] == np.float32(1) / np.float32(7)
-
-
-def test_a_float32_that_nothing_asked_for_is_refused():
-    with pytest.raises(TypeError, match=r"where gives float32 here: name the dtype"):
-        both(lambda xp, p, _: xp.where(p > 3, 1.5, 0.1)[:, None], np.arange(5))
-
-
-def test_a_table_of_numpy_serves_torch():
-    table = np.random.default_rng(0).normal(size=(9, 3))
-
-    def rows(_xp, positions, table):
-        return table(positions) * 2
-
-    found, low = TorchBackend().rows(rows, np.arange(9)[::-1], lambda i: table[i], device=None)
-    assert_same_bytes(found, table[::-1] * 2)
-    assert low is None
-
-
-@pytest.mark.parametrize("name", ["integer", "normalized", "binary", "nope"])
-def test_every_tensor_of_a_formula_is_on_the_device(name):
-    """Tensors on the meta device compute no values, but refuse to meet those of the CPU."""
-    content = BUILT_IN[name].bind({}, seq_len=9).content
-    meta = torch.device("meta")
-    xp = pytest.importorskip("array_api_compat.torch")
-    with torch_rows.numpy_formats(torch, meta):
-        values = content.rows(xp, torch.arange(5, device=meta), None)
-        quotient = torch.arange(5, device=meta) / 3
-    values = values if isinstance(values, tuple) else (values,)
-    for each in (*values, quotient):
-        assert (each.device.type, each.dtype) == ("meta", torch.float64)
-
-
 # Devices
 
 
@@ -471,7 +390,6 @@ def test_cuda_where_there_is_none(name):
         lambda: exact_waves([Decimal(1)], device=name),
         lambda: backend.reduced(rule, scale=1.0, arithmetic="float32", device=name),
         lambda: backend.frequencies(rule, arithmetic="float32", device=name),
-        lambda: rows_of("integer", device=name),
     ):
         with pytest.raises(Unavailable, match=f"^--device {name}: {reason}") as raised:
             asked()
@@ -503,17 +421,10 @@ def test_a_device_without_float64(monkeypatch):
     assert_same_bytes(found, filled(rotary_waves("float32"), np.arange(9), halves, 32, FLOAT32))
 
 
-def test_rows_of_a_device_without_float64_are_the_cpus(monkeypatch):
-    from posenc_cli.backends import torch_device
-
-    monkeypatch.setattr(torch_device, "device", lambda _torch, name: torch.device(name))
-    assert_same_bytes(rows_of("integer", device="meta")[0], rows_of("integer", device="cpu")[0])
-
-
 def test_the_cpu_has_float64():
     from posenc_cli.backends import torch_device
 
-    assert torch_device.has_float64(torch, CPU)
+    assert torch_device.has_float64(torch, torch.device("cpu"))
     assert not torch_device.has_float64(torch, torch.device("meta"))
 
 
@@ -525,15 +436,6 @@ def test_a_cuda_device_gives_numpys_bytes(positions, dtype):
         expected = filled(WaveTable(frequencies(33)), positions, layout, 33, dtype)
         waves = exact_waves(frequencies(33), device="cuda")
         assert_same_bytes(filled(waves, positions, layout, 33, dtype), expected)
-
-
-@needs_cuda
-@pytest.mark.parametrize("name", ["integer", "normalized", "binary", "nope"])
-def test_a_cuda_device_gives_numpys_rows(name):
-    for found, expected in zip(rows_of(name, device="cuda"), rows_of(name), strict=True):
-        assert (found is None) == (expected is None)
-        if found is not None:
-            assert_same_bytes(found, expected)
 
 
 # Status and the command line
@@ -555,7 +457,7 @@ def test_the_backend_is_imported_without_torch(posenc):
         "from posenc_cli.backends import registry\n"
         "registry.find('torch')\n"
         "assert registry.chosen('auto', device=None, values=1 << 30).backend.name != 'torch'\n"
-        "assert not {'torch', 'array_api_compat'} & set(sys.modules)\n"
+        "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -582,21 +484,20 @@ def test_generate_on_a_missing_device(posenc, tmp_path, options):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture(params=["absent", "OSError", "ImportError", "SystemExit", "empty", "no compat"])
+@pytest.fixture(params=["absent", "OSError", "ImportError", "SystemExit", "empty"])
 def broken_torch(request, tmp_path_factory):
     """A Python path on which torch is missing or broken, and what is said of it."""
     folder = tmp_path_factory.mktemp("path")
     kind = request.param
-    missing = {"absent": "torch", "no compat": "array_api_compat"}.get(kind)
-    if missing:
+    if kind == "absent":
         (folder / "sitecustomize.py").write_text(
             "from importlib.machinery import PathFinder\n"
             "find = PathFinder.find_spec\n"
             "def find_spec(name, path=None, target=None):\n"
-            f"    return None if name == {missing!r} else find(name, path, target)\n"
+            "    return None if name == 'torch' else find(name, path, target)\n"
             "PathFinder.find_spec = find_spec\n"
         )
-        return folder, f"{missing.replace('_', '-')} is not installed"
+        return folder, "torch is not installed"
     (folder / "torch").mkdir()
     message = "'libtorch.so: cannot open shared object file\\nsecond line'"
     body = "" if kind == "empty" else f"raise {kind}({message})\n"
@@ -615,6 +516,8 @@ def test_a_missing_or_broken_torch(broken_torch, posenc, tmp_path):
     assert "pip install 'posenc-cli[torch]'" in asked.stderr
     assert "Traceback" not in asked.stderr
     assert "second line" not in asked.stderr
+    rows = posenc("generate", "-s", "normalized", "-l", "9", "--backend", "torch", env=environment)
+    assert (rows.returncode, reason in rows.stderr) == (3, True)
     listed = posenc("backends", env=environment)
     assert listed.returncode == 0
     silent = posenc("generate", "-s", "rope", "-l", "9", "-o", "auto.npy", env=environment)

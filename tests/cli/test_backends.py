@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,44 @@ def test_json_says_what_is_there_and_why(call):
     assert (numpy["available"], numpy["devices"]) == (True, ["cpu"])
     assert document["auto"]["name"] == "numpy"
     assert document["auto"]["reason"]
+
+
+def _with_devices(monkeypatch, *devices):
+    from posenc_cli.backends.base import Status
+    from posenc_cli.backends.torch import TorchBackend
+
+    there = Status(True, "2.9", devices, "torch")
+    monkeypatch.setattr(TorchBackend, "status", lambda _: there)
+    monkeypatch.setattr(TorchBackend, "exact", lambda *_, **__: None)
+
+
+@pytest.mark.parametrize(
+    ("devices", "rule"),
+    [
+        (("cpu",), "auto does not take it: on the CPU"),
+        (("cpu", "cuda", "mps"), "auto takes it for --device cuda, mps; on the CPU"),
+    ],
+)
+def test_says_of_torch_when_auto_takes_it_and_why_not(devices, rule, call, monkeypatch):
+    _with_devices(monkeypatch, *devices)
+    listed = json.loads(call("backends", "--json")[1])["backends"]
+    (reason,) = (each["reason"] for each in listed if each["name"] == "torch")
+    assert f"; {rule} numpy and fast were measured to write tables faster" in reason
+    assert set(rule.split()) <= set(call("backends")[1].split())
+    for device in devices:
+        chosen = registry.chosen("auto", device=device, values=1 << 30)
+        assert (chosen.backend.name == "torch") == (device != "cpu")
+
+
+def test_what_is_said_of_torch_was_measured():
+    """In the benchmark that the README quotes, torch writes a table in more time than NumPy."""
+    saved = Path(__file__).parents[2] / "benchmarks" / "results" / "measured.json"
+    streaming = json.loads(saved.read_text())["sections"]["streaming"]["measurements"]
+    medians = {(m["name"], m["threads"]): m["spread"]["median"] for m in streaming if m["spread"]}
+    for form, threads in itertools.product(("npy", "safetensors"), (1, 2)):
+        torch = medians[f"posenc torch to {form}", threads]
+        for rival in ("numpy", "fast"):
+            assert medians[f"posenc {rival} to {form}", threads] < torch
 
 
 @pytest.mark.parametrize(
@@ -104,9 +144,10 @@ def test_auto_takes_numpy_for_what_the_kernel_does_not_compute(arguments, call, 
     assert json.loads(out)["backend"] == "numpy"
 
 
-def test_scores_are_numpys_on_every_backend_and_said_to_be(call):
+@pytest.mark.parametrize("scheme", ["alibi", "normalized"])
+def test_scores_and_rows_are_numpys_on_every_backend_and_said_to_be(scheme, call):
     pytest.importorskip("torch")
-    asked = ("generate", "-s", "alibi", "-l", "5", "-o", "a.npy", "--json")
+    asked = ("generate", "-s", scheme, "-l", "5", "-o", "a.npy", "--json")
     assert json.loads(call(*asked, "--backend", "torch")[1])["backend"] == "numpy"
     assert call(*asked, "--device", "cuda:7")[0] == 3
 
