@@ -1,10 +1,23 @@
 """The process: ``posenc``, and ``python -m posenc_cli``."""
 
-from __future__ import annotations
-
+# Loaded before any line of this file. Every other module is imported below the next statement, and
+# none before it: even ``from __future__ import annotations`` would look for a file.
 import os
-import signal
 import sys
+
+
+def _current_folder() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109 - pathlib is slow
+    except OSError:  # it is gone, and Python has put nothing on the path
+        return None
+
+
+if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [_current_folder()]:
+    # python -m puts the current folder on the path; posenc imports nothing from it unasked.
+    del sys.path[0]
+
+import signal  # noqa: E402
 
 # Importing typing takes a while, and an interrupt before the handlers are set would show.
 TYPE_CHECKING = False
@@ -12,7 +25,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-def entry_point() -> NoReturn:
+def entry_point() -> "NoReturn":
     """Run the command line of this process, and exit with its status.
 
     A signal that arrives before there is anything to clean up ends the process at once, with the
@@ -28,7 +41,4 @@ def entry_point() -> NoReturn:
 
 
 if __name__ == "__main__":
-    # python -m puts the current folder on the path; posenc imports nothing from it unasked.
-    if not sys.flags.safe_path and sys.path[0] == os.getcwd():  # noqa: PTH109 - pathlib is slow
-        del sys.path[0]
     entry_point()

@@ -71,6 +71,8 @@ def find(name: str) -> Backend:
     try:
         backend: Backend = getattr(import_module(module), attribute)()
     except (Exception, SystemExit) as error:
+        if name in BUILT_IN:
+            raise  # what posenc itself needs is missing
         raise Unavailable(f"--backend {name}: cannot be loaded ({described(error)})") from error
     return backend
 

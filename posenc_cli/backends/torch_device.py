@@ -6,6 +6,7 @@ longer than most jobs. It is held as ``Any``, so that the code is checked withou
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from importlib import import_module
@@ -50,6 +51,13 @@ def library() -> Any:
     """
     if not _installed("torch"):
         raise Unavailable("torch is not installed", hint=HINT)
+    try:
+        os.getcwd()  # noqa: PTH109 - torch's libraries end a process that has none
+    except OSError as error:
+        raise Unavailable(
+            "torch cannot be imported where the current folder is gone",
+            hint="change to a folder that exists",
+        ) from error
     try:
         return import_module("torch")
     except (Exception, SystemExit) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 WIDEST_PIPED = 80
 NARROWEST = 20
+_SIZE_DIGITS = 3  # as many as --width and --height take; int() refuses thousands of them
 
 
 class Console(Record):
@@ -39,8 +39,7 @@ class Console(Record):
                 text = textwrap.fill(
                     text, self.width, break_long_words=False, break_on_hyphens=False
                 )
-            with contextlib.suppress(OSError):  # the work is done all the same
-                print(text, file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=True)
 
     def warning(self, text: str) -> None:
         """A line to stderr, even if quiet."""
@@ -141,12 +140,24 @@ class Console(Record):
         return streams.spelled(text) if self.ascii_only else text
 
 
+def drop_absurd_sizes() -> None:
+    """Take sizes that are no terminal's from the environment, where libraries would read them."""
+    for name in ("COLUMNS", "LINES"):
+        if os.environ.get(name) and not _asked_size(name):
+            del os.environ[name]
+
+
+def _asked_size(name: str) -> int:
+    """The size that a variable of the environment asks for, 0 where it asks for none."""
+    text = os.environ.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _SIZE_DIGITS else 0
+
+
 def _terminal_size() -> os.terminal_size:
     """The terminal's size: COLUMNS and LINES first, then what stdout's terminal says."""
     try:
         found = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):
         found = os.terminal_size((WIDEST_PIPED, 24))
-    asked = (os.environ.get(name, "") for name in ("COLUMNS", "LINES"))
-    columns, lines = (int(text) if text.isdecimal() else 0 for text in asked)
-    return os.terminal_size((columns or found.columns or WIDEST_PIPED, lines or found.lines or 24))
+    columns = _asked_size("COLUMNS") or found.columns or WIDEST_PIPED
+    return os.terminal_size((columns, _asked_size("LINES") or found.lines or 24))

@@ -68,6 +68,9 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     import typer
 
     from posenc_cli.cli.app import application
+    from posenc_cli.cli.console import drop_absurd_sizes
+
+    drop_absurd_sizes()
 
     # The base of all usage errors, which Typer does not export under a name.
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]
@@ -92,29 +95,29 @@ def _collect_again() -> None:
 def _reported(error: Exception, *, debug: bool) -> int:
     """Report an error on standard error, and give its status."""
     known = _as_known(error)
-    try:
-        if debug:
-            import traceback
+    if debug:
+        import traceback
 
-            traceback.print_exception(error, file=sys.stderr)
-        print(f"posenc: error: {_one_line(known.message)}", file=sys.stderr)
-        if known.hint:
-            print(f"hint: {_one_line(known.hint)}", file=sys.stderr)
-    except OSError:
-        pass  # the status still tells
+        traceback.print_exception(error, file=sys.stderr)
+    print(f"posenc: error: {_one_line(known.message)}", file=sys.stderr)
+    if known.hint:
+        print(f"hint: {_one_line(known.hint)}", file=sys.stderr)
     return known.status
 
 
 def _as_known(error: Exception) -> PosencError:
     """An error as one of posenc's own: what none of them stands for is a bug."""
-    match error:
-        case PosencError():
-            return error
-        case MemoryError():
-            return Unavailable("not enough memory")
-        case OSError():
-            where = "" if error.filename is None else f": {os.fspath(error.filename)!r}"
-            return Unavailable(f"{error.strerror or error}{where}")
+    if isinstance(error, PosencError):
+        return error
+    if isinstance(error, MemoryError):
+        return Unavailable("not enough memory")
+    from posenc_cli.cli.dependencies import unloaded_dependency
+
+    if (unloaded := unloaded_dependency(error)) is not None:
+        return unloaded
+    if isinstance(error, OSError):
+        where = "" if error.filename is None else f": {os.fspath(error.filename)!r}"
+        return Unavailable(f"{error.strerror or error}{where}")
     return PosencError(
         f"a bug in posenc: {type(error).__name__}: {error}",
         hint="--debug shows where; please report it",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import io
 import os
+import select
 import sys
 from typing import Any, NoReturn
 
@@ -55,16 +57,11 @@ def heed_interrupts() -> None:
         raise KeyboardInterrupt
 
 
-class _StandardOutput(io.RawIOBase):
-    """File descriptor 1, whose failures are posenc's own errors.
-
-    Typer turns a broken pipe into status 1 and the interpreter's own flush at exit hides a full
-    disk; neither sees these.
-    """
+class _Stream(io.RawIOBase):
+    """An open file descriptor, or none where the process was started without it."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
-        self.discarding = False
 
     def writable(self) -> bool:
         return True
@@ -78,34 +75,81 @@ class _StandardOutput(io.RawIOBase):
         return self._descriptor is not None and os.isatty(self._descriptor)
 
     def write(self, data: Any) -> int:
+        while True:
+            try:
+                return os.write(self.fileno(), data)
+            except BlockingIOError:  # a pipe that someone has set to non-blocking
+                select.select([], [self], [])
+
+
+class _StandardOutput(_Stream):
+    """File descriptor 1, whose failures are posenc's own errors.
+
+    Typer turns a broken pipe into status 1 and the interpreter's own flush at exit hides a full
+    disk; neither sees these.
+    """
+
+    discarding = False
+
+    def write(self, data: Any) -> int:
         if self.discarding:
             return len(data)
         try:
-            return os.write(self.fileno(), data)
+            return super().write(data)
         except BrokenPipeError:
             raise ReaderGone from None
         except OSError as error:
             raise Unavailable(f"cannot write to standard output: {error.strerror}") from error
 
 
+class _StandardError(_Stream):
+    """File descriptor 2, on which no write fails: what cannot be said changes no status.
+
+    The interpreter's own flush at exit would make a summary that nobody can read status 120.
+    """
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
 def guard() -> None:
     """Put guarded streams in the place of ``sys.stdout`` and ``sys.stderr``."""
     codecs.register_error("posenc.ascii", _ascii)
     codecs.register(_ascii_by_another_name)
-    given = sys.stdout
-    descriptor = None if given is None else given.fileno()
-    sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(_StandardOutput(descriptor), buffer_size=1 << 16),
+    _reserve_descriptors()
+    sys.stdout = _guarded(sys.stdout, _StandardOutput)
+    sys.stderr = _guarded(sys.stderr, _StandardError)
+
+
+def _guarded(given: Any, kind: type[_Stream]) -> io.TextIOWrapper:
+    """A stream of ``kind`` in the place of one of Python's, which is None where it is closed."""
+    raw = kind(None if given is None else given.fileno())
+    stream = io.TextIOWrapper(
+        io.BufferedWriter(raw, buffer_size=1 << 16),
         encoding="utf-8" if given is None else _kept(given.encoding),
         errors="posenc.ascii",
-        line_buffering=given is not None and given.isatty(),
+        line_buffering=kind is _StandardError or raw.isatty(),
     )
     if isinstance(given, io.TextIOWrapper):
         given.detach()
-    if sys.stderr is None:
-        sys.stderr = io.TextIOWrapper(io.BytesIO())
-    elif isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(errors="posenc.ascii")
+    return stream
+
+
+def _reserve_descriptors() -> None:
+    """Open the null device as each of descriptors 0, 1 and 2 that is closed.
+
+    Or the next file to be opened would take its number, and get what a library or a process of
+    ours writes to standard error.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    with contextlib.suppress(OSError):  # a machine without a null device
+        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+            os.set_inheritable(descriptor, True)
+        os.close(descriptor)
 
 
 def discard() -> None:

@@ -93,12 +93,65 @@ def test_a_reader_that_has_gone_is_status_141_in_silence(arguments, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-def test_a_summary_that_nobody_can_read_fails_nothing(tmp_path):
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*POSENC, *SMALL], cwd=tmp_path, stderr=full, timeout=60)
-    assert done.returncode == 0
-    assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""An environment in which Python keeps what it could not write, to fail on it once more at exit."""
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "0<&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (SMALL, 0),
+        (["compare", "rope", "rope-linear", "-l", "9"], 1),
+        (["generate", "-s", "ropx", "--debug"], 2),
+        (["generate", "--lne", "4"], 2),
+        (["heatmap", "--in", "absent.npy"], 3),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_stderr_that_takes_nothing_changes_no_status(
+    arguments, status, redirection, call, tmp_path
+):
+    if "/dev/full" in redirection and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this system")
+    assert call(*arguments)[0] == status
+    out = call(*arguments)[1]
+    done = subprocess.run(
+        ["sh", "-c", f"{shlex.join([*POSENC, *arguments])} {redirection}"],
+        cwd=tmp_path,
+        env=BUFFERED,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (status, out)
+    if status == 0:
+        assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
+
+
+def test_no_file_takes_the_place_of_a_closed_stderr(tmp_path):
+    """Or what a function under test prints would go into the report."""
+    (tmp_path / "function.py").write_text(
+        "import os\ndef f(x, positions):\n    os.write(2, b'printed')\n    return x\n"
+    )
+    asked = ["rope-check", "-s", "rope", "-l", "4", "-d", "4", "--impl", "./function.py:f"]
+    command = shlex.join([*POSENC, *asked, "--json"]) + " 2>&- 1>report"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60)
+    report = json.loads((tmp_path / "report").read_text())
+    assert (done.returncode, report["ok"]) == (1, False)
+
+
+def test_a_pipe_that_is_full_is_waited_for(tmp_path):
+    """One that somebody has set to non-blocking: what it has no room for is not lost."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    process = subprocess.Popen(
+        [*POSENC, "alibi-slopes", "--heads", "20000", "--json"], stdout=writing, cwd=tmp_path
+    )
+    os.close(writing)
+    with os.fdopen(reading) as stream:
+        slopes = json.load(stream)["slopes"]
+    assert (process.wait(60), len(slopes)) == (0, 20_000)
 
 
 def test_an_interrupt_that_python_drops_is_heeded_all_the_same(call, monkeypatch, tmp_path):

@@ -1,0 +1,153 @@
+"""What a process finds around it: no standard input, no folder, foreign modules, odd variables."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from posenc_cli.errors import Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POSENC = shlex.join([sys.executable, "-m", "posenc_cli"])
+SMALL = ["generate", "-s", "rope", "-l", "5", "-o", "-", "--format", "csv"]
+PLOT = ["alibi-slopes", "--plot"]
+
+
+def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("arguments", [["schemes"], ["alibi-slopes"], PLOT], ids=" ".join)
+@pytest.mark.parametrize("size", ["1" * 4400, "999999999", "²", "٣", "-5", " 7", "1e2"])
+def test_a_size_that_is_no_terminals_is_as_none(size, arguments, call, monkeypatch):
+    expected = call(*arguments)
+    assert expected[0] == 0
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.setenv(name, size)
+        assert call(*arguments) == expected
+        assert name not in os.environ  # where libraries would find it
+
+
+def test_a_command_in_a_folder_that_is_gone(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    gone = f"rmdir {shlex.quote(str(folder))} && {POSENC}"
+    done = shell(f"{gone} {shlex.join(SMALL)}", folder)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 5
+    folder.mkdir()
+    done = shell(f"{gone} generate -s rope -l 5", folder)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_torch_is_not_imported_where_it_would_end_the_process(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    from posenc_cli.backends import torch_device
+
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(Unavailable, match="the current folder is gone"):
+        torch_device.library()
+
+
+def test_modules_of_the_current_folder_are_not_imported(tmp_path):
+    """But for those that ``python -m`` itself imports before any line of posenc's."""
+    own = {
+        *("importlib", "runpy", "types", "warnings", "contextlib", "functools", "collections"),
+        *("operator", "keyword", "reprlib"),
+    }
+    packages = {"typer", "click", "numpy", "rich", "matplotlib", "torch", "orjson"}
+    for name in (sys.stdlib_module_names | packages) - own:
+        (tmp_path / f"{name}.py").write_text("import os\nos._exit(99)\n")
+    for arguments in (["--version"], SMALL):
+        done = shell(f"{POSENC} {shlex.join(arguments)}", tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
+ABSENT = """
+import sys
+name, *sys.argv[1:] = sys.argv[1:]
+sys.modules[name] = None
+from posenc_cli.__main__ import entry_point
+entry_point()
+"""
+
+
+def check_unavailable(done: subprocess.CompletedProcess[str], package: str, folder: Path) -> None:
+    assert (done.returncode, done.stdout) == (3, "")
+    message, hint = done.stderr.splitlines()
+    assert message.startswith("posenc: error: ")
+    assert package in message
+    assert "pip install" in hint
+    assert package in hint
+    assert not [each for each in folder.iterdir() if each.suffix != ".py"]
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [
+        ("typer", ["schemes"]),
+        ("numpy", SMALL),
+        ("rich", ["schemes"]),
+        ("matplotlib", ["heatmap", "-s", "rope", "-l", "9", "-o", "a.png"]),
+        ("plotext", PLOT),
+        ("safetensors", ["generate", "-s", "rope", "-l", "5", "-o", "a.safetensors"]),
+    ],
+)
+def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", ABSENT, package, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    check_unavailable(done, package, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("package", "content", "arguments"),
+    [
+        ("typer", "raise RuntimeError('broken')", ["schemes"]),
+        ("numpy", "", SMALL),
+        ("rich", "import absent", ["schemes"]),
+        ("plotext", "raise OSError('no shared object')", PLOT),
+    ],
+)
+def test_a_dependency_that_does_not_load_is_status_3_by_name(package, content, arguments, tmp_path):
+    (tmp_path / f"{package}.py").write_text(content)
+    done = shell(f"{POSENC} {shlex.join(arguments)}", tmp_path, PYTHONPATH=str(tmp_path))
+    check_unavailable(done, package, tmp_path)
+
+
+def test_without_orjson_numbers_are_read_and_written_all_the_same(tmp_path, call):
+    done = subprocess.run(
+        [sys.executable, "-c", ABSENT, "orjson", *SMALL], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == call(*SMALL)[:2]
+
+
+def test_a_bug_of_posencs_own_is_not_laid_at_a_dependency():
+    from posenc_cli.cli.dependencies import unloaded_dependency
+
+    for raises in (lambda: [].absent, lambda: __import__("posenc_cli.absent"), lambda: 1 / 0):
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            raises()
+        assert unloaded_dependency(caught.value) is None
