@@ -371,6 +371,44 @@ def test_strict_asks_for_each_cell_to_be_the_correctly_rounded_one(scheme, dtype
     assert [cause.cause for cause in diagnosed(found)] == ["table-precision"]
 
 
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("table", [0, 1])
+@pytest.mark.parametrize("column", [0, 7, 8, 15])
+def test_strict_looks_at_both_columns_of_a_pair_in_full_tables(layout, table, column):
+    right = rope.reference("rope", dim=16, layout=layout)
+    halves = rounded_tables("rope", [*range(6), 900], np.float32)
+    full = [
+        np.concatenate([each, each], 1) if layout == "half" else np.repeat(each, 2, 1)
+        for each in halves
+    ]
+    assert strictly(*full, right, "0:6,900").ok
+    full[table][3, column] = np.nextafter(full[table][3, column], np.float32(9))
+    found = strictly(*full, right, "0:6,900")
+    assert not finding(found, "reference").ok
+    pair = column % 8 if layout == "half" else column // 2
+    assert finding(found, "reference").at == {"position": 3, "pair": pair}
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("table", [0, 1])
+def test_strict_sees_two_columns_that_err_against_each_other(layout, table):
+    """One cell a unit above and its twin a unit below: right in the mean, and both are wrong."""
+    right = rope.reference("rope", dim=16, layout=layout)
+    halves = rounded_tables("rope", [*range(6), 900], np.float32)
+    full = [
+        np.concatenate([each, each], 1) if layout == "half" else np.repeat(each, 2, 1)
+        for each in halves
+    ]
+    twins = (1, 9) if layout == "half" else (2, 3)
+    cell = halves[table][5, 1]
+    for column, towards in zip(twins, (9, -9), strict=True):
+        full[table][5, column] = np.nextafter(cell, np.float32(towards))
+    found = strictly(*full, right, "0:6,900")
+    reference = finding(found, "reference")
+    assert not reference.ok
+    assert reference.at == {"position": 5, "pair": 1}
+
+
 def test_amplitudes_that_no_number_holds_are_refused():
     right = rope.reference("xpos", dim=16)
     with pytest.raises(InvalidInput, match="position 1000000: the amplitudes of xpos"):

@@ -77,6 +77,30 @@ def test_neighbouring_frequencies_are_one_unit_apart():
     assert found.max_ulp == 1
 
 
+@pytest.mark.parametrize("other", [1.5, 0.25])
+@pytest.mark.parametrize("bad", range(4))
+def test_the_worst_pair_counts_wherever_it_is(bad, other):
+    """Slow pairs differ least in radians and as much as others in their wavelengths."""
+    ladder = 10_000.0 ** (-np.arange(4) / 4)
+    factors = [1.0 + 2.0**-20] * 4
+    factors[bad] = other
+    given = {"dim": 8, "long_factor": (1.0,) * 4, "attention_factor": 1.0}
+    found = rotation_difference(
+        rotation("rope-longrope", short_factor=(1.0,) * 4, **given),
+        rotation("rope-longrope", short_factor=tuple(factors), **given),
+    )
+    assert [pair.index for pair in found.pairs] == [0, 1, 2, 3]
+    assert found.worst.index == bad
+    changed = ladder / factors
+    differences = np.abs(ladder - changed)
+    assert found.max_abs == pytest.approx(differences.max(), rel=1e-9)
+    larger = np.nextafter(np.maximum(ladder, changed), 0)
+    assert found.max_ulp == pytest.approx((differences / np.spacing(larger)).max(), rel=1e-6)
+    apart = 1 - min(other, 1 / other)  # of the larger of the two
+    assert found.within(apart * (1 + 1e-9))
+    assert not found.within(apart * (1 - 1e-9))
+
+
 def test_different_numbers_of_pairs_are_refused():
     with pytest.raises(InvalidInput, match="the shapes differ: 32 and 64 pairs"):
         rotation_difference(rotation("rope", dim=64), rotation("rope", dim=128))

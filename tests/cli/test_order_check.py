@@ -69,6 +69,22 @@ def test_a_mask_and_an_expectation_change_the_verdict(call):
     assert "FAILED: rope: sees order" in out
 
 
+@pytest.mark.parametrize("broken", ["rope", "alibi", "transformer-xl"])
+def test_whichever_scheme_fails_the_check_does(broken, call, monkeypatch):
+    """The first of the catalogue, one between, and one near the end."""
+    names = ["rope", "alibi", "nope", "transformer-xl"]
+    schemes = {name: catalogue.BUILT_IN["nope" if name == broken else name] for name in names}
+    monkeypatch.setattr(catalogue, "BUILT_IN", {**schemes, "nope": catalogue.BUILT_IN["nope"]})
+    status, found = report(call, "--expect", "order")
+    assert status == 1
+    failed = [not each["ok"] for each in found["schemes"]]
+    assert failed == [name in (broken, "nope") for name in names]
+    status, out, _ = call("order-check", "--expect", "order")
+    assert status == 1
+    assert out.count("FAILED: nope: ") == 2
+    assert "ok: " not in out
+
+
 def test_length_and_positions_are_those_asked_for(call):
     _, found = report(call, "-s", "rope", "--len", "9")
     assert len(found["tokens"]) == 9

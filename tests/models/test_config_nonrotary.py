@@ -98,3 +98,22 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(model_type):
 
 def test_every_family_but_one_that_left_is_held_to_its_defaults():
     assert set(FAMILIES) - set(DEFAULTS) == {"transfo-xl"}
+
+
+T5 = {
+    "model_type": "t5",
+    "d_model": 64,
+    "num_heads": 4,
+    "num_layers": 6,
+    "relative_attention_num_buckets": 32,
+}
+
+
+@pytest.mark.parametrize(
+    ("stated", "decoder"), [({}, 6), ({"num_decoder_layers": 4}, 4), ({"num_decoder_layers": 9}, 9)]
+)
+def test_the_decoder_of_t5_has_as_many_layers_as_it_says(stated, decoder):
+    resolved = resolve({**T5, **stated})
+    assert resolved.layer("encoder").layers == tuple(range(6))
+    assert resolved.layer("decoder").layers == tuple(range(decoder))
+    assert not resolved.unread

@@ -273,3 +273,34 @@ def test_whatever_an_engine_reads_it_resolves_or_is_refused(engine, model_type, 
     with contextlib.suppress(PosencError):
         for each in resolve(config(model_type, scaling, **top), engine=engine).layers:
             catalogue.find(each.scheme).bind(each.values())
+
+
+@pytest.mark.parametrize(
+    ("allocated", "stated", "expected"),
+    [
+        # vLLM's Phi3LongRoPEScaledRotaryEmbedding: long where the context passes the original.
+        (8192, {"short_mscale": 1.25, "long_mscale": 1.5}, 1.5),
+        (4096, {"short_mscale": 1.25, "long_mscale": 1.5}, 1.25),
+        (8192, {"short_mscale": 1.25}, None),
+        (4096, {"long_mscale": 1.5}, None),
+    ],
+)
+def test_vllm_takes_the_amplitude_of_the_factors_it_takes(allocated, stated, expected):
+    scaling = {**LONG, "original_max_position_embeddings": 4096, **stated}
+    reading = Reading(
+        "phi3",
+        "rope-longrope",
+        {
+            "dim": 64,
+            "short_factor": (1.0,) * 32,
+            "long_factor": (2.0,) * 32,
+            "original_max_position_embeddings": 4096,
+        },
+        config={"max_position_embeddings": allocated, "rope_scaling": scaling},
+        rope=scaling,
+        container="rope_scaling",
+        context=allocated,
+    )
+    params = read_as("vllm", reading).params
+    assert params.get("attention_factor") == expected
+    assert params["seq_len"] == allocated

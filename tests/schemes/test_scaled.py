@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -201,6 +202,71 @@ def test_cells_times_an_amplitude_are_correctly_rounded(table):
         for row, p in zip(ours, [*range(50), 131071, 2**53 - 1], strict=True):
             for cell, frequency in zip(row, frequencies, strict=True):
                 assert cell == np.float32(float(scale * function(p * frequency)))
+
+
+def transformers_yarn(dim, base, *, factor, original, fast, slow, truncate):
+    """What ``_compute_yarn_parameters`` does, in mpmath: the ramp is held within 0 … dim − 1."""
+
+    def pair_of(turns):
+        return dim * mpmath.log(original / (turns * 2 * mpmath.pi)) / (2 * mpmath.log(base))
+
+    low, high = pair_of(mpmath.mpf(fast)), pair_of(mpmath.mpf(slow))
+    if truncate:
+        low, high = mpmath.floor(low), mpmath.ceil(high)
+    low, high = max(low, mpmath.mpf(0)), min(high, mpmath.mpf(dim - 1))
+    if low == high:
+        high += mpmath.mpf(1) / 1000
+    frequencies = []
+    for pair in range(dim // 2):
+        kept = mpmath.mpf(base) ** (-mpmath.mpf(2 * pair) / dim)
+        ramp = min(mpmath.mpf(1), max(mpmath.mpf(0), (pair - low) / (high - low)))
+        frequencies.append(kept / factor * ramp + kept * (1 - ramp))
+    return frequencies
+
+
+@pytest.mark.parametrize("truncate", [True, False])
+@pytest.mark.parametrize(
+    ("dim", "base", "original", "turns"),
+    [
+        # c(1) passes the last pair, d/2, once the length passes 2π · base = 62,832 …
+        (64, 10_000, 1 << 18, (32, 1)),
+        (128, 10_000, 1 << 20, (32, 1)),
+        (64, 500, 1 << 14, (32, 1)),
+        # … and is held at d − 1 once it passes 2π · base^(2(d − 1)/d).
+        (64, 100, 1 << 20, (5000, 1)),
+        (8, 10, 4096, (32, 1)),
+        (8, 10, 4096, (600, 1)),
+        # c(32) falls below pair 0 up to 64π positions.
+        (64, 10_000, 128, (32, 1)),
+        (64, 10_000, 4096, (2000, 1)),
+        (6, 10_000, 4096, (4, 3)),
+    ],
+)
+def test_yarns_ramp_is_held_within_the_columns(dim, base, original, turns, truncate):
+    fast, slow = turns
+    given = {"dim": dim, "base": base, "factor": 8, "original_max_position_embeddings": original}
+    waves = waves_of(
+        "rope-yarn", {**given, "beta_fast": fast, "beta_slow": slow, "truncate": truncate}
+    )
+    with mpmath.workdps(70):
+        expected = transformers_yarn(
+            *(dim, base), factor=8, original=original, fast=fast, slow=slow, truncate=truncate
+        )
+        for ours, theirs in zip(waves.frequencies(exact), expected, strict=True):
+            assert abs(mpmath.mpf(str(ours)) / theirs - 1) < mpmath.mpf(10) ** -50
+
+
+@pytest.mark.parametrize("dim", [8, 20, 64, 80, 96, 128])
+@pytest.mark.parametrize("partial", [0.1, 0.25, 0.3, 1 / 3, 0.5, 0.6, 0.7, 0.75, 0.9, 0.99, 1.0])
+def test_the_share_of_pairs_that_turn_is_rounded_down_as_in_transformers(dim, partial):
+    # int(rope_proportion * head_dim // 2) of transformers' proportional rule, in float64 as there;
+    # the quotient itself, as an exact fraction, is never exceeded by a whole pair.
+    turning = int(partial * dim // 2)
+    assert 0 <= Fraction(partial) * dim / 2 - turning + Fraction(1, 2**40) < 1 + Fraction(1, 2**39)
+    waves = waves_of("rope-proportional", {"dim": dim, "partial": partial, "factor": 2})
+    frequencies = [float(f) for f in waves.frequencies(exact)]
+    expected = [10_000.0 ** (-2 * i / dim) / 2 if i < turning else 0.0 for i in range(dim // 2)]
+    np.testing.assert_allclose(frequencies, expected, rtol=tolerances.FREQUENCY)
 
 
 def test_a_ramp_of_no_length_is_a_step():
