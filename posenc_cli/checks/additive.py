@@ -86,7 +86,7 @@ def _added(request: Request, rule: Rule) -> Finding:
         row = int(np.argmax(changes))
         if changes[row] > worst:
             worst, at = float(changes[row]), here[row]
-    allowed = rule if isinstance(rule, float) else FLOOR * max(1.0, size**2)
+    allowed = rule if isinstance(rule, float) else FLOOR * max(1.0, size * size)
     ok = worst <= allowed
     message = "all rows are equal: no score depends on any position"
     if not ok:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.rules import CONTEXTS, Alternative, bound, ladder, number, rebound
+from posenc_cli.checks.rules import CONTEXTS, Alternative, base_of, bound, ladder, number, rebound
 from posenc_cli.checks.stretched import stretched
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
 from posenc_cli.numerics.rounding import round_to
@@ -68,13 +68,14 @@ def alternatives(reference: Reference, seen: Rotations | None) -> Iterator[Alter
 
 def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
     scheme, params = reference.encoding.bound.scheme, reference.params
-    if scheme.name != "rope":
+    base = base_of(reference)
+    if scheme.name != "rope" and base is not None and reference.coordinates is None:
         plain = bound(catalogue.BUILT_IN["rope"], params, partial=_share(reference))
         if plain is not None:
             yield Alternative(
                 "scaling-missing",
                 f"the scaling of {scheme.name} is not applied: the table is plain base "
-                f"{number(params['base'])}",
+                f"{number(base)}",
                 plain,
             )
     for dtype in HALVES:
@@ -83,8 +84,8 @@ def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
             f"the frequencies were rounded to {dtype}",
             rounded(reference.frequencies.astype(np.float32).astype(np.float64), dtype),
         )
-    known = [base for base in KNOWN_BASES if base != params.get("base")]
-    right = params.get("base") or 1.0
+    known = [other for other in KNOWN_BASES if other != base]
+    right = base or 1.0
     fitted = [b for b in _fitted_bases(reference, seen) if abs(b / right - 1) > _NEARLY]
     yield from _exponents(reference)
     yield from _other_bases(reference, known)
@@ -107,7 +108,7 @@ def _share(reference: Reference) -> float:
 
 def _other_bases(reference: Reference, bases: list[float]) -> Iterator[Alternative]:
     """The rule of the reference with other bases."""
-    right = reference.params.get("base")
+    right = base_of(reference)
     if right is None:
         return
     for base in bases:
@@ -123,8 +124,8 @@ def _plain_bases(
 
     Where scaling is another base, a fitted one is that of another rule.
     """
-    right, name = reference.params.get("base"), reference.encoding.bound.scheme.name
-    if right is None or name == "rope":
+    right, name = base_of(reference), reference.encoding.bound.scheme.name
+    if right is None or name == "rope" or reference.coordinates is not None:
         return
     for base in bases:
         values = bound(
@@ -161,7 +162,7 @@ def _fitted_bases(reference: Reference, seen: Rotations | None) -> Iterator[floa
 
 def _exponents(reference: Reference) -> Iterator[Alternative]:
     """Ladders whose exponents are counted otherwise: base^(−2i/d) is right."""
-    base = reference.params.get("base")
+    base = base_of(reference)
     if base is None:
         return
     pairs = np.arange(reference.pairs, dtype=np.float64)

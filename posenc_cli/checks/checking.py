@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from posenc_cli.checks import subject as subjects
 from posenc_cli.checks.additive import checked_additive
 from posenc_cli.checks.calling import implementation
@@ -86,7 +88,8 @@ class Check(Record):
                     "that could be compared"
                 )
             where = positions or _suiting(encoding)
-            return checked_additive(_request(encoding, where), self.rule)
+            with np.errstate(all="ignore"):  # a learned table may hold any numbers
+                return checked_additive(_request(encoding, where), self.rule)
         if self.asked.tables or self.asked.rotated:
             return self._of_rows()
         if self.asked.impl or not flags:
@@ -152,7 +155,11 @@ class Check(Record):
             raise InvalidInput(
                 f"{self.asked.flags()[0]}: position 0 alone shows nothing: nothing turns there"
             )
-        subject = self._subject(reference, positions, whole=whole)
+        # What others computed may be no number, or too large for any product.
+        with np.errstate(all="ignore"):
+            return self._judged(self._subject(reference, positions, whole=whole), reference)
+
+    def _judged(self, subject: Subject, reference: Reference) -> Report:
         found = examined(subject, reference, self.rule)
         bound = reference.encoding.bound
         reading = subject.own.reading

@@ -25,6 +25,7 @@ from posenc_cli.checks.hypotheses import (
 )
 from posenc_cli.checks.mirrors import mirrored_cause
 from posenc_cli.checks.rope import normalised
+from posenc_cli.checks.rules import base_of
 from posenc_cli.checks.tolerance import Tolerance
 from posenc_cli.checks.verdict import Cause, told_apart
 from posenc_cli.records import replace
@@ -311,7 +312,7 @@ def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
         return None
     known = [
         (1.0, "is not applied"),
-        (right**2, "is applied twice"),
+        (right * right, "is applied twice"),
         (right**0.5, "is applied by its square root"),
         (1 / right, "divides, not multiplies"),
     ]
@@ -327,7 +328,8 @@ def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
     return Cause(
         "attention-factor",
         message,
-        f"cos and sin are multiplied by {applied}, so scores by {found**2:.5g}, not {right**2:.5g}",
+        f"cos and sin are multiplied by {applied}, so scores by {found * found:.5g}, not "
+        f"{right * right:.5g}",
     )
 
 
@@ -459,7 +461,7 @@ def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
     own = subject.own
     block = own.read(own.places.sample())
     seen = fitted(block.positions, block.turned)
-    base = float(reference.params.get("base") or 0)
+    base = base_of(reference) or 0.0
     evidence = ""
     given, right = subject.frequencies, reference.frequencies
     if given is not None and any(

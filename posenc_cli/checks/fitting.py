@@ -21,20 +21,37 @@ _LONGEST = 1 << 14
 """Positions, from first to last, whose spectrum is looked at: a longer one takes long."""
 
 
+_HUGE = 1e100
+"""What is larger is no factor that a rotation could have, and its products would overflow."""
+
+
 class Rotations(Record):
     """Factors amplitude · exp(i·p·ω), one ω and one complex amplitude a pair.
 
-    ``gap`` is the smallest distance of positions: frequencies are known modulo 2π/gap.
+    ``gap`` is the smallest distance of positions: frequencies are known modulo 2π/gap. ``axes``
+    names the axis whose coordinate stands for the position p, pair by pair, where there are axes.
     """
 
     frequencies: NDArray[np.float64]
     amplitudes: NDArray[np.complex128]
     gap: int
+    axes: tuple[int, ...] | None = None
 
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.complex128]:
-        """The factors. Shape: (positions, pairs)."""
-        angles = np.multiply.outer(positions.astype(np.float64), self.frequencies)
-        return np.exp(1j * angles) * self.amplitudes
+        """The factors at positions (P,), or at coordinates (P, pairs). Shape: (P, pairs)."""
+        turned: NDArray[np.complex128] = np.exp(1j * _angles(positions, self.frequencies))
+        return turned * self.amplitudes
+
+
+def _angles(positions: NDArray[np.int64], frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Positions (P,), or coordinates (P, pairs), times frequencies. Shape: (P, pairs)."""
+    where = positions.astype(np.float64).reshape(positions.shape[0], -1)
+    return np.asarray(where * frequencies, np.float64)
+
+
+def _numbers(factors: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """The factors, and 0 for those that cannot be computed with."""
+    return np.where(np.abs(factors) <= _HUGE, factors, 0)
 
 
 def fitted(
@@ -51,8 +68,7 @@ def fitted(
     """
     order = np.argsort(positions, kind="stable")
     where, first = np.unique(positions[order], return_index=True)
-    values = factors[order][first]
-    values = np.where(np.isfinite(values), values, 0)
+    values = _numbers(factors[order][first])
     if where.size == 1:
         return Rotations(np.zeros(values.shape[1]), values[0], 1)
     steps = np.diff(where)
@@ -76,6 +92,33 @@ def fitted(
         np.where(nearer, other.frequencies, found.frequencies),
         np.where(nearer, other.amplitudes, found.amplitudes),
         gap,
+    )
+
+
+def fitted_on_axes(
+    coordinates: NDArray[np.int64], factors: NDArray[np.complex128], *, growth: float = 1.0
+) -> Rotations:
+    """The rotations nearest to ``factors`` (P, pairs), each pair along one column of (P, axes).
+
+    >>> where = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
+    >>> turned = np.exp(1j * where * [0.5, -0.25])
+    >>> along = fitted_on_axes(where, turned)
+    >>> along.axes, [round(float(f), 9) for f in along.frequencies]
+    ((0, 1), [0.5, -0.25])
+    """
+    values = _numbers(factors)
+    tried = [fitted(each, factors, growth=growth) for each in coordinates.T]
+    missed = [
+        np.abs(values - each.at(where)).max(axis=0)
+        for each, where in zip(tried, coordinates.T, strict=True)
+    ]
+    nearest = np.argmin(missed, axis=0)  # (pairs,)
+    pairs = np.arange(nearest.size)
+    return Rotations(
+        np.stack([each.frequencies for each in tried])[nearest, pairs],
+        np.stack([each.amplitudes for each in tried])[nearest, pairs],
+        max(each.gap for each in tried),
+        tuple(nearest.tolist()),
     )
 
 
@@ -119,8 +162,8 @@ def with_frequencies(
     growth: float = 1.0,
 ) -> Rotations:
     """The rotations of given frequencies that are nearest to ``factors``."""
-    values = np.where(np.isfinite(factors), factors, 0)
-    return Rotations(frequencies, _amplitudes(positions, values, frequencies, growth), 1)
+    amplitudes = _amplitudes(positions, _numbers(factors), frequencies, growth)
+    return Rotations(frequencies, amplitudes, 1)
 
 
 def _sharpened(
@@ -145,7 +188,7 @@ def _weights(
     positions: NDArray[np.int64], rates: NDArray[np.float64], growth: float
 ) -> NDArray[np.float64]:
     """How much a phase counts: its error grows with the angle, as code in float32 has it."""
-    angles = np.multiply.outer(np.abs(positions).astype(np.float64), np.abs(rates))
+    angles = _angles(np.abs(positions), np.abs(rates))
     return np.asarray((1 + growth * angles) ** -2.0)
 
 
@@ -177,7 +220,7 @@ def _amplitudes(
 
     The mean of complex numbers that scatter is smaller than they are.
     """
-    rest = values * np.exp(-1j * np.multiply.outer(positions.astype(np.float64), rates))
+    rest = values * np.exp(-1j * _angles(positions, rates))
     mean = (rest * _weights(positions, rates, growth)).sum(axis=0)
     size = np.abs(mean)
     direction = np.where(size > 0, mean / np.where(size > 0, size, 1), 1)

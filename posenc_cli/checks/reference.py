@@ -39,12 +39,17 @@ class Turns(Record):
     backward: NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(cls, frequencies: NDArray[np.float64], engine: Engine) -> Turns:
+    def of(
+        cls,
+        frequencies: NDArray[np.float64],
+        engine: Engine,
+        coordinates: Coordinates | None = None,
+    ) -> Turns:
         """Turns by frequencies that are given as exactly these numbers, negative ones too."""
         values = [abs(float(f)) for f in frequencies]
         backward = frequencies < 0
         return cls(
-            Waves(len(values), lambda xp: xp.asarray(values)),
+            Waves(len(values), lambda xp: xp.asarray(values), coordinates=coordinates),
             engine,
             backward if backward.any() else None,
         )
@@ -124,20 +129,26 @@ class Reference(Record):
         """How the scheme pairs columns."""
         return Reading.named(self.content.layout, self.pairs, parts=self.content.blocks)
 
-    def followed(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    def followed(
+        self, positions: NDArray[np.int64], axes: tuple[int, ...] | None = None
+    ) -> NDArray[np.int64]:
         """What the angles of pairs are multiples of: positions, or coordinates of theirs.
 
+        ``axes`` are those that the pairs follow, the scheme's own where None.
         Shape: (positions,), or (positions, pairs) where each pair follows an axis.
         """
-        coordinates = self._coordinates
+        coordinates = self.coordinates
         if coordinates is None or coordinates.at is None:
             return positions
-        return np.stack(coordinates.at(positions), axis=1)[:, list(coordinates.axes)]
+        chosen = coordinates.axes if axes is None else axes
+        return np.stack(coordinates.at(positions), axis=1)[:, list(chosen)]
 
     @cached_property
-    def _coordinates(self) -> Coordinates | None:
+    def coordinates(self) -> Coordinates | None:
+        """Where positions lie on several axes; None where pairs follow the position itself."""
         coordinates = self.content.waves.coordinates
-        return None if coordinates is None else located(coordinates)
+        found = None if coordinates is None else located(coordinates)
+        return None if found is None or found.at is None else found
 
     def growth_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The amplitudes that change with the position, None where they do not.

@@ -37,7 +37,7 @@ import numpy as np
 
 from posenc_cli.checks.alternatives import alternatives
 from posenc_cli.checks.drift import Drift
-from posenc_cli.checks.fitting import Rotations, fitted, with_frequencies
+from posenc_cli.checks.fitting import Rotations, fitted, fitted_on_axes, with_frequencies
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.records import Record, replace
@@ -177,7 +177,7 @@ def survey(
     With ``rounded_to`` its factors are cells of tables, and compared with those of that format.
     """
     found = Survey(cells=None if rounded_to is None else Cells(rounded_to))
-    if tolerance.drifts and reference.content.waves.coordinates is None:
+    if tolerance.drifts and reference.coordinates is None:
         found.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
     per_point = max(1, -(-turning.places.count // CURVE_POINTS))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -280,7 +280,7 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
                 missed = missed + block.rest[:, None]
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
-            followed = reference.followed(block.positions)
+            followed = reference.followed(block.positions, rotations.axes)
             allowed = tolerance.cells(followed, rates)
             worst.update(block.positions, missed, allowed)
     partner = _partner(turning, turns, worst) if worst.ratio > 1 else None
@@ -330,9 +330,8 @@ def _nearest(
     Positions with a gap show several frequencies alike: there a known one is taken where it is
     nearer by what it may miss.
     """
-    if reference.content.waves.coordinates is not None:
-        size = np.median(np.abs(factors), axis=0).astype(np.complex128)
-        return Rotations(reference.frequencies, size, 1)
+    if reference.coordinates is not None:
+        return _nearest_on_axes(positions, factors, reference, growth=growth)
     free = fitted(positions, factors, growth=growth)
     scale = complex(reference.scale)
     if free.frequencies.shape != reference.frequencies.shape:
@@ -355,6 +354,35 @@ def _nearest(
             free.gap,
         )
     return best
+
+
+def _nearest_on_axes(
+    positions: NDArray[np.int64],
+    factors: NDArray[np.complex128],
+    reference: Reference,
+    *,
+    growth: float,
+) -> Rotations:
+    """The nearest rotations along axes: those of the reference, or fitted where they are nearer."""
+    coordinates = reference.coordinates
+    assert coordinates is not None
+    assert coordinates.at is not None
+    along = np.stack(coordinates.at(positions), axis=1)  # (P, axes)
+    free = fitted_on_axes(along, factors, growth=growth)
+    if free.frequencies.shape != reference.frequencies.shape:
+        return free
+    own = with_frequencies(
+        reference.followed(positions), factors, reference.frequencies, growth=growth
+    )
+    nearer = _missed(own, reference.followed(positions), factors, None) > _missed(
+        free, reference.followed(positions, free.axes), factors, None
+    )
+    return Rotations(
+        np.where(nearer, free.frequencies, own.frequencies),
+        np.where(nearer, free.amplitudes, own.amplitudes),
+        free.gap,
+        tuple(np.where(nearer, np.array(free.axes), np.array(coordinates.axes)).tolist()),
+    )
 
 
 def _rates(rotations: Rotations, reference: Reference) -> NDArray[np.float64]:
@@ -387,9 +415,10 @@ def _turns(
     rotations: Rotations, reference: Reference
 ) -> Callable[[NDArray[np.int64]], NDArray[np.complex128]]:
     """The factors exp(i·p·ω) of fitted rotations, exact at any position."""
-    if reference.content.waves.coordinates is not None:
-        return lambda positions: reference.turns.at(positions) / reference.scale
-    return Turns.of(rotations.frequencies, reference.engine).at
+    along = reference.coordinates
+    if along is not None and rotations.axes is not None:
+        along = replace(along, axes=rotations.axes)
+    return Turns.of(rotations.frequencies, reference.engine, along).at
 
 
 def judged(ok_ratio: float, value: float, allowed: float, tolerance: Tolerance) -> dict[str, Any]:

@@ -55,6 +55,22 @@ def rebound(reference: Reference, **changed: Any) -> NDArray[np.float64] | None:
     return bound(reference.encoding.bound.scheme, reference.params, **changed)
 
 
+def base_of(reference: Reference) -> float | None:
+    """The base of the reference's ladder, None where it has none.
+
+    A scheme of several conventions may leave its base to them.
+    """
+    given = reference.params.get("base")
+    if given is not None or "base" not in reference.params:
+        return None if given is None else float(given)
+    own = rebound(reference)
+    for base in (10_000.0, 100.0):
+        values = rebound(reference, base=base)
+        if own is not None and values is not None and np.array_equal(values, own):
+            return base
+    return None
+
+
 def ladder(base: float, exponents: NDArray[np.float64]) -> NDArray[np.float64]:
     """The frequencies base^(−exponent)."""
     return np.asarray(base**-exponents, np.float64)

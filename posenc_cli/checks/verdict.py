@@ -127,7 +127,8 @@ def _relative(
     for proof in proofs:
         worst, stretch, longest, partner = proof
         value = (2 * stretch + worst.value) * worst.value
-        value = min(value, stretch**2 + longest**2)
+        # Not powers: those of Python raise where a number is too large.
+        value = min(value, stretch * stretch + longest * longest)
         allowed = (2 * stretch + worst.allowed) * worst.allowed
         verdict = judged(worst.ratio, value, allowed, tolerance)
         if verdict["ok"]:
