@@ -1,69 +1,107 @@
-# The first python3 of the supported versions; PYTHON=... chooses another.
-PYTHON ?= $(firstword $(foreach v,3.11 3.12 3.13 3,$(shell command -v python$(v) 2>/dev/null && echo)))
-RUN := .venv/bin/python
+# The first supported python3 that works (a shim may be on PATH that does not); PYTHON=... chooses
+# another.
+SUPPORTED := 3.11 3.12 3.13
+PYTHON ?= $(firstword $(foreach v,$(SUPPORTED) 3,$(shell python$(v) -c "" 2>/dev/null && command -v python$(v))))
+
+# VENV is the environment that is made and used. VERSIONS says of what: `locked` is what
+# constraints.txt pins, `newest` what the index has, `lowest` the least that pyproject.toml allows.
+# TORCH=2.13.0 installs that version of torch too, so that its tests run. An exact version: the
+# newest would bring gigabytes of CUDA along.
+VENV ?= .venv
+VERSIONS ?= locked
+DIST ?= dist
+RUN := $(VENV)/bin/python
+DEVELOPED := $(VENV)/.developed-$(VERSIONS)$(TORCH)
+INSTALL = PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py --versions $(VERSIONS) $(VENV)
 
 ifeq ($(PYTHON),)
 $(error posenc needs Python 3.11 or later: install it, or name it with make PYTHON=...)
 endif
 
 # An environment of another PYTHON, or one that no longer works, is made anew.
-ifneq ($(shell cat .venv/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/dev/null),$(PYTHON) works)
-.PHONY: .venv/.installed .venv/.developed
+ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/dev/null),$(PYTHON) works)
+.PHONY: $(VENV)/.installed $(DEVELOPED)
 endif
 
-.PHONY: demo check test lint types layers docs bench format clean
+.PHONY: demo test check coverage pythons newest lowest sdist lint types layers docs bench format lock clean
 
 ## demo: install posenc into .venv and do the main job (the first command of the README)
-demo: .venv/.installed
+demo: $(VENV)/.installed
 	$(RUN) -m posenc_cli generate --scheme rope --len 4096
 
-## check: everything that must hold before a change lands
-check: lint types layers docs test
+## test: every file of tests but its sweeps, and few examples of each property
+test: $(DEVELOPED)
+	$(RUN) -m pytest -n auto -m "not slow" --hypothesis-profile=test
 
-## test: the test suite, with branch coverage
-test: .venv/.developed
+## check: everything that must hold before a change lands
+check: lint types layers docs coverage pythons newest lowest
+
+## coverage: all tests, with branch coverage, which has a floor
+coverage: $(DEVELOPED)
 	$(RUN) -m coverage erase
 	$(RUN) -m coverage run -m pytest -n auto
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 
+## pythons: make test with every other supported Python that is here
+pythons:
+	@found="$$("$(PYTHON)" tools/pythons.py $(SUPPORTED))" && echo "$$found" | while read -r version python; do \
+		if [ "$$python" = missing ]; then echo "== Python $$version is not here"; continue; fi; \
+		echo "== Python $$version: $$python"; \
+		$(MAKE) --no-print-directory test TORCH= PYTHON="$$python" VENV=.venv-$$version </dev/null || exit; \
+	done
+
+## newest, lowest: make test with the newest, or the lowest, versions that pyproject.toml allows
+newest lowest:
+	@echo "== $@ versions"
+	@$(MAKE) --no-print-directory test TORCH= VERSIONS=$@ VENV=.venv-$@
+
+## sdist: the source distribution, into DIST
+sdist: $(DEVELOPED)
+	$(RUN) -m hatchling build --target sdist --directory "$(DIST)"
+
 ## lint: ruff, rules and format
-lint: .venv/.developed
+lint: $(DEVELOPED)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 
 ## types: mypy --strict
-types: .venv/.developed
+types: $(DEVELOPED)
 	$(RUN) -m mypy
 
 ## layers: imports go downward only
-layers: .venv/.developed
-	.venv/bin/lint-imports
+layers: $(DEVELOPED)
+	$(VENV)/bin/lint-imports
 
 ## docs: the generated parts of the README are up to date
-docs: .venv/.developed
+docs: $(DEVELOPED)
 	$(RUN) tools/readme.py --check
 
 ## bench: ratios against floors and peers, side by side; the README quotes the saved result
-bench: .venv/.developed
+bench: $(DEVELOPED)
 	$(RUN) -m benchmarks
 	$(RUN) tools/readme.py
 
 ## format: rewrite what lint and docs would complain about, where that is mechanical
-format: .venv/.developed
+format: $(DEVELOPED)
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 	$(RUN) tools/readme.py
 
-clean:
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
+## lock: pin, in constraints.txt, the newest of everything that development installs
+# With torch, whose own requirements bound others; torch itself is chosen by TORCH alone.
+lock:
+	rm -rf .venv-lock
+	"$(PYTHON)" tools/environment.py --versions newest .venv-lock pip -e ".[dev]" "torch==$(or $(TORCH),2.13.0)"
+	.venv-lock/bin/python -m pip freeze --exclude-editable --exclude torch > constraints.txt
 
-.venv/.installed: pyproject.toml tools/environment.py
-	PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py .venv -e .
+clean:
+	rm -rf .venv .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
+
+$(VENV)/.installed: pyproject.toml constraints.txt tools/environment.py
+	$(INSTALL) -e .
 	@touch $@
 
-# TORCH=2.13.0 installs that version of torch too, so that its tests run. An exact version: the
-# newest would bring gigabytes of CUDA along.
-.venv/.developed: pyproject.toml tools/environment.py
-	PYTHON="$(PYTHON)" "$(PYTHON)" tools/environment.py .venv -e ".[dev]" $(if $(TORCH),torch==$(TORCH))
-	@touch $@ .venv/.installed
+$(DEVELOPED): pyproject.toml constraints.txt tools/environment.py
+	$(INSTALL) -e ".[dev]" $(if $(TORCH),torch==$(TORCH))
+	@touch $@ $(VENV)/.installed

@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A deadline measures the machine, not the code.
-settings.register_profile("posenc", deadline=None)
-settings.load_profile("posenc")
+# Deadlines, and checks of how long examples take to draw, measure the machine, not the code.
+settings.register_profile(
+    "check", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+# What `make test` runs: few examples, and always the same.
+settings.register_profile("test", settings.get_profile("check"), max_examples=10, derandomize=True)
+settings.load_profile("check")
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -1,6 +1,9 @@
 """Make a virtual environment, if it is missing, and install into it.
 
-Usage: python tools/environment.py FOLDER REQUIREMENT…
+Usage: python tools/environment.py [--versions locked|newest|lowest] FOLDER REQUIREMENT…
+
+Versions are what ``constraints.txt`` pins unless said otherwise: the newest that the requirements
+allow, or the lowest that ``pyproject.toml`` names.
 
 Needs nothing but Python and a package index: where the interpreter came without the pip that
 ``venv`` wants (as Debian's does), the environment borrows the interpreter's own pip, uv, or a pip
@@ -9,6 +12,7 @@ fetched from the index that pip is configured for.
 
 from __future__ import annotations
 
+import argparse
 import configparser
 import os
 import re
@@ -16,15 +20,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import urllib.parse
 import urllib.request
 import venv
 from pathlib import Path
+from typing import Any
 
+ROOT = Path(__file__).parents[1]
+BOUNDED = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?>=([\w.]+)(?:,<[\w.]+)?(?:;.*)?")
+"""A requirement with a lower bound: its name and that bound."""
 INDEX_VARIABLES = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
 
 
-def main(folder: str, requirements: list[str]) -> int:
+def main(folder: str, requirements: list[str], versions: str) -> int:
     """Install ``requirements`` into the environment ``folder``; the status is the installer's."""
     python = Path(folder, "bin", "python")
     if sys.version_info < (3, 11):  # noqa: UP036 - this runs before posenc is installed
@@ -35,7 +44,36 @@ def main(folder: str, requirements: list[str]) -> int:
     if known != interpreter or not _runs(python, "import sys"):
         _create(Path(folder))
         made_with.write_text(f"{interpreter}\n")
-    return subprocess.call([*_installer(python), *requirements])
+    return subprocess.call([*_installer(python), *requirements, *_constraints(versions, folder)])
+
+
+def lowest(project: dict[str, Any]) -> list[str]:
+    """What ``project`` asks for directly, each pinned to its lower bound.
+
+    Every requirement must have one: what was not tried is not promised.
+    """
+    asked = [*project["dependencies"]]
+    for extra in project["optional-dependencies"].values():
+        asked += extra
+    pins = set()
+    for requirement in asked:
+        bounded = BOUNDED.fullmatch(requirement)
+        if bounded is None:
+            raise ValueError(f"{requirement!r} has no lower bound to try")
+        pins.add(f"{bounded[1]}=={bounded[2]}")
+    return sorted(pins)
+
+
+def _constraints(versions: str, folder: str) -> list[str]:
+    """The installer's options that choose ``versions``."""
+    if versions == "newest":
+        return ["--upgrade"]
+    if versions == "locked":
+        return ["--constraint", str(ROOT / "constraints.txt")]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    file = Path(folder, "lowest.txt")
+    file.write_text("".join(f"{pin}\n" for pin in lowest(project)))
+    return ["--constraint", str(file)]
 
 
 def _runs(python: Path, code: str) -> bool:
@@ -103,4 +141,8 @@ def _index() -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--versions", choices=["locked", "newest", "lowest"], default="locked")
+    parser.add_argument("folder")
+    known, others = parser.parse_known_args()
+    sys.exit(main(known.folder, others, known.versions))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli import catalogue
@@ -34,6 +34,7 @@ from posenc_cli.numerics.dtypes import (
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.schemes.declare import Rotation, Sinusoids
 from tests.contracts.test_schemes import SMALL
+from tests.examples import examples
 
 pytest.importorskip("numba", reason="the fast backend needs numba")
 
@@ -184,7 +185,7 @@ def test_blocks_of_any_size_have_the_same_bytes(dtype, kernel_calls):
     st.integers(0, 2**53 - 1200),
     st.sampled_from(["1", "1.1", "0.013", "-3"]),
 )
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_any_frequencies_have_the_same_bytes(dtype, frequencies, start, scale):
     count = len(frequencies)
     positions = np.arange(start, start + 1200)

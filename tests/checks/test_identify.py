@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.checks.identify import identify
@@ -12,6 +12,7 @@ from posenc_cli.checks.identify_evidence import Evidence
 from posenc_cli.numerics.dtypes import BFLOAT16
 from posenc_cli.numerics.rounding import widen
 from tests.encoding import matrix
+from tests.examples import examples
 
 ONE_TABLE = ("cos-sin", "interleaved", "cos", "sin", "cos-full", "sin-full", "complex", "angles")
 PAIRED = (("cos", "sin"), ("cos-full", "sin-full"))
@@ -417,7 +418,7 @@ def test_the_model_that_has_an_encoding_is_named():
     assert "llama-3.1-8b" in found_in(arrays).models
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     base=st.sampled_from([1e4, 5e5, 1e6, 12345.0, 777.0, 2.5e7]),
     dim=st.sampled_from([8, 16, 64, 128]),
@@ -441,7 +442,7 @@ def test_a_base_of_many_digits_comes_with_its_uncertainty():
     assert abs(found.params["base"] - 314_159.265) <= max(found.uncertainty["base"], 0.01)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     shape=st.sampled_from(
         [(2,), (7,), (64,), (2, 2), (5, 3), (16, 16), (9, 8), (2, 4, 4), (3, 1, 5)]

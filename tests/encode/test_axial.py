@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.encode.axial import AxialWaves
@@ -12,6 +12,7 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.schemes.declare import Coordinates, Waves
+from tests.examples import examples
 
 LADDER = (1.0, 0.7, 0.1, 0.03, 0.002, 0.0)
 
@@ -68,7 +69,7 @@ def coordinate_tables(draw, spread):
 
 @pytest.mark.parametrize("spread", SPREAD)
 @pytest.mark.parametrize("placed", PLACED)
-@settings(max_examples=15)
+@examples(15)
 @given(data=st.data())
 def test_every_column_is_a_plain_wave_at_its_axis_coordinates(placed, spread, data):
     coordinates = data.draw(coordinate_tables(SPREAD[spread]))

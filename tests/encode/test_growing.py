@@ -8,7 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli import catalogue
@@ -20,6 +20,7 @@ from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.records import replace
 from posenc_cli.schemes.declare import Coordinates, Growth, Waves
 from tests.encoding import matrix
+from tests.examples import examples
 
 every_dtype = pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
 sides = st.sampled_from(["query", "key"])
@@ -42,7 +43,7 @@ def cell(function, position, i, *, d, centre, side="query", scale_base=512):
     return amplitude * getattr(mpmath, function)(angle)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     position=st.one_of(st.integers(0, 3000), st.integers(0, 340_000), st.integers(0, 2**53)),
     i=st.integers(0, 7),

@@ -7,16 +7,17 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from safetensors.numpy import save
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import read_array
+from tests.examples import examples
 
 SUFFIXES = [".npy", ".npz", ".csv", ".safetensors", ".bin"]
-EXAMPLES = settings(max_examples=200, deadline=None)
+EXAMPLES = examples(200)
 
 
 @pytest.fixture(scope="module")

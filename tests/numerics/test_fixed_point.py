@@ -6,11 +6,12 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.numerics import fixed_point
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from tests.examples import examples
 from tests.numerics import oracle
 
 DTYPES = [FLOAT16, BFLOAT16, FLOAT32, FLOAT64]
@@ -38,7 +39,7 @@ def test_pi_is_within_one_unit(bits):
 
 
 @given(full_width(11), st.integers(1, 2**70), st.integers(20, 900))
-@settings(max_examples=150)
+@examples(150)
 def test_sine_and_cosine_are_within_two_units(numerator, denominator, bits):
     sine, cosine = fixed_point.sine_cosine(numerator, denominator, bits)
     with mpmath.workprec(bits + 200):
@@ -54,7 +55,7 @@ def test_sine_and_cosine_are_within_two_units(numerator, denominator, bits):
     st.sampled_from([Decimal(1), Decimal("1.2079441541679836"), Decimal("-0.3")]),
     st.sampled_from(DTYPES),
 )
-@settings(max_examples=200)
+@examples(200)
 def test_a_cell_is_the_correctly_rounded_value(function, position, frequency, scale, dtype):
     found = fixed_point.exact_cell(function, position, frequency, dtype=dtype, scale=scale)
     assert found == oracle.wave(function, position, frequency, scale, dtype)
@@ -76,7 +77,7 @@ def test_hard_cells_take_the_precision_they_need_and_end():
 
 
 @given(positions, frequencies, st.sampled_from(DTYPES))
-@settings(max_examples=200)
+@examples(200)
 def test_an_angle_is_reduced_and_correctly_rounded(position, frequency, dtype):
     found = fixed_point.exact_angle(position, frequency, dtype=dtype)
     with mpmath.workprec(oracle.PRECISION):

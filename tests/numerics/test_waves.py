@@ -9,7 +9,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.numerics import cells, fixed_point, judge, layout
@@ -24,6 +24,7 @@ from posenc_cli.numerics.dtypes import (
 )
 from posenc_cli.numerics.judge import Judge
 from posenc_cli.numerics.waves import Placement, WaveTable
+from tests.examples import examples
 from tests.numerics import oracle
 
 DTYPES = [FLOAT16, BFLOAT16, FLOAT32, FLOAT64]
@@ -355,7 +356,7 @@ def test_tiny_sines_keep_relative_precision_in_float64():
     st.decimals("-4", "4", places=12),
     st.sampled_from(DTYPES),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_any_frequencies_at_any_positions(frequencies, positions, scale, dtype):
     table = WaveTable(frequencies, scale=scale)
     count = len(frequencies)

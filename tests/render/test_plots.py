@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.render.blocks import Medium, Page
 from posenc_cli.render.figure import Curve, Curves
 from posenc_cli.render.plots import curves_lines, grid
+from tests.examples import examples
 
 SOME = st.floats(-1e6, 1e6)
 
@@ -101,7 +102,7 @@ def test_extreme_values_are_drawn_with_labels(values: tuple[float, float], scale
     assert sum(line.count("•") for line in lines) == 2
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(width=st.integers(20, 120), height=st.integers(8, 40), count=st.integers(1, 300))
 def test_curves_are_within_their_page(width: int, height: int, count: int) -> None:
     curve = Curve(tuple(range(count)), tuple(range(count)), "a curve")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.errors import InvalidInput
@@ -16,6 +16,7 @@ from posenc_cli.render.blocks import Medium, Page, width_of
 from posenc_cli.render.colors import color_map
 from posenc_cli.render.figure import Axis, Band, Curve, Curves, Figure, Heatmap, Panels
 from posenc_cli.render.terminal import LOWEST, NARROWEST, picture_text
+from tests.examples import examples
 from tests.render.ansi import cells_of, pixels_of
 
 PLAIN, TRUE = Medium(), Medium("truecolor")
@@ -51,7 +52,7 @@ def lines_of(figure: Figure, width: int, height: int, medium: Medium = PLAIN) ->
     return picture_text(figure, Page(width, height, medium)).content.split("\n")
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     width=st.integers(NARROWEST, 220),
     height=st.integers(14, 60),
@@ -67,7 +68,7 @@ def test_a_heatmap_is_within_its_page(
     assert len(lines) <= height
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     page=st.tuples(st.integers(40, 220), st.integers(20, 60)),
     size=st.integers(1, 60),

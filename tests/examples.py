@@ -1,0 +1,13 @@
+"""How many examples a property is tried on."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+
+def examples(count: int) -> settings:
+    """Settings of a property: ``count`` examples in `make check`, a tenth of them in `make test`.
+
+    A property without it is tried on the 100 examples of Hypothesis, or on 10.
+    """
+    return settings(max_examples=max(2, count * settings().max_examples // 100))
