@@ -176,7 +176,7 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
     from posenc_cli.schemes.rotary import ladder
 
     plain = list(ladder(exact, 2 * len(frequencies), params["base"]))
-    ratios = [float(p / f) if f else math.inf for p, f in zip(plain, frequencies, strict=True)]
+    ratios = [float(ratio) for ratio in exact.asarray(plain) / exact.asarray(frequencies)]
     finite = [ratio for ratio in ratios if math.isfinite(ratio)]
     factor = params["factor"] or max(finite, default=1.0)
     if "seq_len" in params and "original_max_position_embeddings" not in params:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from posenc_cli.backends import registry
@@ -53,7 +52,8 @@ class Engine(Record):
                 raise ValueError(
                     f"{len(frequencies)} frequencies where {waves.count} were declared"
                 )
-            return self.backend.exact(frequencies, scale=Decimal(waves.scale), device=self.device)
+            scale = exact.asarray(waves.scale)[0]
+            return self.backend.exact(frequencies, scale=scale, device=self.device)
         return self.backend.reduced(
             waves.frequencies,
             scale=float(waves.scale),

@@ -21,7 +21,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,7 +149,7 @@ class _ExactCells:
                 f"{len(self._frequencies)} frequencies and {len(self._rates)} bases where "
                 f"{waves.count} were declared"
             )
-        self._scale = Decimal(waves.scale)
+        self._scale = exact.asarray(waves.scale)[0]
         self._magnitude = abs(float(self._scale))
         self._centre = growth.centre
         self._table = WaveTable(self._frequencies, scale=self._scale)

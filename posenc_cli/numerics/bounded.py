@@ -136,6 +136,8 @@ class Bounded:
 def _operand(value: Any) -> Bounded:
     if isinstance(value, Bounded):
         return value
+    if isinstance(value, float):
+        exact.check_float(value)
     if isinstance(value, (bool, int, float)) and float(value) == value:
         return Bounded(np.float64(value), np.float64(0), np.float64(0))
     if isinstance(value, (int, Decimal, Fraction)):

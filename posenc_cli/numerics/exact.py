@@ -10,12 +10,19 @@ and powers are rounded to 80 digits from 96, so results that are short decimals,
 Calculations use a context of their own: the caller's precision, rounding and traps neither matter
 nor change, and threads do not disturb one another. As in NumPy, dividing by zero gives an infinity
 or NaN rather than an exception. The module imports neither NumPy nor anything that does.
+
+What Python computes before a vector sees it is out of reach: arithmetic of two elements, which are
+decimals, and of floats. `formula` is where code of schemes runs: decimals then keep the working
+digits, and a float that shows the marks of rounding is refused.
 """
 
 from __future__ import annotations
 
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
-from numbers import Rational
+import math
+from contextlib import contextmanager
+from contextvars import ContextVar
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, localcontext
+from numbers import Integral, Rational
 from typing import TYPE_CHECKING, Any, overload
 
 from posenc_cli.numerics.fixed_point import sine_cosine
@@ -40,23 +47,81 @@ _result = _context(DIGITS)
 
 ZERO = Decimal(0)
 
-pi = Decimal(
-    "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253"
-)
+MEANT_BITS = 32  # a float of so few bits, such as one of float32, is no accident
+MEANT_DIGITS = 15  # every decimal number of so many digits is told apart by float64
+
+_given: ContextVar[frozenset[float] | None] = ContextVar("given", default=None)
+"""Within a formula, the significands of the floats that its scheme was given."""
+
+
+@contextmanager
+def formula(given: Iterable[float] = ()) -> Iterator[None]:
+    """Within it, code of a scheme that was ``given`` these floats keeps what is exact.
+
+    Decimals are computed with in the working context, not the caller's. A float in an operation
+    with a vector is the number it holds, if that was given or is short; one that fills float64 to
+    its last bits, such as ``math.pi`` or ``2 ** 0.5``, was rounded, and raises TypeError.
+    ``asarray`` says that exactly that number is meant.
+    """
+    token = _given.set(frozenset(map(_significand, given)))
+    try:
+        with localcontext(_working):
+            yield
+    finally:
+        _given.reset(token)
+
+
+def check_float(value: float) -> None:
+    """Refuse a float that bears the marks of rounding, where a formula did not get it from outside.
+
+    >>> with formula(given=[0.1 + 0.2]):
+    ...     check_float(-0.6000000000000001), check_float(0.1)
+    ...     check_float(2 ** 0.5)
+    Traceback (most recent call last):
+      ...
+    TypeError: the float 1.4142135623730951 is rounded: compute it over xp (xp.pi, xp.sqrt, …), or \
+say xp.asarray(1.4142135623730951) if exactly that number is meant
+    """
+    given = _given.get()
+    if given is None or not math.isfinite(value):
+        return
+    significand = _significand(value)
+    if significand in given or (significand * 2.0**MEANT_BITS).is_integer():
+        return
+    if float(f"{value:.{MEANT_DIGITS}g}") != value:
+        value = float(value)
+        raise TypeError(
+            f"the float {value!r} is rounded: compute it over xp (xp.pi, xp.sqrt, …), or "
+            f"say xp.asarray({value!r}) if exactly that number is meant"
+        )
+
+
+def _significand(value: float) -> float:
+    return math.frexp(math.fabs(value))[0]
+
 
 _SCALARS = (bool, int, float, Decimal, Rational)
 
 
+def _is_scalar(value: Any) -> bool:
+    # float32 and its kind, of NumPy, are no floats to Python
+    return isinstance(value, _SCALARS) or hasattr(value, "as_integer_ratio")
+
+
 def _decimal(value: Any) -> Decimal:
+    if isinstance(value, Vector):
+        (value,) = value
     if isinstance(value, Decimal):
         return value
-    if isinstance(value, float):
-        return Decimal.from_float(value)
-    if isinstance(value, int):
+    if isinstance(value, Integral):
         return Decimal(int(value))
     if isinstance(value, Rational):
         return _working.divide(Decimal(int(value.numerator)), Decimal(int(value.denominator)))
-    return Decimal(int(value))
+    if not _is_scalar(value):
+        raise TypeError(f"no number: {value!r}")
+    if isinstance(value, float) or float(value) == value:
+        return Decimal.from_float(float(value))
+    return _working.divide(*map(Decimal, value.as_integer_ratio()))
 
 
 class Vector:
@@ -70,6 +135,8 @@ class Vector:
 
     __slots__ = ("_values",)
     __hash__ = None  # type: ignore[assignment]
+    # NumPy must not take vectors for objects to compute with one by one, in the caller's context.
+    __array_ufunc__ = None
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._values = tuple(
@@ -218,6 +285,9 @@ class Vector:
 
 def _aligned(*operands: Any) -> Iterator[tuple[Any, ...]]:
     """Rows of operands, each number and each single element repeated to the common length."""
+    for each in operands:
+        if isinstance(each, float):
+            check_float(each)
     rows = [tuple(each) if isinstance(each, Vector) else (each,) for each in operands]
     length = max((len(row) for row in rows if len(row) != 1), default=1)
     if any(len(row) == 0 for row in rows):
@@ -226,7 +296,7 @@ def _aligned(*operands: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _operable(*operands: Any) -> bool:
-    return all(isinstance(each, (Vector, *_SCALARS)) for each in operands)
+    return all(isinstance(each, Vector) or _is_scalar(each) for each in operands)
 
 
 def _paired(operation: Callable[[Decimal, Decimal], Decimal], left: Any, right: Any) -> Vector:
@@ -269,6 +339,8 @@ def _powers(left: Any, right: Any) -> Vector:
 
 
 def _each(operation: Callable[[Decimal], Decimal], values: Any) -> Vector:
+    if isinstance(values, float):
+        check_float(values)
     return Vector(operation(_decimal(value)) for value in asarray(values))
 
 
@@ -283,7 +355,16 @@ def asarray(values: Any, dtype: object = None) -> Vector:  # noqa: ARG001
     """
     if isinstance(values, Vector):
         return values
-    return Vector([values] if isinstance(values, _SCALARS) else values)
+    return Vector([values] if _is_scalar(values) else values)
+
+
+pi = asarray(
+    Decimal(
+        "3.141592653589793238462643383279502884197169399375"
+        "1058209749445923078164062862089986280348253421170679"
+    )
+)
+"""π, as a vector of one: a decimal would be computed with in the caller's context."""
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1) -> Vector:

@@ -14,18 +14,22 @@ contract tests derive. What the function returns says how the encoding is comput
 
 Formulas are written over an array namespace ``xp``: frequencies and biases are evaluated in
 60-digit reals (:mod:`posenc_cli.numerics.exact`), rows in float64 arrays.
+
+A float is the binary number it holds: ``0.1`` is not 1/10, ``math.pi`` is not π, and ``2 ** 0.5``
+is not √2. What a formula computes over ``xp`` (``xp.pi``, ``xp.sqrt``, ``xp.asarray(factor) **
+0.5``) is exact; what Python's floats compute first is not, and is refused where it shows.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Literal, cast, get_type_hints
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.parameters import Parameter, flag, parameter
 
 if TYPE_CHECKING:
@@ -285,7 +289,7 @@ class Scheme(Record):
                     hint=f"posenc schemes {self.name} describes it",
                 )
         with self.answerable():
-            content = self.build(**params)
+            content = _evaluated_exactly(self.build, params)
             if not isinstance(content, GIVES[self.kind]):
                 raise TypeError(f"{self.kind} schemes do not give a {type(content).__name__}")
         return Bound(self, params, content)
@@ -315,6 +319,56 @@ class Scheme(Record):
             f"{flag(name)}: {self.name} has no parameter {name!r} (it has: {known})",
             hint=nearest(name, self.parameters),
         )
+
+
+def _evaluated_exactly(build: Callable[..., Content], params: Mapping[str, Any]) -> Content:
+    """What ``build`` gives for parameters; it and every formula in it run where nothing is lost.
+
+    Raises: TypeError for a float of the content that was rounded on the way to it.
+    """
+    from posenc_cli.numerics import exact
+
+    lists = (value if isinstance(value, tuple) else (value,) for value in params.values())
+    given = [each for values in lists for each in values if isinstance(each, float)]
+    with exact.formula(given):
+        content: Any = build(**params)
+        if isinstance(content, Record):  # what is no content is told by who asked
+            content = _secured(content, given)
+        return cast("Content", content)
+
+
+def _secured(content: Record, given: Iterable[float]) -> Record:
+    """A content, or a part of one, whose formulas run where nothing is lost."""
+    from posenc_cli.numerics import exact
+
+    changes: dict[str, Any] = {}
+    for name, value in content.as_dict().items():
+        if isinstance(value, Record):
+            changes[name] = _secured(value, given)
+        elif callable(value):
+            changes[name] = _exactly(value, given, keeps_tuples=name == "coefficients")
+        elif isinstance(value, float):
+            exact.check_float(value)
+    return replace(content, **changes)
+
+
+def _exactly(
+    rule: Callable[..., Any], given: Iterable[float], *, keeps_tuples: bool
+) -> Callable[..., Any]:
+    """A formula that runs where nothing is lost, and gives vectors over exact numbers."""
+    from posenc_cli.numerics import exact
+
+    @wraps(rule)
+    def evaluated(xp: Namespace, *arguments: Any) -> Any:
+        with exact.formula(given):
+            values = rule(xp, *arguments)
+            if xp is not exact:
+                return values
+            if keeps_tuples and isinstance(values, tuple):
+                return tuple(map(exact.asarray, values))
+            return exact.asarray(values)
+
+    return evaluated
 
 
 def _declared(kind: Kind, **declaration: Any) -> Callable[[Callable[..., Content]], Scheme]:

@@ -109,7 +109,7 @@ def sinusoidal_nd(
 
 def _turns(xp: Any, count: int) -> Any:
     """What DETR multiplies the positions 1 … count by, to have them end just below 2π."""
-    return 2_000_000 * xp.asarray([xp.pi]) / (1_000_000 * count + 1)
+    return 2_000_000 * xp.asarray(xp.pi) / (1_000_000 * count + 1)
 
 
 class _Convention(Record):
@@ -295,7 +295,7 @@ class _Turning(Record):
         """The frequencies of the axis at a place of the order, with ``count`` positions."""
         first = 2 * place if self.alternating else 0
         ladder = 1 / base ** (xp.arange(first, rotated, 4) / rotated)
-        return ladder * 2 * xp.asarray([xp.pi]) / count if self.centred else ladder
+        return ladder * 2 * xp.pi / count if self.centred else ladder
 
 
 _ROTARY = {

@@ -2,9 +2,6 @@
 
 Scalars that a rule needs once (a stretched base, the ends of a ramp, an amplitude) are evaluated in
 extended precision for every arithmetic, as frameworks evaluate them in double precision.
-
-Numbers of :mod:`posenc_cli.numerics.exact` meet vectors only, never each other: Python would round
-a product of two of them to the 28 digits of its own decimal arithmetic.
 """
 
 from __future__ import annotations
@@ -177,8 +174,6 @@ def rope_yarn(
     Decimal('1.138629')
     """
     rotated = rotated_dim(dim, partial)
-    from posenc_cli.numerics import exact
-
     low, high = yarn_ramp(
         rotated,
         base,
@@ -187,13 +182,11 @@ def rope_yarn(
         beta_slow=beta_slow,
         truncate=truncate,
     )
-    # Not high − low: that would be rounded to the precision of Decimal, not of this project.
-    length = (exact.asarray([high]) - low)[0]
 
     def frequencies(xp: Any) -> Any:
         kept = ladder(xp, rotated, base)
         pairs = xp.arange(0, rotated // 2)
-        ramp = xp.clip((pairs - _real(xp, low)) / _real(xp, length), 0, 1)
+        ramp = xp.clip((pairs - _real(xp, low)) / _real(xp, high - low), 0, 1)
         return kept / factor * ramp + kept * (1 - ramp)
 
     scale = attention_factor or yarn_attention_factor(
@@ -238,12 +231,14 @@ def rope_llama3(
             f"{high_freq_factor:g}"
         )
     rotated = rotated_dim(dim, partial)
+    from posenc_cli.numerics import exact
+
+    between = (exact.asarray(high_freq_factor) - low_freq_factor)[0]
 
     def frequencies(xp: Any) -> Any:
         kept = ladder(xp, rotated, base)
         turns = original_max_position_embeddings * kept / 2 / xp.pi
-        share = (turns - low_freq_factor) / (high_freq_factor - low_freq_factor)
-        share = xp.clip(share, 0, 1)
+        share = xp.clip((turns - low_freq_factor) / _real(xp, between), 0, 1)
         return (1 - share) * kept / factor + share * kept
 
     return Rotation(Waves(rotated // 2, frequencies), layout)
