@@ -17,7 +17,7 @@ if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [_curr
     # python -m puts the current folder on the path; posenc imports nothing from it unasked.
     del sys.path[0]
 
-import signal  # noqa: E402
+from posenc_cli import interrupts  # noqa: E402
 
 # Importing typing takes a while, and an interrupt before the handlers are set would show.
 TYPE_CHECKING = False
@@ -26,15 +26,8 @@ if TYPE_CHECKING:
 
 
 def entry_point() -> "NoReturn":
-    """Run the command line of this process, and exit with its status.
-
-    A signal that arrives before there is anything to clean up ends the process at once, with the
-    status it would have had later.
-    """
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda number, _frame: os._exit(128 + number))
+    """Run the command line of this process, and exit with its status."""
+    interrupts.handle()
     from posenc_cli.cli.exits import run
 
     run()

@@ -21,6 +21,7 @@ from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.subject import LAYOUTS, Subject
 from posenc_cli.checks.turning import Block, Places, Reading, Turning
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
+from posenc_cli.transaction import note_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,6 +64,8 @@ class Implementation:
             )
         if place.endswith(".py") and not Path(place).is_file():
             raise Unavailable(f"--impl {abbreviated(target)}: there is no file {place!r}")
+        if place.endswith(".py"):
+            note_read(place)
         self.target, self.dim = target, dim
         self._last = np.array([] if last is None else [last], np.int64)
         worker = Path(__file__).with_name("worker.py")

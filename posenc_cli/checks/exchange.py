@@ -14,6 +14,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from posenc_cli import interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -46,6 +48,7 @@ class Exchange:
     """
 
     def __init__(self, command: Sequence[str]) -> None:
+        interrupts.clean_up_by(self.end)
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -101,6 +104,7 @@ class Exchange:
 
     def end(self) -> None:
         """End the process and all that it has started in its group."""
+        interrupts.clean_up_no_more_by(self.end)
         if self._process.poll() is None:
             self._kill()
             self._process.wait()

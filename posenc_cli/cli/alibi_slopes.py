@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +17,7 @@ from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, Theme, 
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.naming import shown
 from posenc_cli.records import replace
+from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,6 +97,7 @@ def alibi_slopes(
         _without_plot(look, title)
     if check is not None and form == "csv":
         raise InvalidInput("--check: its report is a table or json, not csv")
+    console.prepare(out, clobber=not no_clobber)
     values = slopes(count, max_bias=bias, rule=rule)
     fields = {"heads": count, "convention": rule, "max_bias": bias, "slopes": values}
     if plot:
@@ -164,7 +166,8 @@ def _read_json(path: str) -> list[float]:
     from posenc_cli.errors import Unavailable
 
     try:
-        document = json.loads(Path(path).read_bytes())
+        with open_input(path) as file:
+            document = json.loads(file.read())
         slopes = document["slopes"] if isinstance(document, dict) else document
         return [float(m) for m in slopes]
     except OSError as error:

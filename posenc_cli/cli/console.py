@@ -45,6 +45,13 @@ class Console(Record):
         """A line to stderr, even if quiet."""
         print(f"posenc: warning: {text}", file=sys.stderr)
 
+    def prepare(self, out: str | None, *, clobber: bool) -> None:
+        """Refuse, before anything is computed, a file ``out`` that ``result`` could not write."""
+        from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight
+
+        if out not in (None, STANDARD_OUTPUT):
+            preflight(out, clobber=clobber)
+
     def result(self, text: str, *, out: str | None = None, clobber: bool = True) -> None:
         """A result as text, to stdout or to the file ``out`` (``-`` is stdout too)."""
         from posenc_cli.files.atomic import STANDARD_OUTPUT, replacing

@@ -109,6 +109,7 @@ def dot_similarity(
     form = None if draws or out is None else format_of(out, file_format)
     options = PictureOptions(out, width, height, dpi, theme, cmap, clobber=not no_clobber)
     _refuse_others(options, title, dtype, numbers=form is not None)
+    console.prepare(out, clobber=not no_clobber)
     from posenc_cli.cli import similarities
 
     subjects = similarities.subjects(

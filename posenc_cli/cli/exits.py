@@ -8,12 +8,13 @@ import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from posenc_cli import interrupts
 from posenc_cli.cli import streams
 from posenc_cli.errors import PosencError, Unavailable
+from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import FrameType
 
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
@@ -22,14 +23,9 @@ READER_GONE = 128 + 13
 def run() -> NoReturn:
     """Run the command line of this process, and exit with its status."""
     streams.guard()
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # Who starts a process with SIGHUP ignored (nohup) means it to go on.
-        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _terminated)
-    signal.signal(signal.SIGINT, streams.interrupt)
     gc.disable()  # what a command is made of, imported first, is no garbage
     status = main(sys.argv[1:], ready=_collect_again)
+    interrupts.ignore()
     gc.freeze()  # or Python would look through all there is before it ends
     sys.exit(status)
 
@@ -40,12 +36,11 @@ def main(arguments: Sequence[str], *, ready: Callable[[], object] | None = None)
     ``ready`` is called once the command is imported, before it runs.
     """
     try:
-        status = _run(arguments, ready)
-        sys.stdout.flush()
+        with transaction():
+            status = _run(arguments, ready)
+            sys.stdout.flush()
     except streams.ReaderGone:
         status = READER_GONE
-    except streams.Terminated as ended:
-        status = ended.status
     except KeyboardInterrupt:
         status = INTERRUPTED
     except Exception as error:
@@ -126,7 +121,3 @@ def _as_known(error: Exception) -> PosencError:
 
 def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
-    raise streams.Terminated(number)

@@ -10,8 +10,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import ARITHMETICS, Choice, one_of, whole_number
-from posenc_cli.cli.progress import heeding_interrupts, with_overflow_warning, with_progress
-from posenc_cli.cli.streams import heed_interrupts
+from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
 from posenc_cli.encode.tables import ROTARY_TABLES
@@ -130,7 +129,6 @@ def generate(
     began = time.perf_counter()
 
     def announce(saved: Saved) -> None:
-        heed_interrupts()
         seconds = time.perf_counter() - began
         if json:
             fields = {
@@ -201,7 +199,6 @@ def _format(choice: Choice, out: str | None, name: str | None) -> Format:
 
 def _drawn(matrix: Matrix, plan: Plan, console: Console, shows_progress: bool) -> Matrix:
     """``matrix`` with what is seen of it while it is drawn."""
-    matrix = heeding_interrupts(matrix)
     if plan.may_overflow:
         matrix = with_overflow_warning(matrix, console)
     return with_progress(matrix, sys.stderr) if shows_progress else matrix

@@ -9,7 +9,16 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, check_subject, one_of, whole_number
-from posenc_cli.cli.pictures import Dpi, Height, PictureOptions, Theme, Title, Width, show
+from posenc_cli.cli.pictures import (
+    Dpi,
+    Height,
+    PictureOptions,
+    Theme,
+    Title,
+    Width,
+    image_format,
+    show,
+)
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import Positions
@@ -97,6 +106,9 @@ def heatmap(
     columns = None if dims is None else _dims(dims)
     if cmap is not None and not cmap.strip():
         raise InvalidInput(f"--cmap {abbreviated(cmap)}: no colour map has that name")
+    if out is not None:
+        image_format(out)
+    console.prepare(out, clobber=not no_clobber)
     if choice is None:
         figure, fields = _stored(source or "", table, which, columns, split=not unsplit)
     else:

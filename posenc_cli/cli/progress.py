@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.cli.streams import heed_interrupts
+from posenc_cli import interrupts
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from numpy.typing import NDArray
+    from rich.progress import Progress, ProgressColumn
 
     from posenc_cli.cli.console import Console
     from posenc_cli.files.matrix import Matrix
@@ -38,15 +40,19 @@ def with_progress(matrix: Matrix, stream: TextIO) -> Matrix:
     return replace(matrix, blocks=blocks)
 
 
-def heeding_interrupts(matrix: Matrix) -> Matrix:
-    """``matrix``, no further block of which is drawn once Ctrl-C was pressed."""
+@contextlib.contextmanager
+def progress_bar(stream: TextIO, *columns: ProgressColumn) -> Iterator[Progress]:
+    """A bar that is gone at the end, also where a signal is the end, and the cursor is back."""
+    from rich.console import Console as RichConsole
+    from rich.progress import Progress
 
-    def blocks() -> Iterator[NDArray[Any]]:
-        for block in matrix.blocks():
-            heed_interrupts()
-            yield block
-
-    return replace(matrix, blocks=blocks)
+    progress = Progress(*columns, console=RichConsole(file=stream), transient=True)
+    interrupts.clean_up_by(progress.stop)
+    try:
+        with progress:
+            yield progress
+    finally:
+        interrupts.clean_up_no_more_by(progress.stop)
 
 
 def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
@@ -68,11 +74,9 @@ def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
 def _with_bar(
     pending: Iterator[NDArray[Any]], done: int, total: int, stream: TextIO
 ) -> Iterator[NDArray[Any]]:
-    from rich.console import Console as RichConsole
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TimeRemainingColumn
 
-    columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=RichConsole(file=stream), transient=True) as progress:
+    with progress_bar(stream, BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) as progress:
         task = progress.add_task("", total=total, completed=done)
         for block in pending:
             yield block

@@ -13,7 +13,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of
-from posenc_cli.cli.progress import PATIENCE
+from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import replace
 
@@ -99,7 +99,7 @@ def rope_check(
     from posenc_cli.render import report as rendering
 
     form = _form(output, out, as_json=as_json)
-    _check_out(out, [*(tables or ()), *(rotated or ()), *filter(None, [inv_freq])])
+    console.prepare(out, clobber=not no_clobber)
     rule = _rule(tol, strict=strict)
 
     def encoding(seq_len: int | None) -> Encoding:
@@ -150,11 +150,7 @@ def _progress(console: Console) -> Iterator[Callable[[int, int], None] | None]:
 
         def told(done: int, total: int) -> None:
             if not bars and time.monotonic() - began > PATIENCE:
-                from rich.console import Console as RichConsole
-                from rich.progress import Progress
-
-                bar = Progress(console=RichConsole(file=sys.stderr), transient=True)
-                shown.enter_context(bar)
+                bar = shown.enter_context(progress_bar(sys.stderr))
                 bars.append((bar, bar.add_task("positions")))
             for bar, task in bars:
                 bar.update(task, completed=done, total=total)
@@ -169,14 +165,6 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
     if as_json or output is not None:
         return one_of("--format", output or "json", FORMATS)
     return _SUFFIXES.get(PurePath(out or "").suffix.lower(), "table")
-
-
-def _check_out(out: str | None, inputs: list[str]) -> None:
-    """Refuse to put the report in the place of what it is about."""
-    for path in inputs:
-        with contextlib.suppress(OSError):
-            if out is not None and Path(out).samefile(path):
-                raise InvalidInput(f"--out {abbreviated(out)}: is the subject of the check")
 
 
 def _rule(text: str, *, strict: bool) -> Rule:

@@ -15,8 +15,7 @@ from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.cli.options import check_subject
 from posenc_cli.cli.pictures import page_of, said
 from posenc_cli.cli.pictures import show as show_picture
-from posenc_cli.cli.progress import heeding_interrupts, with_overflow_warning, with_progress
-from posenc_cli.cli.streams import heed_interrupts
+from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.encode.engine import Engine, threads_for
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
@@ -255,14 +254,13 @@ def save_values(
 ) -> Saved:
     """Write the matrix, or its values by offset."""
     matrix = _profile(subject, dtype) if profile else _matrix(subject, dtype)
-    matrix = replace(heeding_interrupts(matrix), header=profile and not form.binary)
+    matrix = replace(matrix, header=profile and not form.binary)
     if not isinstance(subject.similarity.source, Profile):
         matrix = with_overflow_warning(matrix, console)
     if console.shows_progress and out != STANDARD_OUTPUT:
         matrix = with_progress(matrix, sys.stderr)
 
     def announce(saved: Saved) -> None:
-        heed_interrupts()
         place = "standard output" if out == STANDARD_OUTPUT else shown(saved.path)
         size = " × ".join(map(str, matrix.shape))
         what = " by offset" if profile else ""

@@ -78,6 +78,7 @@ def spectrum(
         image_format(out)
         if json and out == STANDARD_OUTPUT:
             raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
+    console.prepare(out, clobber=not no_clobber)
     from posenc_cli.cli import spectra
 
     report = spectra.of_choice(choice) if choice else spectra.of_file(source or "")

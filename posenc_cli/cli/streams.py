@@ -9,7 +9,7 @@ import io
 import os
 import select
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
 from posenc_cli.errors import Unavailable
 
@@ -27,34 +27,6 @@ _ASCII = {
 
 class ReaderGone(BaseException):
     """The reader of standard output went away; nobody is left to tell."""
-
-
-class Terminated(BaseException):
-    """A signal that asks the process to end arrived; ``status`` is what it ends with."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.status = 128 + number
-
-
-_interrupted = False
-
-
-def interrupt(_number: int, _frame: object) -> NoReturn:
-    """Handle SIGINT: raise KeyboardInterrupt, and remember it.
-
-    Python drops an exception that is raised inside some callbacks of the interpreter (of imports,
-    of garbage collection); what is remembered is raised again by ``heed_interrupts``.
-    """
-    global _interrupted  # noqa: PLW0603 - a signal is the process's own
-    _interrupted = True
-    raise KeyboardInterrupt
-
-
-def heed_interrupts() -> None:
-    """Raise KeyboardInterrupt if SIGINT has arrived and was lost."""
-    if _interrupted:
-        raise KeyboardInterrupt
 
 
 class _Stream(io.RawIOBase):

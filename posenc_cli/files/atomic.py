@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from posenc_cli.errors import Unavailable
 from posenc_cli.files.naming import shown
 from posenc_cli.records import Record
+from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ def preflight(
     A FIFO or a device is not checked: what it takes is its own affair.
 
     Raises:
+        InvalidInput: the file is read by the same run.
         Unavailable: a folder, no such folder, no permission, an existing file without ``clobber``,
             or too little free space.
     """
@@ -65,53 +67,55 @@ def preflight(
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator[BinaryIO]:
-    """A stream whose bytes become the file at ``path`` if the block ends without an exception.
+    """A stream whose bytes become the file at ``path`` if the run ends without an exception.
 
-    Until then they are in a dotted temporary file in the same folder, which any exception removes:
-    ``path`` holds the old file or the new, whole, at every moment, even if the process is killed.
-    Symbolic links stay, and the file that they lead to is replaced; the permissions of an existing
-    file stay, and a new one has those that the umask leaves. FIFOs and devices are written
-    directly, ``clobber`` or not: they hold nothing that could be lost.
+    Where there is no run, with a transaction of its own, the block is all of it. Until then they
+    are in a dotted temporary file in the same folder, which any exception removes: ``path`` holds
+    the old file or the new, whole, at every moment, even if the process is killed. Symbolic links
+    stay, and the file that they lead to is replaced; the permissions of an existing file stay, and
+    a new one has those that the umask leaves. FIFOs and devices are written directly, ``clobber``
+    or not: they hold nothing that could be lost.
 
     The stream has no buffer: write large pieces. Where it is a temporary file, ``stream.name`` is
     the path of it.
 
     Raises:
+        InvalidInput: on entry if the run reads the file that it would replace.
         Unavailable: on entry if ``path`` cannot be written, or exists and ``clobber`` is false; in
             the block and at its end if a write fails, or if another process has created ``path``
             meanwhile and ``clobber`` is false.
     """
-    target = _Target.find(path, clobber=clobber)
-    place = target.place
-    if target.special:
-        with _reported(place):
-            # No O_CREAT, no O_TRUNC: should a regular file have come in its place, it is not cut.
-            descriptor = os.open(path, _WRITE | getattr(os, "O_NOCTTY", 0))
-        with _Stream.opened(descriptor, place) as stream:
-            yield stream
-        return
+    with transaction() as files:
+        target = _Target.find(path, clobber=clobber)
+        place = target.place
+        if target.special:
+            with _reported(place):
+                # No O_CREAT, no O_TRUNC: should a regular file have come in its place, it is not
+                # cut.
+                descriptor = os.open(path, _WRITE | getattr(os, "O_NOCTTY", 0))
+            with _Stream.opened(descriptor, place) as stream:
+                yield stream
+            return
 
-    # A short name of its own: the name of the target may be as long as the file system allows.
-    temporary = target.path.with_name(f".posenc-{os.urandom(8).hex()}.tmp")
-    try:
+        temporary = files.temporary_beside(target.path)
         # A file that had permissions gets them back at the end, and until then is only ours.
         mode = 0o666 if target.found is None else 0o600
         with _Stream.created(temporary, mode, place) as stream:
             yield stream
         with _reported(place):
             _keep_permissions(temporary, target.found)
+
+        def claim() -> None:
             # No fsync: a rename after complete writes already survives the death of the process.
             # Only a power cut could undo it, and what posenc writes can be computed again, while
             # waiting for the disk would take longer than computing it.
-            if clobber:
-                temporary.replace(target.path)
-            else:
-                _claim(temporary, target.path, place)
-    except BaseException:
-        # Suppressed: it may never have come to be, and the first error is the one to report.
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+            with _reported(place):
+                if clobber:
+                    temporary.replace(target.path)
+                else:
+                    _claim(temporary, target.path, place)
+
+        files.claim_at_end(claim)
 
 
 @contextlib.contextmanager
@@ -133,6 +137,8 @@ def standard_output() -> Iterator[BinaryIO]:
         return
     with _reported(place, BrokenPipeError):
         sys.stdout.flush()  # text printed before comes before
+        with transaction() as files:
+            files.note_replaced(os.fstat(descriptor), place)
     with _Stream.borrowed(descriptor, place, BrokenPipeError) as stream:
         yield stream
 
@@ -154,6 +160,7 @@ class _Target(Record):
         """Follow ``path`` to its end, which need not exist.
 
         Raises:
+            InvalidInput: the run reads it.
             Unavailable: a folder, a loop of links, a protected file, or one not to be clobbered.
         """
         place = shown(path)
@@ -166,6 +173,8 @@ class _Target(Record):
             target = cls(_followed(Path(path)), found, place)
             if found is None or target.special:
                 return target
+            with transaction() as files:
+                files.note_replaced(found, place)
             # Replacing asks only the folder, but who write-protects a file means the file.
             if clobber and not _writable(path, os.W_OK):
                 raise PermissionError(errno.EACCES, "it is write-protected")

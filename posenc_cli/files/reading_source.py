@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files.naming import shown
 from posenc_cli.records import Record
+from posenc_cli.transaction import STANDARD_INPUT, open_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
-
-STANDARD_INPUT = "-"
 
 CHUNK = 1 << 20
 """Bytes read at a time: allocation follows what has arrived, never what a header claims."""
@@ -126,17 +125,17 @@ def opened(path: str, *, max_bytes: int) -> Source:
 
     Raises:
         Unavailable: the file cannot be opened.
-        InvalidInput: the path holds a NUL character.
+        InvalidInput: the path holds a NUL character, or the run is to replace the file.
     """
     name = shown(path)
     member = None
     try:
         try:
-            file = _open(path)
+            file = open_input(path)
         except (FileNotFoundError, NotADirectoryError):
             for prefix, rest in _splits(path):
                 if Path(prefix).is_file():
-                    file, name, member = _open(prefix), shown(prefix), rest
+                    file, name, member = open_input(prefix), shown(prefix), rest
                     path = prefix
                     break
             else:
@@ -152,12 +151,6 @@ def opened(path: str, *, max_bytes: int) -> Source:
     except ValueError:
         raise InvalidInput(f"no file can be named {name}: it holds a NUL character") from None
     return Source(path, name, member, file, size, max_bytes)
-
-
-def _open(path: str) -> BinaryIO:
-    if path == STANDARD_INPUT:
-        return open(0, "rb", closefd=False)
-    return Path(path).open("rb")
 
 
 def _regular_size(file: BinaryIO) -> int | None:

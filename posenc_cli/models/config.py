@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import stat
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +26,7 @@ from posenc_cli.models.rope import RopeReader
 from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
 from posenc_cli.records import replace
 from posenc_cli.schemes.rotary import rotated_dim
+from posenc_cli.transaction import STANDARD_INPUT, open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,10 +85,9 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
 
 def _content(path: str, where: str) -> bytes:
     """The bytes of a config file or a pipe; of no device, which may never end."""
-    if path == "-":
-        content = sys.stdin.buffer.read(LARGEST_FILE + 1)
-        return _of_allowed_size(content)
     try:
+        if path == STANDARD_INPUT:
+            return _of_allowed_size(open_input(path).read(LARGEST_FILE + 1))
         file = Path(path)
         if file.is_dir():
             file = file / _FILE
@@ -97,8 +96,8 @@ def _content(path: str, where: str) -> bytes:
         mode = file.stat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
             raise InvalidInput("the file: is neither a regular file nor a pipe")
-        with file.open("rb") as opened:
-            content = opened.read(LARGEST_FILE + 1)
+        with open_input(file) as config:
+            content = config.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Unavailable(f"{where}: {reason}") from error

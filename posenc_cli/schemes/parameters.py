@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
 from posenc_cli.records import Record
+from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,7 +238,7 @@ def _list_of_file(path: str, flag: str) -> Sequence[object]:
     import json
 
     try:
-        with Path(path).open("rb") as file:
+        with open_input(path) as file:
             text = file.read(_LARGEST_FILE + 1)
     except OSError as error:
         raise Unavailable(f"{flag} {abbreviated(path)}: {error.strerror or error}") from error

@@ -151,3 +151,14 @@ def test_a_bug_of_posencs_own_is_not_laid_at_a_dependency():
         with pytest.raises(Exception) as caught:  # noqa: PT011
             raises()
         assert unloaded_dependency(caught.value) is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["explain -", "generate --config - -l 5", "heatmap --in -", "identify -", "compare - rope"],
+)
+def test_a_closed_stdin_is_status_3(arguments, tmp_path):
+    done = shell(f"{POSENC} {arguments} <&-", tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "standard input is closed" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pty
@@ -152,17 +151,6 @@ def test_a_pipe_that_is_full_is_waited_for(tmp_path):
     with os.fdopen(reading) as stream:
         slopes = json.load(stream)["slopes"]
     assert (process.wait(60), len(slopes)) == (0, 20_000)
-
-
-def test_an_interrupt_that_python_drops_is_heeded_all_the_same(call, monkeypatch, tmp_path):
-    """As one that arrives inside a callback of the import system."""
-    from posenc_cli.cli import streams
-
-    monkeypatch.setattr(streams, "_interrupted", False)
-    with contextlib.suppress(KeyboardInterrupt):
-        streams.interrupt(signal.SIGINT, None)
-    assert call(*SMALL, "-o", "a.npy")[0] == 130
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

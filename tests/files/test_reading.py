@@ -451,7 +451,7 @@ def test_standard_input_is_read(tmp_path, path, kind, through):
 def test_closed_standard_input_is_unavailable():
     command = ["sh", "-c", '"$0" -c "$1" - <&-', sys.executable, READ]
     done = subprocess.run(command, capture_output=True, check=True)
-    assert done.stdout == b"cannot read '-': Bad file descriptor\n"
+    assert done.stdout == b"cannot read '-': standard input is closed\n"
 
 
 # --- bounds -------------------------------------------------------------------------------------

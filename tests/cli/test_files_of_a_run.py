@@ -1,0 +1,194 @@
+"""The files of one run: what a command reads it never replaces, and what it writes comes last."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import posenc_cli
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.atomic import replacing
+from posenc_cli.models import library
+from posenc_cli.transaction import note_read, open_input, transaction
+
+FUNCTION = "def f(x, positions):\n    return x\n"
+
+READING = [
+    ("generate -s learned --set weights={} -l 3 -o {out}", "w.npy", "w.npy"),
+    ("generate -s learned --set weights={} -l 3", "w.npy", "learned-3x4.npy"),
+    ("generate --config {} -l 4 -o {out}", "config.json", "out.npy"),
+    ("generate --config folder -l 4 -o {out}", "folder/config.json", "out.npy"),
+    ("generate -s mrope --set axes={} -l 4 -o {out}", "axes.npy", "axes.npy"),
+    (
+        "generate -s rope-longrope -d 4 --set short_factor={} --set long_factor=1,1 -l 4 -o {out}",
+        "list.json",
+        "out.npy",
+    ),
+    ("dot-similarity --in {} --out {out}", "w.npy", "w.npy"),
+    ("dot-similarity --in {} --out {out}", "w.npy", "w.png"),
+    ("dot-similarity --in {}:encoding --out {out}", "two.npz", "two.npz"),
+    ("heatmap --in {} --out {out}", "w.npy", "w.png"),
+    ("spectrum --in {} --out {out}", "w.npy", "w.svg"),
+    ("alibi-slopes --check {} --heads 2 --out {out}", "slopes.json", "slopes.json"),
+    ("alibi-slopes --check {} --heads 2 --out {out}", "slopes.npy", "slopes.txt"),
+    ("rope-check -s rope -d 4 --tables {} b.npy --out {out}", "w.npy", "w.txt"),
+    ("rope-check -s rope -d 4 --tables b.npy {} --out {out}", "w.npy", "w.json"),
+    ("rope-check -s rope -d 4 --inv-freq {} --out {out}", "slopes.npy", "report"),
+    ("rope-check -s rope -d 4 --rotated b.npy {} --out {out}", "w.npy", "w.xml"),
+    ("rope-check -s rope -d 4 -l 4 --impl ./{}:f --out {out}", "function.py", "report"),
+    ("rope-check --config {} -l 4 --out {out}", "config.json", "config.json"),
+]
+"""A command, a file that it reads, and a name of which it would write."""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    config = json.dumps(dict(library.find("llama-2-7b").config))
+    (tmp_path / "folder").mkdir()
+    for name in ("config.json", "folder/config.json"):
+        (tmp_path / name).write_text(config)
+    (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "slopes.json").write_text("[0.0625, 0.00390625]")
+    (tmp_path / "function.py").write_text(FUNCTION)
+    table = np.arange(12.0).reshape(3, 4) / 100
+    for name in ("w.npy", "b.npy"):
+        np.save(tmp_path / name, table)
+    np.save(tmp_path / "axes.npy", np.arange(12).reshape(3, 4))
+    np.save(tmp_path / "slopes.npy", [0.0625, 0.00390625])
+    np.savez(tmp_path / "two.npz", encoding=table, other=table)
+    return tmp_path
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("link", ["symbolic", "hard"])
+@pytest.mark.parametrize("case", READING, ids=" ".join)
+def test_no_command_replaces_what_it_reads(case, link, folder, call):
+    command, source, out = case
+    if out != source:
+        (folder / out).unlink(missing_ok=True)
+        made = (folder / out).symlink_to if link == "symbolic" else (folder / out).hardlink_to
+        made(folder / source)
+    elif link == "hard":
+        out = f"./folder/../{out}"
+    before = contents(folder)
+    status, stdout, stderr = call(*command.format(source, out=out).split())
+    message, hint = stderr.splitlines()
+    assert (status, stdout) == (2, "")
+    assert "this command reads that file" in message
+    assert "--out" in hint
+    assert contents(folder) == before
+
+
+def test_what_one_run_read_the_next_may_replace(folder, call):
+    assert call("heatmap", "--in", "w.npy")[0] == 0
+    assert call("generate", "-s", "rope", "-l", "3", "-o", "w.npy")[0] == 0
+    assert np.load(folder / "w.npy").shape == (3, 64)
+
+
+def test_standard_input_is_an_input_where_it_is_a_file(folder):
+    before = contents(folder)
+    with (folder / "w.npy").open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "posenc_cli", "dot-similarity", "--in", "-", "-o", "w.npy"],
+            cwd=folder,
+            stdin=file,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 2, done.stderr
+    assert contents(folder) == before
+
+
+def test_a_device_may_be_both(folder, call):
+    """It holds nothing that could be lost."""
+    assert call("dot-similarity", "--in", "w.npy", "-o", "/dev/null", "--format", "npy")[0] == 0
+    with transaction() as files:
+        files.note_replaced(Path("/dev/null").stat(), "it")
+        open_input("/dev/null").close()
+
+
+def test_the_order_of_reading_and_writing_is_one(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def write_and_read():
+        with transaction():
+            with replacing(path) as stream:
+                stream.write(b"new")
+            note_read(path)
+
+    with pytest.raises(InvalidInput, match="reads that file"):
+        write_and_read()
+    assert [path.read_bytes(), *tmp_path.iterdir()] == [b"old", path]
+
+
+def test_a_file_takes_its_name_when_its_run_ends(tmp_path):
+    path = tmp_path / "a"
+    with transaction():
+        with replacing(path) as stream:
+            stream.write(b"new")
+        assert not path.exists()
+    assert [path.read_bytes(), *tmp_path.iterdir()] == [b"new", path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "heatmap -s rope -l 9 -o a.png --json",
+        "spectrum -s rope -l 9 -o a.png --json",
+        "dot-similarity -s rope -l 9 -o a.npy --json",
+        "alibi-slopes --plot -o a.png --json",
+    ],
+)
+def test_a_stdout_that_fails_leaves_no_file(words, posenc, tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = posenc(*words.split(), stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 3, done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+OWN = {
+    "transaction.py",  # where they are opened
+    "files/atomic.py",  # what is written
+    "files/npz.py",
+    "files/reading_npz.py",  # members of an archive
+    "models/families.py",
+    "models/library.py",  # data of posenc's own
+    "checks/worker.py",  # another process
+    "cli/rope_check.py",  # the summary of a GitHub step, which is added to
+}
+
+
+def test_files_of_a_user_are_opened_in_one_place():
+    root = Path(posenc_cli.__file__).parent
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).as_posix() in OWN:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) != "os.open":
+                name = ast.unparse(node.func).rpartition(".")[2]
+                assert name not in ("open", "read_bytes", "read_text", "fromfile", "memmap"), path
+
+
+def test_a_refusal_closes_what_it_opened(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    before = len(os.listdir("/dev/fd"))
+    with transaction() as files:
+        files.note_replaced(path.stat(), "it")
+        for _ in range(3):
+            with pytest.raises(InvalidInput):
+                open_input(path)
+    assert len(os.listdir("/dev/fd")) == before
