@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from posenc_cli.errors import InvalidInput
 
-HELD_VALUES = 1 << 26
-"""Numbers held in memory at once: 512 MiB in float64, which leaves room for one copy in 2 GiB."""
+HELD_VALUES = 1 << 24
+"""Numbers in an array that is held whole: 128 MiB in float64, and computing needs a few of them."""
 
-LISTED_VALUES = 10_000_000
-"""Numbers in one listing, text or JSON: some 100 MB, already past what anyone reads."""
+LISTED_VALUES = 1 << 20
+"""Numbers in one JSON object: some 20 MB of text, and ten times that in memory."""
+
+TABLE_ROWS = 1 << 13
+"""Rows of a table to be read: laying one out takes some 0.3 ms, so two to three seconds."""
+
+REPEATED_COLUMNS = 1 << 14
+"""Columns of an encoding whose 60-digit frequencies are asked for a dozen times: a few seconds.
+
+Wider than any model's; to compute them once, any number is taken.
+"""
 
 COMPUTED_CELLS = 1 << 33
 """Exact cells computed for one answer: some two minutes of one core, with a progress bar."""

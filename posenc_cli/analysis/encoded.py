@@ -37,7 +37,7 @@ def row_cells(
     def cells(rows: Sequence[int], chosen: Sequence[int]) -> NDArray[Any]:
         positions = positions_of([points[i] for i in rows])
         if request.scheme.kind == "relative":
-            drawn = _offset_blocks(request, positions, engine_for)
+            drawn = offset_blocks(request, positions, engine_for)
         else:
             plan = replace(request, positions=positions).plan()
             drawn = plan.matrix(engine_for(plan)).blocks()
@@ -98,7 +98,7 @@ def wavelengths_of(waves: Waves) -> NDArray[np.float64]:
     return found
 
 
-def _offset_blocks(request: Request, offsets: Any, engine_for: EngineFor) -> Iterable[NDArray[Any]]:
+def offset_blocks(request: Request, offsets: Any, engine_for: EngineFor) -> Iterable[NDArray[Any]]:
     """The rows of some offsets of a relative scheme, which a request has only all of."""
     content = request.encoding.bound.content
     engine, precision = engine_for(request.plan()), request.precision

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.budget import HELD_VALUES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 TILE = 32, 512
 """Rows and columns of a tile: a block of rows of any length stays small, and a product busy."""
-
-HELD_VALUES = 1 << 25
-"""Up to so many values, rows are held in memory; more are asked for again and again."""
 
 _SCANNED_VALUES = 1 << 19
 """Values of the rows that are looked at together where all are looked at once."""
@@ -49,7 +47,7 @@ class Rows(Record):
     columns: Callable[[int, slice], NDArray[np.float64]] | None = None
 
     def held(self) -> Rows:
-        """The same rows, in memory where they fit."""
+        """The same rows, in memory where they fit; if not, they are read again and again."""
         if self.count * self.width > HELD_VALUES:
             return self
         values = self.read(range(self.count))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posenc_cli.analysis.encoded import offset_blocks
 from posenc_cli.analysis.products import Rows, places, product_blocks, product_rows
 from posenc_cli.analysis.profile import (
     Profile,
@@ -308,25 +309,33 @@ def _of_waves(
 
 def rows_of(request: Request, engine: Engine, factors: NDArray[np.float64] | None = None) -> Rows:
     """The rows of a request in float64, each column times its one of ``factors``."""
-    plan = request.plan()
-    count, width = plan.shape
+    count, width = request.plan().shape
+    relative = request.scheme.kind == "relative"
 
-    def drawn(some: Request) -> NDArray[np.float64]:
-        matrix = some.plan().matrix(engine)
-        values = np.concatenate([block.reshape(-1, width) for block in matrix.blocks()])
-        return values if factors is None else values * factors
+    def drawn(some: Positions) -> NDArray[np.float64]:
+        if relative:
+            blocks = offset_blocks(request, some, lambda _plan: engine)
+        else:
+            blocks = replace(request, positions=some).plan().matrix(engine).blocks()
+        values = np.empty((some.count, width))  # (rows, width), filled: no second copy is made
+        done = 0
+        for block in blocks:
+            rows = block.reshape(-1, width)
+            values[done : done + len(rows)] = rows
+            done += len(rows)
+        return values if factors is None else np.multiply(values, factors, out=values)
 
-    if request.scheme.kind == "relative":
-        return Rows.of(drawn(request))
     positions = request.positions or Positions.contiguous(0, count)
+    if relative:
+        positions = positions.offsets(getattr(request.encoding.bound.content, "farthest", None))
     single = positions.ranges[0] if len(positions.ranges) == 1 else None
 
     def read(which: Sequence[int]) -> NDArray[np.float64]:
         if single is not None and isinstance(which, range):
-            return drawn(replace(request, positions=Positions((single[places(which)],))))
+            return drawn(Positions((single[places(which)],)))
         listed = position_array(positions) if single is None else single
         some = tuple(range(p, p + 1) for p in (int(listed[place]) for place in which))
-        return drawn(replace(request, positions=Positions(some)))
+        return drawn(Positions(some))
 
     return Rows(count, width, read)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.analysis.products import HELD_VALUES
 from posenc_cli.analysis.profile import wave_weights
+from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
@@ -49,6 +49,7 @@ NARROW = FLOAT16, BFLOAT16, FLOAT32
 _SAME = 1e-12
 """Relative: ratios of 60-digit frequencies to floats that users gave."""
 _SEARCHED_VALUES = 1 << 26
+_SEARCHED_GROWING = 1 << 22  # of waves with an amplitude of their own at each position
 _TRANSFORMED_ROWS = 1 << 20
 _TRANSFORMED_VALUES = 1 << 20
 
@@ -153,9 +154,16 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> NDArray
     assert coordinates is not None
     assert coordinates.at is not None
     capacity = coordinates.capacity.positions if coordinates.capacity else context
-    where = positions or Positions.contiguous(0, min(capacity, _TRANSFORMED_ROWS))
-    along = [np.asarray(axis) for axis in coordinates.at(position_array(where))]
-    sizes = [int(axis.max()) - int(axis.min()) + 1 for axis in along]
+    where = positions or Positions.contiguous(0, capacity)
+    if set(coordinates.axes) == {0}:  # one axis, which runs with the positions
+        where = Positions((range(where.first, where.first + 1), range(where.last, where.last + 1)))
+    check_size(f"positions {where}", where.count, HELD_VALUES, "places on axes")
+    lows, highs = [], []  # (blocks, axes)
+    for some in where.blocks(_TRANSFORMED_ROWS):
+        places = [np.asarray(axis) for axis in coordinates.at(position_array(some))]
+        lows.append([int(axis.min()) for axis in places])
+        highs.append([int(axis.max()) for axis in places])
+    sizes = np.max(highs, axis=0) - np.min(lows, axis=0) + 1
     return np.array([float(sizes[axis]) for axis in coordinates.axes])
 
 
@@ -233,10 +241,14 @@ def _neighbours(request: Request, positions: Positions, engine: Engine, dtype: D
     offsets = request.scheme.kind == "relative"
     if offsets and positions.count != sum(map(len, runs[:1])):
         runs = []  # no declaration has rows for the offsets between these
+    content = request.encoding.bound.content
+    assert isinstance(content, Rotation | Sinusoids)
+    growing = content.waves.growth is not None
+    values = _SEARCHED_GROWING if growing else _SEARCHED_VALUES
     searched = 0
     for run in runs:
         asked = replace(request, positions=Positions((run[:2],)))
-        most = (_SEARCHED_VALUES // max(1, asked.plan().shape[-1]) - searched) // (1 + offsets)
+        most = (values // max(1, asked.plan().shape[-1]) - searched) // (1 + offsets)
         if most < 2:
             break
         some = Positions((run[:most],))

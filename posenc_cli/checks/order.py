@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.checks.identify_trial import computed
 from posenc_cli.checks.turning import paired_columns
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
 from posenc_cli.encode.scores import scores_by_index
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Sinusoids
@@ -57,6 +58,14 @@ HEAD_WIDTH = 16
 HEADS = 2
 SHIFTS = (1, 7, 64)
 MOST_WORDS = 512
+"""Tokens: each is compared with each, in every head and a dozen times."""
+
+MOST_HEADS = 1 << 10
+"""Heads of a bias: more than any model's, and each is computed by itself a dozen times."""
+
+_LONGEST_NUMBER = 40
+"""Digits of a number of tokens that are read: past them only that it is too large."""
+
 _UNIT = 2.0**-53
 _UNENCODED = "nope"
 
@@ -159,12 +168,13 @@ def words_of(text: str) -> tuple[str, ...]:
     """
     words = tuple(text.split())
     if len(words) == 1 and words[0].isdecimal():
-        count = min(int(words[0][:9]), MOST_WORDS + 1)
+        digits = words[0].lstrip("0") or "0"
+        count = int(digits) if len(digits) <= _LONGEST_NUMBER else 10**_LONGEST_NUMBER
+        check_size(f"--tokens {abbreviated(words[0])}", count, MOST_WORDS, "tokens")
         words = tuple(f"token{i}" for i in range(1, count + 1))
     if len(set(words)) < 2:
-        raise InvalidInput(f"--tokens {text[:40]!r}: needs two different words to change places")
-    if len(words) > MOST_WORDS:
-        raise InvalidInput(f"--tokens: at most {MOST_WORDS} words")
+        raise InvalidInput(f"--tokens {abbreviated(text)}: needs two different words")
+    check_size("--tokens", len(words), MOST_WORDS, "words")
     return words
 
 
@@ -336,6 +346,18 @@ class Layer(Record):
         return weights @ (x @ self.weights[2]), allowed
 
 
+def _check_size(layer: Layer, tokens: int) -> None:
+    """Refuse a layer that would take too long, or more memory than it is worth."""
+    widest = max(layer.width, layer.head_width)
+    check_size("--dim", widest, REPEATED_COLUMNS, "columns")
+    check_size("--heads", layer.heads, MOST_HEADS, "heads")
+    # Transformer-XL projects its rows too, from the width of a head.
+    weights = layer.heads * widest * layer.head_width
+    check_size("the layer", weights, HELD_VALUES, "weights of a projection", hint="a smaller --dim")
+    scores = layer.heads * tokens**2
+    check_size(f"{layer.heads} heads of {tokens} tokens", scores, HELD_VALUES, "scores")
+
+
 def _columns(encoding: Encoding) -> int:
     """The width that an encoding asks for."""
     content = encoding.bound.content
@@ -394,6 +416,7 @@ class OrderCheck(Record):
         keys = tuple(_encoded(each, length, side="key") for each in asked)
         self._check_capacity(encodings, where)
         layer = Layer(encodings, keys, causal=self.causal)
+        _check_size(layer, len(self.words))
         embedded = embeddings(self.words, layer.width)
         name = "+".join(each.scheme.name for each in asked)
         kinds = dict.fromkeys(each.scheme.kind for each in asked)

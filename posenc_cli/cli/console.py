@@ -9,6 +9,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.budget import TABLE_ROWS, check_size
 from posenc_cli.cli import streams
 from posenc_cli.records import Record
 
@@ -85,7 +86,11 @@ class Console(Record):
         )
 
     def table_text(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """A table, wrapped to the width of the terminal."""
+        """A table, wrapped to the width of the terminal.
+
+        Raises: InvalidInput where it has more rows than are laid out.
+        """
+        check_size("the table", len(rows), TABLE_ROWS, "rows", hint="--json has them all")
         from rich.box import Box
         from rich.console import Console as RichConsole
         from rich.table import Table

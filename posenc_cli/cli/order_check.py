@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posenc_cli import catalogue
+from posenc_cli.budget import check_size
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of
+from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
     from posenc_cli.checks.order import Asked, Deviation, OrderCheck, OrderFinding
+    from posenc_cli.positions import Positions
 
 SENTENCE = "dog bites man"
 _PAIRS = 32
@@ -63,16 +66,11 @@ def order_check(
       posenc order-check -s nope --causal
       posenc order-check -s sinusoidal+t5 --expect order
     """
-    from posenc_cli.checks.order import EXPECTATIONS, OrderCheck, with_causal_mask, words_of
+    from posenc_cli.checks.order import EXPECTATIONS, OrderCheck, with_causal_mask
 
     expectation: Any = one_of("--expect", expect, EXPECTATIONS)
-    positions = tuple(choice.positions) if choice and choice.positions else ()
-    if tokens is None:
-        tokens = str(len(positions)) if positions else SENTENCE
-    words = words_of(tokens)
-    check = OrderCheck(words, causal, expectation, positions[: len(words)])
-    if positions and len(positions) != len(words):
-        check = OrderCheck(words, causal, expectation)
+    words, positions = _words(tokens, choice.positions if choice else None)
+    check = OrderCheck(words, causal, expectation, positions)
     findings = _findings(check, choice)
     if choice is None and not causal and expectation == "auto":
         nope = _asked(catalogue.BUILT_IN["nope"], {})
@@ -82,6 +80,27 @@ def order_check(
     else:
         console.result(_text(console, check, findings))
     return 0 if all(each.ok for each in findings) else 1
+
+
+def _words(
+    tokens: str | None, positions: Positions | None
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The tokens, and the positions asked for, of which each has one.
+
+    Raises: InvalidInput where they are too many, or not as many as each other.
+    """
+    from posenc_cli.checks.order import MOST_WORDS, words_of
+
+    if positions is None:
+        return words_of(SENTENCE if tokens is None else tokens), ()
+    check_size(f"--positions {positions}", positions.count, MOST_WORDS, "tokens")
+    words = words_of(str(positions.count) if tokens is None else tokens)
+    if len(words) != positions.count:
+        raise InvalidInput(
+            f"--tokens: {len(words)} of them cannot be at {positions.count} positions, {positions}",
+            hint="without --tokens there are as many as positions",
+        )
+    return words, tuple(positions)
 
 
 def _findings(check: OrderCheck, choice: Choice | None) -> list[OrderFinding]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import one_of, whole_number
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.cli.console import Console
     from posenc_cli.render.blocks import Page
-    from posenc_cli.render.figure import Figure, Picture
+    from posenc_cli.render.figure import Figure, Heatmap, Picture
     from posenc_cli.render.image import ImageFormat
     from posenc_cli.render.sheet import Style
 
@@ -93,9 +94,8 @@ def show(
             return
         from posenc_cli.render.figure import heatmaps_of, warnings_of
 
-        rows = _size("--height", options.height, range(1, 1 << 16), _ROWS_OF_DATA)
-        columns = _size("--width", options.width, range(1, 1 << 16), _COLUMNS_OF_DATA)
-        shown = [each.shown(rows, columns) for each in heatmaps_of(figure)]
+        sides = _sides_of_data(options, heatmaps_of(figure))
+        shown = [each.shown(*sides) for each in heatmaps_of(figure)]
         _report(figure, shown, json, console, {})
         _warn(warnings_of(heatmaps_of(figure), shown), console)
         return
@@ -113,6 +113,28 @@ def show(
         to_stdout = options.out == STANDARD_OUTPUT
         place = "standard output" if to_stdout else quoted(options.out)
         console.summary(f"wrote {place}: {figure.title}, {len(picture.content)} bytes")
+
+
+def _sides_of_data(options: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[int, int]:
+    """At most how many rows and columns of each heatmap are told as numbers.
+
+    Raises: InvalidInput where the options ask for more than is told.
+    """
+    rows = _size("--height", options.height, range(1, 1 << 16), _ROWS_OF_DATA)
+    columns = _size("--width", options.width, range(1, 1 << 16), _COLUMNS_OF_DATA)
+
+    def values(rows: int, columns: int) -> int:
+        return sum(
+            min(rows, len(each.rows.points)) * min(columns, len(each.columns.points))
+            for each in heatmaps
+        )
+
+    if options.height is None and options.width is None:
+        while values(rows, columns) > LISTED_VALUES and rows > 1:
+            rows, columns = rows // 2, columns // 2
+    asked = f"--width {columns} --height {rows}"
+    check_size(asked, values(rows, columns), LISTED_VALUES, "values in JSON")
+    return rows, columns
 
 
 def image_format(out: str) -> ImageFormat:

@@ -17,6 +17,7 @@ from posenc_cli.analysis.spectrum import (
     spectrum_fields,
     wave_spectrum,
 )
+from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Request
 from posenc_cli.errors import InvalidInput
@@ -134,6 +135,8 @@ def _named(choice: Choice, encoding: Encoding) -> str:
 
 
 def _of_waves(choice: Choice, encoding: Encoding) -> Report:
+    width = _request(encoding, Positions.contiguous(0, 1)).plan().shape[-1]
+    check_size("--dim", width, REPEATED_COLUMNS, "columns of waves")
     context, origin = context_of(encoding, choice.positions, choice.context)
     original = encoding.bound.params.get("original_max_position_embeddings") or None
     of_original = [f"the original context is {original} positions"] if original else []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.encode.arrays import position_array
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import LARGEST_POSITION, Positions
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.schemes.buckets import BucketRule
-
-_MOST = 10_000_000
 
 
 class Run(NamedTuple):
@@ -79,7 +78,6 @@ def bucketed(rule: BucketRule, given: Mapping[str, object], positions: str) -> B
     shown = f"--positions {abbreviated(positions)}"
     if max(-where.first, where.last) > LARGEST_POSITION:
         raise InvalidInput(f"{shown}: must lie within −2^53 and 2^53, the last exact positions")
-    if where.count > _MOST:
-        raise InvalidInput(f"{shown}: holds {where.count} positions; at most {_MOST} are shown")
+    check_size(shown, where.count, LISTED_VALUES, "positions")
     relative = position_array(where)
     return Bucketed(relative, np.asarray(bucket(np, relative), np.int64), params)

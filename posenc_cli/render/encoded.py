@@ -16,12 +16,13 @@ from posenc_cli.analysis.encoded import (
     similarity_cells,
     wavelengths_of,
 )
-from posenc_cli.analysis.sampling import Points, wavelengths_by_values
+from posenc_cli.analysis.sampling import Points, spread, wavelengths_by_values
+from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.render.figure import Axis, Band, Curve, Curves, Heatmap, Panels
+from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Curve, Curves, Heatmap, Panels
 from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.schemes.parameters import as_text
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Bound, Waves
 
 _MOST_BANDS = 8
+_MOST_HEADS = 1 << 12
+"""Heads of a bias that are drawn together: the coefficients of all are computed for each."""
 _LONGEST_VALUE = 24
 _SAID_BY_SIZES = ("dim", "heads", "grid")
 _ALWAYS = ("dim", "base", "factor")
@@ -300,8 +303,9 @@ def _heads(request: Request, engine_for: EngineFor, count: int) -> Figure:
 
     if len(heads) == 1:
         return panel(heads[0], title_of(request, f"head {heads[0]} of {count}, {size}"))
-    panels = tuple(panel(head, f"head {head}") for head in heads)
-    return Panels(panels, title_of(request, f"{count} heads, {size}"), noun="head")
+    check_size("--heads", count, _MOST_HEADS, "heads in one picture", hint="--head H shows one")
+    panels = tuple(panel(head, f"head {head}") for head in spread(count, MOST_PANELS))
+    return Panels(panels, title_of(request, f"{count} heads, {size}"), noun="head", total=count)
 
 
 def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Figure:
@@ -310,12 +314,13 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
     Of an image: two corners, an edge and the middle. Of a video: the middle, plane after plane.
     """
     *planes, height, width = grid
-    request.plan()
+    check_size("--dim", request.plan().shape[-1], REPEATED_COLUMNS, "columns in maps of a grid")
     area, count = height * width, math.prod(planes)
     corners = [(0, 0), (0, width // 2), (height // 2, width // 2), (height - 1, width - 1)]
     middle = (count // 2) * area + (height // 2) * width + width // 2
     if planes:
-        chosen = [(plane * area, middle, f"plane {plane}") for plane in range(count)]
+        some = spread(count, MOST_PANELS)
+        chosen = [(plane * area, middle, f"plane {plane}") for plane in some]
     else:
         chosen = [(0, y * width + x, f"of ({y}, {x})") for y, x in dict.fromkeys(corners)]
     panels = tuple(
@@ -334,7 +339,12 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
     size = "×".join(map(str, grid))
     whose = "the middle" if planes else "one position"
     title = title_of(request, f"similarity of {whose} to all others on a grid of {size}")
-    return Panels(panels, title, noun="plane" if planes else "position")
+    return Panels(
+        panels,
+        title,
+        noun="plane" if planes else "position",
+        total=count if planes else None,
+    )
 
 
 def _no_dims(dims: range | None, request: Request, what: str) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Content = TypeVar("Content", str, bytes)
 ScaleKind = Literal["sequential", "diverging", "cyclic"]
 
+MOST_PANELS = 256
+"""Panels that are made ready: more than fit in a picture at a size that shows anything."""
+
 _NOTICED = 0.1
 """By what share of the range shown other values must be out of it to be worth a note."""
 
@@ -283,7 +286,8 @@ class Curves(Record):
 class Panels(Record):
     """Several figures side by side: as small multiples, heatmaps ``shared`` one colour scale.
 
-    ``noun`` is what a panel stands for, should not all of them have room.
+    ``noun`` is what a panel stands for, should not all of them have room; where they were too many
+    to begin with, ``total`` is how many there are.
     """
 
     panels: tuple[Heatmap | Curves, ...]
@@ -291,6 +295,12 @@ class Panels(Record):
     shared: bool = True
     noun: str = "panel"
     notes: tuple[str, ...] = ()
+    total: int | None = None
+
+    def missing_notes(self, count: int) -> tuple[str, ...]:
+        """What a reader must know who sees so many of them."""
+        total = self.total or len(self.panels)
+        return (f"shows {count} of {total} {self.noun}s",) if count < total else ()
 
 
 Figure = Heatmap | Curves | Panels
@@ -331,7 +341,7 @@ def data_of(figure: Figure, shown: Sequence[Shown]) -> dict[str, Any]:
     return {
         "title": figure.title,
         "panels": [*(each.fields() for each in shown), *curves],
-        "notes": list(figure.notes),
+        "notes": [*figure.missing_notes(len(figure.panels)), *figure.notes],
     }
 
 

@@ -128,12 +128,12 @@ class _Drawing(Sheet):
         self.notes |= dict.fromkeys(panels.notes)
         heatmaps = [each for each in panels.panels if isinstance(each, Heatmap)]
         if panels.shared and len(heatmaps) == len(panels.panels):
-            self._heatmaps(heatmaps, box, noun=panels.noun)
+            self._heatmaps(heatmaps, box, among=panels)
             return
         least = _LEAST_PANEL * self.line
         grid = grid_of(len(panels.panels), (box.width, box.height), (least, least), aspect=1)
         chosen = spread(len(panels.panels), grid[0] * grid[1])
-        self._note_missing(len(chosen), len(panels.panels), panels.noun)
+        self.notes |= dict.fromkeys(panels.missing_notes(len(chosen)))
         each_row = [chosen[i : i + grid[1]] for i in range(0, len(chosen), grid[1])]
         rows = [[panels.panels[index] for index in row] for row in each_row]
         top = box.top
@@ -166,25 +166,21 @@ class _Drawing(Sheet):
         freed = sum(square) * (cell.height - low)
         return [low if is_low else cell.height + freed / others for is_low in square]
 
-    def _note_missing(self, count: int, total: int, noun: str) -> None:
-        if count < total:
-            self.notes[f"shows {count} of {total} {noun}s"] = None
-
     def _heatmaps(
         self,
         heatmaps: Sequence[Heatmap],
         box: Box,
         *,
-        noun: str | None = None,
+        among: Panels | None = None,
         panel: bool = False,
     ) -> None:
         """Heatmaps of one scale: axes named at the left and below, the scale at the right.
 
-        With a ``noun`` for what they stand for, each has its title above it. As a ``panel``, one
+        Those ``among`` panels have each its title above it. As a ``panel``, one
         leaves the same room around it as others do, whatever its numbers and names.
         """
         line, first = self.line, heatmaps[0]
-        titles = [each.title if noun else "" for each in heatmaps]
+        titles = [each.title if among else "" for each in heatmaps]
         named = [number(p) for p in (first.rows.points[0], first.rows.points[-1])]
         labels = max(self.width_of(each) for each in named) + 0.5 * line
         scale_room = max(4.6 * line, self.width_of(first.value_label) + 0.8 * line)
@@ -204,7 +200,8 @@ class _Drawing(Sheet):
             aspect=1,
         )
         chosen = [heatmaps[i] for i in spread(len(heatmaps), grid[0] * grid[1])]
-        self._note_missing(len(chosen), len(heatmaps), noun or "")
+        if among is not None:
+            self.notes |= dict.fromkeys(among.missing_notes(len(chosen)))
         room = inner.cell(0, 0, grid, gap).inside(top=head)
         share = _SHARE_OF_PANEL if panel else _SHARE_OF_WHOLE_PIXELS
         shown = [each.shown(*self._most(each, room, share)) for each in chosen]
@@ -215,7 +212,7 @@ class _Drawing(Sheet):
         for index, (each, cells) in enumerate(zip(shown, fitted, strict=True)):
             row, column = divmod(index, grid[1])
             left, top = round(room.left + column * across), round(room.top + row * down)
-            if noun:
+            if among:
                 above = top - head + 0.8 * line
                 self.text(left, above, self._head(each, across - gap), size=HEAD_SIZE)
             self._cells(

@@ -82,7 +82,7 @@ def _shared_lines(
         ]
         lines += beside(pictures, widths)
     first = heatmaps[0]
-    notes = notes_of(shown, page.medium, first=(*_missing(panels, len(chosen)), *panels.notes))
+    notes = notes_of(shown, page.medium, first=(*panels.missing_notes(len(chosen)), *panels.notes))
     axes = f"down: {first.rows.label}, across: {first.columns.label}"
     return [
         *title,
@@ -98,12 +98,6 @@ def _headed(plate: Plate, page: Page) -> str:
     return " " * inset + "".join(page.wrapped(plate.shown.heatmap.title, most=1))
 
 
-def _missing(panels: Panels, count: int) -> tuple[str, ...]:
-    if count == len(panels.panels):
-        return ()
-    return (f"shows {count} of {len(panels.panels)} {panels.noun}s",)
-
-
 def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
     """Figures of any kind, each with a frame and a scale of its own."""
     from posenc_cli.render.plots import curves_lines
@@ -114,7 +108,7 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
     least = (_LEAST_ALONE[0] if curved else _NARROWEST_HEATMAP, _LEAST_ALONE[1])
     down, across = grid_of(len(panels.panels), size, least, aspect=2)
     chosen = [panels.panels[i] for i in spread(len(panels.panels), down * across)]
-    notes = page.wrapped("; ".join((*_missing(panels, len(chosen)), *panels.notes)))
+    notes = page.wrapped("; ".join((*panels.missing_notes(len(chosen)), *panels.notes)))
     height = max(1, (page.height - len(title) - len(notes)) // down)
     part = page.part((page.width + _GAP) // across - _GAP, height)
     lines: list[str] = list(title)

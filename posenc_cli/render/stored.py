@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import wavelengths_by_values
+from posenc_cli.analysis.sampling import spread, wavelengths_by_values
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
-from posenc_cli.render.figure import Axis, Band, Heatmap, Panels, Survey
+from posenc_cli.records import replace
+from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Heatmap, Panels, Survey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +60,14 @@ def figure_of_array(
         return _matrix(stack[head], f"{title}, matrix {_place(head, leading)}", dims, split=split)
     if len(stack) == 1:
         return _matrix(stack[0], title, dims, split=split)
-    panels = tuple(
-        _matrix(each, _place(index, leading), dims, split=split) for index, each in enumerate(stack)
-    )
-    return Panels(panels, title, noun="slice")
+    chosen = spread(len(stack), MOST_PANELS)
+    panels = [_matrix(stack[i], _place(i, leading), dims, split=split) for i in chosen]
+    if len(chosen) < len(stack):  # all values are gone through, those of the others too
+        wanted = dims or range(stack.shape[2])
+        panels = [replace(each, survey=None) for each in panels]
+        whole = stack.reshape(-1, stack.shape[2])
+        panels[0] = replace(panels[0], survey=_survey(whole, wanted))
+    return Panels(tuple(panels), title, noun="slice", total=len(stack))
 
 
 def _place(index: int, leading: Sequence[int]) -> str:

@@ -103,7 +103,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
         ("t5 --set max_distance=9 --set max-distance=9", "max_distance is given twice"),
         ("t5 --positions 5:1", "--positions '5:1': '5:1' holds no position"),
         ("t5 --positions x", "--positions 'x'"),
-        ("t5 --positions 0:99999999", "holds 99999999 positions; at most 10000000"),
+        ("t5 --positions 0:99999999", "99999999 positions; at most 1048576 are taken"),
         ("t5 --positions -9007199254740993", "must lie within −2^53 and 2^53"),
         ("deberta --set max_position=100", "max_position must be above 129"),
         ("", "RULE"),

@@ -105,7 +105,7 @@ def test_a_users_scheme_that_encodes_nothing_is_status_1(call, tmp_path, monkeyp
     [
         (["--tokens", "dog"], "--tokens"),
         (["--tokens", ""], "two different words"),
-        (["--tokens", "5000000"], "at most 512 words"),
+        (["--tokens", "5000000"], "at most 512 are taken"),
         (["--expect", "everything"], "--expect"),
         (["-s", "rop"], "rop"),
         (["-s", "rope", "--dim", "7"], "--dim 7"),

@@ -1,0 +1,111 @@
+"""However much is asked for, a command refuses, or takes a sample and says so, at little cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="counts memory as Linux does"
+)
+
+MILLION, BILLION, LAST = "1000000", "1000000000", str(2**53)
+
+# A command line, and how it may end: refused (2), or done (0) with a sample that is said to be one.
+REFUSED, SAMPLE, WHOLE = "refused", "sample", "whole"
+TABLE = [
+    *(
+        (f"{command} {size}", REFUSED)
+        for size in (MILLION, BILLION, LAST)
+        for command in (
+            "order-check -s rope --len",
+            "order-check --tokens",
+            "alibi-slopes --heads",
+            "heatmap -s alibi -l 8 --heads",
+            "heatmap -s rope -l 8 --dim",
+            "heatmap -s rope -l 8 --width",
+            "heatmap -s rope -l 8 --height",
+            "heatmap -s rope -l 8 --out x.png --height 10000 --width",
+            "heatmap -s rope -l 8 --out x.png --dpi",
+            "spectrum -s rope --dim",
+            "dot-similarity -s sinusoidal -l 8 --dim",
+            "order-check -s sinusoidal --dim",
+        )
+    ),
+    ("buckets deberta --positions -1000000:1000000 --json", REFUSED),
+    ("buckets t5 --positions -1000000000000:1000000000000", REFUSED),
+    (f"buckets t5 --positions -{LAST}:{LAST}", REFUSED),
+    ("order-check -s sinusoidal --dim 65536", REFUSED),
+    ("order-check -s sinusoidal+rope --dim 16384", REFUSED),
+    ("order-check -s transformer-xl --dim 16384", REFUSED),
+    ("order-check -s alibi --heads 65536", REFUSED),
+    ("order-check -s alibi --heads 1024 --len 512", REFUSED),
+    ("order-check --tokens " + "9" * 5000, REFUSED),
+    ("heatmap -s alibi --heads 65536 -l 16", REFUSED),
+    ("heatmap -s rope-axial --set grid=14x14 --dim 65536", REFUSED),
+    ("heatmap -s alibi -l 1000000 --json --width 65535 --height 65535", REFUSED),
+    ("spectrum -s xpos --dim 65536", REFUSED),
+    ("alibi-slopes --heads 65536", REFUSED),
+    *(
+        (f"{command} --len {size}", SAMPLE)
+        for size in (MILLION, LAST)
+        for command in (
+            "heatmap -s sinusoidal -d 16",
+            "heatmap -s rope -d 16 --json",
+            "heatmap -s alibi",
+            "dot-similarity -s rope -d 2",
+            "spectrum -s transformer-xl -d 2",
+        )
+    ),
+    (f"spectrum -s mrope -d 128 --len {LAST}", WHOLE),
+    (f"spectrum -s integer -d 64 --len {BILLION}", SAMPLE),
+    ("heatmap -s t5 --json --len 1000000", SAMPLE),
+    ("dot-similarity -s transformer-xl -d 2 --len 1000000000", SAMPLE),
+    ("dot-similarity -s shaw -d 8 --set max_distance=1000000000 --len 1000000000", SAMPLE),
+    ("spectrum -s learned -d 512 --set max_len=2147483647 --len 1000000", SAMPLE),
+    ("heatmap -s sinusoidal-nd --set grid=1000000x1000000", SAMPLE),
+    ("heatmap -s rope-axial --set grid=1000000x1000000", SAMPLE),
+    ("heatmap --in stack.npy", SAMPLE),
+    ("heatmap --in stack.npy --json", SAMPLE),
+    ("heatmap --in stack.npy --out stack.svg -q", WHOLE),
+]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """What each command line of the table ends with, by that line."""
+    folder = tmp_path_factory.mktemp("huge")
+    np.save(folder / "stack.npy", np.arange(373_248 * 2, dtype="f4").reshape(-1, 1, 2))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("huge.py"))],
+        input="".join(json.dumps(line.split()) + "\n" for line, _ in TABLE),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        check=True,
+    )
+    found = map(json.loads, ran.stdout.splitlines())
+    return {" ".join(each["arguments"]): each for each in found}
+
+
+@pytest.mark.parametrize(("line", "ending"), TABLE)
+def test_what_is_too_much_is_refused_or_sampled(line, ending, outcomes):
+    ended = outcomes[" ".join(line.split())]
+    said = ended["out"] + ended["err"]
+    assert ended["status"] == (2 if ending == REFUSED else 0), said[-500:]
+    if ending == REFUSED:
+        assert ended["out"] == ""
+        assert re.fullmatch(r"posenc: error: .+\n(hint: .+\n)?", ended["err"])
+        # What was asked, its size or the rule, and the most that is taken.
+        assert re.search(r"at most|must be from [0-9]+ to [0-9]+", ended["err"]), ended["err"]
+    elif ending == SAMPLE:
+        assert ended["sampled"], said[-500:]
