@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.sampling import positions_of
+from posenc_cli.checks.identify_census import census, rounded_positions, row_positions
 from posenc_cli.checks.identify_evidence import Evidence
-from posenc_cli.checks.identify_presets import equal_models
+from posenc_cli.checks.identify_presets import models_of, same_cells
 from posenc_cli.checks.identify_rows import row_hypotheses
 from posenc_cli.checks.identify_scores import (
     Profile,
     bias_hypotheses,
     profiles_of,
+    score_census,
     slope_hypotheses,
     tried_scores,
 )
@@ -28,19 +30,20 @@ from posenc_cli.checks.identify_trial import Hypothesis, Trial, tried
 from posenc_cli.checks.identify_waves import (
     fallback_hypotheses,
     frequency_hypotheses,
+    function_hypotheses,
     wave_hypotheses,
 )
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, REAL_DTYPES
-from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Rotation, Sinusoids
 from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from posenc_cli.checks.identify_census import Census
     from posenc_cli.files.reading import Loaded
 
 MOST_TRIALS = 48
@@ -50,14 +53,24 @@ SHOWN = 5
 _MUCH_DEARER = 2.0
 _LISTED = 64
 _LARGEST_GRID = 1 << 16
+_LEAST_ROWS = 12
+"""Rows of which a half still shows the rates of waves."""
+_ROWS_AT_ONCE = 1 << 16
+_MOST_CELLS = 1 << 26
+"""Cells that are read again for candidates but the first, which is always held against all."""
 
 
 class Candidate(Record):
     """One hypothesis in words and numbers; ``params`` are those that the array shows.
 
-    ``positions`` are those of all rows, None where they are not regular and too many to list.
-    ``uncertainty`` says how far a fitted parameter may be off. ``commands`` write the array again,
-    one for each file; empty where posenc has no command for it.
+    ``census`` is what it leaves over of all cells, None where only the sample was compared; the
+    numbers then are the sample's, of ``compared`` rows. ``exact`` says that every cell is the
+    correctly rounded value. ``positions`` are those of all rows, None where they are not regular
+    and too many to list. ``uncertainty`` says how far a fitted parameter may be off. ``models``
+    are those whose own table every cell equals, but in rows that do not fit; ``fitting_models``
+    those whose table fits as this does.
+    ``commands`` write what the cells were compared with, one for each file; empty where posenc
+    has no command for it.
     """
 
     scheme: str
@@ -69,31 +82,51 @@ class Candidate(Record):
     residual: float
     ratio: float
     equal: float
-    arithmetic: str
+    arithmetic: str | None
     rounded: str
     attention_factor: float | None
     uncertainty: dict[str, float]
     notes: tuple[str, ...]
     wrong: tuple[str, ...]
     models: tuple[str, ...]
+    fitting_models: tuple[str, ...]
     commands: tuple[str, ...]
+    compared: int
+    fits_sample: bool
+    census: Census | None
 
     @property
     def fits(self) -> bool:
-        """Whether it leaves no more over than the number format and right code explain."""
-        return self.ratio <= 1
+        """Whether no cell is farther off than the number format and right code explain."""
+        return self.census is not None and self.fits_sample and self.census.fits
+
+    @property
+    def exact(self) -> bool:
+        """Whether every cell is the correctly rounded value."""
+        return (
+            self.fits
+            and self.arithmetic == "exact"
+            and not self.wrong
+            and self.census is not None
+            and self.census.all_equal
+        )
+
+    @property
+    def fits_rows(self) -> bool:
+        """Whether it fits but for some rows, and not by chance in the others."""
+        known = self.census
+        return known is not None and not self.fits and known.fits_many
 
 
 class Identification(Record):
     """What an array is, as far as hypotheses go.
 
     ``candidates`` are what was tried and came nearest, the best first; the first is what the array
-    is if it fits. ``compared`` counts the rows that were compared.
+    is if it fits.
     """
 
     stored: str
     shape: tuple[int, ...]
-    compared: int
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...]
 
@@ -101,6 +134,26 @@ class Identification(Record):
     def found(self) -> Candidate | None:
         """What the array is; None where nothing fits."""
         return self.candidates[0] if self.candidates and self.candidates[0].fits else None
+
+    @property
+    def nearest(self) -> Candidate | None:
+        """What the array would be but for some rows; None where that is not so of anything."""
+        return self.candidates[0] if self.candidates and self.candidates[0].fits_rows else None
+
+
+class Attempt(Record):
+    """A trial, and what it takes to hold it against every cell."""
+
+    trial: Trial
+    evidence: Evidence
+    profile: Profile | None = None
+
+    def census(self) -> Census | None:
+        """What the hypothesis leaves over of all cells, None where that cannot be known."""
+        slopes = self.trial.hypothesis.tables == ("slopes",)
+        if self.profile is not None or slopes:
+            return score_census(self.trial, self.profile, self.evidence)
+        return census(self.trial, self.evidence)
 
 
 def identified(loaded: Sequence[Loaded]) -> Identification:
@@ -115,7 +168,8 @@ def identified(loaded: Sequence[Loaded]) -> Identification:
             f"FILE and FILE2 must have one shape, not {' and '.join(texts)}",
             hint="FILE2 is the table of sines of FILE",
         )
-    return identify(Evidence.of(loaded))
+    found = identify(Evidence.of(loaded))
+    return replace(found, shape=loaded[0].values.shape)
 
 
 def identify(evidence: Evidence) -> Identification:
@@ -128,72 +182,118 @@ def identify(evidence: Evidence) -> Identification:
     ('rope', 10000.0, ('cos-sin',))
     """
     notes: list[str] = []
-    shape = evidence.shape
     # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
     with np.errstate(all="ignore"):
-        trials, evidence = _trials(evidence, notes)
-        return _identification(trials, evidence, notes, shape)
+        attempts = _attempts(evidence, notes)
+        candidates = _candidates(attempts)
+    return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
 
 
-def _identification(
-    trials: Sequence[Trial], evidence: Evidence, notes: list[str], shape: tuple[int, ...]
-) -> Identification:
-    if evidence.blank_rows and trials and trials[0].fits:
-        rows = ", ".join(map(str, evidence.blank_rows[:4]))
-        notes.append(f"rows of zeros were left out, as of padding: {rows}")
-    candidates = [_candidate(each, evidence) for each in _distinct(trials)[:SHOWN]]
-    return Identification(
-        evidence.stored, shape, int(evidence.rows.size), tuple(candidates), tuple(notes)
-    )
+def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
+    """The best attempts, each held against every cell where that is not too much, best first."""
+    found: list[Candidate] = []
+    counts: list[tuple[Attempt, Census | None]] = []
+    left = _MOST_CELLS
+    for attempt in _distinct(attempts)[:SHOWN]:
+        known = None
+        if attempt.trial.fits_most:
+            alike = [count for other, count in counts if same_cells(other.trial, attempt.trial)]
+            cells = sum(array.size for array in attempt.evidence.arrays)
+            if alike:
+                known = alike[0]
+            elif not counts or cells <= left:
+                known = attempt.census()
+                left -= cells
+            counts.append((attempt, known))
+        found.append(_candidate(attempt, known))
+    return sorted(found, key=_standing)
 
 
-def _trials(evidence: Evidence, notes: list[str]) -> tuple[list[Trial], Evidence]:
-    """What was tried, the best first, and the evidence it was tried on: a grid as a matrix."""
-    if len(evidence.shape) == 1 and not evidence.moderate:
-        return [], evidence
+def _standing(candidate: Candidate) -> tuple[bool, bool, int]:
+    """What sorts candidates: those that fit first, then those that do but for the fewest rows."""
+    misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
+    return not candidate.fits, not candidate.fits_rows, misfits
+
+
+def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
+    """What was tried, the best first."""
     if len(evidence.shape) == 1:
+        if not evidence.moderate:
+            return []
         hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
-        return _tried(hypotheses, evidence, None), evidence
+        return _tried(hypotheses, evidence, None)
     if len(evidence.shape) == 3:
-        return _cube_trials(evidence, notes)
+        return _cube_attempts(evidence, notes)
     if len(evidence.shape) != 2:
-        return [], evidence
-    trials = _matrix_trials(evidence)
-    if evidence.blank_rows == (0,) and not any(each.fits for each in trials):
-        rest = Evidence(tuple(a[1:] for a in evidence.arrays), evidence.stored, evidence.values)
-        without = _matrix_trials(rest)
-        if without and without[0].fits:
-            notes.append("row 0 holds zeros, as of a class token; the others were identified")
-            return without, rest
-    return trials, evidence
+        return []
+    attempts = _matrix_attempts(evidence)
+    if evidence.blank_rows == (0,) and not any(each.trial.fits for each in attempts):
+        rest = Evidence(
+            tuple(a[1:] for a in evidence.arrays), evidence.stored, evidence.values, skipped=1
+        )
+        without = _matrix_attempts(rest)
+        if without and without[0].trial.fits:
+            return without
+    return attempts
 
 
-def _matrix_trials(evidence: Evidence) -> list[Trial]:
-    trials = _bias_trials(evidence)
+def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
+    attempts = _bias_attempts(evidence)
     if not evidence.moderate:
-        return trials
-    trials += _tried(row_hypotheses(evidence), evidence, None)
-    if not any(each.fits and each.equal == 1 for each in trials):
-        for group in wave_hypotheses(evidence):
-            more = OTHER_READINGS if any(each.fits for each in trials) else MORE_TRIALS
-            trials += _tried(group, evidence, None, ordered=True, more=more)
-    if not any(each.fits for each in trials):
-        trials += _tried(fallback_hypotheses(evidence), evidence, None)
-    return sorted(trials, key=lambda each: each.rank)
+        return attempts
+    attempts += _wave_and_row_attempts(evidence)
+    if not any(each.trial.fits for each in attempts):
+        attempts += _tried(fallback_hypotheses(evidence), evidence, None)
+    if not any(each.trial.fits_most for each in attempts):
+        attempts += _attempts_of_parts(evidence)
+    return sorted(attempts, key=_rank)
 
 
-def _bias_trials(evidence: Evidence) -> list[Trial]:
-    trials: list[Trial] = []
+def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
+    attempts = _tried(row_hypotheses(evidence), evidence, None)
+    if any(each.trial.fits and each.trial.equal == 1 for each in attempts):
+        return attempts
+    for groups in (wave_hypotheses, function_hypotheses):
+        for group in groups(evidence):
+            more = OTHER_READINGS if any(each.trial.fits for each in attempts) else MORE_TRIALS
+            attempts += _tried(group, evidence, None, ordered=True, more=more)
+        if any(each.trial.fits for each in attempts):
+            break  # what pairs of columns explain, no column does alone
+    return attempts
+
+
+def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
+    """Attempts that some of the rows suggest, for others may be damaged."""
+    rows = evidence.rows
+    if rows.size < _LEAST_ROWS:
+        return []
+    half = rows.size // 2
+    for some in (rows[:half], rows[half:]):
+        part = Evidence(evidence.arrays, evidence.stored, evidence.values, only=some)
+        fitting = [each.trial for each in _wave_and_row_attempts(part) if each.trial.fits]
+        hypotheses = []
+        for hypothesis in (trial.hypothesis for trial in fitting):
+            where = row_positions(hypothesis, part)
+            if where is not None:
+                hypotheses.append(replace(hypothesis, positions=where(rows)))
+        attempts = _tried(hypotheses, evidence, None)
+        if any(each.trial.fits_most for each in attempts):
+            return attempts
+    return []
+
+
+def _bias_attempts(evidence: Evidence) -> list[Attempt]:
+    attempts: list[Attempt] = []
     for profile in profiles_of(evidence):
-        trials += _tried(bias_hypotheses(profile, evidence), evidence, profile)
-    return sorted(trials, key=lambda each: each.rank)
+        attempts += _tried(bias_hypotheses(profile, evidence), evidence, profile)
+    return sorted(attempts, key=_rank)
 
 
-def _cube_trials(evidence: Evidence, notes: list[str]) -> tuple[list[Trial], Evidence]:
+def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     """Three axes: heads of a bias, or a grid of vectors in either order."""
-    trials = _bias_trials(evidence)
-    if any(each.fits for each in trials) or len(evidence.arrays) != 1:
-        return trials, evidence
+    attempts = _bias_attempts(evidence)
+    if any(each.trial.fits for each in attempts) or len(evidence.arrays) != 1:
+        return attempts
     first = evidence.arrays[0]
     for text, flat in (
         ("rows, columns and channels", first.reshape(-1, first.shape[2])),
@@ -202,11 +302,11 @@ def _cube_trials(evidence: Evidence, notes: list[str]) -> tuple[list[Trial], Evi
         if flat.shape[0] > _LARGEST_GRID:
             continue
         as_matrix = Evidence((flat,), evidence.stored, evidence.values)
-        found = _matrix_trials(as_matrix)
-        if found and found[0].fits:
-            notes.append(f"the axes are {text}")
-            return found, as_matrix
-    return trials, evidence
+        found = _matrix_attempts(as_matrix)
+        if found and found[0].trial.fits:
+            notes.append(f"the axes are {text}; rows are counted along the first two of these")
+            return found
+    return attempts
 
 
 def _tried(
@@ -216,23 +316,11 @@ def _tried(
     *,
     ordered: bool = False,
     more: int = MORE_TRIALS,
-) -> list[Trial]:
+) -> list[Attempt]:
     """The trials of hypotheses from the plainest on, until one fits and ``more`` were tried.
 
     ``ordered`` hypotheses come so; others are sorted.
     """
-    trial: Callable[[Hypothesis], Trial]
-    if profile is not None:
-
-        def trial(hypothesis: Hypothesis) -> Trial:
-            return tried_scores(hypothesis, profile, evidence)
-    else:
-
-        def trial(hypothesis: Hypothesis) -> Trial:
-            if hypothesis.tables == ("slopes",):
-                return tried_scores(hypothesis, None, evidence)
-            return tried(hypothesis, evidence)
-
     trials: list[Trial] = []
     best: Trial | None = None
     left = more
@@ -240,14 +328,21 @@ def _tried(
         if len(trials) >= MOST_TRIALS or (best is not None and _enough(best, hypothesis, left)):
             break
         try:
-            found = trial(hypothesis)
+            if profile is not None or hypothesis.tables == ("slopes",):
+                found = tried_scores(hypothesis, profile, evidence)
+            else:
+                found = tried(hypothesis, evidence)
         except InvalidInput:
             continue
         trials.append(found)
         left -= best is not None
         if found.fits and (best is None or found.rank < best.rank):
             best, left = found, more
-    return sorted(trials, key=lambda each: each.rank)
+    return [Attempt(each, evidence, profile) for each in sorted(trials, key=lambda each: each.rank)]
+
+
+def _rank(attempt: Attempt) -> tuple[object, ...]:
+    return attempt.trial.rank
 
 
 def _enough(best: Trial, following: Hypothesis, more: int) -> bool:
@@ -271,19 +366,22 @@ def _unlike(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
             yield each
 
 
-def _distinct(trials: Sequence[Trial]) -> list[Trial]:
-    """Trials without those that say the same again."""
+def _distinct(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Attempts without those that say the same again."""
     found, seen = [], set()
-    for each in trials:
-        shown = {k: v for k, v in each.bound.params.items() if k not in each.hypothesis.hidden}
-        key = (each.bound.scheme.name, repr(shown), each.hypothesis.tables, each.hypothesis.wrong)
+    for attempt in attempts:
+        trial = attempt.trial
+        bound, hypothesis = trial.bound, trial.hypothesis
+        shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
+        key = (bound.scheme.name, repr(shown), hypothesis.tables, hypothesis.wrong)
         if key not in seen:
             seen.add(key)
-            found.append(each)
+            found.append(attempt)
     return found
 
 
-def _candidate(trial: Trial, evidence: Evidence) -> Candidate:
+def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
+    trial, evidence = attempt.trial, attempt.evidence
     hypothesis, bound = trial.hypothesis, trial.bound
     content = bound.content
     params = {name: v for name, v in bound.params.items() if name not in hypothesis.hidden}
@@ -292,6 +390,7 @@ def _candidate(trial: Trial, evidence: Evidence) -> Candidate:
     if isinstance(content, Rotation) and hypothesis.tables != ("inv-freq",):
         scale = float(content.waves.scale)
     columns = isinstance(content, Rotation | Sinusoids)
+    equal_models, fitting_models = _models(attempt, known)
     return Candidate(
         scheme=bound.scheme.name,
         params=params,
@@ -299,20 +398,50 @@ def _candidate(trial: Trial, evidence: Evidence) -> Candidate:
         layout=params.get("layout") if columns else None,
         positions=positions,
         head=hypothesis.head,
-        residual=trial.residual,
-        ratio=trial.ratio,
-        equal=trial.equal,
-        arithmetic=trial.arithmetic,
+        residual=trial.residual if known is None else known.residual,
+        ratio=trial.ratio if known is None else known.ratio,
+        equal=trial.equal if known is None else known.equal / max(known.cells, 1),
+        arithmetic=trial.arithmetic if trial.read_off is None else None,
         rounded=trial.rounded.name,
         attention_factor=scale,
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
-        notes=(*hypothesis.notes, *_irregular(hypothesis, evidence, positions)),
+        notes=(
+            *hypothesis.notes,
+            *_irregular(hypothesis, evidence, positions),
+            *_left_out(attempt, known),
+        ),
         wrong=hypothesis.wrong,
-        models=equal_models(bound, frequencies_alone=hypothesis.tables == ("inv-freq",))
-        if trial.fits
-        else (),
+        models=equal_models,
+        fitting_models=fitting_models,
         commands=_commands(trial, evidence, positions),
+        compared=int(evidence.rows.size) if known is None else known.rows,
+        fits_sample=trial.fits,
+        census=known,
     )
+
+
+def _models(attempt: Attempt, known: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The models whose own table all rows that fit equal, and those whose table these fit."""
+    trial = attempt.trial
+    if known is None or trial.hypothesis.wrong or not known.fits_many:
+        return (), ()
+    names = models_of(trial)
+    if known.loose == 0 and trial.read_off is None:
+        return names, ()
+    return (), names
+
+
+def _left_out(attempt: Attempt, known: Census | None) -> Iterator[str]:
+    """What was not compared with the hypothesis, each with how much it is."""
+    blank = [*range(attempt.evidence.skipped), *(known.padding if known else ())]
+    if blank:
+        rows = " and ".join(f"row {row}" for row in blank)
+        holds = "holds" if len(blank) == 1 else "hold"
+        yield f"{rows} {holds} zeros, as of a class or padding token; the others were compared"
+    if known is not None and known.hidden:
+        yield f"a mask hides {known.hidden} cells; the other {known.cells} were compared"
+    if attempt.profile is not None and attempt.profile.causal:
+        yield "keys to the right have 0, as behind a causal mask"
 
 
 def _positions(hypothesis: Hypothesis, evidence: Evidence) -> Positions | None:
@@ -343,16 +472,20 @@ def _irregular(
     hypothesis: Hypothesis, evidence: Evidence, positions: Positions | None
 ) -> tuple[str, ...]:
     """What to know of rows that are not evenly spaced, and cannot be asked for again."""
-    where, rows = hypothesis.positions, evidence.rows
-    if where is None or positions is not None or where.size != rows.size:
+    where = hypothesis.positions
+    if where is None or positions is not None or where.size != evidence.rows.size:
         return ()
-    counted = rows + int(where[0]) - int(rows[0])
-    for dtype in (BFLOAT16, FLOAT16):
-        rounded = widen(narrow(counted.astype(np.float64), None, dtype), dtype)
-        if np.array_equal(where, rounded):
-            first = int(counted[np.argmax(rounded != counted)])
-            return (f"positions were rounded to {dtype.name}, which has no {first}",)
-    return ("rows are at positions that are not evenly spaced",)
+    named = rounded_positions(hypothesis, evidence)
+    if named is None:
+        return ("rows are at positions that are not evenly spaced",)
+    first = int(where[0]) - int(evidence.rows[0])
+    for start in range(0, evidence.count, _ROWS_AT_ONCE):
+        rows = np.arange(start, min(start + _ROWS_AT_ONCE, evidence.count))
+        moved = np.flatnonzero(named.at(rows) != rows + first)
+        if moved.size:
+            missing = int(rows[moved[0]]) + first
+            return (f"positions were rounded to {named.dtype.name}, which has no {missing}",)
+    return ()
 
 
 def _commands(trial: Trial, evidence: Evidence, positions: Positions | None) -> tuple[str, ...]:

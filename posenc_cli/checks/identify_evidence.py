@@ -28,12 +28,18 @@ if TYPE_CHECKING:
 
 _TEXT_FORMATS = (".csv", ".txt")
 _TEXT_VALUES = 2000
-_SPREAD = 1024
+_PIECES, _TOGETHER = 16, 64
+"""Of a large file: pieces of so many values, for each touches another part of it."""
 _MOST_ROWS = 1024
 _BLANK = 0.1
-_ALIKE = 0.05
-_LARGEST = 2.0**54
 """Of the rows: a table may have rows of zeros for padding, and still encode positions."""
+_ALIKE = 0.05
+_PADDING_ROWS = 2
+"""Row 0 is a class token's, or row 1 that of the padding token as fairseq numbers it."""
+_TEXT_DIGITS = 9
+"""Decimal digits that tell every float32 from its neighbours."""
+_EXACT_POWER = 22
+_LARGEST = 2.0**54
 
 
 class Evidence(Record):
@@ -41,11 +47,15 @@ class Evidence(Record):
 
     ``arrays`` are as they were read, leading axes of length 1 dropped. ``stored`` names the number
     format of the file, ``values`` the narrowest that holds all the values of the sample.
+    ``skipped`` rows of the file come before those of the arrays. Where ``only`` is given it is
+    the sample.
     """
 
     arrays: tuple[NDArray[Any], ...]
     stored: str
     values: DType
+    skipped: int = 0
+    only: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, loaded: Sequence[Loaded]) -> Evidence:
@@ -76,29 +86,56 @@ class Evidence(Record):
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """The rows of the sample: the first, some at every scale, the last; none that is blank."""
-        rows = self._every
-        if len(self.shape) != 2:
-            return rows
-        sizes = np.zeros(rows.size)
-        for array in self.arrays:
-            some = np.abs(np.asarray(array[rows])).reshape(rows.size, -1).astype(np.float64)
-            sizes = np.hypot(sizes, np.sqrt(np.square(some).sum(axis=1)))
-        blank = sizes == 0
-        if not 0 < blank.sum() <= max(1, _BLANK * rows.size):
-            return rows
-        others = sizes[~blank]
-        # Sines alone are 0 at position 0; padding stands among rows that are all alike in length.
-        alike = np.ptp(others) <= _ALIKE * others.max()
-        return rows[~blank] if alike else rows
+        """The rows of the sample: the first, some at every scale, the last.
+
+        Without those that are blank, or hold what is no number, where these are few.
+        """
+        return self.every[~(self._blank | self._broken)]
 
     @cached_property
+    def _blank(self) -> NDArray[np.bool_]:
+        """Which rows hold zeros alone, among others that are alike. Shape: as ``every``."""
+        none = np.zeros(self.every.size, np.bool_)
+        sizes = self._sizes[~self._broken]
+        blank = self._sizes == 0
+        if not 0 < blank.sum() <= max(1, _BLANK * sizes.size):
+            return none
+        others = sizes[sizes > 0]
+        # Sines alone are 0 at position 0; padding stands among rows that are all alike in length.
+        return blank if others.size and np.ptp(others) <= _ALIKE * others.max() else none
+
+    @cached_property
+    def _broken(self) -> NDArray[np.bool_]:
+        """Which rows hold what is no number of an encoding. Shape: as ``every``."""
+        broken = ~(self._sizes <= _LARGEST)
+        return broken if broken.sum() <= _BLANK * broken.size else np.zeros_like(broken)
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.float64]:
+        """The length of each row of a matrix, 1 of other arrays. Shape: as ``every``."""
+        sizes = np.ones(self.every.size)
+        if len(self.shape) != 2 or self.only is not None:
+            return sizes
+        with np.errstate(all="ignore"):
+            squares = [np.square(np.abs(a[self.every]).astype(np.float64)) for a in self.arrays]
+            total: NDArray[np.float64] = np.sum([each.sum(axis=1) for each in squares], axis=0)
+        return np.sqrt(total)
+
+    @property
     def blank_rows(self) -> tuple[int, ...]:
         """Rows of the sample's range that hold zeros alone, and were left out of it."""
-        return tuple(sorted({*self._every.tolist()} - {*self.rows.tolist()}))
+        return tuple(self.every[self._blank].tolist())
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """The first two rows where they hold zeros alone, as those of padding tokens do."""
+        return tuple(row for row in self.blank_rows if row < _PADDING_ROWS)
 
     @cached_property
-    def _every(self) -> NDArray[np.int64]:
+    def every(self) -> NDArray[np.int64]:
+        """The rows of the sample, none left out."""
+        if self.only is not None:
+            return self.only
         limit = self.count if len(self.shape) == 1 else _MOST_ROWS
         return Places.of(Positions.contiguous(0, self.count)).sample(limit)
 
@@ -121,7 +158,35 @@ class Evidence(Record):
         if self.stored != "float64" or self.values == FLOAT64 or values.dtype.kind == "c":
             return values
         rounded = round_to(np.asarray(values, np.float64), FLOAT64, self.values)
-        return np.asarray(rounded, np.float64)
+        return np.where(short_numbers(values), rounded, values)
+
+    def on_grid(self, values: NDArray[Any]) -> bool:
+        """Whether all of some values are numbers of the format that the sample's are."""
+        if self.values.name == self.stored or values.dtype.kind == "c":
+            return True
+        if self.stored == "float64":
+            values = self.cleaned(values)
+        wide = np.asarray(values, np.float64)
+        return bool(np.array_equal(round_to(wide, FLOAT64, self.values), wide, equal_nan=True))
+
+
+def short_numbers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which numbers are those of a text of at most nine digits, as float32 values are written.
+
+    >>> short_numbers(np.array([0.84147098, 0.8414709848, 1e-30, 0.0])).tolist()
+    [True, False, True, True]
+    """
+    with np.errstate(all="ignore"):
+        exponents = np.floor(np.log10(np.abs(values)))
+    places = np.where(np.isfinite(exponents), _TEXT_DIGITS - 1 - exponents, 0)
+    # A power of ten up to 10^22 is exact in float64, so a quotient of it is what the text reads as.
+    plain = (places >= 0) & (places <= _EXACT_POWER)
+    powers = 10.0 ** np.where(plain, places, 0)
+    short = np.round(values * powers) / powers == values
+    for at in np.argwhere(~plain & np.isfinite(values)):
+        value = float(values[tuple(at)])
+        short[tuple(at)] = float(f"{value:.{_TEXT_DIGITS - 1}e}") == value
+    return np.asarray(short | ~np.isfinite(values))
 
 
 def _without_leading_ones(values: NDArray[Any]) -> NDArray[Any]:
@@ -136,9 +201,8 @@ def _some_values(values: NDArray[Any]) -> NDArray[np.float64]:
     """Values from all over an array, real and imaginary parts as numbers of their own."""
     flat = values.reshape(-1) if values.flags.c_contiguous else values
     if flat.ndim == 1:
-        step = max(1, flat.size // _SPREAD)
-        early = flat[:4096]
-        some = np.concatenate([early, flat[:: step | 1][:_SPREAD]])
+        starts = np.linspace(0, max(flat.size - _TOGETHER, 0), _PIECES).astype(np.int64)
+        some = np.concatenate([flat[:4096], *(flat[at : at + _TOGETHER] for at in starts)])
     else:
         some = values[:64].reshape(-1)
     if some.dtype.kind == "c":
@@ -154,7 +218,9 @@ def _format(values: NDArray[np.float64], stored: str, *, text: bool) -> DType:
         return own
     if text and own == FLOAT64:
         some = values[:: max(1, values.size // _TEXT_VALUES)]
-        if all(float(str(np.float32(v))) == v for v in some.tolist()):
+        with np.errstate(over="ignore"):
+            shortest = all(float(str(np.float32(v))) == v for v in some.tolist())
+        if shortest:
             own = FLOAT32
             values = values.astype(np.float32).astype(np.float64)
     for dtype in sorted(REAL_DTYPES.values(), key=lambda each: each.precision):

@@ -1,71 +1,142 @@
-"""Which models that posenc ships have a given encoding.
+"""Which encodings give the very same table, and which models that posenc ships have one.
 
+Two tables are the same where frequencies, amplitude and columns are: then every cell of one is
+that of the other, whatever the position. Nothing less is called equal.
 Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.identify_rules import presets
+from posenc_cli import catalogue
+from posenc_cli.checks.identify_trial import placed
+from posenc_cli.errors import PosencError
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
-from posenc_cli.schemes.declare import Rotation
+from posenc_cli.numerics import exact
+from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
-    from posenc_cli.schemes.declare import Bound
+    from posenc_cli.checks.identify_trial import Trial
+    from posenc_cli.models.resolved import Layers
+    from posenc_cli.schemes.declare import Bound, Content, Waves
 
-_EQUAL = 1e-9
-_SETTLED = ("seq_len", "layout", "seed", "weights", "std", "max_len", "form", "normalize", "odd")
+_NEAR = 1e-9
+"""Frequencies in float64 farther apart than that are not the same in more digits either."""
+_LEARNED = ("seed", "weights", "std", "max_len")
+"""What a learned table's values depend on, but no rule."""
 
 
-def equal_models(bound: Bound, *, frequencies_alone: bool) -> tuple[str, ...]:
-    """The models whose layers, or one type of them, are encoded as ``bound`` is.
+def models_of(trial: Trial) -> tuple[str, ...]:
+    """The models whose own table, at the positions of a trial, is that of its hypothesis.
 
-    Of rotary encodings the frequencies and the amplitude count, not how they are written.
+    Of a learned bias the rule of its buckets counts.
     """
-    content = bound.content
-    if isinstance(content, Rotation):
-        if content.waves.coordinates is not None or content.waves.growth is not None:
-            return ()
-        own = np.asarray(content.waves.frequencies(np), np.float64)
-        scale = float(content.waves.scale)
-        found: dict[str, list[str | None]] = {}
-        for each in presets():
-            rotation = each.proposal
-            if (
-                rotation.frequencies.shape == own.shape
-                and np.allclose(rotation.frequencies, own, rtol=_EQUAL, atol=0)
-                and (frequencies_alone or abs(rotation.amplitude - scale) <= _EQUAL)
-                and rotation.scheme not in ("sinusoidal", "transformer-xl")
-            ):
-                found.setdefault(each.model, []).append(each.layer_type)
-        return tuple(_named(model, types) for model, types in found.items())
-    if bound.scheme.name in ("learned", "nope"):
+    found: dict[str, list[str | None]] = {}
+    if trial.bound.scheme.name in ("learned", "nope"):
         return ()
-    return tuple(
-        name
-        for name in library.names()
-        if any(
-            layers.scheme == bound.scheme.name and _same(bound, layers.values())
-            for layers in resolve(library.find(name).config, name=name).layers
-        )
+    for model, layers in _layers():
+        own = _bound(layers, trial.hypothesis.seq_len)
+        if own is not None and _same_encoding(trial, own):
+            found.setdefault(model, []).append(layers.layer_type)
+    return tuple(_named(model, types) for model, types in found.items())
+
+
+def same_cells(a: Trial, b: Trial) -> bool:
+    """Whether two trials compare the same cells with the same numbers."""
+    first, second = a.hypothesis, b.hypothesis
+    alike = (
+        (a.arithmetic, a.rounded, first.wrong) == (b.arithmetic, b.rounded, second.wrong)
+        and len(first.tables) == len(second.tables)
+        and "slopes" not in (first.tables[0], second.tables[0])
+        and np.array_equal(_or_none(first.positions), _or_none(second.positions))
     )
+    return alike and all(
+        _same_table(a.bound.content, table, b.bound.content, other)
+        for table, other in zip(first.tables, second.tables, strict=True)
+    )
+
+
+def _or_none(positions: Any) -> Any:
+    return np.empty(0) if positions is None else positions
+
+
+@lru_cache(maxsize=1)
+def _layers() -> tuple[tuple[str, Layers], ...]:
+    """The layers of all models that posenc ships, those of one type together."""
+    return tuple(
+        (name, layers)
+        for name in library.names()
+        for layers in resolve(library.find(name).config, name=name).layers
+    )
+
+
+def _bound(layers: Layers, seq_len: int | None) -> Bound | None:
+    try:
+        return catalogue.BUILT_IN[layers.scheme].bind(layers.values(), seq_len=seq_len)
+    except PosencError:
+        return None
+
+
+def _same_encoding(trial: Trial, own: Bound) -> bool:
+    bound, hypothesis = trial.bound, trial.hypothesis
+    if bound.scheme.kind != own.scheme.kind:
+        return False
+    if isinstance(bound.content, Rotation | Sinusoids):
+        return all(
+            _same_table(bound.content, table, own.content, table) for table in hypothesis.tables
+        )
+    if bound.scheme.name != own.scheme.name:
+        return False
+    hidden = {*hypothesis.hidden, *(_LEARNED if bound.scheme.weights else ())}
+    return all(
+        own.params[name] == value for name, value in bound.params.items() if name not in hidden
+    )
+
+
+def _same_table(a: Content, table: str | None, b: Content, other: str | None) -> bool:
+    """Whether two encodings made of waves hold the same numbers, as tables of two names."""
+    if not isinstance(a, Rotation | Sinusoids) or not isinstance(b, Rotation | Sinusoids):
+        return False
+    if not _same_frequencies(a.waves, b.waves):
+        return False
+    special = {"inv-freq", "angles"} & {table, other}
+    if special:
+        return table == other
+    return a.waves.scale == b.waves.scale and _columns(a, table) == _columns(b, other)
+
+
+def _same_frequencies(a: Waves, b: Waves) -> bool:
+    """Whether waves along one axis, of constant amplitude, have the same frequencies."""
+    special = any(each.coordinates is not None or each.growth is not None for each in (a, b))
+    if special or a.count != b.count:
+        return False
+    first, second = (np.asarray(each.frequencies(np), np.float64) for each in (a, b))
+    if not np.allclose(first, second, rtol=_NEAR, atol=0):
+        return False
+    return list(a.frequencies(exact)) == list(b.frequencies(exact))
+
+
+def _columns(content: Rotation | Sinusoids, table: str | None) -> list[tuple[str, int]]:
+    """The function and the wave of each column."""
+    placements, width = placed(content, table)
+    columns = [("zero", -1)] * width
+    waves = range(content.waves.count)
+    for placement in placements:
+        indices = range(width)[placement.columns]
+        if placement.function != "zero":
+            for column, wave in zip(indices, waves[placement.waves], strict=False):
+                columns[column] = (placement.function, wave)
+    return columns
 
 
 def _named(model: str, layer_types: list[str | None]) -> str:
     """A model, and which of its layers where not all of them are alike."""
-    every = [each.layer_type for each in presets() if each.model == model]
+    every = [layers.layer_type for name, layers in _layers() if name == model]
     if len(layer_types) == len(every):
         return model
     return f"{model} ({', '.join(str(each) for each in layer_types)})"
-
-
-def _same(bound: Bound, given: dict[str, object]) -> bool:
-    """Whether a model's parameters are these, as far as an array shows them."""
-    full = {**{n: p.default for n, p in bound.scheme.parameters.items()}, **given}
-    return all(
-        full.get(name) == value for name, value in bound.params.items() if name not in _SETTLED
-    )

@@ -131,7 +131,8 @@ def _rotary(
     ladders = [*_laddered(rates, given), *_ntk(rates, given)]
     yield from sorted(ladders, key=lambda each: each.cost)
     for each in presets():
-        if each.proposal.frequencies.size == rates.values.size:
+        rotary = catalogue.BUILT_IN[each.proposal.scheme].kind == "rotary"
+        if rotary and each.proposal.frequencies.size == rates.values.size:
             yield each.proposal
     yield from _yarn(rates, given, amplitude, precise)
     yield from _llama3(rates, given)
@@ -268,11 +269,14 @@ def _linear_factors(rates: Rates, base: float) -> Iterator[tuple[float, float]]:
 
 
 def _stepped_factors(ratio: float, error: float) -> Iterator[tuple[float, float]]:
-    """Factors where rows are several positions apart: ratio = factor/step."""
+    """Factors where rows are several positions apart: ratio = factor/step, the small steps first.
+
+    Nothing but the ratio shows.
+    """
     for factor in FACTORS if 0 < ratio < 1 else ():
         step = round(factor / ratio)
         if step > 1 and step != factor and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
-            yield factor, 3.0
+            yield factor, 3.0 + 1e-4 * step
 
 
 def _ntk(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
@@ -500,7 +504,10 @@ def _line_ends(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, f
 def _longrope(
     rates: Rates, given: dict[str, Any], amplitude: float | None, precise: float
 ) -> Iterator[Proposal]:
-    """LongRoPE, where the factors of a known base come out as numbers of few digits."""
+    """LongRoPE, where the factors of a known base come out as numbers of few digits.
+
+    A factor for each pair explains any frequencies: only that such digits are no accident tells.
+    """
     pairs = rates.values.size
     if pairs < 4 or (rates.values <= 0).any():
         return
@@ -513,9 +520,7 @@ def _longrope(
         told = errors < 3e-3 * found
         if told.sum() < 0.6 * pairs or (found < 0.5).any() or np.ptp(short) == 0:
             continue
-        # A number that no rule made lies near one of so few digits only by chance.
-        chance = np.minimum(1.0, 2 * errors[told] * 10.0 ** (digits[told] - 1) / found[told])
-        if float(np.log10(np.maximum(chance, 1e-9)).sum()) > -6 or digits[told].max() > 6:
+        if digits[told].max() > 6 or not _meant(found[told], errors[told], digits[told]):
             continue
         factors = tuple(float(each) for each in short)
         settled = {**given, "base": base, "short_factor": factors, "long_factor": factors}
@@ -526,6 +531,25 @@ def _longrope(
         if made is not None:
             yield made
 
+
+def _meant(
+    values: NDArray[np.float64], errors: NDArray[np.float64], digits: NDArray[np.int64]
+) -> bool:
+    """Whether numbers lie nearer to some of few digits than numbers that no rule made would.
+
+    Any number lies near one of as many digits as its error leaves it. That so few do by chance has
+    a probability for each; Fisher's method combines them.
+    """
+    chances = np.minimum(1.0, 2 * errors * 10.0 ** (digits - 1) / values)
+    total = -float(np.log(np.maximum(chances, 1e-300)).sum())
+    # Of n independent chances −Σ ln p exceeds x with the probability e^−x · Σ_{k<n} x^k/k!.
+    terms = [k * math.log(total) - math.lgamma(k + 1) - total for k in range(values.size)]
+    largest = max(terms) if total > 0 else 0.0
+    return total > 0 and largest + math.log(values.size) < math.log(_BY_CHANCE)
+
+
+_BY_CHANCE = 1e-9
+"""The probability that the digits of a list of factors are an accident, for all bases tried."""
 
 _LARGEST_AMPLITUDE = 2.0
 """√(1 + ln s / ln L) for a factor s as large as the context L itself is √2."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.checks.alternatives import KNOWN_BASES
+from posenc_cli.checks.identify_census import BLOCK_CELLS, CellTally, part_of
 from posenc_cli.checks.identify_rules import snapped
 from posenc_cli.checks.identify_trial import ARITHMETICS, Hypothesis, Trial, formats_of
 from posenc_cli.checks.slopes import slopes
@@ -21,8 +22,9 @@ from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.scores import scores_by_index
+from posenc_cli.files.mapped import release
 from posenc_cli.numerics.rounding import narrow, widen
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.alibi import slopes_of_heads
 from posenc_cli.schemes.buckets import RULES
 from posenc_cli.schemes.declare import Bias, BucketBias
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.checks.identify_census import Census, Part
     from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.encode.request import Encoding
     from posenc_cli.numerics.dtypes import DType
@@ -47,7 +50,8 @@ _MOST_OFFSETS = 4096
 class Profile(Record):
     """A bias as a number for each offset j − i or each key. Shape: ``values`` (heads, indices).
 
-    What a mask hides is NaN. ``scatter`` is the largest difference of cells that must be equal.
+    What a mask hides is NaN; ``causal`` says that keys to the right hold 0 in its place.
+    ``scatter`` is the largest difference of cells that must be equal.
     """
 
     by: Literal["offset", "key"]
@@ -57,7 +61,7 @@ class Profile(Record):
     queries: int
     single: bool
     scatter: float
-    notes: tuple[str, ...] = ()
+    causal: bool = False
 
     @property
     def heads(self) -> int:
@@ -83,26 +87,52 @@ def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> Profile | None
     queries, keys = cube.shape[1:]
     if keys < 3 or queries not in (1, keys) or (single and queries == 1):
         return None
+    for some in _query_rows(queries):
+        found = _profile_of_rows(cube, some, evidence, by)
+        if found is not None:
+            return replace(found, single=single)
+    return None
+
+
+def _query_rows(queries: int) -> Iterator[NDArray[np.int64]]:
+    """Rows that show a bias: some with the last; others, for one of the first may be damaged."""
     rows = np.unique(np.linspace(0, queries - 1, _SAMPLED).astype(np.int64))
+    yield rows
+    # The offsets that occur are all in the first and the last two rows.
+    if queries > 2 * _SAMPLED:
+        yield np.unique([1, *(rows[1:-1] + 1).tolist(), queries - 2])
+
+
+def _profile_of_rows(
+    cube: NDArray[Any],
+    rows: NDArray[np.int64],
+    evidence: Evidence,
+    by: Literal["offset", "key"],
+) -> Profile | None:
+    queries, keys = cube.shape[1:]
     sample = evidence.cleaned(np.asarray(cube[:, rows, :], np.float64)).copy()
-    offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]
-    notes = []
-    hidden = ~np.isfinite(sample) | (sample < _MASKED)
+    offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
+    hidden = masked(sample)
     future = np.broadcast_to(offsets > 0, sample.shape)
-    if hidden.any():
-        notes.append("a mask hides some keys; the others were compared")
-    elif queries > 1 and not sample[future].any() and sample[~future].any():
+    causal = bool(
+        not hidden.any() and queries > 1 and not sample[future].any() and sample[~future].any()
+    )
+    if causal:
         hidden = future.copy()
-        notes.append("keys to the right have 0; the others were compared")
     sample[hidden] = np.nan
-    if hidden.all() or np.nanmax(sample) > -_MASKED:
+    if not np.isfinite(sample).any() or np.nanmax(sample) > -_MASKED:
         return None
     where = np.broadcast_to(np.arange(keys), offsets.shape) if by == "key" else offsets
     indices, values, scatter = _gathered(sample, where)
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
-    if scatter > 4 * unit(evidence.values.name) * size:
+    if not scatter <= 4 * unit(evidence.values.name) * size:
         return None
-    return Profile(by, indices, values, keys, queries, single, scatter, tuple(notes))
+    return Profile(by, indices, values, keys, queries, False, scatter, causal)
+
+
+def masked(scores: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which scores are so low that attention does not see their keys."""
+    return np.asarray(scores < _MASKED)
 
 
 def _gathered(
@@ -140,20 +170,27 @@ def bias_hypotheses(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis
 def _hypothesis(
     scheme: str, given: dict[str, Any], profile: Profile, cost: float, **rest: Any
 ) -> Hypothesis:
-    notes = (*profile.notes, *rest.pop("notes", ()))
     own = {name: value for name, value in given.items() if name != "head"}
     head = given.get("head", 0 if profile.single else None)
-    return Hypothesis(
-        scheme, own, (None,), profile.indices, cost=cost, notes=notes, head=head, **rest
-    )
+    return Hypothesis(scheme, own, (None,), profile.indices, cost=cost, head=head, **rest)
 
 
 def tried_scores(hypothesis: Hypothesis, profile: Profile | None, evidence: Evidence) -> Trial:
     """The trial of a bias, or of slopes, which have no profile."""
     encoding = hypothesis.encoding()
     if "weights" in hypothesis.hidden and profile is not None:
+        # What a learned table holds is read off; that each bucket holds one value is the finding.
         rounded = formats_of(evidence)[0]
-        return Trial(hypothesis, encoding.bound, profile.scatter, 0.0, 1.0, "exact", rounded)
+        return Trial(
+            hypothesis,
+            encoding.bound,
+            profile.scatter,
+            0.0,
+            float(profile.scatter == 0),
+            "exact",
+            rounded,
+            read_off=profile.values,
+        )
     best: Trial | None = None
     for rounded in formats_of(evidence):
         for arithmetic in ARITHMETICS:
@@ -177,31 +214,17 @@ def _scores_trial(
     rounded: DType,
     arithmetic: str,
 ) -> Trial:
-    content = encoding.bound.content
-    assert isinstance(content, Bias | BucketBias)
     if profile is None:
-        found = np.asarray(evidence.sample[0], np.float64)[:, None]
-        params = encoding.bound.params
-        exact = slopes(content.heads, max_bias=params["max_bias"], rule=params["slopes"])
-        predicted = widen(narrow(np.array(exact), None, rounded), rounded)[:, None]
+        found = np.asarray(evidence.sample[0], np.float64)[:, None]  # (heads, 1)
+        predicted = slope_values(encoding, rounded)[:, None]
     else:
         found = profile.values
-        compute = scores_by_index(
-            content,
-            encoding.table,
-            precision=Precision.of(rounded, None),
-            engine=Engine(arithmetic=arithmetic),  # type: ignore[arg-type]
-        )
-        heads = range(content.heads) if hypothesis.head is None else (hypothesis.head,)
-        predicted = np.stack([widen(compute(head, profile.indices), rounded) for head in heads])
+        predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
     seen = np.isfinite(found)
     with np.errstate(invalid="ignore"):
         difference = np.where(seen, np.abs(found - predicted), 0.0)
-    rows = np.abs(np.where(seen, predicted, 0.0))
-    relative = 2 * unit(rounded.name) + 3e-6 + 1e-7 * content.heads
-    limit = relative * np.maximum(rows, 1e-3 * rows.max(axis=-1, keepdims=True)) + 1e-30
-    if arithmetic == "bfloat16":
-        limit = limit + 3 * unit("bfloat16") * rows
+    limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
+    fitting = difference <= limit
     return Trial(
         hypothesis,
         encoding.bound,
@@ -210,6 +233,122 @@ def _scores_trial(
         float((difference == 0).mean()),
         arithmetic,
         rounded,
+        misfits=int((~fitting).any(axis=0).sum()),
+        rows=found.shape[1] if profile is not None else found.shape[0],
+    )
+
+
+def slope_values(encoding: Encoding, rounded: DType) -> NDArray[np.float64]:
+    """The slopes of an encoding, correctly rounded. Shape: (heads,)."""
+    params, content = encoding.bound.params, encoding.bound.content
+    assert isinstance(content, Bias | BucketBias)
+    exact = slopes(content.heads, max_bias=params["max_bias"], rule=params["slopes"])
+    return widen(narrow(np.array(exact), None, rounded), rounded)
+
+
+def _index_scores(
+    hypothesis: Hypothesis,
+    encoding: Encoding,
+    indices: NDArray[np.int64],
+    rounded: DType,
+    arithmetic: str,
+) -> NDArray[np.float64]:
+    """The scores at offsets or keys, of the heads of the array. Shape: (heads, indices)."""
+    content = encoding.bound.content
+    assert isinstance(content, Bias | BucketBias)
+    compute = scores_by_index(
+        content,
+        encoding.table,
+        precision=Precision.of(rounded, None),
+        engine=Engine(arithmetic=arithmetic),  # type: ignore[arg-type]
+    )
+    heads = range(content.heads) if hypothesis.head is None else (hypothesis.head,)
+    return np.stack([widen(compute(head, indices), rounded) for head in heads])
+
+
+def _score_limits(
+    encoding: Encoding, predicted: NDArray[np.float64], rounded: DType, arithmetic: str
+) -> NDArray[np.float64]:
+    """How far scores may be from those of an arithmetic. Shape: as ``predicted``."""
+    content = encoding.bound.content
+    assert isinstance(content, Bias | BucketBias)
+    sizes = np.abs(predicted)
+    relative = 2 * unit(rounded.name) + 3e-6 + 1e-7 * content.heads
+    limit = relative * np.maximum(sizes, 1e-3 * sizes.max(axis=-1, keepdims=True)) + 1e-30
+    if arithmetic == "bfloat16":
+        limit = limit + 3 * unit("bfloat16") * sizes
+    return np.asarray(limit, np.float64)
+
+
+def score_census(trial: Trial, profile: Profile | None, evidence: Evidence) -> Census:
+    """What a bias, or slopes, leave over of all cells.
+
+    Rows are those of queries, one head after another; what a mask hides is not compared.
+    """
+    encoding = trial.hypothesis.encoding()
+    tally = CellTally()
+    if profile is None:
+        predicted = slope_values(encoding, trial.rounded)
+        limits = _score_limits(encoding, predicted[:, None], trial.rounded, "exact")[:, 0]
+        rows = np.arange(predicted.size)
+        tally.take(part_of(evidence.cleaned(evidence.arrays[0]), predicted, lambda: limits, rows))
+        return tally.census()
+    keys, queries = profile.keys, profile.queries
+    first = 0 if profile.by == "key" else 1 - keys
+    indices = np.arange(first, keys, dtype=np.int64)
+    if trial.read_off is None:
+        scores = _index_scores(
+            trial.hypothesis, encoding, indices, trial.rounded, trial.arithmetic
+        )  # (heads, indices)
+        limits = _score_limits(encoding, scores, trial.rounded, trial.arithmetic)
+        if trial.equal == 1:
+            limits = np.minimum(limits, 4 * unit(trial.rounded.name) * np.abs(scores) + 1e-30)
+    else:
+        scores = np.full((profile.heads, indices.size), np.nan)
+        scores[:, profile.indices - first] = trial.read_off
+        limits = np.full(scores.shape, trial.residual + 1e-30)
+    at_once = max(1, BLOCK_CELLS // keys)
+    for head in range(profile.heads):
+        for start in range(0, queries, at_once):
+            some = slice(start, min(start + at_once, queries))
+            part = _score_part(evidence, profile, (scores[head], limits[head]), head, some)
+            tally.take(part)
+    return tally.census()
+
+
+def _score_part(
+    evidence: Evidence,
+    profile: Profile,
+    scores_and_limits: tuple[NDArray[np.float64], NDArray[np.float64]],
+    head: int,
+    some: slice,
+) -> Part:
+    """Some queries of a head beside their scores."""
+    scores, limits = scores_and_limits
+    array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
+    stored = array[some]
+    cells = np.array(evidence.cleaned(np.asarray(stored, np.float64)))  # (queries, keys)
+    queries = np.arange(some.start, some.stop)
+    offsets = np.arange(profile.keys) - (queries + profile.keys - profile.queries)[:, None]
+    where = offsets - (1 - profile.keys)
+    if profile.by == "key":
+        where = np.broadcast_to(np.arange(profile.keys), offsets.shape)
+    predicted, allowed = scores[where], limits[where]
+    hidden = masked(cells)
+    cells[hidden] = 0.0
+    predicted[hidden] = 0.0
+    if profile.causal:
+        predicted[offsets > 0] = 0.0
+    found = part_of(cells, predicted, lambda: allowed, head * profile.queries + queries)
+    on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))
+    release(stored)
+    count = int(hidden.sum())
+    return replace(
+        found,
+        cells=found.cells - count,
+        equal=found.equal - count,
+        hidden=count,
+        on_grid=on_grid,
     )
 
 
@@ -242,7 +381,9 @@ def _by_key(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
 def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """What one row of numbers may be as slopes of ALiBi."""
     values = np.asarray(evidence.sample[0])
-    if values.ndim != 1 or values.dtype.kind == "c" or not np.isfinite(values).all():
+    if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
+        return
+    if not np.isfinite(values).all():
         return
     sign = -1.0 if (values < 0).all() else 1.0
     wrong = ("the slopes have the sign of the bias",) if sign < 0 else ()
@@ -448,21 +589,16 @@ def _buckets(profile: Profile) -> Iterator[Hypothesis]:
     """Learned biases: one value for all offsets of a bucket, and fewer buckets than offsets."""
     seen = np.isfinite(profile.values).all(axis=0)
     offsets = profile.indices[seen]
+    if not offsets.size or profile.indices[0] > 1 - profile.keys:
+        return
     found = list(_bucketings(offsets, profile.values[:, seen]))
     fewest = sorted(found, key=lambda each: each[0])
     for rank, (count, scheme, given) in enumerate(fewest[:8]):
         settled = {"heads": profile.heads, **given}
         cost = 2.0 + 0.01 * rank + (0.5 if count == offsets.size else 0.0)
-        drawn = [*range(4)]
-        notes = ("every offset has a value of its own here: the buckets do not show",)
-        for seed in drawn:
-            yield _hypothesis(
-                scheme,
-                {**settled, "seed": seed},
-                profile,
-                cost,
-                notes=notes if count == offsets.size else (),
-            )
+        for seed in range(4):
+            yield _hypothesis(scheme, {**settled, "seed": seed}, profile, cost)
+        # Where every offset has a value of its own, any rule of buckets gives it.
         if count < offsets.size:
             yield _hypothesis(
                 scheme,

@@ -151,7 +151,6 @@ def _one_matrix(values: NDArray[np.float64], evidence: Evidence) -> Iterator[Vie
             )
     if largest <= _LARGEST_ANGLE:
         yield View("rotary", np.exp(1j * values), tables=("angles",))
-    yield from _one_function(values, evidence)
 
 
 def _sinusoidal(values: NDArray[np.float64], evidence: Evidence) -> Iterator[View]:
@@ -198,9 +197,13 @@ def _columns(
     return values[:, :pairs], values[:, first : first + pairs]
 
 
-def _one_function(values: NDArray[np.float64], evidence: Evidence) -> Iterator[View]:
+def function_views(evidence: Evidence) -> Iterator[View]:
     """Cosines or sines alone, in half or full width, where rows follow one another."""
-    rows = evidence.rows
+    values, rows = evidence.sample[0], evidence.rows
+    if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
+        return
+    if not np.isfinite(values).all():
+        return
     regular = np.flatnonzero(np.diff(rows) != 1)
     count = int(regular[0]) + 1 if regular.size else rows.size
     if count < 6:

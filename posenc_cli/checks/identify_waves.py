@@ -26,7 +26,7 @@ from posenc_cli.checks.identify_rules import (
     snapped,
 )
 from posenc_cli.checks.identify_trial import BACKWARD, SWAPPED, Hypothesis, apart, computed
-from posenc_cli.checks.identify_views import bare_views, views
+from posenc_cli.checks.identify_views import bare_views, function_views, views
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
@@ -49,9 +49,9 @@ _NEAR = 0.1
 def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """What one row of numbers may be as inverse frequencies."""
     values = np.asarray(evidence.sample[0])
-    if values.ndim != 1 or values.dtype.kind == "c" or not np.isfinite(values).all():
+    if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
         return
-    if (values < 0).any() or not values.any():
+    if not np.isfinite(values).all() or (values < 0).any() or not values.any():
         return
     errors = (2e-6 + 3 * unit(evidence.values.name)) * values + 1e-12
     rates = Rates(values, errors, 1, complete=True)
@@ -78,6 +78,12 @@ def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
     for view in bare_views(evidence):
         yield grid_hypotheses(view, evidence)
     for view in views(evidence):
+        yield _of_view(view, evidence)
+
+
+def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
+    """What a matrix may be as the cosines, or the sines, of waves alone."""
+    for view in function_views(evidence):
         yield _of_view(view, evidence)
 
 

@@ -78,10 +78,14 @@ def _fields(found: Identification) -> dict[str, Any]:
         fields["dtype"] = found.stored
     elif found.candidates:
         fields["residual"] = _number(found.candidates[0].residual)
+    nearest = best or (found.candidates[0] if found.candidates else None)
     return {
         **fields,
+        "exact": best is not None and best.exact,
+        "rows_differing": None if nearest is None else _misfits(nearest),
+        "largest": None if nearest is None else _largest(nearest),
         "shape": list(found.shape),
-        "compared": found.compared,
+        "compared": 0 if nearest is None else nearest.compared,
         "notes": [*found.notes, *(fields.pop("notes", []))],
         "candidates": [_candidate_fields(each) for each in found.candidates],
     }
@@ -96,7 +100,11 @@ def _candidate_fields(each: Candidate) -> dict[str, Any]:
         "residual": _number(each.residual),
         "of_tolerance": _number(each.ratio),
         "equal": each.equal,
+        "exact": each.exact,
         "fits": each.fits,
+        "compared": each.compared,
+        "all_compared": each.census is not None,
+        "rows_differing": _misfits(each),
         "tables": tables,
         "positions": None if each.positions is None else str(each.positions),
         "head": each.head,
@@ -105,9 +113,35 @@ def _candidate_fields(each: Candidate) -> dict[str, Any]:
         "arithmetic": each.arithmetic,
         "uncertainty": each.uncertainty,
         "models": list(each.models),
+        "fitting_models": list(each.fitting_models),
         "wrong": list(each.wrong),
         "notes": list(each.notes),
         "commands": list(each.commands),
+    }
+
+
+def _misfits(each: Candidate) -> dict[str, Any] | None:
+    """How many rows do not fit, and which; None where not all were compared."""
+    if each.census is None:
+        return None
+    return {
+        "count": each.census.misfits,
+        "rows": _ranges(each.census.misfit_rows.tolist()),
+        "all_listed": each.census.misfit_rows.size == each.census.misfits,
+    }
+
+
+def _largest(each: Candidate) -> dict[str, Any] | None:
+    """The largest difference of all cells; None where nothing differs, or not all were compared."""
+    largest = each.census and each.census.largest
+    if not largest:
+        return None
+    return {
+        "difference": _number(largest.difference),
+        "file": largest.file,
+        "at": list(largest.at),
+        "value": _number(largest.value),
+        "expected": _number(largest.expected),
     }
 
 
@@ -115,8 +149,23 @@ def _number(value: float) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
+def _ranges(rows: list[int]) -> str:
+    """Row numbers in order, as --positions writes them.
+
+    >>> _ranges([3, 7, 8, 9])
+    '3,7:10'
+    """
+    texts: list[str] = []
+    start = 0
+    for index, row in enumerate(rows):
+        if index + 1 == len(rows) or rows[index + 1] != row + 1:
+            texts.append(str(row) if start == index else f"{rows[start]}:{row + 1}")
+            start = index + 1
+    return ",".join(texts)
+
+
 def _text(console: Console, found: Identification, names: list[str]) -> str:
-    best = found.found
+    best = found.found or found.nearest
     shape = "×".join(map(str, found.shape))
     what = f"{' and '.join(names)}: {shape}, {found.stored}"
     if best is None:
@@ -125,18 +174,24 @@ def _text(console: Console, found: Identification, names: list[str]) -> str:
         if found.candidates:
             lines += ["", console.table_text(_HEADER, [_row(each) for each in found.candidates])]
         return "\n".join(lines)
-    rows = [[name, text] for name, text in _properties(best, found) if text]
-    lines = [
-        console.paragraph_text(f"{best.scheme}: {what}"),
-        "",
-        console.table_text(["property", "value"], rows),
-    ]
+    if best.fits:
+        lines = [console.paragraph_text(f"{best.scheme}: {what}")]
+    else:
+        census = best.census
+        assert census is not None
+        share = f"{census.rows - census.misfits} of {census.rows} rows"
+        lines = [
+            console.paragraph_text(f"{best.scheme} in {share}: {what}"),
+            console.paragraph_text(_damage(best, names)),
+        ]
+    rows = [[name, text] for name, text in _properties(best, found, names) if text]
+    lines += ["", console.table_text(["property", "value"], rows)]
     notes = [*best.wrong, *found.notes, *best.notes]
     if notes:
         lines.append("")
     lines += [console.paragraph_text(f"note: {note}", hanging=2) for note in notes]
     if best.commands:
-        lines += ["", "The same again:", *(f"  {command}" for command in best.commands)]
+        lines += ["", _same_again(best), *(f"  {command}" for command in best.commands)]
     others = found.candidates[1:]
     if others:
         lines += ["", "Runners-up:", console.table_text(_HEADER, [_row(each) for each in others])]
@@ -153,22 +208,64 @@ def _unknown(found: Identification) -> str:
             "was applied to vectors, shows none"
         )
     nearest = found.candidates[0]
+    rows = "row" if nearest.compared == 1 else "rows"
     return (
-        f"nothing fits: the nearest, {nearest.scheme}, leaves {nearest.residual:.2g}, more than "
-        "the number format and right code explain; a learned table follows no rule"
+        f"nothing fits: the nearest, {nearest.scheme}, is off by {nearest.residual:.2g} within the "
+        f"{nearest.compared} {rows} compared, more than the number format and right code explain; "
+        "a learned table follows no rule"
     )
 
 
-def _properties(best: Candidate, found: Identification) -> list[tuple[str, str]]:
+def _damage(best: Candidate, names: list[str]) -> str:
+    """Which rows do not fit, and the largest difference."""
+    census = best.census
+    assert census is not None
+    one = census.misfits == 1
+    listed = _shortened(_ranges(census.misfit_rows.tolist()), 200)
+    if census.misfit_rows.size < census.misfits:
+        listed += " and more"
+    text = f"{census.misfits} {'row does' if one else 'rows do'} not fit: {listed}"
+    return (
+        f"{text}; the largest difference is {_number_text(best.residual)}, at {_place(best, names)}"
+    )
+
+
+def _place(best: Candidate, names: list[str]) -> str:
+    """The cell of the largest difference."""
+    largest = best.census and best.census.largest
+    assert largest
+    *rest, column = largest.at
+    place = f"row {rest[0]}, column {column}" if rest else f"value {column}"
+    if len(names) > 1:
+        place += f" of {names[largest.file]}"
+    return f"{place}: {largest.value:.9g} where {largest.expected:.9g} belongs"
+
+
+def _same_again(best: Candidate) -> str:
+    """What the commands write, beside the file."""
+    census = best.census
+    assert census is not None
+    if best.arithmetic is None:
+        return "The same again, with the table of weights in FILE:"
+    differing = census.cells - census.equal
+    if best.exact or (not differing and not census.padding and not census.hidden):
+        return "The same again:"
+    if not differing:
+        return "The other cells again:"
+    if 2 * differing <= census.cells:
+        return f"The same but for {differing} of {census.cells} cells:"
+    return f"The same within {best.residual:.2g}:" if best.fits else "The other rows, nearly:"
+
+
+def _properties(best: Candidate, found: Identification, names: list[str]) -> list[tuple[str, str]]:
     """What is said of the array, in the order of the report."""
     tables = " and ".join(table for table in best.tables if table is not None)
-    arithmetic = best.arithmetic
-    if arithmetic == "exact":
-        arithmetic = "every cell correctly rounded" if best.equal == 1 else "float64 or better"
-        if 0 < best.equal < 1 and best.residual > 0:
-            arithmetic = f"as good as exact: {best.equal:.1%} of the cells are equal"
-    rounded = "" if best.rounded == found.stored else f", holding {best.rounded} values"
-    factor = best.attention_factor
+    census = best.census
+    assert census is not None
+    rounded = ""
+    if best.rounded != found.stored and census.on_grid:
+        rounded = f", holding {best.rounded} values"
+    factor, fitting = best.attention_factor, ", ".join(best.fitting_models)
     return [
         ("table", tables),
         *((name, _value(best, name)) for name in best.params if name != "layout"),
@@ -177,10 +274,32 @@ def _properties(best: Candidate, found: Identification) -> list[tuple[str, str]]
         ("positions", "" if best.positions is None else _shortened(str(best.positions))),
         ("head", "" if best.head is None else str(best.head)),
         ("number format", f"{found.stored}{rounded}"),
-        ("arithmetic", arithmetic),
-        ("residual", f"{best.residual:.3g} ({found.compared} rows compared)"),
-        ("equals model", ", ".join(best.models)),
+        ("arithmetic", _arithmetic(best)),
+        ("residual", f"{_number_text(best.residual)} (all {census.rows} rows compared)"),
+        ("farthest cell", _place(best, names) if best.fits and census.largest else ""),
+        ("equals model" if best.fits else "other rows equal model", ", ".join(best.models)),
+        ("buckets as in" if best.arithmetic is None else "fits model", fitting),
     ]
+
+
+def _arithmetic(best: Candidate) -> str:
+    """How the cells were computed, as far as all of them say."""
+    census = best.census
+    assert census is not None
+    if best.arithmetic is None:
+        return "values of a learned table, one for all offsets of a bucket"
+    cells, equal = census.cells, census.equal
+    how = "correctly rounded" if best.arithmetic == "exact" else f"as {best.arithmetic} gives them"
+    if equal == cells:
+        others = "every other cell" if census.padding or census.hidden else "every cell"
+        return f"{others} {how}"
+    if not equal:
+        return f"no cell {how}"
+    return f"{equal} of {cells} cells {how}"
+
+
+def _number_text(value: float) -> str:
+    return f"{value:.3g}" if value < float("inf") else "no number"
 
 
 def _value(best: Candidate, name: str) -> str:
@@ -202,7 +321,15 @@ def _row(each: Candidate) -> list[str]:
         for name, value in each.params.items()
         if value is not None and name not in ("dim", "seed")
     )
-    residual = f"{each.residual:.2g}" if each.residual < float("inf") else "no number"
+    residual = _number_text(each.residual)
     tables = "/".join(table for table in each.tables if table is not None)
     name = f"{each.scheme} ({tables})" if tables else each.scheme
-    return [name, params, residual, "fits" if each.fits else "no"]
+    return [name, params, residual, _verdict(each)]
+
+
+def _verdict(each: Candidate) -> str:
+    if each.fits:
+        return "fits"
+    if each.census is None:
+        return f"fits {each.compared} rows" if each.fits_sample else "no"
+    return f"fits {each.census.rows - each.census.misfits} rows" if each.fits_rows else "no"

@@ -98,7 +98,7 @@ def test_tables_of_half_width_are_identified(golden):
     found = found_in([arrays["cos"], arrays["sin"]])
     assert (found.scheme, found.tables, found.layout) == ("rope-yarn", ("cos", "sin"), None)
     assert (found.params["base"], found.params["truncate"]) == (150_000.0, False)
-    assert any(model.startswith("gpt-oss") for model in found.models)
+    assert any(model.startswith("gpt-oss") for model in found.fitting_models)
 
 
 def test_the_factors_of_longrope_are_read_off(golden):
@@ -227,7 +227,7 @@ def test_frequencies_of_every_rotary_model_name_the_model(golden):
     _, arrays = golden("models")
     for name in arrays.files:
         found = found_in([arrays[name]])
-        models = {model.partition(" ")[0] for model in found.models}
+        models = {model.partition(" ")[0] for model in (*found.models, *found.fitting_models)}
         assert name.partition(":")[0] in models, name
 
 

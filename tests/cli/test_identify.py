@@ -147,3 +147,54 @@ def test_strange_arrays_end_in_a_verdict(values, call, tmp_path):
     status, out, err = call("identify", "a.npy", "--json")
     assert status in (0, 1), err
     json.loads(out, parse_constant=pytest.fail)
+
+
+def test_damage_is_status_1_and_said_with_what_the_rest_is(call, tables, tmp_path):
+    cos = np.load(tmp_path / "cos.npy")
+    cos[120, 10] += 0.5
+    np.save(tmp_path / "cos.npy", cos)
+    status, found = report(call, *tables)
+    assert (status, found["exact"]) == (1, False)
+    assert found["rows_differing"] == {"count": 1, "rows": "120", "all_listed": True}
+    assert (found["largest"]["file"], found["largest"]["at"]) == (0, [120, 10])
+    assert found["largest"]["difference"] == pytest.approx(0.5, abs=1e-6)
+    assert found["candidates"][0]["scheme"] == "rope-llama3"
+    assert "llama-3.1-8b" in found["candidates"][0]["models"]
+    status, out, _ = call("identify", *tables)
+    assert status == 1
+    assert out.startswith("rope-llama3 in 299 of 300 rows: 'cos.npy' and 'sin.npy': 300×128")
+    assert "1 row does not fit: 120;" in out
+    assert "at row 120, column 10 of 'cos.npy'" in " ".join(out.split())
+    assert "other rows equal model" in out
+    assert "The same but for 1 of 76800 cells:" in out
+
+
+def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
+    assert report(call, *tables)[1]["exact"]
+    assert "every cell correctly rounded" in call("identify", *tables)[1]
+    cos = np.load(tmp_path / "cos.npy")
+    cos[120, 10] = np.nextafter(cos[120, 10], np.float32(0))
+    np.save(tmp_path / "cos.npy", cos)
+    status, found = report(call, *tables)
+    assert (status, found["exact"], found["models"]) == (0, False, [])
+    assert found["rows_differing"]["count"] == 0
+    _, out, _ = call("identify", *tables)
+    assert "76799 of 76800 cells correctly rounded" in out
+    assert "farthest cell" in out
+
+
+def test_frequencies_near_a_models_are_not_said_to_equal_them(call, tmp_path):
+    np.save(tmp_path / "f.npy", 10_000.0 ** (-np.arange(32) / 32) * (1 + 9e-7))
+    status, found = report(call, "f.npy")
+    assert (status, found["exact"], found["equal"], found["models"]) == (0, False, 0.0, [])
+    _, out, _ = call("identify", "f.npy")
+    assert "no cell correctly rounded" in out
+    assert "equals" not in out
+
+
+@pytest.mark.parametrize("second", ["a.npy", "b.npy"])
+def test_two_rows_of_numbers_end_in_a_verdict(second, call, tmp_path):
+    np.save(tmp_path / "a.npy", 10_000.0 ** (-np.arange(256) / 256))
+    np.save(tmp_path / "b.npy", np.linspace(0, 1, 256))
+    assert report(call, "a.npy", second)[0] == 1
+    assert report(call, "a.npy")[0] == 0
