@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
@@ -62,10 +62,10 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     """
     where = shown(path) if flag is None else f"{flag} {shown(path)}"
     try:
+        # NaN and Infinity, which Python's JSON writes, are refused where a number is read.
         found = json.loads(
             _content(path, where).decode("utf-8-sig"),
             object_pairs_hook=_object,
-            parse_constant=_no_number,
         )
     except InvalidInput as error:
         raise InvalidInput(error.message.replace("the file", where, 1)) from error
@@ -157,8 +157,10 @@ def resolve(
         model_type,
         tuple(layers),
         unread=unread,
-        warnings=tuple(notes.warnings),
+        warnings=(*notes.headlines, *notes.warnings),
         defaulted=tuple(notes.defaulted),
+        contradicted=tuple(notes.contradicted),
+        headlines=tuple(notes.headlines),
     )
 
 
@@ -340,7 +342,3 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in names if names.count(key) > 1)
         raise InvalidInput(f"the file: the key {abbreviated(twice)} stands there twice")
     return found
-
-
-def _no_number(text: str) -> NoReturn:
-    raise InvalidInput(f"the file: {text} is no number in JSON")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 Nope = Literal["no_rope_layers", "unless sliding", "unless sliding type", "unless sliding, if any"]
@@ -35,8 +35,9 @@ class Rotary(Record):
     ``own_original`` says that max_position_embeddings by that very name is the original length
     where no other is given. ``layout`` may name the key that says whether it is
     interleaved. ``nope`` says how layers without rotation are told, ``cycle`` the layer types
-    where they are not listed, ``local`` the older keys of bases by layer type, ``head_dims`` those
-    of heads, and ``when`` the key that says whether the family rotates at all. ``types`` are the
+    where they are not listed, ``exceptions`` the layers (from 0, or from the end) that have a type
+    against it, ``at_least`` the type that the last layer has where no other has it, ``last`` the
+    type of the last layer whatever the config lists, ``local`` the older keys of bases by layer type, ``head_dims`` those of heads, and ``when`` the key that says whether the family rotates at all. ``types`` are the
     rope types that it takes, if not all; ``needs_head_dim`` that transformers asks for head_dim
     where rope is stretched. ``owner`` is the model type whose defaults these are, where that is
     one around it.
@@ -58,6 +59,9 @@ class Rotary(Record):
     nope: Nope | None = None
     cycle: tuple[str, ...] = ()
     cycle_key: str | None = None
+    exceptions: Mapping[str, Sequence[int]] = fresh(dict)
+    at_least: str | None = None
+    last: str | None = None
     needs_layer_types: bool = False
     local: Mapping[str, Any] | None = None
     head_dims: Mapping[str, Any] = fresh(dict)

@@ -8,15 +8,19 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from posenc_cli.models.families import Rotary
     from posenc_cli.models.keys import Keys
-    from posenc_cli.models.resolved import Sourced
+    from posenc_cli.models.resolved import Notes, Sourced
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 """Layer types that have no attention, and so nothing that positions enter."""
 LARGEST_LAYERS = 10_000
 LONGEST_NAME = 100
 _COUNT = "num_hidden_layers"
+_HYBRID = "hybrid_layer_pattern"
+_FULL, _SLIDING = "full_attention", "sliding_attention"
 KNOWN = (
     *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
     *("indexed_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
@@ -41,12 +45,20 @@ class Group(Record):
     is_nope: bool = False
 
 
-def groups(text: Keys, family: Rotary) -> list[Group]:
+def groups(text: Keys, family: Rotary, notes: Notes) -> list[Group]:
     """The layers with attention, by type, in the order of their first.
 
     Raises: InvalidInput.
     """
     types = _types(text, family)
+    if types and family.last and types[-1] != family.last:
+        if text.has("layer_types"):
+            notes.warn(
+                f"{text.path('layer_types')} ends in {types[-1]}: transformers makes the last "
+                f"layer of {family.model_type} {family.last}, and warns"
+            )
+        types[-1] = family.last
+    _note_hybrid_pattern(text, types, notes)
     rotated = _rotated(text, family, types)
     found: dict[tuple[str | None, bool], list[int]] = {}
     for layer, (label, turns) in enumerate(zip(types, rotated, strict=True)):
@@ -59,6 +71,22 @@ def groups(text: Keys, family: Rotary) -> list[Group]:
         Group(_name(label, turns, label in split), tuple(layers), is_nope=not turns)
         for (label, turns), layers in found.items()
     ]
+
+
+def _note_hybrid_pattern(text: Keys, types: Sequence[str | None], notes: Notes) -> None:
+    """Warn of MiMo's own list of layers, 1 where a window slides, where it is not followed."""
+    listed = text.values.get(_HYBRID)
+    if not isinstance(listed, list | tuple) or not set(types) <= {_FULL, _SLIDING}:
+        return
+    stated = [_SLIDING if each == 1 else _FULL for each in listed]
+    apart = [i for i, (one, other) in enumerate(zip(types, stated, strict=False)) if one != other]
+    if apart or len(stated) != len(types):
+        where = f"layer {apart[0]} is {types[apart[0]]}" if apart else f"{len(types)} layers"
+        notes.warn(
+            f"{text.path(_HYBRID)} has no effect: transformers reads layer_types alone, and takes "
+            f"those of the model type without it: {where}"
+        )
+        notes.contradict(text.path(_HYBRID))
 
 
 def _name(label: str | None, turns: bool, split: bool) -> str | None:
@@ -132,7 +160,14 @@ def _cycled(text: Keys, family: Rotary, count: int) -> list[str | None]:
         usuals = (usual,) * (period.value - 1)
         cycle = (special, *usuals) if at_start else (*usuals, special)
         cycle = cycle if period.value else (special,)
-    return [cycle[i % len(cycle)] for i in range(count)]
+    types = [cycle[i % len(cycle)] for i in range(count)]
+    for label, layers in family.exceptions.items():
+        for layer in layers:
+            if -count <= layer < count:
+                types[layer] = label
+    if types and family.at_least and family.at_least not in types:
+        types[-1] = family.at_least
+    return list(types)
 
 
 def _period(text: Keys, family: Rotary) -> Sourced | None:

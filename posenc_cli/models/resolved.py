@@ -71,7 +71,9 @@ class Resolved(Record):
     """What a config says of positions.
 
     ``unread`` are the rope-like keys that nothing read, ``defaulted`` the rope values that the
-    config leaves to its model type; both mean that a model may not be what its config says.
+    config leaves to its model type, ``contradicted`` the keys that say otherwise than others do;
+    each means that a model may not be what its config says. ``headlines`` are the warnings that
+    come before the rest: what the whole reading stands on.
     """
 
     model_type: str
@@ -79,6 +81,8 @@ class Resolved(Record):
     unread: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
+    contradicted: tuple[str, ...] = ()
+    headlines: tuple[str, ...] = ()
 
     def layer(self, layer_type: str | None = None) -> Layers:
         """The layers of a type; without one, those that all are like.
@@ -113,12 +117,24 @@ class Notes:
     """What a reader of the result should know: collected while a config is read."""
 
     warnings: list[str] = field(default_factory=list)
+    headlines: list[str] = field(default_factory=list)
     defaulted: list[str] = field(default_factory=list)
+    contradicted: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
         """Say something, once."""
         if text not in self.warnings:
             self.warnings.append(text)
+
+    def headline(self, text: str) -> None:
+        """Say, before all else, what the whole reading stands on."""
+        if text not in self.headlines:
+            self.headlines.append(text)
+
+    def contradict(self, key: str) -> None:
+        """Name a key that says otherwise than what holds, once."""
+        if key not in self.contradicted:
+            self.contradicted.append(key)
 
     def size(self, key: str, found: Sourced) -> None:
         """Say that a size is the model type's, and name it as a default."""

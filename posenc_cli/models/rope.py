@@ -57,7 +57,7 @@ class RopeReader:
 
         Raises: InvalidInput.
         """
-        found = groups(self.text, self.family)
+        found = groups(self.text, self.family, self.notes)
         objects = entries(self.text, self.family, found, self.notes)
         for group in found:
             entry = None if group.is_nope else objects[group.label]

@@ -158,7 +158,11 @@ def test_another_engine_reads_otherwise_and_says_why(call, config):
 @pytest.mark.parametrize(
     ("content", "status", "words"),
     [
-        ('{"model_type": "llama", "rope_theta": NaN}', 2, "NaN is no number in JSON"),
+        (
+            '{"model_type": "llama", "rope_theta": NaN}',
+            2,
+            "rope_theta NaN: must be a finite number",
+        ),
         ("[" * 200_000, 2, "nested too deeply"),
         ('{"model_type": "deberta"}', 2, "hint: posenc buckets deberta"),
         ('{"model_type": "llama", "rope_scaling": {"type": "xyz"}}', 2, "rope_scaling.type 'xyz'"),

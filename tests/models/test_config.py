@@ -476,8 +476,6 @@ def written(tmp_path):
     [
         (b"[" * 200_000, "nested too deeply"),
         (b'{"a":' * 200_000, "nested too deeply"),
-        (b'{"rope_theta": NaN}', "NaN is no number"),
-        (b'{"rope_theta": -Infinity}', "-Infinity is no number"),
         (b'{"a": ' + b"1" * 5000 + b"}", "too many digits"),
         (b'{"a": 1, "a": 2}', "the key 'a' stands there twice"),
         (b"\xff\xfe{}", "not UTF-8"),
@@ -510,6 +508,17 @@ def test_a_number_past_float64_is_refused_where_it_is_read(written):
     config = read_config(written('{"model_type": "llama", "rope_theta": 1e999}'))
     with pytest.raises(InvalidInput, match="rope_theta inf: must be a finite number"):
         resolve(config)
+
+
+@pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity"])
+def test_a_literal_that_is_no_number_is_refused_where_it_is_read_and_nowhere_else(written, literal):
+    llama = json.dumps(LLAMA)[:-1]
+    unread = f'{llama}, "time_step_limit": [0.0, {literal}], "layer_scale": {literal}}}'
+    assert resolve(read_config(written(unread))).layer().values() == values(LLAMA)
+    for key in ("rope_theta", "max_position_embeddings", "num_hidden_layers"):
+        config = json.dumps({**LLAMA, key: 0}).replace(f'"{key}": 0', f'"{key}": {literal}')
+        with pytest.raises(InvalidInput, match=f"{key} .*: must be a (finite|whole) number"):
+            resolve(read_config(written(config)))
 
 
 def test_files_and_folders_are_read_and_nothing_that_blocks(written, tmp_path):

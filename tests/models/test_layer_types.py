@@ -1,0 +1,68 @@
+"""Which type each layer has where a config does not list them, against transformers' own classes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.models import families
+from posenc_cli.models.config import resolve
+from posenc_cli.models.keys import Keys
+from posenc_cli.models.layer_types import WITHOUT_ATTENTION, groups
+from posenc_cli.models.resolved import Notes
+
+DOCUMENT = json.loads((Path(__file__).parents[1] / "golden" / "layer_types.json").read_text())
+MODEL_TYPES = sorted({case["model_type"] for case in DOCUMENT["cases"]})
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_layers_that_a_config_does_not_list_have_the_types_of_transformers(model_type):
+    family = families.rotary(model_type)
+    for case in DOCUMENT["cases"]:
+        if case["model_type"] != model_type or family.needs_layer_types:
+            continue
+        count, name = case["num_hidden_layers"], "num_hidden_layers"
+        config = {} if count is None else {family.aliases.get(name, name): count}
+        types = [label for label, run in case["layer_types"] for _ in range(run)]
+        found = {
+            layer: group.label
+            for group in groups(Keys(config, name="config.json"), family, Notes())
+            for layer in group.layers
+        }
+        expected = {i: each for i, each in enumerate(types) if each not in WITHOUT_ATTENTION}
+        assert found == expected, count
+
+
+def test_only_a_list_that_no_rule_makes_must_be_given():
+    assert [each.model_type for each in families.all_rotary() if each.needs_layer_types] == [
+        "zamba2"
+    ]
+    with pytest.raises(InvalidInput, match="layer_types is missing"):
+        resolve({"model_type": "zamba2", "use_mem_rope": True})
+
+
+def test_the_last_layer_of_gemma_4_is_full_whatever_its_config_lists():
+    listed = ["full_attention", "sliding_attention"]
+    resolved = resolve({"model_type": "gemma4_text", "layer_types": listed, "num_hidden_layers": 2})
+    assert [(each.layer_type, each.layers) for each in resolved.layers] == [
+        ("full_attention", (0, 1)),
+    ]
+    assert any("layer_types ends in sliding_attention" in each for each in resolved.warnings)
+
+
+MIMO = {"model_type": "mimo_v2_flash", "num_hidden_layers": 7}
+
+
+def test_mimos_own_list_of_layers_is_no_doubt_where_it_says_what_transformers_derives():
+    resolved = resolve({**MIMO, "hybrid_layer_pattern": [0, 1, 1, 1, 1, 0, 1]})
+    assert {each.layer_type: each.layers for each in resolved.layers} == {
+        "full_attention": (0, 5),
+        "sliding_attention": (1, 2, 3, 4, 6),
+    }
+    assert resolved.contradicted == ()
+    other = resolve({**MIMO, "hybrid_layer_pattern": [0, 1, 1, 0, 1, 0, 1]})
+    assert other.contradicted == ("hybrid_layer_pattern",)
+    assert any("layer 3 is sliding_attention" in each for each in other.warnings)
