@@ -13,7 +13,13 @@ from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import settings_of
 from posenc_cli.errors import Unavailable, nearest
 from posenc_cli.models import library
-from posenc_cli.models.config import TRANSFORMERS, overridden, read_config, resolve
+from posenc_cli.models.config import (
+    TRANSFORMERS,
+    overridden,
+    read_config,
+    resolve,
+    with_turning_columns,
+)
 from posenc_cli.records import replace
 from posenc_cli.schemes.parameters import as_text
 
@@ -49,7 +55,10 @@ def explain(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="status 1 if a value is a default or a rope key unread"),
+        typer.Option(
+            "--strict",
+            help="status 1 if a value is a default, or a rope key unread or contradicted",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
 ) -> int:
@@ -66,17 +75,22 @@ def explain(
       posenc explain llama-3.1-8b
     """
     resolved = resolve(_config(config), engine=engine, name=config)
+    layers = resolved.layers
     if settings:
         given = settings_of(settings)
-        layers = tuple(overridden(each, given) for each in resolved.layers)
-        resolved = replace(resolved, layers=layers)
+        layers = tuple(overridden(each, given) for each in layers)
+    resolved = replace(resolved, layers=tuple(map(with_turning_columns, layers)))
     if as_json:
         console.json("explain", _fields(resolved))
     else:
         console.result(_report(console, resolved))
-    if not strict or not (resolved.unread or resolved.defaulted):
+    doubts = {
+        "not read": resolved.unread,
+        "taken by default": resolved.defaulted,
+        "contradicted": resolved.contradicted,
+    }
+    if not strict or not any(doubts.values()):
         return 0
-    doubts = {"not read": resolved.unread, "left to the model type": resolved.defaulted}
     said = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in doubts.items() if keys)
     console.warning(f"--strict: {said}")
     return 1
@@ -112,6 +126,7 @@ def _fields(resolved: Resolved) -> dict[str, Any]:
         ],
         "defaulted": list(resolved.defaulted),
         "unread": list(resolved.unread),
+        "contradicted": list(resolved.contradicted),
         "warnings": list(resolved.warnings),
     }
 
@@ -129,17 +144,21 @@ def _report(console: Console, resolved: Resolved) -> str:
             groups.append([layers])
         else:
             alike.append(layers)
-    texts = [console.paragraph_text(f"model type {resolved.model_type}")]
-    texts += [_group_text(console, group) for group in groups]
-    texts += [console.paragraph_text(f"Warning: {each}", hanging=2) for each in resolved.warnings]
-    return "\n\n".join(texts)
+    rest = [each for each in resolved.warnings if each not in resolved.headlines]
+    first, last = (
+        [console.paragraph_text(f"Warning: {each}", hanging=2) for each in warnings]
+        for warnings in (resolved.headlines, rest)
+    )
+    tables = [_group_text(console, group) for group in groups]
+    model_type = console.paragraph_text(f"model type {resolved.model_type}")
+    return "\n\n".join([model_type, *first, *tables, *last])
 
 
 def _group_text(console: Console, group: Sequence[Layers]) -> str:
     """The layers that are encoded alike: which they are, their parameters, what follows."""
     heads = [
         console.paragraph_text(
-            f"{each.layer_type or 'all layers'}: {each.scheme}{_numbers_text(each.layers)}",
+            f"{_which_text(each)}: {each.scheme}{_numbers_text(each.layers)}",
             hanging=2,
         )
         for each in group
@@ -151,6 +170,13 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
         console.paragraph_text(each, indent=2, hanging=4) for each in _remarks(layers.derived)
     ]
     return "\n".join([*heads, *table, *remarks])
+
+
+def _which_text(layers: Layers) -> str:
+    """What layers are called; a config need not say how many there are, or which have attention."""
+    if layers.layer_type is not None:
+        return layers.layer_type
+    return "all layers" if layers.layers else "every layer with attention"
 
 
 def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:

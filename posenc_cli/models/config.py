@@ -19,21 +19,32 @@ from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
 from posenc_cli.files.naming import shown
 from posenc_cli.models import families, nonrotary, vision
-from posenc_cli.models.keys import Keys
+from posenc_cli.models.architectures import KEY, is_alike, named, standing_in
+from posenc_cli.models.keys import Keys, printable
 from posenc_cli.models.layer_types import LONGEST_NAME
 from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced, check_values
 from posenc_cli.models.rope import RopeReader
 from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
+from posenc_cli.models.unread import Holding, findings, note_findings
+from posenc_cli.numerics import exact
 from posenc_cli.records import replace
-from posenc_cli.schemes.rotary import rotated_dim
+from posenc_cli.schemes.declare import Rotation
 from posenc_cli.transaction import STANDARD_INPUT, open_input
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from posenc_cli.models.rope import RopeReading
 
-__all__ = ["Layers", "Resolved", "Sourced", "overridden", "read_config", "resolve"]
+__all__ = [
+    "Layers",
+    "Resolved",
+    "Sourced",
+    "overridden",
+    "read_config",
+    "resolve",
+    "with_turning_columns",
+]
 
 LARGEST_FILE = 8 << 20
 _SHORT = 3
@@ -125,11 +136,14 @@ def resolve(
     Sourced(value=10000.0, source='default of llama')
     """
     top = Keys(config, name=name if name.isprintable() else shown(name))
-    model_type, text = _text_model(top)
+    stated, text = _text_model(top)
     notes = Notes()
-    readings: Mapping[str | None, RopeReading] = {}
     container = _container(top, text)
+    model_type = _heeded(stated, text, notes)
     family = _rotary_family(model_type, text, notes)
+    if family is not None and model_type != stated:
+        family = replace(family, any_names=True)
+    readings: Mapping[str | None, RopeReading] = {}
     if family is None:
         layers = list(_not_rotary(text, model_type, notes, container))
         for each in layers:
@@ -138,30 +152,44 @@ def resolve(
         reader = RopeReader(text, container.around(family) if container else family, notes)
         layers = list(reader.layers())
         readings = reader.readings
+    _note_other_classes(top, text, model_type, layers, notes)
     if engine != TRANSFORMERS:
-        from posenc_cli.models import engines
-
-        for i, each in enumerate(layers):
-            reading = readings.get(each.layer_type)
-            other, warnings = engines.adjusted(each, reading, engine=engine)
-            check_values(text.name, other.scheme, other.params)
-            layers[i] = _with_magnitude(other)
-            for warning in warnings:
-                notes.warn(warning)
-    unread = tuple(top.unread(skipped=_skipped(top, text)))
-    # What a warning has named is not warned of again.
-    silent = [key for key in unread if not any(key in each for each in notes.warnings)]
-    if silent:
-        notes.warn(f"nothing read {', '.join(silent)}: transformers does not either")
+        layers = _layers_as(engine, layers, readings, text, notes)
+    paths = tuple(top.unread(skipped=_skipped(top, text)))
+    found = tuple(findings(top, paths, Holding(layers, text)))
+    note_findings(found, family, notes, own_code=_own_code(top))
     return Resolved(
         model_type,
         tuple(layers),
-        unread=unread,
+        unread=tuple(each if isinstance(each, str) else each.source for each in found),
         warnings=(*notes.headlines, *notes.warnings),
         defaulted=tuple(notes.defaulted),
         contradicted=tuple(notes.contradicted),
         headlines=tuple(notes.headlines),
     )
+
+
+def _layers_as(
+    engine: str,
+    layers: Sequence[Layers],
+    readings: Mapping[str | None, RopeReading],
+    text: Keys,
+    notes: Notes,
+) -> list[Layers]:
+    """Layers as another engine has them.
+
+    Raises: InvalidInput where it is not known what the engine does, or it cannot.
+    """
+    from posenc_cli.models import engines
+
+    found = []
+    for each in layers:
+        other, warnings = engines.adjusted(each, readings.get(each.layer_type), engine=engine)
+        check_values(text.name, other.scheme, other.params)
+        found.append(_with_magnitude(other))
+        for warning in warnings:
+            notes.warn(warning)
+    return found
 
 
 def overridden(layers: Layers, given: Mapping[str, object]) -> Layers:
@@ -177,14 +205,41 @@ def overridden(layers: Layers, given: Mapping[str, object]) -> Layers:
 def _with_magnitude(layers: Layers) -> Layers:
     """Layers whose attention factor follows from their parameters as they are now."""
     kept = {name: each for name, each in layers.derived.items() if name not in MAGNITUDE}
-    if "rotated" in kept:
-        dim, partial = layers.params["dim"], layers.params.get("partial")
-        share = partial.value if partial and layers.scheme != "rope-proportional" else 1.0
-        kept |= {
-            "head_dim": dim,
-            "rotated": Sourced(rotated_dim(dim.value, share), "derived: dim × partial"),
-        }
+    if "head_dim" in kept and "dim" in layers.params:
+        kept["head_dim"] = layers.params["dim"]
     return replace(layers, derived={**kept, **magnitude(layers.scheme, layers.params)})
+
+
+def with_turning_columns(layers: Layers) -> Layers:
+    """Layers with how many columns of a head turn: two for each pair whose frequency is not 0.
+
+    >>> config = {"model_type": "gemma4_text", "num_hidden_layers": 6}
+    >>> with_turning_columns(resolve(config).layer("full_attention")).derived["rotated"].value
+    128
+    """
+    scheme = catalogue.find(layers.scheme)
+    content = scheme.bind(layers.values()).content
+    if not isinstance(content, Rotation) or "head_dim" not in layers.derived:
+        return layers
+    pairs = sum(frequency != 0 for frequency in content.waves.frequencies(exact))
+    head, rest = layers.derived["head_dim"], layers.derived
+    rotated = Sourced(2 * pairs, "derived: 2 × the pairs whose frequency is not 0")
+    return replace(layers, derived={"head_dim": head, "rotated": rotated, **rest})
+
+
+def _own_code(top: Keys) -> str | None:
+    """The file of the model's own code that a config names in auto_map, None where it names none.
+
+    >>> _own_code(Keys({"auto_map": {"AutoModel": "modeling_x.XModel"}}, name="config.json"))
+    'modeling_x.py (auto_map)'
+    """
+    named = top.values.get("auto_map")
+    if not isinstance(named, dict):
+        return None
+    classes = [each for key, each in named.items() if isinstance(each, str) and "Config" not in key]
+    if not classes:
+        return None
+    return f"{printable(classes[0].rpartition('--')[2].partition('.')[0])}.py (auto_map)"
 
 
 def _skipped(top: Keys, text: Keys) -> tuple[str, ...]:
@@ -238,6 +293,67 @@ def _type_of(keys: Keys, model_type: str | None) -> str:
     return _SAME.get(model_type, model_type)
 
 
+def _is_named(model_type: str) -> bool:
+    """Whether posenc or transformers has a model type."""
+    read = (nonrotary.FAMILIES, nonrotary.REFUSED, vision.FAMILIES)
+    return (
+        families.rotary(model_type) is not None
+        or any(model_type in each for each in read)
+        or families.is_known(model_type)
+    )
+
+
+def _heeded(model_type: str, text: Keys, notes: Notes) -> str:
+    """The model type to read a config as: its own or, where that is unknown, its class's.
+
+    Raises: InvalidInput for a class whose family is not read.
+    """
+    found = None if _is_named(model_type) else standing_in(model_type, text)
+    if found is None:
+        return model_type
+    family = families.rotary(found.model_type)
+    if family is not None and family.refused is not None:
+        raise InvalidInput(
+            f"{text.name}: model type {abbreviated(model_type)} is unknown, and {found.text()} is "
+            f"{found.model_type}'s, which {family.refused}"
+        )
+    notes.headline(
+        f"model type {abbreviated(model_type)} is unknown: it is read as {found.model_type}, "
+        f"whose class {found.text()} is"
+    )
+    notes.default("model_type")
+    return families.text_model_type(found.model_type) or found.model_type
+
+
+def _note_other_classes(
+    top: Keys, text: Keys, model_type: str, layers: Sequence[Layers], notes: Notes
+) -> None:
+    """Warn of a class of another family than the model type's, where that is read otherwise."""
+    types = (model_type, top.values.get("model_type"), text.values.get("model_type"))
+    own = [_SAME.get(each, each) for each in types if isinstance(each, str)]
+    for each in (*named(top), *(() if text is top else named(text))):
+        if any(is_alike(each.model_type, one) for one in own):
+            continue
+        try:
+            other = resolve({**text.values, "model_type": each.model_type, KEY: None})
+        except InvalidInput:
+            alike = False
+        else:
+            alike = _encodings(other.layers) == _encodings(layers)
+        if not alike:
+            notes.headline(
+                f"{each.text()} is a class of {each.model_type}, and model type {model_type} is "
+                "read otherwise: transformers goes by the model type, as is done here, and engines "
+                "that go by the class run another model"
+            )
+            notes.contradict(each.source)
+
+
+def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
+    """What layers have, whatever they are called and wherever it was read."""
+    return [(each.layers, each.scheme, each.values()) for each in layers]
+
+
 def _rotary_family(model_type: str, text: Keys, notes: Notes) -> families.Rotary | None:
     """The rotary family of a model type; of an unknown one, where its keys speak of rope.
 
@@ -263,7 +379,7 @@ def _rotary_family(model_type: str, text: Keys, notes: Notes) -> families.Rotary
     ):
         raise _unknown(model_type, text)
     near = _nearest(model_type)
-    notes.warn(
+    notes.headline(
         f"model type {abbreviated(model_type)} is unknown: it is read as if it were like Llama"
         f"{'' if near is None else f' ({near})'}"
     )

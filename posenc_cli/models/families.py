@@ -33,13 +33,18 @@ class Rotary(Record):
     head_dim is there where it counts: the width of that slice, of the whole head, or another name
     of the slice; ``plain_softmax`` says that its scores are not scaled by mscale.
     ``own_original`` says that max_position_embeddings by that very name is the original length
-    where no other is given. ``layout`` may name the key that says whether it is
-    interleaved. ``nope`` says how layers without rotation are told, ``cycle`` the layer types
-    where they are not listed, ``exceptions`` the layers (from 0, or from the end) that have a type
-    against it, ``at_least`` the type that the last layer has where no other has it, ``last`` the
-    type of the last layer whatever the config lists, ``local`` the older keys of bases by layer type, ``head_dims`` those of heads, and ``when`` the key that says whether the family rotates at all. ``types`` are the
-    rope types that it takes, if not all; ``needs_head_dim`` that transformers asks for head_dim
-    where rope is stretched. ``owner`` is the model type whose defaults these are, where that is
+    where no other is given. ``layout`` may name the key that says whether it is interleaved.
+    ``nope`` says how layers without rotation are told, ``cycle`` the layer types where they are
+    not listed, ``exceptions`` the layers (from 0, or from the end) that have a type against it,
+    ``indices`` the key that lists the layers with attention, ``at_least`` the type that the last
+    layer has where no other has it, ``last`` the type of the last layer whatever the config
+    lists, ``local`` the older keys of bases by layer type, ``head_dims`` those of heads, and
+    ``when`` the key that says whether the family rotates at all. ``types`` are the rope types
+    that it takes, if not all; ``needs_head_dim`` that transformers asks for head_dim where rope
+    is stretched. ``scales_queries`` says that it reads llama_4_scaling_beta. ``known`` is False
+    of a model type that nothing is known of, and ``any_names`` says that its config may have any
+    name for a key. ``own_code`` is the file of the model's own code that reads other keys than
+    transformers, and which. ``owner`` is the model type whose defaults these are, where that is
     one around it.
     """
 
@@ -60,6 +65,7 @@ class Rotary(Record):
     cycle: tuple[str, ...] = ()
     cycle_key: str | None = None
     exceptions: Mapping[str, Sequence[int]] = fresh(dict)
+    indices: str | None = None
     at_least: str | None = None
     last: str | None = None
     needs_layer_types: bool = False
@@ -72,8 +78,11 @@ class Rotary(Record):
     alpha: bool = False
     types: tuple[str, ...] = ()
     needs_head_dim: bool = False
+    scales_queries: bool = False
     refused: str | None = None
     known: bool = True
+    any_names: bool = False
+    own_code: Mapping[str, Any] = fresh(dict)
     owner: str | None = None
 
     @property
@@ -164,7 +173,7 @@ def all_rotary() -> tuple[Rotary, ...]:
 
 def unknown(model_type: str) -> Rotary:
     """A model type that nothing is known of, read like Llama's."""
-    return Rotary(model_type, known=False)
+    return Rotary(model_type, known=False, any_names=True)
 
 
 def text_model_type(model_type: str) -> str | None:
@@ -192,6 +201,11 @@ def container(model_type: str) -> Container | None:
 def containers() -> tuple[str, ...]:
     """The model types of text and images or sound."""
     return tuple(_table()["containers"])
+
+
+def others() -> tuple[str, ...]:
+    """The model types of transformers that are neither rotary nor around a text model."""
+    return tuple(_table()["others"])
 
 
 def is_known(model_type: str) -> bool:

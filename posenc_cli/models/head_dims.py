@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.models.keys import first
+from posenc_cli.models.families import ANY_NAME
+from posenc_cli.models.keys import first, json_text
 from posenc_cli.models.latent import SLICE, slice_width
 from posenc_cli.models.resolved import Sourced
 
@@ -94,6 +95,16 @@ def _sized(reader: RopeReader, key: str) -> Sourced | None:
 
 
 def _noted(reader: RopeReader, key: str, found: Sourced) -> Sourced:
-    if found.source == reader.default_source:
-        reader.notes.size(reader.text.path(key), found)
+    """A size; where it is the model type's, that is noted, unless another name says the same."""
+    if found.source != reader.default_source:
+        return found
+    text = reader.text
+    stated = {name: text.values[name] for name in ANY_NAME.get(key, ()) if text.has(name)}
+    if found.value not in stated.values():
+        reader.notes.size(text.path(key), found)
+        for name, value in stated.items():
+            reader.notes.warn(
+                f"{text.path(name)} {json_text(value)} has no effect: transformers' "
+                f"{reader.family.model_type} reads {text.path(key)}"
+            )
     return found

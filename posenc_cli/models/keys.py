@@ -40,16 +40,15 @@ def json_text(value: object) -> str:
     >>> json_text(True), json_text(None), json_text("1e4"), len(json_text("x" * 999))
     ('true', 'null', '"1e4"', 60)
     """
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "inf", -math.inf: "-inf"}.get(value, "NaN")
     text = json.dumps(value)
     half = _LONGEST_VALUE // 2 - 1
     return text if len(text) <= _LONGEST_VALUE else f"{text[:half]} … {text[1 - half :]}"
 
 
-OFF = ("alibi", "use_alibi", "use_dynamic_ntk", "use_logn_attn", "use_mem_rope")
-ON = ("rotary", "use_rope", "use_rotary", "rotary_embedding", "use_rotary_embedding")
-"""Keys of which false, and true, say nothing of a model that rotates."""
+OFF = ("alibi", "use_alibi", "use_dynamic_ntk", "use_logn_attn", "use_mem_rope", "rotary_value")
+"""Keys of which false says nothing."""
 
 
 class Keys:
@@ -215,9 +214,7 @@ class Keys:
 
     def _is_off(self, key: str) -> bool:
         """Whether a key only says that something is as it is without it."""
-        return (key in OFF and self.values[key] is False) or (
-            key in ON and self.values[key] is True
-        )
+        return key in OFF and self.values[key] is False
 
     def unread(self, *, skipped: Sequence[str] = ()) -> Iterator[str]:
         """The paths of rope-like keys that nothing read, but for the objects ``skipped``."""

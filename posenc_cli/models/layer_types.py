@@ -20,7 +20,7 @@ LARGEST_LAYERS = 10_000
 LONGEST_NAME = 100
 _COUNT = "num_hidden_layers"
 _HYBRID = "hybrid_layer_pattern"
-_FULL, _SLIDING = "full_attention", "sliding_attention"
+_FULL, _SLIDING, _REST = "full_attention", "sliding_attention", "linear_attention"
 KNOWN = (
     *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
     *("indexed_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
@@ -106,14 +106,18 @@ def _types(text: Keys, family: Rotary) -> list[str | None]:
         return list(listed.value)
     if family.needs_layer_types:
         raise InvalidInput(f"{text.name}: {text.path('layer_types')} is missing")
-    return _cycled(text, family, found.value if found else family.defaults.get(_COUNT, 0))
+    count = found.value if found else family.defaults.get(_COUNT, 0)
+    indices = text.counts(family.indices) if family.indices else None
+    if indices is not None:
+        return [_FULL if layer in indices.value else _REST for layer in range(count)]
+    return _cycled(text, family, count)
 
 
 def _count(text: Keys, family: Rotary) -> Sourced | None:
     """How many layers the config says there are."""
     name = family.aliases.get(_COUNT, _COUNT)
     found = text.count(name)
-    if found is None and not family.known:
+    if found is None and family.any_names:
         found = text.count("n_layer") or text.count("num_layers") or text.count("n_layers")
     if found is not None and found.value > LARGEST_LAYERS:
         raise text.invalid(name, f"must be at most {LARGEST_LAYERS}")

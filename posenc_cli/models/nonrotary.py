@@ -389,14 +389,14 @@ class Reader:
             self._indices(),
             "rope",
             params,
-            {"head_dim": head, "rotated": rotated, **self._context()},
+            {"head_dim": head, **self._context()},
         )
 
     def roformer(self) -> Iterator[Layers]:
         """The paper's rope."""
         hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
         head = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
-        derived = {"head_dim": head, "rotated": head, **self._context()}
+        derived = {"head_dim": head, **self._context()}
         yield Layers(None, self._indices(), "rope", self._plain_rope(head), derived)
 
     def _plain_rope(self, head: Sourced) -> dict[str, Sourced]:

@@ -28,7 +28,7 @@ class Layers(Record):
 
     ``layer_type`` is None where all layers are alike, and ``layers`` is empty where a config does
     not say how many there are. ``derived`` is what follows from the parameters: the head's
-    columns, those that turn, the attention factor and what it does to logits, the context.
+    columns, the attention factor and what it does to logits, the context.
     """
 
     layer_type: str | None

@@ -97,7 +97,7 @@ class RopeReader:
             prefix=self.text.prefix,
         )
         check_values(self.text.name, scheme, params)
-        derived = self._derived(scheme, params, rotated)
+        derived = self._derived(scheme, params)
         return Layers(group.label, group.layers, scheme, params, derived)
 
     def _type(self, entry: Entry) -> str:
@@ -140,7 +140,7 @@ class RopeReader:
         key = "rope_theta"
         if self.family.local is not None:
             key = self.family.local.get(label or "", key)
-        names = (self.family.keys.get(key, key),) if self.family.known else ANY_NAME[key]
+        names = self._names(key)
         of_type = f" of {label} layers" if self.family.nested and label else ""
         found = entry.number("rope_theta")
         if found is not None:
@@ -171,6 +171,11 @@ class RopeReader:
         if found.value <= 1:
             raise InvalidInput(f"{self.text.name}: {found.source} {found.value:g}: must be above 1")
         return found
+
+    def _names(self, key: str) -> tuple[str | None, ...]:
+        """What the family calls a key at the top of the config; None where it has it nowhere."""
+        names = (self.family.keys.get(key, key),)
+        return (*names, *ANY_NAME.get(key, ())) if self.family.any_names else names
 
     def _note_second_base(self, found: Sourced, names: Sequence[str | None]) -> None:
         """Warn of a base beside the rope object that is not the object's."""
@@ -203,8 +208,7 @@ class RopeReader:
         if self.family.partial_ignored and rope_type == "default":
             self._note_ignored_share(entry)
             return None
-        name = self.family.keys.get(SHARE, SHARE)
-        names = (name,) if self.family.known else ANY_NAME[SHARE]
+        names = self._names(SHARE)
         found = entry.number(SHARE)
         if found is None and SHARE in (self.family.rope or {}) and self.family.slice:
             # Mistral 4 turns the whole head without it, which its attention has no room for.
@@ -270,7 +274,7 @@ class RopeReader:
 
     def _share_of_rotary_dim(self, head: Sourced) -> Sourced | None:
         """The share that ``rotary_dim`` columns of a head are."""
-        if self.family.known and "rotary_dim" not in self.family.keys:
+        if not self.family.any_names and "rotary_dim" not in self.family.keys:
             return None
         found = self.text.count("rotary_dim")
         if found is None:
@@ -306,7 +310,18 @@ class RopeReader:
             self.notes.warn(
                 f"{top.source} {top.value} goes before {own.source} {own.value}, as in transformers"
             )
-        return first(top, own) or self._longest()
+            self.notes.contradict(own.source)
+        found = first(top, own)
+        if found is None:
+            found = self._longest()
+            self.notes.warn(
+                f"{entry.having(ORIGINAL).path(ORIGINAL)} is not given: {found.source} "
+                f"{found.value} is taken for it, as in transformers"
+            )
+            self.notes.default(ORIGINAL)
+        elif found is top and found.source == self.default_source:
+            self.notes.size(ORIGINAL, found)
+        return found
 
     def _longest(self) -> Sourced:
         """The context that stands for the original one where nothing else says it.
@@ -329,6 +344,8 @@ class RopeReader:
 
     def _note_query_scale(self, entry: Entry) -> None:
         """Note what queries are multiplied by, beside the rotation."""
+        if not self.family.scales_queries:
+            return
         found = entry.having("llama_4_scaling_beta").get("llama_4_scaling_beta")
         if found is not None:
             self.notes.warn(
@@ -343,8 +360,8 @@ class RopeReader:
         Raises: InvalidInput where it is none.
         """
         names: tuple[str, ...] = (self.family.aliases.get(key, key), key)
-        if not self.family.known:
-            names = ANY_NAME.get(key, (key,))
+        if self.family.any_names:
+            names += ANY_NAME.get(key, ())
         found = first(*(self.text.count(name) for name in names))
         if found is None and key in self.family.defaults:
             found = Sourced(self.family.defaults[key], self.default_source)
@@ -368,19 +385,18 @@ class RopeReader:
         found = entry.number(key)
         if found is None:
             raise InvalidInput(f"{self.text.name}: {entry.having(key).path(key)} is missing")
+        if key == "factor" and found.value < 1:
+            self.notes.warn(f"{found.source} {found.value:g} is below 1: transformers warns of it")
         return found
 
     def _context(self) -> dict[str, Sourced]:
         context = self.count(CONTEXT)
         return {} if context is None else {"context": context}
 
-    def _derived(
-        self, scheme: str, params: Mapping[str, Sourced], rotated: int
-    ) -> dict[str, Sourced]:
+    def _derived(self, scheme: str, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
         """What follows from the parameters of a rotation."""
         derived = {
             "head_dim": params["dim"],
-            "rotated": Sourced(rotated, "derived: dim × partial"),
             **magnitude(scheme, params),
         }
         softmax = self._softmax_multiplier(params)

@@ -90,12 +90,23 @@ def yarn(reader: RopeReader, entry: Entry, _rotated: int) -> Read:
         )
     else:
         factor = reader.needed(entry, "factor")
+        _note_lengths(reader, entry, factor, original)
     params = {"factor": factor, ORIGINAL: original}
     for name in ("beta_fast", "beta_slow"):
         found = entry.number(name, minimum=0)
         # transformers reads 0 as if it were not there.
         if found is not None and found.value:
             params[name] = found
+    fast, slow = (
+        params[name].value if name in params else default
+        for name, default in (("beta_fast", 32), ("beta_slow", 1))
+    )
+    if fast < slow:
+        reader.notes.warn(
+            f"{entry.having('beta_fast').path('beta_fast')} {fast:g} is below beta_slow {slow:g}: "
+            "transformers warns of it"
+        )
+        reader.notes.contradict(entry.having("beta_fast").path("beta_fast"))
     params |= _yarn_magnitude(reader, entry)
     if not reader.family.nested:
         truncate = entry.having("truncate").flag("truncate")
@@ -107,6 +118,23 @@ def yarn(reader: RopeReader, entry: Entry, _rotated: int) -> Read:
             "for truncate beside the layer types"
         )
     return "rope-yarn", params
+
+
+def _note_lengths(reader: RopeReader, entry: Entry, factor: Sourced, original: Sourced) -> None:
+    """Warn of a factor that is not the ratio of the lengths, where transformers does.
+
+    A context that is the original one says that it was never raised; transformers passes it.
+    """
+    context = reader.count(CONTEXT)
+    before = entry.having(ORIGINAL).count(ORIGINAL) or original
+    if context is None or context.value in (before.value, factor.value * before.value):
+        return
+    reader.notes.warn(
+        f"{factor.source} {factor.value:g} contradicts {CONTEXT} {context.value} / {before.source} "
+        f"{before.value}, which is {context.value / before.value:g}: transformers warns of it, and "
+        "takes the factor"
+    )
+    reader.notes.contradict(factor.source)
 
 
 def _yarn_magnitude(reader: RopeReader, entry: Entry) -> dict[str, Sourced]:
@@ -136,7 +164,18 @@ def llama3(reader: RopeReader, entry: Entry, _rotated: int) -> Read:
             f"{low.value:g}, which the blend between them divides by",
             hint=_STEP if high.value == low.value else None,
         )
-    return "rope-llama3", {**params, ORIGINAL: reader.original(entry)}
+    original, context = reader.original(entry), reader.count(CONTEXT)
+    if (
+        context is not None
+        and original.value >= context.value
+        and original.source != context.source
+    ):
+        reader.notes.warn(
+            f"{original.source} {original.value} is not below {CONTEXT} {context.value}: "
+            "transformers warns of it"
+        )
+        reader.notes.contradict(original.source)
+    return "rope-llama3", {**params, ORIGINAL: original}
 
 
 def longrope(reader: RopeReader, entry: Entry, rotated: int) -> Read:

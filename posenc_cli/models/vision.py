@@ -72,7 +72,6 @@ def layers(keys: Keys, model_type: str, notes: Notes) -> list[Layers]:
     numbers = tuple(range(min(count("num_hidden_layers").value, 10_000)))
     derived = {
         "head_dim": head,
-        "rotated": head,
         "context": Sourced(grid[0] * grid[1], "derived: patches of an image"),
     }
     return [Layers(None, numbers, "rope-axial", params, derived)]

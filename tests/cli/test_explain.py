@@ -68,7 +68,10 @@ def test_json_holds_every_value_with_its_source(call, config):
     }  # fmt: skip
     assert layers["derived"]["attention_factor"]["value"] == pytest.approx(1.1902380714238083)
     assert document["unread"] == ["rotary_pct"]
-    assert document["warnings"] == ["nothing read rotary_pct: transformers does not either"]
+    assert document["warnings"][0] == (
+        "rotary_pct 0.5 has no effect: transformers' phi3 does not read it, and the share that "
+        "turns here is 1"
+    )
     text = call("explain", path)[1]
     assert "2.5,2.5 … 2.5 (48)" in " ".join(text.split())
     assert text.count("rotary_pct") == 1
@@ -222,3 +225,28 @@ def test_what_follows_from_a_parameter_follows_it(call, config):
     (layers,) = json.loads(call("explain", path, *given)[1])["layers"]
     assert layers["derived"]["head_dim"]["value"] == 64
     assert layers["derived"]["rotated"]["value"] == 16
+
+
+@pytest.mark.parametrize(
+    ("content", "layer_type", "expected"),
+    [
+        # ⌊0.25 · 512 / 2⌋ = 64 pairs of the 256 turn: transformers sets the other frequencies to 0.
+        (dict(find("gemma-4-31b").config), "full_attention", (512, 128)),
+        (dict(find("gemma-4-31b").config), "sliding_attention", (256, 256)),
+        (dict(find("pythia-70m").config), None, (64, 16)),
+        (dict(find("gpt-j-6b").config), None, (256, 64)),
+        (dict(find("deepseek-v3").config), None, (64, 64)),
+        ({"model_type": "dinov3_vit"}, None, (64, 64)),
+    ],
+)  # fmt: skip
+def test_the_columns_that_turn_are_those_of_frequencies_that_are_not_0(
+    call, config, content, layer_type, expected
+):
+    document = json.loads(call("explain", config(content), "--json")[1])
+    (layers,) = [each for each in document["layers"] if each["layer_type"] == layer_type]
+    columns = tuple(layers["derived"][name]["value"] for name in ("head_dim", "rotated"))
+    assert columns == expected
+    assert (
+        "{1} of the {0} columns of a head turn".format(*expected)
+        in call("explain", config(content))[1]
+    )

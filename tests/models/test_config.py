@@ -81,7 +81,7 @@ def test_what_transformers_ignores_is_warned_of():
     }
     truncate = resolve(gemma)
     assert "truncate" not in truncate.layer("full_attention").params
-    assert "full_attention.truncate false has no effect" in truncate.warnings[0]
+    assert "full_attention.truncate false has no effect" in truncate.warnings[-1]
     assert truncate.unread == ("rope_parameters.full_attention.truncate",)
     legacy = {"model_type": "gemma3_text", "head_dim": 256}
     legacy |= {"rope_scaling": {"type": "linear", "factor": 8}}
@@ -115,7 +115,7 @@ def test_the_original_context_at_the_top_rules_unless_ropes_differ_by_layer_type
 def test_an_mscale_alone_is_warned_of():
     resolved = resolve({**LLAMA, "rope_scaling": {**YARN, "mscale": 0.707, "mscale_all_dim": 0}})
     assert "mscale" not in resolved.layer().params
-    assert "rope_scaling.mscale alone has no effect" in resolved.warnings[0]
+    assert "rope_scaling.mscale alone has no effect" in resolved.warnings[-1]
     assert resolved.layer().derived["attention_factor"].value == pytest.approx(1.1386294361119891)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from posenc_cli.errors import InvalidInput
@@ -135,3 +138,56 @@ def test_equal_frequency_factors_are_refused_with_what_to_do():
     with pytest.raises(InvalidInput, match="must be above") as error:
         resolve({**LLAMA, "rope_scaling": {**scaling, "original_max_position_embeddings": 8192}})
     assert "transformers only warns" in str(error.value.hint)
+
+
+LOGGED = json.loads(
+    (Path(__file__).parents[1] / "golden" / "rope_warnings.json").read_text("utf-8")
+)
+WORDS = {
+    "lengths": "contradicts max_position_embeddings",
+    "factor": "is below 1: transformers warns",
+    "betas": "is below beta_slow",
+    "original": "is not below max_position_embeddings",
+    "unread": "nothing read",
+}
+
+
+def test_what_transformers_warns_of_is_warned_of_and_nothing_else_of_the_kind():
+    assert {kind for case in LOGGED["cases"] for kind in case["warns"]} == set(WORDS)
+    for case in LOGGED["cases"]:
+        resolved = resolve(case["config"])
+        found = {kind for kind, words in WORDS.items() if words in "\n".join(resolved.warnings)}
+        # Without an original length the context stands for it; transformers says that of llama3.
+        if "original_max_position_embeddings" in resolved.defaulted:
+            assert found <= set(case["warns"]) <= found | {"original"}, case
+        else:
+            assert found == set(case["warns"]), case
+
+
+def test_a_stretch_without_an_original_length_is_warned_of_and_counts_as_a_default():
+    yarn = {"rope_type": "yarn", "factor": 4}
+    resolved = resolve({**LLAMA, "max_position_embeddings": 40960, "rope_scaling": yarn})
+    assert resolved.layer().values()["original_max_position_embeddings"] == 40960
+    assert resolved.defaulted == ("original_max_position_embeddings",)
+    assert resolved.warnings == (
+        (
+            "rope_scaling.original_max_position_embeddings is not given: max_position_embeddings "
+            "40960 is taken for it, as in transformers"
+        ),
+    )
+    lists = {"short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
+    phi = {"model_type": "phi3", "hidden_size": 3072, "num_attention_heads": 32, "rope_theta": 1e4}
+    phi |= {"max_position_embeddings": 131072, "rope_scaling": {"type": "longrope", **lists}}
+    assert resolve(phi).defaulted == ("original_max_position_embeddings",)
+    assert resolve({**phi, "original_max_position_embeddings": 4096}).defaulted == ()
+
+
+def test_a_factor_that_is_not_the_ratio_of_the_lengths_is_contradicted():
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    raised = {**LLAMA, "max_position_embeddings": 131072}
+    assert resolve({**raised, "rope_scaling": yarn}).contradicted == ()
+    other = resolve({**LLAMA, "max_position_embeddings": 40960, "rope_scaling": yarn})
+    assert other.contradicted == ("rope_scaling.factor",)
+    assert "which is 1.25: transformers warns of it, and takes the factor" in other.warnings[0]
+    both = resolve({**raised, "original_max_position_embeddings": 16384, "rope_scaling": yarn})
+    assert both.contradicted == ("rope_scaling.original_max_position_embeddings",)

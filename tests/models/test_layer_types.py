@@ -1,4 +1,4 @@
-"""Which type each layer has where a config does not list them, against transformers' own classes."""
+"""Which type each layer has where a config does not list them, against transformers' classes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,33 @@ def test_layers_that_a_config_does_not_list_have_the_types_of_transformers(model
         count, name = case["num_hidden_layers"], "num_hidden_layers"
         config = {} if count is None else {family.aliases.get(name, name): count}
         types = [label for label, run in case["layer_types"] for _ in range(run)]
+        # A family all of whose layers have attention of one kind has no names for them.
+        names = family.cycle or (None,)
         found = {
-            layer: group.label
+            layer: None if group.label in ("rope", "nope") else group.label
             for group in groups(Keys(config, name="config.json"), family, Notes())
             for layer in group.layers
         }
-        expected = {i: each for i, each in enumerate(types) if each not in WITHOUT_ATTENTION}
+        expected = {
+            i: each if each in names else None
+            for i, each in enumerate(types)
+            if each not in WITHOUT_ATTENTION
+        }
         assert found == expected, count
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "bamba", "num_hidden_layers": 6, "attn_layer_indices": [2, 5]},
+        {"model_type": "lfm2", "num_hidden_layers": 6, "full_attn_idxs": [2, 5]},
+        {"model_type": "qwen3_next", "num_hidden_layers": 6,
+         "layer_types": ["linear_attention", "linear_attention", "full_attention"] * 2},
+    ],
+)  # fmt: skip
+def test_layers_with_attention_may_be_listed_by_number_or_by_name(config):
+    (layers,) = resolve(config).layers
+    assert (layers.layer_type, layers.layers) == ("full_attention", (2, 5))
 
 
 def test_only_a_list_that_no_rule_makes_must_be_given():

@@ -1,0 +1,258 @@
+"""Keys about rotation that nothing read: which of them agree with what holds, and what to say.
+
+A key that says what is so anyway is no finding. One that says otherwise by a name which another
+code reads is a rival: whoever runs that code turns by another angle. Of the rest nothing is known
+but that nothing read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.models.keys import json_text
+from posenc_cli.models.rope import RENAMED
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from posenc_cli.models.families import Rotary
+    from posenc_cli.models.keys import Keys
+    from posenc_cli.models.resolved import Layers, Notes
+
+_LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "rope_theta_local", "swa_rope_theta")
+_GLOBAL_BASES = ("global_rope_theta", "rope_theta_global", "rope_global_base_freq")
+_BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base", "rope_embedding_base")
+_SHARES = (
+    *("partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_percent"),
+    "rotary_emb_fraction",
+)
+_WIDTHS = ("rotary_dim", "rope_dim", "rotary_ndims", "rotary_emb_dim", "qk_rope_head_dim")
+_INTERLEAVED = (
+    *("rope_interleave", "rope_interleaved", "rotary_interleaved", "rotary_emb_interleaved"),
+    *("interleaved_rope", "use_interleaved_rope", "rope_traditional"),
+)
+_HALVES = ("rope_is_neox_style", "rotary_is_neox_style")
+_ROTATES = ("rotary", "rope", "use_rope", "use_rotary", "rotary_embedding", "use_rotary_embedding")
+_LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
+_NEUTRAL = ("attn_factor", "attention_factor", "extrapolation_factor", "rope_ratio")
+"""Factors of which 1 says nothing."""
+
+
+class Rival(Record):
+    """A key that says otherwise than what holds: what it speaks of, and what that is here."""
+
+    source: str
+    value: Any
+    quantity: str
+    held: str
+
+
+class Holding:
+    """What holds of the layers of a config, by the names that other code has for it."""
+
+    def __init__(self, layers: Sequence[Layers], text: Keys) -> None:
+        self.layers = layers
+        self.text = text
+        self.rotating = [each for each in layers if "base" in each.params and "dim" in each.params]
+
+    def values(self, key: str) -> tuple[str, list[Any]] | None:
+        """What a key speaks of, and what that is in each of the layers; None where unknown."""
+        found = self._quantity(key)
+        if found is None:
+            return None
+        quantity, layers, of = found
+        return quantity, [of(each) for each in layers]
+
+    def _quantity(self, key: str) -> tuple[str, Sequence[Layers], Callable[[Layers], Any]] | None:
+        """What a key speaks of, of which layers, and what gives it of one."""
+        if key in (*_BASES, *_LOCAL_BASES, *_GLOBAL_BASES):
+            return "base", self._based(key), lambda each: each.params["base"].value
+        if key in _ROTATES:
+            return "rotation", self.layers[:1], lambda _each: bool(self.rotating)
+        for keys, quantity, of in _QUANTITIES:
+            if key in keys:
+                return quantity, self.rotating, of
+        return None
+
+    def _based(self, key: str) -> list[Layers]:
+        """The layers of whose base a key speaks."""
+        local = any(self.text.has(each) for each in _LOCAL_BASES)
+        if key in _LOCAL_BASES:
+            return [each for each in self.rotating if _slides(each)]
+        if local or key in _GLOBAL_BASES:
+            return [each for each in self.rotating if not _slides(each)]
+        return self.rotating
+
+    def agrees(self, key: str, value: Any) -> bool:
+        """Whether what a key says is so anyway."""
+        spoken = self.values(key)
+        if spoken is not None:
+            return bool(spoken[1]) and all(_same(value, each) for each in spoken[1])
+        return any(rule(self, key, value) for rule in _RULES)
+
+
+def _slides(layers: Layers) -> bool:
+    return "sliding" in (layers.layer_type or "")
+
+
+def _share(layers: Layers) -> Any:
+    partial = layers.params.get("partial")
+    return partial.value if partial else 1
+
+
+def _width(layers: Layers) -> Any:
+    share = 1 if layers.scheme == "rope-proportional" else _share(layers)
+    return int(layers.params["dim"].value * share)
+
+
+def _is_interleaved(layers: Layers) -> bool:
+    layout = layers.params.get("layout")
+    return layout is not None and bool(layout.value == "interleaved")
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether two values of JSON say the same; true is no 1."""
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+def _is_mrope(holding: Holding, key: str, value: Any) -> bool:
+    uses = any(each.scheme == "mrope" for each in holding.layers)
+    return key == "use_mrope" and value is uses
+
+
+def _is_neutral(_holding: Holding, key: str, value: Any) -> bool:
+    return key in _NEUTRAL and _same(value, 1)
+
+
+def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:
+    """A factor of 1 where nothing is stretched."""
+    plain = all("factor" not in each.params for each in holding.layers)
+    return plain and _same(value, 1) and key in ("factor", "rope_factor", "rope_scaling_factor")
+
+
+def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
+    """A length that is the layers' own, or their context where none is stretched."""
+    if key not in _LENGTHS or isinstance(value, bool):
+        return False
+    lengths = []
+    for each in holding.rotating:
+        context = each.derived.get("context")
+        own = each.params.get(_LENGTHS[0], context) if key == _LENGTHS[0] else context
+        factor = each.params.get("factor")
+        if own is None:
+            return False
+        stretched = factor.value if factor and _LENGTHS[0] not in each.params else 1
+        lengths.append((own.value, own.value / stretched))
+    return bool(lengths) and all(value in each for each in lengths)
+
+
+def _is_parameter(holding: Holding, key: str, value: Any) -> bool:
+    """A parameter or what follows from one, such as truncate, by the scheme's own name."""
+    found = [
+        each.params.get(key) or each.derived.get(key) or _default(each, key)
+        for each in holding.rotating
+    ]
+    values = [getattr(each, "value", each) for each in found if each is not None]
+    return bool(values) and all(_same(value, each) for each in values)
+
+
+def _default(layers: Layers, name: str) -> Any:
+    """What a scheme takes for a parameter that nothing gives."""
+    from posenc_cli import catalogue
+
+    parameter = catalogue.find(layers.scheme).parameters.get(name)
+    return None if parameter is None else parameter.default
+
+
+_QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = (
+    (_SHARES, "share that turns", _share),
+    (_WIDTHS, "number of columns that turn", _width),
+    (_INTERLEAVED, "interleaved layout", _is_interleaved),
+    (_HALVES, "layout in halves", lambda each: not _is_interleaved(each)),
+)
+"""The keys of what all rotating layers have, what that is called, and what gives it."""
+
+_RULES = (_is_mrope, _is_neutral, _is_unstretched, _is_original_length, _is_parameter)
+
+
+def findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str | Rival]:
+    """Of the keys that nothing read, those that do not agree with what holds."""
+    read = [(path.rpartition(".")[2], _value(top, path)) for path in sorted(top.read)]
+    for path in paths:
+        key, value = path.rpartition(".")[2], _value(top, path)
+        spoken = holding.values(key)
+        if holding.agrees(key, value):
+            continue
+        if spoken is None or not spoken[1] or isinstance(value, Mapping | list | str):
+            if not any(name == key and _says_the_same(value, other) for name, other in read):
+                yield path
+        else:
+            held = ", ".join(dict.fromkeys(_number_text(each) for each in spoken[1]))
+            yield Rival(path, value, spoken[0], held)
+
+
+def _number_text(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else json_text(value)
+
+
+def _value(top: Keys, path: str) -> Any:
+    """What stands at a path; None where its keys had to be escaped to be shown."""
+    found: Any = top.values
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _says_the_same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, older names of rope types aside."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return _renamed(one) == _renamed(other)
+    return other is not None and _same(one, other)
+
+
+def _renamed(rope: Mapping[str, Any]) -> dict[str, Any]:
+    types = {RENAMED.get(rope[key], rope[key]) for key in ("rope_type", "type") if key in rope}
+    rest = {key: each for key, each in rope.items() if key not in ("rope_type", "type")}
+    return {**rest, "rope_type": sorted(map(str, types))}
+
+
+def note_findings(
+    found: Sequence[str | Rival], family: Rotary | None, notes: Notes, *, own_code: str | None
+) -> None:
+    """Warn of keys that nothing read: which code reads what, as far as that is known.
+
+    ``own_code`` is what the config names as the model's own code, None where it names none.
+    """
+    for each in found:
+        if isinstance(each, Rival) and not _is_told(each.source, notes):
+            notes.headline(_rival_text(each, family, own_code))
+    silent = [each for each in found if isinstance(each, str) and not _is_told(each, notes)]
+    if not silent:
+        return
+    text = f"nothing read {', '.join(silent)}"
+    if family is not None and not family.known:
+        notes.warn(f"{text}: the code of {family.model_type} is not known, and may")
+    elif own_code is not None:
+        notes.warn(f"{text}, nor does transformers' own code; that of {own_code} may")
+    else:
+        notes.warn(f"{text}: transformers does not either")
+
+
+def _is_told(path: str, notes: Notes) -> bool:
+    """Whether a warning has named a key already."""
+    return any(path in each for each in (*notes.headlines, *notes.warnings))
+
+
+def _rival_text(rival: Rival, family: Rotary | None, own_code: str | None) -> str:
+    stated = f"{rival.source} {json_text(rival.value)}"
+    held = f"the {rival.quantity} here is {rival.held}"
+    if family is not None and not family.known:
+        return f"{stated} is not read: {held}, and what the model's own code takes is not known"
+    name = f"transformers' {family.model_type}" if family else "transformers"
+    text = f"{stated} has no effect: {name} does not read it, and {held}"
+    own = family.own_code if family else {}
+    if rival.source.rpartition(".")[2] in own.get("reads", ()):
+        return f"{text}; the model's own code ({own['file']}) does, and takes it"
+    return f"{text}; {own_code}, the model's own code, may" if own_code else text
