@@ -214,7 +214,13 @@ def similarity(
         made = rows_of(request, engine, factors)
         made = made.scaled_to_one() if normalize == "cosine" else made
     turns = isinstance(given, declare.Rotation)
-    return Similarity(bound.scheme.name, quantity, positions, made, pairs_queries=turns)
+    return Similarity(_name(request), quantity, positions, made, pairs_queries=turns)
+
+
+def _name(request: Request) -> str:
+    """What names a similarity: the scheme, and that its weights are random where they are."""
+    random = request.random_weights
+    return f"{request.scheme.name} ({random})" if random else request.scheme.name
 
 
 def similarity_of_array(
@@ -279,7 +285,7 @@ def _of_bias(
         source = KeyScores(lambda keys: scores(head, keys))
     else:
         source = bias_profile(given, head, request.encoding.table, engine)
-    name = request.scheme.name
+    name = _name(request)
     quantity = f"bias of head {head} of {given.heads}"
     return Similarity(name, quantity, positions, source, of_scores=True, pairs_queries=True)
 

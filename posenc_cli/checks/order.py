@@ -107,6 +107,7 @@ class OrderFinding(Record):
     expected: bool
     expected_distance: bool | None
     encodes_nothing: bool = False
+    random_weights: str | None = None
 
     @property
     def sees_order(self) -> bool:
@@ -436,6 +437,7 @@ class OrderCheck(Record):
             expected={"auto": not blind, "order": True, "none": False}[self.expectation],
             expected_distance=_promised(encodings),
             encodes_nothing=nothing,
+            random_weights=_random_weights(encodings, int(where.max())),
         )
 
     def _shifts(self, asked: Sequence[Asked], where: NDArray[np.int64]) -> list[int]:
@@ -475,6 +477,15 @@ class OrderCheck(Record):
             found[name] = Deviation(change / largest, (allowed + of_after) / largest)
         worst = max(found.values(), key=lambda each: each.value / each.tolerance)
         return worst, found["backward"]
+
+
+def _random_weights(encodings: Sequence[Encoding], last: int) -> str | None:
+    """What to say of the tables of encodings that are drawn, of several each by name."""
+    told = {each.bound.scheme.name: each.bound.random_weights(last) for each in encodings}
+    texts = [
+        random if len(told) == 1 else f"{name}: {random}" for name, random in told.items() if random
+    ]
+    return "; ".join(texts) or None
 
 
 def _stride(content: Rotation | Sinusoids) -> int:

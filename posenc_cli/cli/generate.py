@@ -149,7 +149,7 @@ def generate(
         place = "standard output" if out == STANDARD_OUTPUT else shown(saved.path)
         shapes = " and ".join(" × ".join(map(str, each.shape)) for each in matrix.arrays)
         console.summary(
-            f"wrote {place}: {choice.name}, {shapes} {matrix.dtype.name}, "
+            f"wrote {place}: {choice.name}{_random_text(whole)}, {shapes} {matrix.dtype.name}, "
             f"{saved.bytes} bytes in {seconds:.2f} s"
         )
 
@@ -214,6 +214,16 @@ def _together(matrices: list[Matrix], requests: list[Request]) -> Matrix:
         f"{each.name}.{key}": value for each in named for key, value in each.metadata.items()
     }
     return replace(named[0], others=tuple(named[1:]), metadata=metadata)
+
+
+def _random_text(requests: list[Request]) -> str:
+    """What a summary says of tables that were drawn, of a hybrid of which parts."""
+    texts = [
+        f"{request.scheme.name}: {request.random_weights}" if len(requests) > 1 else random
+        for request in requests
+        if (random := request.random_weights)
+    ]
+    return f" ({'; '.join(texts)})" if texts else ""
 
 
 def _size_text(matrix: Matrix, choice: Choice) -> str:

@@ -171,10 +171,7 @@ def _encoded(
 
 def _description(request: Request) -> dict[str, Any]:
     """A request as JSON says it, and whether what is drawn was drawn at random."""
-    from posenc_cli.render.encoded import random_seed
-
-    random = random_seed(request.encoding.bound) is not None
-    return {**request.description(), "random_weights": random}
+    return {**request.description(), "random_weights": request.random_weights is not None}
 
 
 def _request(choice: Choice, table: str | None, head: int | None) -> Request:

@@ -134,6 +134,7 @@ def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:
                 "scheme": each.scheme,
                 "kind": each.kind,
                 "params": dict(each.params),
+                "weights": each.random_weights,
                 "causal": each.causal,
                 "ok": each.ok,
                 "sees_order": each.sees_order,
@@ -168,7 +169,7 @@ def _text(console: Console, check: OrderCheck, findings: list[OrderFinding]) -> 
             [_row(each, causal=check.causal) for each in findings],
         ),
         "",
-        *(console.paragraph_text(line) for line in _verdict(findings)),
+        *(console.paragraph_text(line) for line in (*_verdict(findings), *_random(findings))),
         console.paragraph_text(
             "order, backward: how far outputs change when tokens change places, of the largest; "
             "shift: how far scores change when all positions move on. 0: no more than rounding. "
@@ -190,6 +191,15 @@ def _verdict(findings: list[OrderFinding]) -> list[str]:
         f"{', scores by distance' if each.expected_distance else ''}"
         for each in failed
     ]
+
+
+def _random(findings: list[OrderFinding]) -> list[str]:
+    """Which encodings had their tables drawn, and how."""
+    names: dict[str, list[str]] = {}
+    for each in findings:
+        if each.random_weights:
+            names.setdefault(each.random_weights, []).append(each.scheme)
+    return [f"{how}: {', '.join(schemes)}" for how, schemes in names.items()]
 
 
 def _row(each: OrderFinding, *, causal: bool) -> list[str]:

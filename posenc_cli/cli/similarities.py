@@ -154,7 +154,7 @@ def _of_part(part: Choice, *, content: str | None, normalize: str, head: int | N
     )
     engine = replace(engine, threads=threads_for(of.count**2, part.threads))
     told = request.description()
-    asked = {name: told[name] for name in ("scheme", "params", "positions", "head")}
+    asked = {name: told[name] for name in ("scheme", "params", "positions", "head", "weights")}
     return Subject(of, engine, {**asked, "content": held, "normalize": normalize})
 
 

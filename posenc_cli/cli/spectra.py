@@ -129,7 +129,8 @@ def of_choice(choice: Choice) -> Report:
 
 def _named(choice: Choice, encoding: Encoding) -> str:
     """What a figure is of: the model, the scheme and its parameters."""
-    told = parameters_text(encoding.bound)
+    last = None if choice.positions is None else choice.positions.last
+    told = parameters_text(encoding.bound, last=last)
     source = f"{shown(choice.source)}: " if choice.source else ""
     return f"{source}{choice.name}" + (f" ({told})" if told else "")
 
@@ -199,4 +200,4 @@ def _request(encoding: Encoding, positions: Positions) -> Request:
 
 def _asked(request: Request) -> dict[str, Any]:
     told = request.description()
-    return {name: told[name] for name in ("scheme", "params", "positions")}
+    return {name: told[name] for name in ("scheme", "params", "positions", "weights")}

@@ -109,6 +109,12 @@ class Request(Record):
         """The scheme asked for."""
         return self.encoding.bound.scheme
 
+    @property
+    def random_weights(self) -> str | None:
+        """What to say of weights that a seed draws, None where there are none."""
+        last = None if self.positions is None else self.positions.last
+        return self.encoding.bound.random_weights(last)
+
     def description(self) -> dict[str, Any]:
         """The request as plain values: what it takes to ask for the same again."""
         positions = self._settled_positions()
@@ -119,6 +125,7 @@ class Request(Record):
             "table": self._table(),
             "head": self.head,
             "round_to": self.precision.rounded.name,
+            "weights": self.random_weights,
         }
 
     def plan(self) -> Plan:

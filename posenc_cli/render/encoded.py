@@ -96,18 +96,21 @@ def title_of(request: Request, what: str) -> str:
     """A title: the scheme, what is shown of it, and the parameters that make it what it is."""
     bound = request.encoding.bound
     table = f" {request.table}" if request.table else ""
-    told = parameters_text(bound, apart_from=_SAID_BY_SIZES)
+    last = None if request.positions is None else request.positions.last
+    told = parameters_text(bound, last=last, apart_from=_SAID_BY_SIZES)
     return f"{bound.scheme.name}{table}: {what}" + (f" ({told})" if told else "")
 
 
-def parameters_text(bound: Bound, *, apart_from: Collection[str] = ()) -> str:
+def parameters_text(
+    bound: Bound, *, last: int | None = None, apart_from: Collection[str] = ()
+) -> str:
     """The parameters that make an encoding what it is, for its title: those not at their default.
 
     ``dim``, ``base`` and ``factor`` are always among them, ``apart_from`` never. A table that no
-    file gave is said to be random.
+    file gave is said to be random, up to the ``last`` position.
     """
-    seed = random_seed(bound)
-    left_out = (*apart_from, "seed", "std") if seed is not None else apart_from
+    random = bound.random_weights(last)
+    left_out = (*apart_from, "seed", "std") if random else apart_from
     named = [
         _parameter_text(name, value)
         for name, value in bound.params.items()
@@ -117,13 +120,7 @@ def parameters_text(bound: Bound, *, apart_from: Collection[str] = ()) -> str:
         and not declared.rules.follows_length
         and (name in _ALWAYS or value != declared.default)
     ]
-    return ", ".join(named + ([] if seed is None else [f"random weights, seed {seed}"]))
-
-
-def random_seed(bound: Bound) -> int | None:
-    """The seed that the weights of a scheme are drawn with, None where it has none or a file."""
-    weights = getattr(bound.content, "weights", None)
-    return None if weights is None or weights.file else weights.seed
+    return ", ".join([*named, random] if random else named)
 
 
 def _parameter_text(name: str, value: object) -> str:

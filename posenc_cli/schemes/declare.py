@@ -136,7 +136,8 @@ class Weights(Record):
     """A learned table: from a file, or drawn from normal(0, ``std``) with a seed.
 
     ``rows`` × ``columns`` is its shape; drawn tables go on past their last row where a scheme
-    lets them.
+    lets them. Where that is so of a table from a file too, ``drawn_from`` is the first position
+    whose row is drawn.
     """
 
     rows: int
@@ -144,6 +145,21 @@ class Weights(Record):
     file: str | None
     seed: int
     std: float = 0.02
+    drawn_from: int | None = None
+
+    def random_text(self, last: int | None = None) -> str | None:
+        """What a result must say of values that nobody trained, up to a last position.
+
+        >>> Weights(4, 8, None, 7).random_text(), Weights(4, 8, "w.npy", 7).random_text(9)
+        ('random weights, seed 7', None)
+        >>> Weights(4, 8, "w.npy", 7, drawn_from=4).random_text(9)
+        'random weights from position 4 on, seed 7'
+        """
+        if self.file is None:
+            return f"random weights, seed {self.seed}"
+        if self.drawn_from is None or last is None or last < self.drawn_from:
+            return None
+        return f"random weights from position {self.drawn_from} on, seed {self.seed}"
 
 
 Table = Callable[[Array], Array]
@@ -230,6 +246,11 @@ class Bound(Record):
     scheme: Scheme
     params: Mapping[str, Any]
     content: Content
+
+    def random_weights(self, last: int | None = None) -> str | None:
+        """What to say of the weights as far as the seed draws them, None where they are known."""
+        weights: Weights | None = getattr(self.content, "weights", None)
+        return None if weights is None else weights.random_text(last)
 
 
 class Scheme(Record):

@@ -97,7 +97,9 @@ def learned(
         dim,
         rows,
         positions="indices",
-        weights=Weights(max_len, dim, weights, seed, std),
+        weights=Weights(
+            max_len, dim, weights, seed, std, max_len - offset if extend == "random" else None
+        ),
         capacity={"error": capacity, "interpolate": within_length(seq_len)}.get(extend),
     )
 

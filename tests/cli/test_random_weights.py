@@ -1,0 +1,93 @@
+"""Weights that a seed drew are named wherever their values are shown, of every such scheme."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+
+TABLES = [name for name, scheme in catalogue.BUILT_IN.items() if scheme.weights]
+SAID = "random weights, seed 5"
+GIVEN = ("--len", "8", "--set", "seed=5")
+
+
+def weights_file(name, folder):
+    bound = catalogue.find(name).bind({})
+    weights = bound.content.weights
+    values = np.linspace(-1, 1, weights.rows * weights.columns).reshape(weights.rows, -1)
+    np.save(folder / "weights.npy", values)
+    return ("--len", "8", "--set", "weights=weights.npy")
+
+
+def commands(name):
+    """What shows the values of a scheme, as words and as JSON."""
+    kind = catalogue.BUILT_IN[name].kind
+    yield ("heatmap", "-s", name)
+    yield ("dot-similarity", "-s", name)
+    yield ("dot-similarity", "-s", name, "--profile")
+    yield ("generate", "-s", name, "--out", "table.npy")
+    yield ("order-check", "-s", name)
+    if kind != "bias":
+        yield ("spectrum", "-s", name)
+
+
+def text_of(result):
+    status, out, err = result
+    assert status == 0, err
+    return " ".join((out + err).split())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):
+    read = weights_file(name, tmp_path)
+    for line in commands(name):
+        assert SAID in text_of(call(*line, *GIVEN)), line
+        assert "random" not in text_of(call(*line, *read)), line
+        if line[-1] == "--profile":
+            continue
+        document = json.loads(call(*line, *GIVEN, "--json")[1])
+        of_file = json.loads(call(*line, *read, "--json")[1])
+        if line[0] == "order-check":
+            (document,), (of_file,) = document["schemes"], of_file["schemes"]
+        assert document["weights"] == SAID, line
+        assert of_file["weights"] is None, line
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_pictures_and_files_name_them(name, call):
+    drawing = ["heatmap", "dot-similarity"]
+    if catalogue.BUILT_IN[name].kind != "bias":
+        drawing.append("spectrum")
+    for command in drawing:
+        # The summary has the title that the picture has.
+        assert SAID in text_of(call(command, "-s", name, *GIVEN, "--out", "picture.svg"))
+    assert call("generate", "-s", name, *GIVEN, "-o", "a.npz")[0] == 0
+    with np.load("a.npz") as held:
+        assert any(SAID in str(held[each]) for each in held.files)
+
+
+def test_of_a_hybrid_the_part_is_named(call):
+    line = ("-s", "rope+t5", "-l", "8")
+    assert "rope+t5 (t5: random weights, seed 0)" in text_of(call("generate", *line, "-o", "a.npz"))
+    assert "t5 (random weights, seed 0)" in text_of(call("dot-similarity", *line))
+    parts = json.loads(call("dot-similarity", *line, "--json")[1])["parts"]
+    assert [each["weights"] for each in parts] == [None, "random weights, seed 0"]
+    assert "t5: random weights, seed 0" in text_of(call("order-check", *line))
+
+
+def test_rows_past_a_file_are_named_where_they_are_asked_for(call, tmp_path):
+    np.save(tmp_path / "w.npy", np.ones((4, 8)))
+    line = ("heatmap", "-s", "learned", "--set", "weights=w.npy", "--set", "extend=random")
+    assert "random" not in text_of(call(*line, "-l", "4")).replace("extend=random", "")
+    past = text_of(call(*line, "-l", "5"))
+    assert "random weights from position 4 on, seed 0" in past
+    moved = text_of(call(*line, "--set", "offset=2", "-l", "3"))
+    assert "random weights from position 2 on" in moved
+
+
+def test_a_table_of_formulas_is_not_called_random(call):
+    for line in (("heatmap", "-s", "rope"), ("dot-similarity", "-s", "kerple-log")):
+        assert "random" not in text_of(call(*line, "-l", "8"))
