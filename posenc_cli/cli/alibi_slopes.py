@@ -16,6 +16,7 @@ from posenc_cli.cli.options import one_of
 from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, Theme, Title, Width, show
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.naming import shown
+from posenc_cli.files.suffixes import check_suffix
 from posenc_cli.records import replace
 from posenc_cli.transaction import open_input
 
@@ -128,15 +129,13 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
     if as_json and output not in (None, "json"):
         raise InvalidInput(f"--json: cannot go with --format {output}")
     suffix = PurePath(out or "").suffix.lower()
+    image = suffix in IMAGES
     if as_json or output is not None:
         form = one_of("--format", output or "json", FORMATS)
-        if suffix in IMAGES:
-            raise InvalidInput(
-                f"--format {form}: cannot go with --out {shown(out or '')}, a picture's name",
-                hint="--plot draws",
-            )
+        own = {each: suffix for suffix, each in SUFFIXES.items()}[form]
+        check_suffix(out, own, f"--format {form}", hint="--plot draws" if image else None)
         return form
-    if suffix in IMAGES:
+    if image:
         raise InvalidInput(f"--out {shown(out or '')}: is a picture's name", hint="add --plot")
     if suffix not in SUFFIXES:
         raise InvalidInput(

@@ -99,7 +99,7 @@ def dot_similarity(
       posenc dot-similarity --scheme rope --len 2048 --profile
       posenc dot-similarity -s sinusoidal+rope+alibi --len 256
       posenc dot-similarity --in table.npy --normalize cosine --json
-      posenc dot-similarity -s rope-yarn --len 32768 --out similarity.npy
+      posenc dot-similarity -s rope-yarn --len 2048 --out similarity.npy
     """
     if json and out == STANDARD_OUTPUT:
         raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")

@@ -15,6 +15,7 @@ from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command 
 from posenc_cli.cli.options import Choice, one_of
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.files.suffixes import check_suffix
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding, Request
 
-FORMATS = ("table", "json", "junit", "github")
-_SUFFIXES = {".json": "json", ".xml": "junit"}
+FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
+"""The forms of a report, and the suffix of each."""
 
 
 def rope_check(
@@ -163,8 +164,13 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
     if as_json and output not in (None, "json"):
         raise InvalidInput(f"--json: cannot go with --format {output}")
     if as_json or output is not None:
-        return one_of("--format", output or "json", FORMATS)
-    return _SUFFIXES.get(PurePath(out or "").suffix.lower(), "table")
+        form = one_of("--format", output or "json", FORMATS)
+        check_suffix(out, FORMATS[form], f"--format {form}")
+        return form
+    suffix = PurePath(out or "").suffix.lower()
+    form = next((name for name in ("json", "junit") if FORMATS[name] == suffix), "table")
+    check_suffix(out, FORMATS[form], "a report as text")
+    return form
 
 
 def _rule(text: str, *, strict: bool) -> Rule:

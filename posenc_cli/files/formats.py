@@ -9,6 +9,7 @@ from posenc_cli.errors import InvalidInput, nearest
 from posenc_cli.files import csv_text, npy, npz, safetensors_file
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.naming import shown
+from posenc_cli.files.suffixes import check_suffix, content_of
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -79,30 +80,21 @@ FORMATS = {
 }
 DEFAULT = FORMATS["npy"]
 
-FIGURES = (".png", ".svg", ".pdf")
-"""Suffixes of pictures: no file of numbers has such a name but by mistake."""
-
 
 def format_of(path: str | None, name: str | None) -> Format:
     """The format called ``name``, else that of the suffix of ``path``, else npy (no path, ``-``).
 
-    A name that is given holds whatever the suffix is, unless it is a picture's.
+    A name that is given holds whatever the suffix is, unless that is known for something else.
 
     Raises:
-        InvalidInput: no format has that name or suffix, or it is to go into a picture.
+        InvalidInput: no format has that name or suffix, or the two contradict each other.
 
-    >>> format_of("table.NPZ", None).name, format_of("table.npz", "csv").name
+    >>> format_of("table.NPZ", None).name, format_of("table.dat", "csv").name
     ('npz', 'csv')
     """
     if name is not None:
         if name in FORMATS:
-            place = PurePath(path or "")
-            if place.suffix.lower() in FIGURES:
-                named = str(place.with_suffix(FORMATS[name].suffix))
-                raise InvalidInput(
-                    f"--format {name}: cannot go with --out {shown(str(place))}, a picture's name",
-                    hint=f"--out {shown(named)}",
-                )
+            check_suffix(path, FORMATS[name].suffix, f"--format {name}")
             return FORMATS[name]
         raise InvalidInput(
             f"--format {shown(name)}: known formats are {', '.join(FORMATS)}",
@@ -122,5 +114,14 @@ def format_of(path: str | None, name: str | None) -> Format:
         )
     raise InvalidInput(
         f"--out {shown(path)}: no format has the suffix {shown(suffix)} (known: {known})",
-        hint=nearest(suffix, suffixes) or f"add --format {'|'.join(FORMATS)}",
+        hint=nearest(suffix, suffixes) or _hint(path),
     )
+
+
+def _hint(path: str) -> str:
+    """What to do about a suffix that no format has."""
+    named = "|".join(FORMATS)
+    if content_of(path) is None:
+        return f"add --format {named}"
+    better = PurePath(path).with_suffix(DEFAULT.suffix)
+    return f"--out {shown(better)}, or --format {named} with a suffix that means nothing else"

@@ -89,6 +89,44 @@ def test_no_command_replaces_what_it_reads(case, link, folder, call):
     assert contents(folder) == before
 
 
+WRITING = {
+    "rope-check -s rope -l 4": {"txt", "md", "json", "xml"},
+    "rope-check -s rope -l 4 --format table": {"txt", "md"},
+    "rope-check -s rope -l 4 --json": {"txt", "md", "json"},
+    "rope-check -s rope -l 4 --format junit": {"txt", "md", "xml"},
+    "rope-check -s rope -l 4 --format github": {"txt", "md"},
+    "alibi-slopes": {"txt", "csv", "json"},
+    "alibi-slopes --format csv": {"txt", "md", "csv"},
+    "alibi-slopes --json": {"txt", "md", "json"},
+    "alibi-slopes --plot": {"txt", "png", "svg", "pdf"},
+    "generate -s rope -l 4": {"npy", "npz", "csv", "safetensors"},
+    "generate -s rope -l 4 --format csv": {"txt", "md", "csv"},
+    "generate -s rope -l 4 --format npy": {"npy"},
+    "dot-similarity -s rope -l 4": {"npy", "npz", "csv", "safetensors", "png", "svg", "pdf"},
+    "dot-similarity -s rope -l 4 --format npz": {"npz"},
+    "heatmap -s rope -l 9": {"png", "svg", "pdf"},
+    "spectrum -s rope -l 9": {"png", "svg", "pdf"},
+}
+"""What may hold the result of a command, of the suffixes below."""
+
+SUFFIXES = [
+    *("txt", "md", "csv", "json", "xml", "npy", "npz", "safetensors"),
+    *("png", "svg", "pdf", "jpg", "py", "gz", "pt"),
+]
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_no_result_gets_a_name_that_says_it_is_something_else(command, call, tmp_path):
+    refused = [each for each in SUFFIXES if each not in WRITING[command]]
+    for suffix in refused:
+        status, out, err = call(*command.split(), "--out", f"a.{suffix}")
+        assert (status, out) == (2, ""), suffix
+        assert err.startswith("posenc: error: ")
+    assert not list(tmp_path.iterdir())
+    for suffix in WRITING[command] - {"png", "svg", "pdf"}:
+        assert call(*command.split(), "--out", f"a.{suffix}")[0] == 0
+
+
 def test_what_one_run_read_the_next_may_replace(folder, call):
     assert call("heatmap", "--in", "w.npy")[0] == 0
     assert call("generate", "-s", "rope", "-l", "3", "-o", "w.npy")[0] == 0

@@ -70,8 +70,9 @@ def shell(tmp_path, users_folder):
     shutil.copytree(users_folder, folder)
 
     def run(command: str) -> subprocess.CompletedProcess[str]:
+        # No example fills a reader's disk: a file of more than 64 MiB fails it. 512 bytes a block.
         return subprocess.run(
-            ["sh", "-c", command],
+            ["sh", "-c", f"ulimit -f 131072\n{command}"],
             cwd=folder,
             env={
                 "PATH": f"{binaries}:/usr/bin:/bin",

@@ -174,6 +174,20 @@ class TestFormatOf:
         assert caught.value.hint == f"--out 'a{FORMATS[name].suffix}'"
 
     @each_format
+    def test_no_name_goes_with_a_suffix_of_something_else(self, name: str) -> None:
+        own = FORMATS[name].suffix
+        others = {each.suffix for each in FORMATS.values()} - {own}
+        others |= {".json", ".xml", ".py", ".pt", ".gz"} | ({".txt"} if name != "csv" else set())
+        for suffix in sorted(others):
+            with pytest.raises(InvalidInput, match=f"--format {name}: cannot go with --out"):
+                format_of(f"a{suffix}", name)
+
+    def test_the_hint_for_a_suffix_of_something_else_is_no_trap(self) -> None:
+        with pytest.raises(InvalidInput) as caught:
+            format_of("a.png", None)
+        assert (caught.value.hint or "").startswith("--out 'a.npy'")
+
+    @each_format
     def test_by_suffix_in_any_case(self, name: str) -> None:
         suffix = FORMATS[name].suffix
         for path in (f"a{suffix}", f"/b.c/a.b{suffix.upper()}"):

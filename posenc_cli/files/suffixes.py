@@ -1,0 +1,54 @@
+"""What a file's suffix says of its content, so that nothing else gets such a name."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.naming import shown
+
+_CONTENTS = {
+    "a picture": ".png .svg .pdf .jpg .jpeg .gif .webp .bmp .tif .tiff .ico .eps .ps",
+    "an array file": ".npy .npz .safetensors .pt .pth .ckpt .gguf .onnx .h5 .hdf5 .pkl .pickle .bin"
+    " .parquet .mat",
+    "a CSV file": ".csv .tsv .xlsx",
+    "a JSON file": ".json .jsonl",
+    "an XML file": ".xml .html",
+    "a settings file": ".toml .yaml .yml .ini .cfg",
+    "a program": ".py .pyc .ipynb .sh .so .dll .c .cc .cpp .h .cu .rs .js",
+    "an archive": ".zip .gz .bz2 .xz .zst .tar .whl",
+    "a text": ".txt .md .rst .log",
+}
+_CONTENT = {suffix: content for content, text in _CONTENTS.items() for suffix in text.split()}
+_TEXTUAL = (".txt", ".csv", ".json", ".xml")
+"""Suffixes of what may also stand in a text."""
+
+
+def check_suffix(path: str | None, own: str, asking: str, *, hint: str | None = None) -> None:
+    """Refuse a name whose suffix says that the file holds something else.
+
+    ``own`` is the suffix of what is to be written, ``asking`` the option that asks for it, or what
+    it is. A suffix that says nothing is nobody's, and may be had.
+
+    Raises: InvalidInput.
+
+    >>> check_suffix("report", ".txt", "a report")
+    >>> check_suffix("table.dat", ".npy", "--format npy")
+    """
+    place = PurePath(path or "")
+    content = content_of(place)
+    if content is None or place.suffix.lower() == own or (content == "a text" and own in _TEXTUAL):
+        return
+    raise InvalidInput(
+        f"{asking}: cannot go with --out {shown(path or '')}, {content}'s name",
+        hint=hint or f"--out {shown(place.with_suffix(own))}",
+    )
+
+
+def content_of(path: str | PurePath) -> str | None:
+    """What a file of this name holds, by its suffix; None where that does not tell.
+
+    >>> content_of("dev.PNG"), content_of("dev.dat")
+    ('a picture', None)
+    """
+    return _CONTENT.get(PurePath(path).suffix.lower())
