@@ -149,8 +149,8 @@ def generate(
         place = "standard output" if out == STANDARD_OUTPUT else shown(saved.path)
         shapes = " and ".join(" × ".join(map(str, each.shape)) for each in matrix.arrays)
         console.summary(
-            f"wrote {place}: {choice.name}{_random_text(whole)}, {shapes} {matrix.dtype.name}, "
-            f"{saved.bytes} bytes in {seconds:.2f} s"
+            f"wrote {place}: {choice.name}, {shapes} {matrix.dtype.name}, "
+            f"{saved.bytes} bytes in {seconds:.2f} s{_random_text(whole)}"
         )
 
     save(matrix, path, format=form, clobber=not no_clobber, digest=json, announce=announce)
@@ -223,7 +223,7 @@ def _random_text(requests: list[Request]) -> str:
         for request in requests
         if (random := request.random_weights)
     ]
-    return f" ({'; '.join(texts)})" if texts else ""
+    return "".join(f"; {text}" for text in texts)
 
 
 def _size_text(matrix: Matrix, choice: Choice) -> str:

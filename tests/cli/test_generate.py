@@ -51,6 +51,7 @@ def test_json_describes_what_was_written(call, tmp_path):
         "table": "cos-sin",
         "head": None,
         "round_to": "float32",
+        "weights": None,
         "shape": [10, 8],
         "dtype": "float32",
         "warnings": [],

@@ -71,7 +71,7 @@ def test_pictures_and_files_name_them(name, call):
 
 def test_of_a_hybrid_the_part_is_named(call):
     line = ("-s", "rope+t5", "-l", "8")
-    assert "rope+t5 (t5: random weights, seed 0)" in text_of(call("generate", *line, "-o", "a.npz"))
+    assert "; t5: random weights, seed 0" in text_of(call("generate", *line, "-o", "a.npz"))
     assert "t5 (random weights, seed 0)" in text_of(call("dot-similarity", *line))
     parts = json.loads(call("dot-similarity", *line, "--json")[1])["parts"]
     assert [each["weights"] for each in parts] == [None, "random weights, seed 0"]
