@@ -51,7 +51,7 @@ _MANY = 8
 """Rows that fit, among others that do not, and do so by no accident."""
 
 _MARGIN = 16
-"""How many times farther off than the sample a cell may be: few rows do not show the very worst."""
+"""How many times more of the tolerance a cell may take than the sample: few rows show not all."""
 
 
 class Largest(Record):
@@ -250,7 +250,7 @@ class _Comparison(Record):
     where: RowPositions | None
     computations: tuple[Computation, ...]
     allowances: tuple[Computation, ...]
-    most: tuple[NDArray[np.float64] | float, ...]
+    shares: tuple[tuple[NDArray[np.float64] | float, float], ...]
 
     @classmethod
     def of(cls, trial: Trial, evidence: Evidence, where: RowPositions | None) -> _Comparison:
@@ -263,7 +263,7 @@ class _Comparison(Record):
                 computation(encoding, table, trial.rounded, trial.arithmetic) for table in tables
             ),
             tuple(allowance(encoding, table, trial.rounded) for table in tables),
-            _most(trial),
+            _shares(trial),
         )
 
     def __call__(self, part: slice) -> Part:
@@ -304,7 +304,8 @@ class _Comparison(Record):
             found = self.allowances[index](positions)
             if self.trial.arithmetic == "bfloat16":
                 found = bfloat16_limits(found, predicted)[1]
-            return np.minimum(found, self.most[index])
+            share, rounding = self.shares[index]
+            return np.minimum(found, found * share + rounding)
 
         table = self.trial.hypothesis.tables[index]
         rows = rows + self.evidence.skipped
@@ -369,17 +370,17 @@ def as_columns(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array).view(part)
 
 
-def _most(trial: Trial) -> tuple[NDArray[np.float64] | float, ...]:
-    """What the cells of each column may differ by, whatever their angle: the sample does less.
+def _shares(trial: Trial) -> tuple[tuple[NDArray[np.float64] | float, float], ...]:
+    """What of the tolerance the sample leaves the cells of each column, and what rounding needs.
 
-    One limit, or (columns,), for each table.
+    A share, one number or (columns,), and an absolute difference, for each table.
     """
     content, tables = trial.bound.content, trial.hypothesis.tables
     if isinstance(content, Rows) or tables == ("inv-freq",):
-        return (np.inf,) * len(tables)
+        return ((1.0, 0.0),) * len(tables)
     assert isinstance(content, Rotation | Sinusoids)
     if content.waves.growth is not None:
-        return (np.inf,) * len(tables)
+        return ((1.0, 0.0),) * len(tables)
     size = np.pi if tables == ("angles",) else float(content.waves.scale)
     rounding = 4 * unit(trial.rounded.name) * size
-    return tuple(_MARGIN * noise + rounding for noise in trial.noise)
+    return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.noise)

@@ -48,7 +48,7 @@ ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
 _EXPLAINED = 0.97
 """Of the cells: an emulated rounding may fall the other way at ties, or in a library's cosines."""
 _WORST_SHARE = 64
-"""One row in so many, and one more, may be damaged without making others look noisy."""
+"""One row in so many may be damaged without making others look noisy."""
 _FEW = 48
 """Rows on which an arithmetic is tried before it is tried on all of the sample."""
 
@@ -93,9 +93,9 @@ class Trial(Record):
 
     ``residual`` is the largest difference from what ``arithmetic`` gives, ``ratio`` the largest
     in units of what right code may show, ``equal`` the share of cells that are the same.
-    ``misfits`` of the ``rows`` hold a cell that is farther off, and ``noise`` is the largest
-    difference on the others, the very worst left out: an array of columns for each table. A
-    learned table has no rule; its values were ``read_off``.
+    ``misfits`` of the ``rows`` hold a cell that is farther off, and ``noise`` is the ratio on the
+    others, the very worst left out: an array of columns for each table. A learned table has no
+    rule; its values were ``read_off``.
     """
 
     hypothesis: Hypothesis
@@ -254,8 +254,8 @@ class _Tally:
         self.ratio = max(self.ratio, float(ratios.max()))
         self.equal += int((difference == 0).sum())
         self.cells += difference.size
-        fitting = np.sort(difference.reshape(by_row)[~misfit], axis=0)  # (rows, columns)
-        usual = fitting[: fitting.shape[0] - 1 - fitting.shape[0] // _WORST_SHARE]
+        fitting = np.sort(ratios.reshape(by_row)[~misfit], axis=0)  # (rows, columns)
+        usual = fitting[: fitting.shape[0] - fitting.shape[0] // _WORST_SHARE]
         self.noise += (usual.max(axis=0, initial=0.0),)  # (columns,)
         self.misfit = misfit if self.misfit is None else np.logical_or(self.misfit, misfit)
 

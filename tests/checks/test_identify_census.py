@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.checks.identify import identified, identify
@@ -12,6 +12,7 @@ from posenc_cli.checks.identify_evidence import Evidence, short_numbers
 from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import Loaded
 from tests.encoding import matrix
+from tests.examples import examples
 
 
 def of(*arrays, dtype=None):
@@ -197,7 +198,7 @@ def test_a_learned_bias_is_held_to_its_buckets_in_every_row():
 # What broke an identification.
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     base=st.sampled_from([1e4, 5e5, 1e6, 777.0, 2.0, 1e300]),
     count=st.sampled_from([2, 3, 32, 64, 128, 192, 256, 384, 512]),
@@ -235,7 +236,7 @@ SHAPES = [(2,), (7,), (64,), (1, 8), (8, 1), (2, 2), (5, 3), (16, 16), (40, 8), 
 SHAPES += [(2, 4, 4), (3, 1, 5), (1, 1, 8), (2, 1, 1), (2, 3, 4, 5), (60, 60), (1100, 4)]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     shape=st.sampled_from(SHAPES),
     kinds=st.lists(
