@@ -29,13 +29,14 @@ from posenc_cli.schemes.declare import Bias, BucketBias
 
 if TYPE_CHECKING:
     from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.checks.turning import Progress
     from posenc_cli.encode.request import Request
 
 FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""
 
 
-def checked_additive(request: Request, rule: Rule) -> Report:
+def checked_additive(request: Request, rule: Rule, *, progress: Progress | None = None) -> Report:
     """The report on a scheme that is not rotary: the one check that makes sense for it."""
     bound = request.encoding.bound
     content = bound.content
@@ -43,12 +44,12 @@ def checked_additive(request: Request, rule: Rule) -> Report:
     if isinstance(content, Bias | BucketBias) or bound.scheme.kind == "relative":
         finding = _by_offset(request)
     else:
-        finding = _added(request, rule)
+        finding = _added(request, rule, progress)
     return Report(
         subject={"kind": "posenc", "name": bound.scheme.name, "dtype": "float64", "layout": None},
         reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
         positions=str(request.positions),
-        count=request.positions.count,
+        count=0 if finding.at is None else request.positions.count,
         pairs=0,
         findings=(finding,),
         diagnosis=(),
@@ -69,10 +70,11 @@ def _by_offset(request: Request) -> Finding:
     return Finding("relative", True, 0.0, 0.0, None, message)
 
 
-def _added(request: Request, rule: Rule) -> Finding:
+def _added(request: Request, rule: Rule, progress: Progress | None) -> Finding:
     first: np.ndarray | None = None
     positions = iter(request.positions or ())
     worst, size, at = 0.0, 0.0, 0
+    done, count = 0, 0 if request.positions is None else request.positions.count
     origin = next(iter(request.positions or (0,)))
     for block in request.plan().matrix().blocks():
         rows = block.astype(np.float64)
@@ -86,12 +88,16 @@ def _added(request: Request, rule: Rule) -> Finding:
         row = int(np.argmax(changes))
         if changes[row] > worst:
             worst, at = float(changes[row]), here[row]
+        done += len(here)
+        if progress is not None:
+            progress(done, count)
     allowed = rule if isinstance(rule, float) else FLOOR * max(1.0, size * size)
     ok = worst <= allowed
+    differ = (
+        f"scores at ({at}, {at}) and ({origin}, {origin}), the same distance, differ by up to "
+        f"{worst:.3g} for unit q and k"
+    )
     message = "all rows are equal: no score depends on any position"
-    if not ok:
-        message = (
-            f"q·k is no function of m − n: scores at ({at}, {at}) and ({origin}, {origin}), the "
-            f"same distance, differ by up to {worst:.3g} for unit q and k"
-        )
+    if worst > 0:
+        message = differ if ok else f"q·k is no function of m − n: {differ}"
     return Finding("relative", ok, worst, allowed, {"m": at, "n": at}, message)

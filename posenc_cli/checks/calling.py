@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.budget import check_size
 from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.subject import LAYOUTS, Subject
 from posenc_cli.checks.turning import Block, Places, Reading, Turning
@@ -24,11 +25,12 @@ from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviate
 from posenc_cli.transaction import note_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.turning import Progress
     from posenc_cli.positions import Positions
 
 _CELLS = 1 << 22
@@ -191,20 +193,22 @@ def implementation(
     positions: Positions,
     *,
     whole: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Subject:
     """A user's function ``f(x, positions) → y`` as a subject.
 
     ``whole`` says that what it does may depend on the largest position, which is then part of
-    every call. ``progress`` is told how many positions were read, and
-    of how many.
+    every call.
 
-    Raises: InvalidInput when the function cannot be loaded, raises, crashes, changes its input,
-    or returns anything but real numbers of the shape of x.
+    Raises: InvalidInput when the head is too wide to try every unit vector, or the function cannot
+    be loaded, raises, crashes, changes its input, or returns anything but real numbers of the shape
+    of x.
     """
     dim, places = reference.head, Places.of(positions)
+    check_size(f"--dim {dim}", dim * dim, _CELLS, "values of the function at each position")
     with Implementation(target, dim=dim, last=positions.last if whole else None) as function:
         few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
+        few = few[:: -(-few.size * dim**2 // (8 * _CELLS))]
         shown, dtype = function.matrices(few)
         broken = list(_irregular(function, few, shown))
         if not np.isfinite(shown).all():

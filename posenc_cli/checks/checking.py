@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks import subject as subjects
 from posenc_cli.checks.additive import checked_additive
 from posenc_cli.checks.calling import implementation
@@ -15,7 +16,7 @@ from posenc_cli.checks.rotated import vectors
 from posenc_cli.checks.verdict import Report, combined, examined
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.tolerance import Rule
-    from posenc_cli.checks.turning import Places
+    from posenc_cli.checks.turning import Places, Progress
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding
     from posenc_cli.schemes.declare import Scheme
@@ -35,6 +36,19 @@ CONTEXT = 131072
 """Positions that are probed where nothing says how long the context is."""
 
 _CONTEXT_NAMES = ("max_position_embeddings", "original_max_position_embeddings")
+
+
+_ADDED, _COMPARED = 2, 4
+"""What a cell costs, as cells that are only computed: rows that are looked at; two factors, of the
+subject and of the reference, that are compared. About 17 million of these a second."""
+
+_FEWER = "--positions start:stop:step takes some of them; without --len, posenc takes a sample"
+
+_KEPT = 1 << 27
+"""Numbers that are kept of a function, in single precision: 512 MiB."""
+
+_FEW_ENOUGH = 1 << 16
+"""Positions of a grid that are all looked at unasked: a second or two."""
 
 
 class Asked(Record):
@@ -68,7 +82,7 @@ class Check(Record):
     engine: Callable[[Request], Engine]
     positions: Positions | None
     rule: Rule
-    progress: Callable[[int, int], None] | None = None
+    progress: Progress | None = None
 
     def report(self) -> Report:
         """The findings, and the causes of those that fail.
@@ -88,8 +102,13 @@ class Check(Record):
                     "that could be compared"
                 )
             where = positions or _suiting(encoding)
+            request = _request(encoding, where)
+            if bound.scheme.kind == "absolute":
+                width = request.plan().shape[-1]
+                _check_work(where, _ADDED, width)
             with np.errstate(all="ignore"):  # a learned table may hold any numbers
-                return checked_additive(_request(encoding, where), self.rule)
+                report = checked_additive(request, self.rule, progress=self.progress)
+            return replace(report, of=self._sampled_of(where))
         if self.asked.tables or self.asked.rotated:
             return self._of_rows()
         if self.asked.impl or not flags:
@@ -121,6 +140,9 @@ class Check(Record):
 
     def _of_lengths(self, lengths: tuple[int, ...]) -> Report:
         """One report of a scheme that changes with the length of the sequence."""
+        if self.positions is not None:
+            last = self._reference(self.encoding(lengths[-1]), self.positions)
+            self._check_work(last, self.positions)
         reports = []
         for length in lengths:
             encoding = self.encoding(length)
@@ -139,7 +161,7 @@ class Check(Record):
     def _default(self, encoding: Encoding) -> Positions:
         content = encoding.bound.content
         if isinstance(content, Rotation) and content.capacity is not None:
-            return Positions.contiguous(0, content.capacity.positions)
+            return _all_or_probing(content.capacity.positions)
         if isinstance(content, Rotation) and content.waves.growth is not None:
             return probing_positions(2048)
         return probing_positions(context_of(encoding.bound.params))
@@ -155,12 +177,13 @@ class Check(Record):
             raise InvalidInput(
                 f"{self.asked.flags()[0]}: position 0 alone shows nothing: nothing turns there"
             )
+        self._check_work(reference, positions)
         # What others computed may be no number, or too large for any product.
         with np.errstate(all="ignore"):
             return self._judged(self._subject(reference, positions, whole=whole), reference)
 
     def _judged(self, subject: Subject, reference: Reference) -> Report:
-        found = examined(subject, reference, self.rule)
+        found = examined(subject, reference, self.rule, progress=self.progress)
         bound = reference.encoding.bound
         reading = subject.own.reading
         where = subject.own.places
@@ -181,7 +204,26 @@ class Check(Record):
             tolerance=found.tolerance.reason,
             title=reference.text,
             curve=found.errors,
+            of=self._sampled_of(where.positions),
         )
+
+    def _sampled_of(self, positions: Positions) -> int | None:
+        """How many positions these are a sample of, None where they were asked for or are all."""
+        last = positions.last
+        return None if self.positions is not None or positions.count > last else last + 1
+
+    def _check_work(self, reference: Reference, positions: Positions) -> None:
+        """Refuse more positions than a check gets through in minutes, or keeps in memory.
+
+        Rows of files are there, however many.
+        """
+        if self.asked.tables or self.asked.rotated:
+            return
+        _check_work(positions, _COMPARED, 2 * reference.pairs)
+        if self.asked.impl:
+            # Of each pair its turned and its mirrored part, complex numbers both.
+            most = _KEPT // (4 * reference.pairs)
+            check_size(_asked(positions), positions.count, most, "positions", hint=_FEWER)
 
     def _sampled(self, where: Places) -> tuple[str, ...]:
         """What to know where a function was not asked for every position."""
@@ -203,6 +245,24 @@ class Check(Record):
                 asked.impl, reference, positions, whole=whole, progress=self.progress
             )
         return subjects.own_tables(reference, positions)
+
+
+def _asked(positions: Positions) -> str:
+    """The option that asks for positions."""
+    if len(positions.ranges) == 1 and positions.ranges[0].step == 1 and positions.first == 0:
+        return f"--len {positions.count}"
+    return f"--positions {abbreviated(str(positions))}"
+
+
+def _check_work(positions: Positions, cost: int, width: int) -> None:
+    """Refuse more positions, of ``width`` cells that cost so much, than take some minutes."""
+    most = COMPUTED_CELLS // (cost * width)
+    check_size(_asked(positions), positions.count, most, "positions", hint=_FEWER)
+
+
+def _all_or_probing(count: int) -> Positions:
+    """All of ``count`` positions, or those that find most mistakes where they are many."""
+    return Positions.contiguous(0, count) if count <= _FEW_ENOUGH else probing_positions(count)
 
 
 def _request(encoding: Encoding, positions: Positions) -> Request:

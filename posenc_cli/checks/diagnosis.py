@@ -1,8 +1,12 @@
 """Why a subject differs from the reference: hypotheses tried, their residuals measured.
 
 Each hypothesis says what the factors of the pairs would be if it held; it is believed only if what
-it leaves over stays within the tolerance, on a sample of positions at every scale. They are tried
-from the simplest on: one cause before two. What no hypothesis explains is called unknown.
+it leaves over stays within the tolerance, on a sample of positions at every scale and around the
+first and the worst that are wrong. They are tried from the simplest on: one cause before two. What
+no hypothesis explains is called unknown.
+
+**A sample finds, all positions tell.** What is said of a cause, how many positions it is about and
+which is the first, is measured on every row of the subject, and what the cause leaves over is said.
 """
 
 from __future__ import annotations
@@ -12,16 +16,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.alternatives import rounded
-from posenc_cli.checks.drift import SCATTER, offset_text
+from posenc_cli.checks.drift import FROM, SCATTER, offset_text
 from posenc_cli.checks.fitting import Rotations, fitted
 from posenc_cli.checks.hypotheses import (
     ENOUGH,
     TURNS,
     Hypothesis,
     Sample,
+    Whole,
     few_rows,
     holds,
     hypotheses,
+    nearly_holds,
 )
 from posenc_cli.checks.mirrors import mirrored_cause
 from posenc_cli.checks.rope import normalised
@@ -37,9 +43,14 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.rules import Alternative
     from posenc_cli.checks.subject import Subject
+    from posenc_cli.checks.turning import Block
     from posenc_cli.checks.verdict import Examined
+
+_NEARLY_ALL = 0.85
+"""Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
 
 MOST = 3
 """Causes of one diagnosis."""
@@ -60,18 +71,17 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
         return (_broken(examined),)
     if subject.as_reference is None:
         return _other_width(subject, examined.reference)
-    sample, layout = sampled(examined)
+    sample, whole = sampled(examined)
     survey = examined.survey
-    if survey is not None and not np.isfinite(survey.reference.value):
-        place = f"position {survey.reference.position}, pair {survey.reference.pair}"
-        missing = Cause("unknown", "not all values are numbers", f"the first found is at {place}")
-        return (_overflowed(sample) or missing,)
-    told = _within_tolerance(examined, sample) if layout is None else None
+    if survey is not None and survey.faults.missing_at is not None:
+        return (_overflowed(whole) or _missing(survey, sample),)
+    layout = _paired_otherwise(examined, whole)
+    told = _within_tolerance(examined, sample, whole) if layout is None else None
     if told is not None:
         return (told,)
     causes: list[Cause] = []
     if layout is None or not holds(sample, Hypothesis()):
-        causes = [each for each in _explained(examined, sample) if each.cause != "layout"]
+        causes = [each for each in _explained(examined, sample, whole) if each.cause != "layout"]
     if layout is not None:
         causes = [layout, *(each for each in causes if each.cause != "unknown")]
     known = {each.cause: each for each in reversed(causes)}
@@ -84,7 +94,7 @@ def _broken(examined: Examined) -> Cause:
     subject = examined.subject
     overflowed = None
     if subject.kind == "impl" and subject.as_reference is not None:
-        overflowed = _overflowed(sampled(examined)[0])
+        overflowed = _overflowed(sampled(examined)[1])
     if overflowed is not None:
         return overflowed
     what = "what it does to a row does not follow from the row and its position"
@@ -106,12 +116,24 @@ def _inverted(examined: Examined) -> Cause | None:
     return None
 
 
-def _within_tolerance(examined: Examined, sample: Sample) -> Cause | None:
+def _missing(survey: Survey, sample: Sample) -> Cause:
+    """Values that are no numbers, for a reason unknown."""
+    faults = survey.faults
+    position, pair = faults.missing_at or (0, 0)
+    return Cause(
+        "unknown",
+        "not all values are numbers",
+        f"{faults.missing} of {faults.looked_at * sample.reference.pairs} are not, the first at "
+        f"position {position}, pair {pair}",
+    )
+
+
+def _within_tolerance(examined: Examined, sample: Sample, whole: Whole) -> Cause | None:
     """The cause where every cell is right to what float32 code can show, None where not."""
     if examined.fault is not None:
-        return _drifted(examined.fault, examined, sample)
+        return _drifted(examined.fault, examined, sample, whole)
     cells = None if examined.survey is None else examined.survey.cells
-    if cells is None or not holds(sample, Hypothesis()):
+    if cells is None or not whole.extent(Hypothesis()).whole:
         return None
     return Cause(
         "table-precision",
@@ -121,18 +143,20 @@ def _within_tolerance(examined: Examined, sample: Sample) -> Cause | None:
     )
 
 
-def _drifted(fault: Fault, examined: Examined, sample: Sample) -> Cause:
+def _drifted(fault: Fault, examined: Examined, sample: Sample, whole: Whole) -> Cause:
     """The cause of errors that the tolerance of each cell grants, and roundings do not make."""
     if fault.offset is not None:
         return Cause(
             "position-offset",
             f"positions are off by {offset_text(fault.offset)}",
-            f"at position {fault.position} the angles of all pairs err by the same share, "
-            f"{fault.offset / fault.position:.2g}, where roundings differ by pair",
+            f"from position {FROM} on the angles of {fault.pairs} pairs err by the same share, "
+            f"about {fault.offset / fault.position:.2g}, where roundings differ by pair",
         )
     per_angle = SCATTER * examined.reference.scale
-    strict = replace(sample, tolerance=replace(sample.tolerance, per_angle=per_angle))
-    for cause in _explained(examined, strict):
+    tolerance = replace(sample.tolerance, per_angle=per_angle)
+    strict = replace(sample, tolerance=tolerance)
+    strictly = Whole(lambda: (replace(each, tolerance=tolerance) for each in whole.pieces()))
+    for cause in _explained(examined, strict, strictly):
         if cause.cause != "unknown":
             return cause
     return Cause(
@@ -143,18 +167,9 @@ def _drifted(fault: Fault, examined: Examined, sample: Sample) -> Cause:
     )
 
 
-def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
-    """A sample of the subject as it pairs columns itself, and the cause where that differs."""
+def sampled(examined: Examined) -> tuple[Sample, Whole]:
+    """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces."""
     subject, reference = examined.subject, examined.reference
-    block = subject.own.read(subject.own.places.sample())
-    factors = normalised(block, reference)
-    seen = np.ones(factors.shape, bool) if block.seen is None else block.seen
-    sizes = np.abs(factors[seen])
-    sizes = sizes[np.isfinite(sizes)]
-    amplitude = float(np.median(sizes)) if sizes.size else 1.0
-    scatter = float(np.subtract(*np.percentile(sizes, [95, 5]))) if sizes.size else 0.0
-    if abs(amplitude - reference.scale) <= max(2 * examined.tolerance.floor, scatter):
-        amplitude = reference.scale
     tolerance = examined.tolerance
     if tolerance.fixed is not None or tolerance.per_angle == 0:
         tolerance = Tolerance.of(
@@ -164,48 +179,128 @@ def sampled(examined: Examined) -> tuple[Sample, Cause | None]:
             amplitude=reference.scale,
             of_frequencies=subject.frequencies is not None,
         )
-    stray = block.stray()
-    if stray is None:
-        stray = np.zeros((block.positions.size, 1))
-    sample = Sample(block.positions, factors, seen, stray, tolerance, amplitude, reference)
-    own, right = subject.own.reading, reference.reading
-    if subject.own is subject.as_reference or own is None:
-        return sample, None
-    if (own.first, own.second) == (right.first, right.second):
-        return sample, None
-    named = "" if own.layout is None else f" (--layout {own.layout})"
-    return sample, Cause(
-        "layout",
-        f"columns are paired {own.text}; the reference pairs {right.text}",
-        f"matches when columns are paired {own.text}{named}",
+
+    def piece(block: Block, amplitude: float) -> Sample:
+        stray = block.stray()
+        return Sample(
+            block.positions,
+            normalised(block, reference),
+            np.ones(block.turned.shape, bool) if block.seen is None else block.seen,
+            np.zeros((block.positions.size, 1)) if stray is None else stray,
+            tolerance,
+            amplitude,
+            reference,
+        )
+
+    sample = piece(subject.own.read(_telling_rows(examined)), reference.scale)
+    amplitude = _amplitude(sample, floor=examined.tolerance.floor)
+    return replace(sample, amplitude=amplitude), Whole(
+        lambda: (piece(block, amplitude) for block in subject.own.blocks())
     )
 
 
-def _explained(examined: Examined, sample: Sample) -> list[Cause]:
+def _telling_rows(examined: Examined) -> NDArray[np.int64]:
+    """Rows at every scale, and those around the first and the worst that are wrong."""
+    places = examined.subject.own.places
+    survey = examined.survey
+    if survey is None or survey.faults.row is None:
+        return places.sample()
+    return places.sample_around(survey.faults.row, survey.reference.row)
+
+
+def _amplitude(sample: Sample, *, floor: float) -> float:
+    """The size of the factors, the right one where theirs does not differ from it."""
+    right = sample.reference.scale
+    sizes = np.abs(sample.factors[sample.seen])
+    sizes = sizes[np.isfinite(sizes)]
+    if not sizes.size:
+        return right
+    amplitude = float(np.median(sizes))
+    scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
+    return right if abs(amplitude - right) <= max(2 * floor, scatter) else amplitude
+
+
+def _paired_otherwise(examined: Examined, whole: Whole) -> Cause | None:
+    """The cause where a subject does not pair columns as the reference does."""
+    subject = examined.subject
+    own, right = subject.own.reading, examined.reference.reading
+    if subject.own is subject.as_reference or own is None:
+        return None
+    if (own.first, own.second) == (right.first, right.second):
+        return None
+    named = "" if own.layout is None else f" (--layout {own.layout})"
+    extent = whole.extent(Hypothesis())
+    evidence = f"matches when columns are paired {own.text}{named}"
+    if 2 * extent.rows > extent.of_rows:
+        evidence = f"columns that are paired {own.text}{named} turn together"
+    return Cause(
+        "layout",
+        f"columns are paired {own.text}; the reference pairs {right.text}",
+        evidence if 2 * extent.rows > extent.of_rows else evidence + extent.exceptions,
+    )
+
+
+def _explained(examined: Examined, sample: Sample, whole: Whole) -> list[Cause]:
     """The causes of what explains the sample, if anything does."""
-    if not sample.factors[sample.seen].any() and not sample.stray.any():
+    if examined.survey is not None and examined.survey.longest == 0:
         return [Cause("unknown", "everything becomes 0", "nothing is left to compare")]
     amplitude = _amplitude_cause(examined, sample)
-    if amplitude is not None and holds(sample, Hypothesis()):
-        return [amplitude]
-    known = mirrored_cause(examined) or _inverted(examined) or _still_pairs(sample)
+    if amplitude is not None and nearly_holds(sample, Hypothesis()):
+        exceptions = whole.extent(Hypothesis()).exceptions
+        return [replace(amplitude, evidence=amplitude.evidence + exceptions)]
+    known = mirrored_cause(examined) or _inverted(examined) or _still_pairs(sample, whole)
+    known = known or _axis_cause(examined, sample, whole)
     if known is not None:
-        return [known]
+        return [known] if amplitude is None else [known, amplitude]
     seen = examined.consistency.rotations if examined.consistency else None
-    found = _first_thatholds(sample, seen)
+    found = _first_that_holds(sample, whole, seen)
     if found:
         return [*found, amplitude] if amplitude is not None else found
-    others = _moved_positions(sample) or _imprecise(examined, sample) or _single_pairs(sample)
+    others = (
+        _moved_positions(sample, whole)
+        or _imprecise(examined, sample)
+        or _single_pairs(sample, whole)
+    )
     return [] if others is None else [others]
 
 
-def _first_thatholds(sample: Sample, seen: Rotations | None) -> list[Cause]:
+def _axis_cause(examined: Examined, sample: Sample, whole: Whole) -> Cause | None:
+    """Pairs that turn with the coordinate of another axis than they should."""
+    reference, found = sample.reference, examined.consistency
+    if reference.coordinates is None or found is None or found.rotations.axes is None:
+        return None
+    right, seen = np.array(reference.coordinates.axes), np.array(found.rotations.axes)
+    others = np.flatnonzero(right != seen)
+    if seen.shape != right.shape or not others.size:
+        return None
+
+    def told(piece: Sample) -> NDArray[np.bool_]:
+        followed = reference.followed(piece.positions, tuple(seen.tolist()))
+        factors = piece.amplitude * np.exp(1j * followed * reference.frequencies)
+        allowed = piece.tolerance.cells(followed, reference.frequencies)
+        missed = np.abs(piece.factors - factors) + piece.stray
+        return np.asarray((missed <= allowed * max(1.0, piece.amplitude)) | ~piece.seen)
+
+    if not told(sample).all():
+        return None
+    axes = sorted({(int(right[pair]), int(seen[pair])) for pair in others})
+    how = ", ".join(f"axis {b} in place of axis {a}" for a, b in axes)
+    return Cause(
+        "axis",
+        f"pairs {_ranges(others.tolist())} of {right.size} follow {how}",
+        "matches in every pair once this is mended" + whole.extent_of(told).exceptions,
+    )
+
+
+def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> list[Cause]:
     """The causes of the first hypothesis that explains the whole sample.
 
-    Failing that, those of the first rule of frequencies that explains all pairs that are wrong.
+    Failing that, those of the first rule of frequencies that explains all pairs that are wrong, or
+    of the first hypothesis that explains nearly all rows.
     """
     few = sample.rows(few_rows(sample.positions))
     mixed: list[Cause] = []
+    nearly: Hypothesis | None = None
     for hypothesis in hypotheses(sample, seen):
         explained = few.explained(*hypothesis.predicted(few))
         if hypothesis.rounds:
@@ -213,31 +308,40 @@ def _first_thatholds(sample: Sample, seen: Rotations | None) -> list[Cause]:
                 continue
         elif not explained.all():
             if not mixed and hypothesis.frequencies is not None:
-                mixed = _mixture(few, sample, hypothesis, explained)
-            continue
+                mixed = _mixture(few, sample, whole, hypothesis, explained)
+            if explained.all(axis=1).mean() < _NEARLY_ALL:
+                continue
         if holds(sample, hypothesis):
-            return list(_causes(hypothesis, sample, None))
-    return mixed
+            return list(_causes(hypothesis, sample, whole))
+        if nearly is None and not hypothesis.rounds and nearly_holds(sample, hypothesis):
+            nearly = hypothesis
+    if mixed or nearly is None:
+        return mixed
+    return list(_causes(nearly, sample, whole))
 
 
-def _causes(hypothesis: Hypothesis, sample: Sample, pairs: list[int] | None) -> Iterator[Cause]:
-    """The causes of a hypothesis, in words; ``pairs`` are those it is about, None for all."""
+def _causes(hypothesis: Hypothesis, sample: Sample, whole: Whole) -> Iterator[Cause]:
+    """The causes of a hypothesis, in words, with what it leaves over."""
+    extent = whole.extent(hypothesis)
+    # A rounding that is emulated may fall the other way in cells here and there.
+    besides = "" if hypothesis.rounds else extent.exceptions
     if hypothesis.turn != "right":
         _, cause, message = TURNS[hypothesis.turn]
-        yield Cause(
-            cause, message, "matches in every pair and at every position once this is mended"
-        )
+        yield Cause(cause, message, f"matches in every pair once this is mended{besides}")
     if hypothesis.frequencies is not None:
-        yield _frequency_cause(hypothesis.frequencies, sample, pairs)
+        cause_of_rule = _frequency_cause(hypothesis.frequencies, sample, None)
+        yield replace(cause_of_rule, evidence=cause_of_rule.evidence + besides)
     if hypothesis.offset:
-        first = int(sample.positions[0])
+        explained = sample.explained(*hypothesis.predicted(sample)).all(axis=1)
+        first = int(sample.positions[int(np.argmax(explained))])
         yield Cause(
             "position-offset",
             f"positions are off by {hypothesis.offset:+g}",
-            f"what stands at position {first} is the rotation of {first + hypothesis.offset}",
+            f"what stands at position {first} is the rotation of {first + hypothesis.offset:g}"
+            f"{besides}",
         )
     if hypothesis.positions:
-        yield _collisions(hypothesis.positions, sample)
+        yield _collisions(hypothesis.positions)
     if hypothesis.rates:
         yield Cause(
             "inv-freq-precision",
@@ -248,13 +352,14 @@ def _causes(hypothesis: Hypothesis, sample: Sample, pairs: list[int] | None) -> 
         yield Cause(
             "position-precision",
             f"the angles, position times frequency, were rounded to {hypothesis.angles}",
-            f"from position {_first_wrong(sample)} on the cells differ; compute angles in float32",
+            f"cells differ first at position {whole.extent(Hypothesis()).first}; compute angles in "
+            "float32",
         )
     if hypothesis.cells:
         yield Cause(
             "table-precision",
             f"cosines and sines were rounded to {hypothesis.cells}, and stored wider",
-            f"every cell lies within a rounding to {hypothesis.cells} of the exact one",
+            f"{extent.cells} of {extent.of_cells} pairs of cells are the exact ones, so rounded",
         )
 
 
@@ -284,31 +389,21 @@ def _ratio_text(frequencies: NDArray[np.float64], sample: Sample) -> str:
     return f"frequency of pair {pair}: {frequencies[pair]:.6g}, {ratio:.4g} times the right one"
 
 
-def _collisions(dtype: str, sample: Sample) -> Cause:
+def _collisions(dtype: str) -> Cause:
     first = {"bfloat16": 257, "float16": 2049}[dtype]
-    same = np.flatnonzero(
-        (np.diff(sample.positions) == 1)
-        & (np.abs(np.diff(sample.factors, axis=0)).max(axis=1) == 0)
-    )
-    where = int(sample.positions[same[0]]) + 1 if same.size else first
     return Cause(
         "position-precision",
         f"positions were {dtype}",
-        f"positions collide from {min(where, first)} on: {dtype} has no {first}",
+        f"positions collide from {first} on: {dtype} has no {first}",
     )
-
-
-def _first_wrong(sample: Sample) -> int:
-    predicted, frequencies = Hypothesis().predicted(sample)
-    wrong = ~sample.explained(predicted, frequencies).all(axis=1)
-    return int(sample.positions[int(np.argmax(wrong))])
 
 
 def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
     found, right = sample.amplitude, examined.reference.scale
     if found in (right, 0.0):
         return None
-    if np.abs(np.abs(sample.factors[sample.seen]) - found).max() > 8 * sample.tolerance.floor:
+    missed = np.abs(np.abs(sample.factors[sample.seen]) - found)
+    if np.mean(missed <= 8 * sample.tolerance.floor) < ENOUGH:
         return None
     known = [
         (1.0, "is not applied"),
@@ -334,58 +429,94 @@ def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
 
 
 def _mixture(
-    few: Sample, sample: Sample, hypothesis: Hypothesis, explained: NDArray[np.bool_]
+    few: Sample,
+    sample: Sample,
+    whole: Whole,
+    hypothesis: Hypothesis,
+    explained: NDArray[np.bool_],
 ) -> list[Cause]:
     """The causes of a hypothesis that explains just the pairs that are wrong."""
-    plain = Hypothesis()
+    rule, plain = hypothesis.frequencies, Hypothesis()
     sound = few.explained(*plain.predicted(few)).all(axis=0)
+    if rule is None or hypothesis.turn != "right" or hypothesis.offset:
+        return []
     if not (explained.all(axis=0) | sound).all() or sound.all():
         return []
     sound = sample.explained(*plain.predicted(sample)).all(axis=0)
     told = sample.explained(*hypothesis.predicted(sample)).all(axis=0)
     if not (told | sound).all():
         return []
-    return list(_causes(hypothesis, sample, np.flatnonzero(~sound).tolist()))
+
+    def either(piece: Sample) -> NDArray[np.bool_]:
+        by_rule = piece.explained(*hypothesis.predicted(piece))
+        return np.where(sound, piece.explained(*plain.predicted(piece)), by_rule)
+
+    cause = _frequency_cause(rule, sample, np.flatnonzero(~sound).tolist())
+    exceptions = whole.extent_of(either).exceptions
+    return [replace(cause, evidence=cause.evidence + exceptions)]
 
 
-def _still_pairs(sample: Sample) -> Cause | None:
+def _still_pairs(sample: Sample, whole: Whole) -> Cause | None:
     """Pairs that do not turn though they should, the others being right."""
     right = sample.reference.frequencies
     sound = sample.explained(*Hypothesis().predicted(sample)).all(axis=0)
-    stays = np.full(sample.factors.shape, complex(sample.amplitude))
-    still = sample.explained(stays, np.zeros_like(right)).all(axis=0)
+
+    def stays(piece: Sample) -> NDArray[np.bool_]:
+        factors = np.full(piece.factors.shape, complex(piece.amplitude))
+        return piece.explained(factors, np.zeros_like(right))
+
+    still = stays(sample).all(axis=0)
     if not (sound | still).all() or sound.all() or still.all() or not sound.any():
         return None
     if not (right[~sound] > 0).any() or not sample.positions.any():
         return None
+
+    def either(piece: Sample) -> NDArray[np.bool_]:
+        turned = piece.explained(*Hypothesis().predicted(piece))
+        return np.where(sound, turned, stays(piece))
+
     pairs = np.flatnonzero(~sound).tolist()
     return Cause(
         "rotary-dim",
         f"pairs {_ranges(pairs)} of {right.size} do not turn",
-        f"the other {right.size - len(pairs)} pairs are right",
+        f"the other {right.size - len(pairs)} pairs are right{whole.extent_of(either).exceptions}",
     )
 
 
-def _moved_positions(sample: Sample) -> Cause | None:
+def _moved_positions(sample: Sample, whole: Whole) -> Cause | None:
     """Positions that are turned as if they were others."""
-    right = sample.reference.frequencies
-    read = _read_positions(sample)
-    moved = np.flatnonzero(read != sample.positions)
-    if not moved.size:
+    _, explained = _as_read(sample)
+    if explained.mean() < ENOUGH:
         return None
+    moved: list[tuple[int, int]] = []
+    count = rows = 0
+    for piece in whole.pieces():
+        read, explained = _as_read(piece)
+        plain = piece.explained(*Hypothesis().predicted(piece)).all(axis=1)
+        others = np.flatnonzero((read != piece.positions) & ~plain & explained.all(axis=1))
+        pairs = zip(piece.positions[others[:3]].tolist(), read[others[:3]].tolist(), strict=True)
+        moved += pairs if len(moved) < 3 else ()
+        count += others.size
+        rows += piece.positions.size
+    if not moved:
+        return None
+    left = whole.extent_of(
+        lambda piece: _as_read(piece)[1] | piece.explained(*Hypothesis().predicted(piece))
+    )
+    shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
+    which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
+    if count == 1:
+        which = f"position {moved[0][0]} is turned as another is, and no other of the {rows}"
+    return Cause("position-offset", which, f"position {shown}{left.exceptions}")
+
+
+def _as_read(piece: Sample) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The positions whose rotations stand in the rows (P,), and the cells they explain."""
+    right = piece.reference.frequencies
+    read = _read_positions(piece)
     angles = np.multiply.outer(read.astype(np.float64), right)
-    predicted = sample.amplitude * (np.cos(angles) + 1j * np.sin(angles))
-    if sample.explained(predicted, right).mean() < ENOUGH:
-        return None
-    where = sample.positions[moved]
-    shown = ", ".join(
-        f"{int(p)} as {int(q)}" for p, q in zip(where[:3], read[moved][:3], strict=True)
-    )
-    return Cause(
-        "position-offset",
-        f"from position {int(where[0])} on, positions are turned as others are",
-        f"position {shown}",
-    )
+    predicted = piece.amplitude * (np.cos(angles) + 1j * np.sin(angles))
+    return read, piece.explained(predicted, right)
 
 
 def _read_positions(sample: Sample) -> NDArray[np.int64]:
@@ -401,21 +532,26 @@ def _read_positions(sample: Sample) -> NDArray[np.int64]:
     return np.asarray(np.round(np.clip(read, -(2.0**53), 2.0**53)), np.int64)
 
 
-def _overflowed(sample: Sample) -> Cause | None:
+def _overflowed(whole: Whole) -> Cause | None:
     """Values that are missing just where a float16 overflows."""
-    missing = ~np.isfinite(sample.factors)
-    if not missing.any():
-        return None
-    positions = np.broadcast_to(sample.positions[:, None], missing.shape)
-    angles = np.abs(positions * sample.reference.frequencies)
-    for what, values in (("positions", positions), ("angles", angles)):
-        if np.array_equal(missing, values >= _FLOAT16_OVERFLOW):
-            first = int(sample.positions[int(np.argmax(missing.any(axis=1)))])
-            return Cause(
-                "position-precision",
-                f"{what} were float16, whose largest number is 65504",
-                f"values are missing where {what} reach 65520, as at position {first}",
-            )
+    for what in ("positions", "angles"):
+        first: int | None = None
+        for piece in whole.pieces():
+            missing = ~np.isfinite(piece.factors)
+            values = np.broadcast_to(np.abs(piece.positions)[:, None], missing.shape)
+            if what == "angles":
+                values = values * piece.reference.frequencies
+            if not np.array_equal(missing, values >= _FLOAT16_OVERFLOW):
+                break
+            if first is None and missing.any():
+                first = int(piece.positions[int(np.argmax(missing.any(axis=1)))])
+        else:
+            if first is not None:
+                return Cause(
+                    "position-precision",
+                    f"{what} were float16, whose largest number is 65504",
+                    f"values are missing where {what} reach 65520, as at position {first}",
+                )
     return None
 
 
@@ -430,25 +566,24 @@ def _imprecise(examined: Examined, sample: Sample) -> Cause | None:
         return None
     return Cause(
         "inv-freq-precision",
-        f"every frequency is right to {off.max():.1g} of itself, and no better",
+        f"frequencies are off by up to about {off.max():.1g} of themselves",
         _ratio_text(frequencies, sample),
     )
 
 
-def _single_pairs(sample: Sample) -> Cause | None:
+def _single_pairs(sample: Sample, whole: Whole) -> Cause | None:
     """Pairs that are wrong in a way of their own, the others being right."""
     right = sample.reference.frequencies
-    sound = sample.explained(*Hypothesis().predicted(sample)).all(axis=0)
-    share = sound.mean()
-    if not 0 < share < 1:
+    extent = whole.extent(Hypothesis())
+    if not extent.pairs.any() or extent.first is None or sample.amplitude != sample.reference.scale:
         return None
-    pairs = np.flatnonzero(~sound)
-    wrong = ~sample.explained(*Hypothesis().predicted(sample))[:, pairs].all(axis=1)
-    first, rows = int(sample.positions[int(np.argmax(wrong))]), int(wrong.sum())
-    rates = fitted(sample.positions, sample.factors).frequencies
-    evidence = f"at {rows} of the {wrong.size} positions looked at, from {first} on"
-    if rows > wrong.size // 2:
-        evidence += f"; {_ratio_text(np.where(sound, right, rates), sample)}"
+    pairs = np.flatnonzero(~extent.pairs)
+    evidence = f"at {extent.rows} of {extent.of_rows} positions, the first of them {extent.first}"
+    if extent.rows == 1:
+        evidence = f"at one of {extent.of_rows} positions, {extent.first}"
+    if 2 * extent.rows > extent.of_rows:
+        rates = fitted(sample.positions, sample.factors).frequencies
+        evidence += f"; {_ratio_text(np.where(extent.pairs, right, rates), sample)}"
     return Cause(
         "unknown",
         f"pairs {_ranges(pairs.tolist())} of {right.size} differ, the others are right",
@@ -472,11 +607,13 @@ def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
     elif base and own.pairs:
         ladder = base ** -(np.arange(own.pairs) / own.pairs)
         if np.allclose(np.abs(seen.frequencies), ladder, rtol=1e-3, atol=1e-7):
-            evidence = f"its frequencies are those of {2 * own.pairs} columns at base {base:g}"
+            evidence = (
+                f"its frequencies are those of {2 * own.pairs} columns at base {base:g}, to 0.1 %"
+            )
         elif own.pairs < reference.pairs and np.allclose(
             np.abs(seen.frequencies), reference.frequencies[: own.pairs], rtol=1e-3, atol=1e-7
         ):
-            evidence = f"its frequencies are the first {own.pairs} of the reference's"
+            evidence = f"its frequencies are the first {own.pairs} of the reference's, to 0.1 %"
     evidence = evidence or "check the head dim and the share of it that turns (partial)"
     return (Cause("rotary-dim", subject.mismatch or "", evidence),)
 
@@ -492,8 +629,8 @@ def _unexplained(examined: Examined, sample: Sample) -> Cause:
         if survey is None
         else (f"; first look at position {survey.reference.position}, pair {survey.reference.pair}")
     )
-    if sample.stray.max() > sample.tolerance.floor:
-        consistent += f"; a part of size {sample.stray.max():.2g} turns no pair of columns"
+    if survey is not None and survey.stray > sample.tolerance.floor:
+        consistent += f"; a part of size {survey.stray:.2g} turns no pair of columns"
     return Cause("unknown", "no known mistake gives these values", f"{consistent}{place}")
 
 

@@ -39,7 +39,7 @@ _FEWEST = 4
 class Fault(Record):
     """What rounding cannot explain: the place, the deviation there, and what was allowed.
 
-    ``offset`` is that of the positions, where one is the reason.
+    ``offset`` is that of the positions, where one is the reason; ``pairs`` agree on it.
     """
 
     position: int
@@ -47,6 +47,7 @@ class Fault(Record):
     value: float
     allowed: float
     offset: float | None = None
+    pairs: int = 0
 
 
 def frequency_slack(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -165,6 +166,7 @@ class Drift:
             scale * value,
             scale * min(allowed, value / ALIKE),
             offset=common * self.farthest,
+            pairs=int(telling.sum()),
         )
 
 

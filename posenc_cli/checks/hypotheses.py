@@ -10,7 +10,7 @@ from posenc_cli.checks.alternatives import alternatives, rounded
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -64,6 +64,73 @@ class Sample(Record):
             return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
 
 
+class Extent(Record):
+    """How far a hypothesis explains a subject, of all its cells and positions.
+
+    ``rows`` counts the positions with cells that it leaves unexplained, ``first`` is the first of
+    them; ``pairs`` says which pairs it explains at every position.
+    """
+
+    cells: int
+    of_cells: int
+    rows: int
+    of_rows: int
+    first: int | None
+    pairs: NDArray[np.bool_]
+
+    @classmethod
+    def counted(cls, told: Iterable[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> Extent:
+        """The extent of what explains these cells (n, pairs) at the positions (n,) beside them."""
+        cells = of_cells = rows = of_rows = 0
+        first: int | None = None
+        pairs = np.ones(1, bool)
+        for positions, explained in told:
+            left = ~explained.all(axis=1)
+            if first is None and left.any():
+                first = int(positions[int(np.argmax(left))])
+            cells += int(np.count_nonzero(explained))
+            of_cells += explained.size
+            rows += int(np.count_nonzero(left))
+            of_rows += left.size
+            pairs = np.logical_and(pairs, explained.all(axis=0))
+        return cls(cells, of_cells, rows, of_rows, first, pairs)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it explains every cell."""
+        return self.cells == self.of_cells
+
+    @property
+    def exceptions(self) -> str:
+        """What it leaves over, in words that follow others; empty if nothing.
+
+        >>> Extent(90, 99, 2, 40, 7, np.ones(1, bool)).exceptions
+        '; 2 of the 40 positions are otherwise, the first of them 7'
+        """
+        if self.first is None:
+            return ""
+        if self.rows == 1:
+            return f"; one of the {self.of_rows} positions is otherwise: {self.first}"
+        return (
+            f"; {self.rows} of the {self.of_rows} positions are otherwise, the first of them "
+            f"{self.first}"
+        )
+
+
+class Whole(Record):
+    """All rows of a subject, a piece at a time, where a sample of them has raised a suspicion."""
+
+    pieces: Callable[[], Iterator[Sample]]
+
+    def extent(self, hypothesis: Hypothesis) -> Extent:
+        """How far a hypothesis explains all cells."""
+        return self.extent_of(lambda piece: piece.explained(*hypothesis.predicted(piece)))
+
+    def extent_of(self, explained: Callable[[Sample], NDArray[np.bool_]]) -> Extent:
+        """How far all cells are explained by a rule that says so of a piece."""
+        return Extent.counted((each.positions, explained(each)) for each in self.pieces())
+
+
 class Hypothesis(Record):
     """Changes of the right factors, each of which has a cause; at most one of each kind."""
 
@@ -79,6 +146,11 @@ class Hypothesis(Record):
     def rounds(self) -> bool:
         """Whether it emulates a rounding."""
         return bool(self.positions or self.rates or self.angles or self.cells)
+
+    @property
+    def unrounded(self) -> Hypothesis:
+        """The same without any rounding."""
+        return replace(self, positions=None, rates=None, angles=None, cells=None)
 
     def predicted(self, sample: Sample) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
         """The factors and the frequencies if it held."""
@@ -129,9 +201,15 @@ def holds(sample: Sample, hypothesis: Hypothesis) -> bool:
     explained = sample.explained(predicted, frequencies)
     if not hypothesis.rounds:
         return bool(explained.all())
-    wrong = ~sample.explained(*Hypothesis().predicted(sample))
+    wrong = ~sample.explained(*hypothesis.unrounded.predicted(sample))
     mended = explained[wrong].mean() if wrong.any() else 0.0
     return bool(explained.mean() >= ENOUGH and mended >= _MENDED)
+
+
+def nearly_holds(sample: Sample, hypothesis: Hypothesis) -> bool:
+    """Whether a hypothesis explains most rows wholly, so that the others are something else."""
+    explained = sample.explained(*hypothesis.predicted(sample))
+    return bool(explained.all(axis=1).mean() >= ENOUGH)
 
 
 def few_rows(positions: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,11 +6,12 @@ one of the tables, a missing sign, a sine of another pair.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.hypotheses import Extent
 from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.subject import LAYOUTS
 from posenc_cli.checks.turning import paired_columns
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.turning import Block
     from posenc_cli.checks.verdict import Examined
 
 _Entries = tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]",
@@ -30,32 +32,51 @@ _Entries = tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float
 
 def mirrored_cause(examined: Examined) -> Cause | None:
     """The cause where cosines and sines stand at wrong places, None where that is not it."""
-    turning, reference = examined.subject.as_reference, examined.reference
+    turning = examined.subject.as_reference
     if turning is None:
         return None
     block = turning.read(turning.places.sample(96))
     if block.rest is not None and block.rest.max() > examined.tolerance.floor:
         return None
+    for place, (message, told) in enumerate(_told(block, examined)):
+        if told.all():
+            exceptions = _exceptions(examined, place)
+            evidence = f"matches in every pair once this is mended{exceptions}"
+            return Cause("cos-sin-mispaired", message, evidence)
+    return None
+
+
+def _told(block: Block, examined: Examined) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """What may stand at wrong places, and which cells (n, pairs) of a block it explains."""
+    reference = examined.reference
     turned = normalised(block, reference)
     mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
     size = reference.scale
     unit = reference.turns.at(block.positions) / size
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
+    followed = reference.followed(block.positions)
     for message, (a, b, c, d), fastest in _wrong_places(reference, unit.real, unit.imag):
-        allowed = 2 * examined.tolerance.cells(block.positions, fastest)
+        allowed = 2 * examined.tolerance.cells(followed, fastest)
         z = size * ((a + d) + 1j * (c - b)) / 2
         w = size * ((a - d) + 1j * (c + b)) / 2
         if block.twist is None:
             missed = np.abs(turned - z) + np.abs(mirrored - w)
         else:
             missed = np.abs(turned - z - w * block.twist)
-        if bool(((missed <= allowed) | ~seen).all()):
-            return Cause(
-                "cos-sin-mispaired",
-                message,
-                "matches in every pair and at every position once this is mended",
-            )
-    return None
+        yield message, (missed <= allowed) | ~seen
+
+
+def _exceptions(examined: Examined, place: int) -> str:
+    """What the mistake at this place of the list leaves over, of all positions, in words."""
+    turning = examined.subject.as_reference
+    assert turning is not None
+
+    def counted() -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
+        for block in turning.blocks():
+            _, told = next(islice(_told(block, examined), place, None))
+            yield block.positions, told
+
+    return Extent.counted(counted()).exceptions
 
 
 def _wrong_places(

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.tolerance import Tolerance
-    from posenc_cli.checks.turning import Block, Turning
+    from posenc_cli.checks.turning import Block, Progress, Turning
     from posenc_cli.numerics.dtypes import DType
 
 CURVE_POINTS = 120
@@ -85,6 +85,8 @@ class Worst:
     allowed: float = 0.0
     position: int = 0
     pair: int = 0
+    row: int = 0
+    rows: int = 0
 
     def update(
         self,
@@ -92,7 +94,8 @@ class Worst:
         values: NDArray[np.float64],
         allowed: NDArray[np.float64],
     ) -> None:
-        """Take in these (n, pairs) values; NaN is worse than all."""
+        """Take in these (n, pairs) values of the next rows; NaN is worse than all."""
+        self.rows += positions.size
         ratios = values / allowed
         highest = float(ratios.max())
         highest = math.inf if math.isnan(highest) else highest
@@ -103,7 +106,7 @@ class Worst:
         row, pair = divmod(index, values.shape[1])
         value = float(values[row, pair])
         if self.ratio < 0 or (above and self.ratio <= 1) or not value <= self.value:
-            self.value = value
+            self.value, self.row = value, self.rows - positions.size + row
             self.allowed = float(np.broadcast_to(allowed, values.shape)[row, pair])
             self.position, self.pair = int(positions[row]), pair
         self.ratio = max(self.ratio, highest)
@@ -142,8 +145,46 @@ class Cells:
 
 
 @dataclass
+class Faults:
+    """Where a subject is not as it should be, of all that was looked at.
+
+    ``rows`` counts the positions with a cell past what is allowed, ``row`` is the first of them,
+    by its row. ``missing`` counts cells that are no numbers, the first of which is ``missing_at``
+    (position, pair).
+    """
+
+    rows: int = 0
+    row: int | None = None
+    missing: int = 0
+    missing_at: tuple[int, int] | None = None
+    looked_at: int = 0
+
+    def update(
+        self,
+        positions: NDArray[np.int64],
+        deviation: NDArray[np.float64],
+        allowed: NDArray[np.float64],
+    ) -> None:
+        """Take in the deviations (n, pairs) at the next positions."""
+        wrong = ~(deviation <= allowed).all(axis=1)
+        if self.row is None and wrong.any():
+            self.row = self.looked_at + int(np.argmax(wrong))
+        self.rows += int(np.count_nonzero(wrong))
+        missing = ~np.isfinite(deviation)
+        if self.missing_at is None and missing.any():
+            row, pair = divmod(int(np.argmax(missing)), missing.shape[1])
+            self.missing_at = int(positions[row]), pair
+        self.missing += int(np.count_nonzero(missing))
+        self.looked_at += positions.size
+
+
+@dataclass
 class Survey:
-    """What one pass over a subject shows, compared with the factors that are right."""
+    """What one pass over a subject shows, compared with the factors that are right.
+
+    ``shortest`` and ``longest`` are the least and the most that lengths are multiplied by,
+    ``stray`` the largest norm of what turns no pair of columns.
+    """
 
     reference: Worst = field(default_factory=Worst)
     norm: Worst = field(default_factory=Worst)
@@ -151,6 +192,8 @@ class Survey:
     shortest: float = math.inf
     longest: float = 0.0
     largest: float = 0.0
+    stray: float = 0.0
+    faults: Faults = field(default_factory=Faults)
     errors: list[tuple[int, float]] = field(default_factory=list)
     drift: Drift | None = None
     cells: Cells | None = None
@@ -171,6 +214,7 @@ def survey(
     tolerance: Tolerance,
     *,
     rounded_to: DType | None = None,
+    progress: Progress | None = None,
 ) -> Survey:
     """One pass over all positions of a subject that has as many pairs as the reference.
 
@@ -181,7 +225,7 @@ def survey(
         found.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
     per_point = max(1, -(-turning.places.count // CURVE_POINTS))
     with np.errstate(invalid="ignore", over="ignore"):
-        for block in turning.blocks():
+        for block in turning.blocks(progress):
             _survey_block(found, block, reference, tolerance, per_point)
     return found
 
@@ -193,30 +237,37 @@ def _survey_block(
         found.cells.update(block, reference)
     positions, factors = block.positions, normalised(block, reference)
     stray = block.stray()
+    # In a pair lengths are multiplied by | |z| − |w| | to |z| + |w|; all else adds its norm.
     size = np.abs(factors)
-    lengthened = np.abs(size - reference.scale)
+    shortest, longest = size, size
     right = reference.turns.at(positions)
     deviation = np.abs(factors - right)
     if found.drift is not None:
         found.drift.update(positions, factors, right, block.seen)
     if stray is not None:
-        lengthened = lengthened + stray
+        found.stray = max(found.stray, float(stray.max()))
         deviation = deviation + stray
+        mirrored = 0.0 if block.mirrored is None else np.abs(block.mirrored)
+        rest = 0.0 if block.rest is None else block.rest[:, None]
+        shortest, longest = np.abs(size - mirrored) - rest, size + mirrored + rest
+    lengthened = np.maximum(np.abs(shortest - reference.scale), np.abs(longest - reference.scale))
     if block.seen is not None:
-        size = np.where(block.seen, size, reference.scale)
+        shortest = np.where(block.seen, shortest, reference.scale)
+        longest = np.where(block.seen, longest, reference.scale)
         lengthened = np.where(block.seen, lengthened, 0.0)
         deviation = np.where(block.seen, deviation, 0.0)
     followed = reference.followed(positions)
     allowed = tolerance.cells(followed, reference.frequencies)
     found.reference.update(positions, deviation, allowed)
+    found.faults.update(positions, deviation, allowed)
     floor = np.full((1, 1), tolerance.floor)
     found.norm.update(positions, lengthened, floor)
     # Of axes of their own, position 0 may lie anywhere.
     start = (followed.reshape(positions.size, -1) == 0).all(axis=1)
     if start.any():
         found.identity.update(positions[start], deviation[start], floor)
-    found.shortest = min(found.shortest, float(size.min()))
-    found.longest = max(found.longest, float(size.max()))
+    found.shortest = min(found.shortest, max(float(shortest.min()), 0.0))
+    found.longest = max(found.longest, float(longest.max()))
     rows = np.arange(0, positions.size, per_point)
     per_row = deviation.max(axis=1)
     found.largest = max(found.largest, float(per_row.max()))
@@ -238,7 +289,13 @@ class Consistency(Record):
     partner: int | None
 
 
-def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) -> Consistency:
+def consistency(
+    turning: Turning,
+    reference: Reference,
+    tolerance: Tolerance,
+    *,
+    progress: Progress | None = None,
+) -> Consistency:
     """The rotations that a subject comes nearest to, and by how much it misses them anywhere.
 
     Tolerances follow the angles of those rotations, not of the reference.
@@ -262,7 +319,7 @@ def consistency(turning: Turning, reference: Reference, tolerance: Tolerance) ->
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)
     worst, longest = Worst(), 0.0
     with np.errstate(invalid="ignore", over="ignore"):
-        for block in turning.blocks():
+        for block in turning.blocks(progress):
             same = turning.pairs == reference.pairs
             major = normalised(block, reference) if same else block.turned
             minor_part = block.mirrored
@@ -295,25 +352,21 @@ def _partner(
     turns: Callable[[NDArray[np.int64]], NDArray[np.complex128]],
     worst: Worst,
 ) -> int | None:
-    """The other n at which z̄_m z_n is farthest from a function of n − m, m being the worst.
+    """An n at which z̄_m z_n is far from a function of n − m, m being the worst position.
 
-    With g_p = z_p/u^p that function would be constant, and z̄_m z_n/u^(n−m) is ḡ_m g_n.
-    None where there is no other position.
+    With g_p = z_p/u^p that function would be constant, and z̄_m z_n/u^(n−m) is ḡ_m g_n. Looked at
+    are positions at every scale and next to m. None where there is no other position.
     """
-    pair = worst.pair
-    parts = [
-        (block.positions, block.turned[:, pair] * turns(block.positions)[:, pair].conj())
-        for block in turning.blocks()
-    ]
-    positions = np.concatenate([where for where, _ in parts])
-    rests = np.concatenate([rest for _, rest in parts])
+    rows = turning.places.sample_around(worst.row)
+    block = turning.read(rows)
+    rests = block.turned[:, worst.pair] * turns(block.positions)[:, worst.pair].conj()
     rests = np.where(np.isfinite(rests), rests, 0)
-    at_worst = rests[np.argmax(positions == worst.position)]
-    others = positions != worst.position
+    at_worst = rests[np.argmax(rows == worst.row)]
+    others = block.positions != worst.position
     if not others.any():
         return None
     changes = np.abs(at_worst.conj() * rests[others] - np.median(np.abs(rests)) ** 2)
-    return int(positions[others][np.argmax(changes)])
+    return int(block.positions[others][np.argmax(changes)])
 
 
 def _nearest(

@@ -9,6 +9,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +17,18 @@ import numpy as np
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from posenc_cli.positions import Positions
     from posenc_cli.schemes.declare import Layout
+
+Progress = Callable[[int, int], None]
+"""What is told how many positions are done, and of how many."""
+
+_NEAR = 12
+"""Rows before and after one that is wrong: enough to see whether it stands alone."""
 
 ROWS = 2048
 """Rows of a block: a block of 64 pairs stays in the cache, and many blocks cost little memory."""
@@ -165,10 +172,14 @@ class Turning(Record):
     reading: Reading | None
     read: Callable[[Any], Block]
 
-    def blocks(self) -> Iterator[Block]:
-        """All of it, in order."""
-        for start in range(0, self.places.count, ROWS):
-            yield self.read(slice(start, min(start + ROWS, self.places.count)))
+    def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
+        """All of it, in order; ``progress`` is told how many rows were read, and of how many."""
+        count = self.places.count
+        for start in range(0, count, ROWS):
+            stop = min(start + ROWS, count)
+            yield self.read(slice(start, stop))
+            if progress is not None:
+                progress(stop, count)
 
 
 class Places(Record):
@@ -223,3 +234,9 @@ class Places(Record):
             scale *= 2
         rows = np.unique(np.concatenate(wanted))
         return rows[(rows >= 0) & (rows < count)]
+
+    def sample_around(self, *rows: int) -> NDArray[np.int64]:
+        """A sample with these rows and their neighbours: what is wrong there may begin there."""
+        near = [row + np.arange(-_NEAR, _NEAR + 1) for row in rows]
+        found = np.unique(np.concatenate([self.sample(), *near]))
+        return found[(found >= 0) & (found < self.count)]

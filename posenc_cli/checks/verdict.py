@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.checks.turning import Progress
 
 
 class Cause(Record):
@@ -35,7 +36,11 @@ class Cause(Record):
 
 
 class Report(Record):
-    """What a check found: the findings, why one failed, and the error by position."""
+    """What a check found: the findings, why one failed, and the error by position.
+
+    ``count`` positions were looked at, 0 where the form of the scheme tells of all; where posenc
+    chose them, they are a sample of the first ``of``.
+    """
 
     subject: dict[str, Any]
     reference: dict[str, Any]
@@ -48,6 +53,7 @@ class Report(Record):
     tolerance: str
     title: str
     curve: tuple[tuple[int, float], ...] = ()
+    of: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -73,7 +79,9 @@ class Examined(Record):
         return all(finding.ok for finding in self.findings)
 
 
-def examined(subject: Subject, reference: Reference, rule: Rule) -> Examined:
+def examined(
+    subject: Subject, reference: Reference, rule: Rule, *, progress: Progress | None = None
+) -> Examined:
     """The findings on one subject.
 
     Where the subject equals the reference within the tolerance, its rotation is the reference's
@@ -91,13 +99,13 @@ def examined(subject: Subject, reference: Reference, rule: Rule) -> Examined:
     if subject.as_reference:
         stored = REAL_DTYPES.get(turning.dtype)
         cells = stored if rule == "strict" and subject.kind in ("tables", "posenc") else None
-        seen = survey(turning, reference, tolerance, rounded_to=cells)
+        seen = survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
     found: Consistency | None = None
     if seen is None or seen.reference.ratio > 1 or tolerance.fixed is not None:
-        found = consistency(subject.own, reference, tolerance)
+        found = consistency(subject.own, reference, tolerance, progress=progress)
     lengths = seen
     if seen is not None and subject.own is not subject.as_reference:
-        lengths = survey(subject.own, reference, tolerance)
+        lengths = survey(subject.own, reference, tolerance, progress=progress)
     findings = [_relative(subject, reference, tolerance, seen, found)]
     if lengths is not None and seen is not None:
         findings.append(_norm(lengths, reference, tolerance))
@@ -138,12 +146,18 @@ def _relative(
     at = _place(worst)
     if at is not None and partner is not None and not verdict["ok"]:
         at = {"m": worst.position, "n": partner, "pair": worst.pair}
-    message = _relative_text(subject, worst, value, partner, ok=verdict["ok"])
+    message = _relative_text(subject, reference, worst, value, partner, ok=verdict["ok"])
     return Finding("relative", at=at, message=message, **verdict)
 
 
 def _relative_text(
-    subject: Subject, worst: Worst, value: float, partner: int | None, *, ok: bool
+    subject: Subject,
+    reference: Reference,
+    worst: Worst,
+    value: float,
+    partner: int | None,
+    *,
+    ok: bool,
 ) -> str:
     if subject.broken:
         return ("the function " if subject.kind == "impl" else "") + subject.broken[0]
@@ -155,11 +169,18 @@ def _relative_text(
                 "position cannot show all q and k"
             )
         return f"holds for all q and k and all {pairs} pairs of positions"
+    if not math.isfinite(worst.value):
+        return f"q·k is not a number at position {worst.position}, pair {worst.pair}"
     message = (
-        "q·k is no function of m − n: it differs from that of the nearest rotation by at most "
-        f"{_number(value)}, the most at m = {worst.position} in pair {worst.pair}"
+        f"q·k is no function of {_offset(reference)}: at m = {worst.position} in pair {worst.pair} "
+        f"it differs from that of the rotation that fits by up to {_number(value)}"
     )
     return message if partner is None else f"{message}, as with n = {partner}"
+
+
+def _offset(reference: Reference) -> str:
+    """What scores may depend on."""
+    return "m − n" if reference.coordinates is None else "the offsets along the axes"
 
 
 def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:

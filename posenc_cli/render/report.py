@@ -37,6 +37,12 @@ def fields(report: Report) -> dict[str, Any]:
             for each in report.diagnosis
         ],
         "notes": list(report.notes),
+        "looked_at": {
+            "positions": report.count,
+            "of": report.count if report.of is None else report.of,
+        }
+        if report.count
+        else None,
     }
 
 
@@ -74,7 +80,8 @@ def verdict(report: Report) -> str:
     result = "ok" if report.ok else "FAILED"
     name = _subject(report)
     if report.ok:
-        return f"{result}: {name} against {report.title}"
+        sample = f", at {_looked_at(report)}" if report.count and report.of is not None else ""
+        return f"{result}: {name} against {report.title}{sample}"
     how = "self-consistent, but not the reference" if consistent else "not self-consistent"
     if not any(each.check == "reference" for each in report.findings):
         how = "scores do not depend on m − n alone"
@@ -88,10 +95,19 @@ def _subject(report: Report) -> str:
 
 def scope(report: Report) -> str:
     """What was checked, on one line."""
-    parts = [_counted(report.count, "position")]
+    parts = [_looked_at(report)]
     if report.pairs:
         parts.append(f"{_counted(report.pairs, 'pair')} of columns")
     return ", ".join([*parts, str(report.subject["dtype"])])
+
+
+def _looked_at(report: Report) -> str:
+    """How many positions were looked at, and of how many where they are a sample."""
+    if not report.count:
+        return "any positions, by the form of the scheme"
+    if report.of is None:
+        return _counted(report.count, "position")
+    return f"{report.count} of {_counted(report.of, 'position')}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+import time
 from xml.etree import ElementTree as ET
 
 import ml_dtypes
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from posenc_cli.checks.checking import CONTEXT, probing_positions
 from posenc_cli.records import replace
 from tests.checks.mutants import CASES, ladder
 from tests.checks.rope import MUTANTS, vectors
@@ -273,3 +275,89 @@ def test_some_rows_of_a_file_may_be_checked(files, call):
     assert document["notes"] == ["the first 100 of 512 rows"]
     status, _, _ = call(*CHECK, *subject("tables"), "--start", "1", "--len", "512")
     assert status == 1
+
+
+HUGE = 2**53
+"""Positions that nothing gets through."""
+
+BOUNDLESS = {
+    "rope": 2,
+    "rope-dynamic": 2,
+    "rope-yarn": 2,
+    "mrope": 2,
+    "xpos": 2,
+    "sinusoidal": 2,
+    "integer": 2,
+    "nope": 2,
+    "rope-axial": 2,
+    "learned": 2,
+    # Their form tells of all positions: none is looked at.
+    "alibi": 0,
+    "t5": 0,
+    "shaw": 0,
+}
+
+
+@pytest.mark.parametrize("scheme", BOUNDLESS)
+@pytest.mark.parametrize(
+    "more", [(), ("--inv-freq", "inv.npy"), ("--impl", f"{MUTANTS}:right_plain")]
+)
+def test_more_positions_than_minutes_take_are_refused_at_once(scheme, more, files, call):
+    began = time.process_time()
+    status, out, err = call("rope-check", "-s", scheme, "--len", str(HUGE), *more)
+    assert time.process_time() - began < 5
+    rotary = scheme.startswith(("rope", "mrope", "xpos"))
+    assert status == (BOUNDLESS[scheme] if rotary or not more else 2)
+    if status == 0:
+        assert "any positions, by the form of the scheme" in out
+        assert str(HUGE) not in out
+    elif rotary and scheme != "rope-axial":
+        assert f"--len {HUGE}: {HUGE} positions; at most " in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--positions", "5:9007199254740000"), ("--start", "7", "-l", str(2**40))]
+)
+def test_the_positions_refused_are_named_as_they_are(arguments, call):
+    status, _, err = call("rope-check", "-s", "rope", *arguments)
+    assert status == 2
+    assert "--positions " in err
+
+
+def test_a_head_whose_unit_vectors_no_call_holds_is_refused(call):
+    status, _, err = call(
+        "rope-check", "-s", "rope", "--dim", "65536", "--impl", f"{MUTANTS}:right_plain"
+    )
+    assert status == 2
+    assert err.startswith("posenc: error: --dim 65536: 4294967296 values")
+
+
+def test_a_grid_of_more_positions_than_a_look_takes_is_sampled_and_it_is_said(call):
+    status, out, _ = call("rope-check", "-s", "rope-axial", "--set", "grid=94906265x94906265")
+    assert status == 0
+    assert " of 9007199136250225 positions" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("form", ["table", "json", "junit", "github"])
+def test_a_sample_of_positions_is_called_one_in_every_form(form, call):
+    asked = (*CHECK, "--impl", f"{MUTANTS}:right_plain", "--format", form)
+    status, out, _ = call(*asked)
+    assert status == 0
+    probed = probing_positions(CONTEXT).count
+    if form == "json":
+        assert json.loads(out)["looked_at"] == {"positions": probed, "of": CONTEXT}
+    else:
+        assert f", at {probed} of {CONTEXT} positions" in " ".join(out.split())
+    status, out, _ = call(*asked, "--len", "70")
+    assert status == 0
+    assert " of " not in out if form == "github" else " of 70 positions" not in out
+    if form == "json":
+        assert json.loads(out)["looked_at"] == {"positions": 70, "of": 70}
+
+
+def test_posencs_own_tables_are_said_to_be_sampled(call):
+    for scheme in ("rope", "sinusoidal"):
+        _, out, _ = call("rope-check", "-s", scheme, "--json")
+        looked_at = json.loads(out)["looked_at"]
+        assert 64 < looked_at["positions"] < 200
+        assert looked_at["of"] in (4096, CONTEXT)

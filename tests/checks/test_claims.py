@@ -1,0 +1,214 @@
+"""What a report says in numbers is so: the first, how many and of how many, by brute force."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from posenc_cli.checks.diagnosis import diagnosed
+from tests.checks import rope
+from tests.checks.mutants import to
+
+ROWS, PAIRS = 1500, 4
+RIGHT = rope.reference("rope", dim=2 * PAIRS)
+ANGLES = np.multiply.outer(np.arange(ROWS), 1e4 ** -(np.arange(PAIRS) / PAIRS))
+BREAKS = (1, 320, 1000, 1022, 1499)
+"""In the rows that a sample takes, next to them, and where it takes none."""
+
+
+def tables(angles=ANGLES):
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+def told(cos, sin, right=RIGHT):
+    """The findings by check, and the causes."""
+    found = rope.of_tables(cos, sin, right, f"0:{len(cos)}")
+    return {each.check: each for each in found.findings}, diagnosed(found)
+
+
+def numbers(text):
+    return [int(each) for each in re.findall(r"\d+", text)]
+
+
+@pytest.mark.parametrize("start", BREAKS)
+def test_the_first_position_that_is_moved_is_the_first_and_all_are_counted(start):
+    moved_from(start)
+
+
+@pytest.mark.slow
+def test_the_first_position_that_is_moved_is_the_first_wherever_it_is():
+    for start in range(50, ROWS):
+        moved_from(start)
+
+
+def moved_from(start):
+    angles = ANGLES.copy()
+    angles[start:] = ANGLES[start - 1 : -1]
+    _, (cause, *_) = told(*tables(angles))
+    assert cause.cause == "position-offset"
+    if start == 1499:
+        assert cause.message == "position 1499 is turned as another is, and no other of the 1500"
+    elif start > 1:
+        assert numbers(cause.message) == [ROWS - start, ROWS, start]
+        assert numbers(cause.evidence)[:4] == [start, start - 1, start + 1, start]
+    else:
+        assert "from position 1 on" not in cause.message + cause.evidence
+
+
+@pytest.mark.parametrize("start", range(1, 40, 6))
+def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
+    angles = ANGLES[:40].copy()
+    angles[start:] = ANGLES[start - 1 : 39]
+    findings, causes = told(*tables(angles))
+    assert not findings["reference"].ok
+    moved = [each for each in causes if "turned as" in each.message]
+    for cause in moved:
+        assert start in numbers(cause.message)[-2:] or start in numbers(cause.message)[:1]
+
+
+@pytest.mark.parametrize("row", BREAKS)
+@pytest.mark.parametrize("pair", [0, 2])
+def test_a_cell_that_is_wrong_alone_is_named(row, pair):
+    cos, sin = tables()
+    cos[row, pair] += 0.01
+    findings, (cause, *_) = told(cos, sin)
+    assert findings["reference"].at == {"position": row, "pair": pair}
+    assert cause.message == f"pairs {pair} of 4 differ, the others are right"
+    assert cause.evidence == f"at one of 1500 positions, {row}"
+
+
+MISTAKES = {
+    "base": tables(np.multiply.outer(np.arange(ROWS), 5e5 ** -(np.arange(4) / 4))),
+    "direction": (tables()[0], -tables()[1]),
+    "attention-factor": tuple(1.25 * each for each in tables()),
+    "cos-sin-mispaired": tables()[::-1],
+    "position-offset": tables(ANGLES + ANGLES[1]),
+}
+
+
+@pytest.mark.parametrize("cause", MISTAKES)
+def test_what_a_cause_leaves_over_is_said_with_it(cause):
+    assert "otherwise" not in told(*MISTAKES[cause])[1][0].evidence
+    for row in (1, 1000, 1022):
+        cos, sin = (each.copy() for each in MISTAKES[cause])
+        cos[row], sin[row] = 0.5, 0.25
+        _, (first, *_) = told(cos, sin)
+        assert first.cause == cause
+        assert first.evidence.endswith(f"; one of the 1500 positions is otherwise: {row}")
+    cos[[400, 700]] = 0.5
+    _, (first, *_) = told(cos, sin)
+    assert first.cause == cause
+    expected = "; 3 of the 1500 positions are otherwise, the first of them 400"
+    assert first.evidence.endswith(expected)
+
+
+@pytest.mark.parametrize("row", BREAKS)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_cells_that_are_no_numbers_are_counted_and_the_first_is_named(row, value):
+    cos, sin = tables()
+    cos[row, 1:] = value
+    sin[-1] = np.nan
+    missing = int(np.count_nonzero(~np.isfinite(cos + sin)))
+    _, (cause, *_) = told(cos, sin)
+    first = 0 if row == ROWS - 1 else 1
+    assert cause.evidence == f"{missing} of 6000 are not, the first at position {row}, pair {first}"
+
+
+def test_pairs_that_stand_still_are_said_to_be_right_but_for_what_is_not():
+    angles = ANGLES.copy()
+    angles[:, 1] = 0
+    cos, sin = tables(angles)
+    cos[1201, 3] = -1
+    _, (cause, *_) = told(cos, sin)
+    assert cause.message.startswith(("pairs 1 of 4 do not turn", "pairs 1, 3 of 4 differ"))
+    if cause.cause == "rotary-dim":
+        assert cause.evidence.endswith("one of the 1500 positions is otherwise: 1201")
+
+
+@pytest.mark.parametrize("row", BREAKS)
+def test_lengths_are_told_in_the_whole_table(row):
+    cos, sin = tables()
+    cos[row], sin[row] = 3, 4
+    findings, _ = told(cos, sin)
+    assert findings["norm"].message == "lengths are multiplied by 1 to 5"
+
+
+def test_pairs_that_are_mirrored_keep_their_lengths():
+    # Full tables whose second half has both signs wrong: z = 0 and w = 1.
+    cos, sin = tables()
+    findings, _ = told(
+        np.hstack([cos, -cos]), np.hstack([sin, -sin]), rope.reference("rope", dim=8, layout="half")
+    )
+    assert findings["norm"].ok
+    assert not findings["reference"].ok
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_cells_in_a_half_precision_are_counted(dtype):
+    cos, sin = (np.asarray(to(each, dtype), np.float32) for each in tables())
+    cos[1234] = 0.3
+    _, causes = told(cos, sin)
+    precision = next(each for each in causes if each.cause == "table-precision")
+    # Cells near a tie may be rounded the other way, from angles in float32 or in float64.
+    exact = (np.asarray(to(part, dtype), np.float64) for part in (np.cos(ANGLES), np.sin(ANGLES)))
+    alike = np.logical_and(*(a == b for a, b in zip(exact, (cos, sin), strict=True)))
+    counted, total = numbers(precision.evidence)
+    assert total == ROWS * PAIRS
+    assert abs(counted - np.count_nonzero(alike)) <= 8
+
+
+def test_a_rounding_that_changes_nothing_is_no_cause():
+    # float16 has every integer up to 2048: one row that differs is none of its doing.
+    cos, sin = (each.copy() for each in MISTAKES["base"])
+    cos[1023] = 0.5
+    assert [each.cause for each in told(cos, sin)[1]] == ["base"]
+
+
+AXIAL = rope.reference("rope-axial", dim=16, grid="9x7")
+
+
+def on_grid(frequencies, *, exchanged=False, count=63):
+    """Tables of a grid of 9 × 7, whose first pairs follow rows, or columns where exchanged."""
+    rows, columns = np.divmod(np.arange(count), 7)
+    first, second = (columns, rows) if exchanged else (rows, columns)
+    half = len(frequencies) // 2
+    return tables(np.stack([*[first] * half, *[second] * half], 1) * frequencies)
+
+
+def test_axes_that_are_exchanged_are_named_and_scores_are_consistent_along_them():
+    right = 1e4 ** -(np.array([0, 4, 8, 12, 2, 6, 10, 14]) / 16)
+    assert told(*on_grid(right), AXIAL)[0]["reference"].ok
+    findings, (cause, *_) = told(*on_grid(right, exchanged=True), AXIAL)
+    assert findings["relative"].ok
+    assert not findings["reference"].ok
+    assert cause.cause == "axis"
+    assert cause.message.startswith("pairs 0–7 of 8 follow axis 1 in place of axis 0, axis 0 in")
+
+
+def test_tables_of_a_grid_with_other_frequencies_are_consistent_along_its_axes():
+    for frequencies in (1e4 ** -(np.arange(8) / 8), 300.0 ** -(np.arange(8) / 8)):
+        findings, causes = told(*on_grid(frequencies), AXIAL)
+        assert findings["relative"].ok
+        assert not findings["reference"].ok
+        assert causes
+    findings, (cause, *_) = told(*on_grid(1e4 ** -(np.arange(6) / 6)), AXIAL)
+    assert findings["relative"].ok
+    assert cause.cause == "rotary-dim"
+
+
+def test_tables_of_a_grid_whose_angles_mix_axes_are_not_consistent():
+    rows, columns = np.divmod(np.arange(63), 7)
+    angles = np.multiply.outer(rows * columns, 1e2 ** -(np.arange(8) / 8))
+    findings, _ = told(*tables(angles), AXIAL)
+    assert not findings["relative"].ok
+    assert findings["relative"].message.startswith(
+        "q·k is no function of the offsets along the axes"
+    )
+
+
+def test_what_is_no_number_is_said_to_be_none():
+    cos, sin = tables()
+    findings, _ = told(np.full_like(cos, np.nan), sin)
+    assert findings["relative"].message == "q·k is not a number at position 0, pair 0"
