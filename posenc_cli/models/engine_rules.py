@@ -90,6 +90,20 @@ def _truncated(reading: Reading) -> Changes:
     return {} if reading.params.get("truncate", True) else {"truncate": None}
 
 
+def no_beta_of_zero(reading: Reading) -> Changes:
+    """Transformers reads a beta of 0 as absent; others take a length over 0 turns.
+
+    Raises: InvalidInput.
+    """
+    for name in ("beta_fast", "beta_slow"):
+        stated = reading.entry.number(name, minimum=0)
+        if stated is not None and not stated.value:
+            raise InvalidInput(
+                f"--as: {stated.source} 0: transformers alone reads 0 as if it were absent"
+            )
+    return {}
+
+
 # transformers 4.50
 
 _OLD = "transformers-4.50"
@@ -298,9 +312,63 @@ def vllm11_dynamic(reading: Reading) -> Changes:
 
 # llama.cpp
 
+_STRETCH = (
+    *("factor", ORIGINAL, "beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
+    *("attention_factor", "truncate"),
+)
+"""The parameters that YaRN has beside plain rope's."""
+
+
+def _llama_cpp_leaves_out(reading: Reading) -> bool:
+    """Whether its converter leaves YaRN out: it does where the factor is null."""
+    return reading.entry.has("factor") and reading.rope["factor"] is None
+
+
+def llama_cpp_original(reading: Reading) -> Changes:
+    """llama.cpp's converter: the original length in the rope object, then the one beside it."""
+    if reading.scheme == "rope-yarn" and _llama_cpp_leaves_out(reading):
+        return {}
+    own = reading.entry.count(ORIGINAL)
+    if own is None and reading.entry.has(ORIGINAL):
+        raise _refused("llama.cpp", f"its converter fails where {ORIGINAL} is null")
+    objects = reading.config.get(reading.container or "rope_scaling") or {}
+    by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
+    found = first(own, None if by_type else reading.top.count(ORIGINAL))
+    default = _LLAMA_CPP_ORIGINAL.get(reading.model_type)
+    if reading.scheme == "rope-llama3":
+        default = _LLAMA_CPP_LLAMA3
+    length = found.value if found else default
+    if length is None:
+        raise _refused("llama.cpp", f"its converter fails where {ORIGINAL} is missing")
+    return {ORIGINAL: length} if ORIGINAL in reading.params else {}
+
+
+_LLAMA_CPP_ORIGINAL = {"phi3": 4096}
+"""The original length that transformers 4.57.6 gives its converter where a config has none."""
+_LLAMA_CPP_LLAMA3 = 8192
+"""The one that the converter itself takes for the rule of Llama 3."""
+
+
+def llama_cpp_ministral(reading: Reading) -> Changes:
+    """llama.cpp's converter wants the file itself to say that Ministral 3 is stretched, and how."""
+    if reading.scheme != "rope-yarn":
+        raise _refused("llama.cpp", "its converter takes ministral3 with rope_type yarn alone")
+    stated = {**reading.config, **reading.rope}
+    if reading.config and not any(reading.config.get(key) for key in _ROPE_OBJECTS):
+        stated = dict(reading.config)
+    for key in ("mscale_all_dim", "llama_4_scaling_beta", "rope_theta") if reading.config else ():
+        if stated.get(key) is None:
+            raise _refused("llama.cpp", f"its converter needs {key} of ministral3 in the file")
+    return {}
+
+
+_ROPE_OBJECTS = ("rope_parameters", "rope_scaling")
+
 
 def llama_cpp_yarn(reading: Reading) -> Changes:
-    """llama.cpp: 1 + 0.1 ln s, over g(mscale_all_dim) in two families."""
+    """llama.cpp: 1 + 0.1 ln s, over g(mscale_all_dim) in two families; nothing without a factor."""
+    if _llama_cpp_leaves_out(reading):
+        return {"scheme": "rope", **dict.fromkeys(_STRETCH)}
     if reading.rope.get("extrapolation_factor", 1) != 1:
         raise _refused("llama.cpp", "extrapolation_factor has no counterpart in rope-yarn")
     changes: dict[str, Any] = {

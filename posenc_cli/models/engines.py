@@ -278,6 +278,21 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         rules.old_longrope,
         frozenset({"phi3"}),
     ),
+    *(
+        EngineDifference(
+            engine,
+            "fields",
+            _YARN,
+            "divides by beta_fast and beta_slow as they stand",
+            evidence,
+            rules.no_beta_of_zero,
+        )
+        for engine, evidence in (
+            ("vllm", f"{_VLLM}/{_ROTARY}/common.py"),
+            ("vllm-0.11", f"{_VLLM_11}/{_ROTARY}/common.py"),
+            ("llama.cpp", f"{_LLAMA_CPP}/blob/master/ggml/src/ggml.c"),
+        )
+    ),
     EngineDifference(
         "vllm",
         "partial rotation",
@@ -363,6 +378,33 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         "stretches once, for max_position_embeddings · factor positions",
         f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         rules.vllm11_dynamic,
+    ),
+    EngineDifference(
+        "llama.cpp",
+        "fields",
+        _PLAIN | _YARN,
+        "takes ministral3 with rope_type yarn, mscale_all_dim and llama_4_scaling_beta alone",
+        f"{_LLAMA_CPP}/blob/master/conversion/mistral3.py",
+        rules.llama_cpp_ministral,
+        frozenset({"ministral3"}),
+    ),
+    EngineDifference(
+        "llama.cpp",
+        "original length",
+        _YARN | {"rope-llama3"},
+        "takes the original length in the rope object before the one beside it, and 8192 for "
+        "llama3 where neither is there",
+        f"{_LLAMA_CPP}/blob/master/conversion/base.py",
+        rules.llama_cpp_original,
+    ),
+    EngineDifference(
+        "llama.cpp",
+        "fields",
+        _LONGROPE | {"rope"},
+        "needs an original length, stretched or not",
+        f"{_LLAMA_CPP}/blob/master/conversion/phi.py",
+        rules.llama_cpp_original,
+        frozenset({"phi3", "phimoe"}),
     ),
     EngineDifference(
         "llama.cpp",

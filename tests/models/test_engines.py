@@ -76,7 +76,8 @@ def test_transformers_is_left_as_it_is():
 
 
 LLAMA = {"dim": 128, "base": 1e4}
-YARN = {**LLAMA, "factor": 4.0, "original_max_position_embeddings": 2048}
+ORIGINAL = {"original_max_position_embeddings": 2048}
+YARN = {**LLAMA, "factor": 4.0, **ORIGINAL}
 
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "transformers"])
@@ -128,8 +129,16 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(engine):
         ),
         (
             "llama.cpp",
-            Reading("qwen2", "rope-yarn", YARN, rope={"extrapolation_factor": 0.5}),
+            Reading("qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "extrapolation_factor": 0.5}),
             "extrapolation_factor has no counterpart",
+        ),
+        *(
+            (
+                engine,
+                Reading("qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "beta_fast": 0}),
+                "beta_fast 0: transformers alone reads 0",
+            )
+            for engine in ("vllm", "vllm-0.11", "llama.cpp")
         ),
         (
             "vllm",
@@ -304,3 +313,35 @@ def test_vllm_takes_the_amplitude_of_the_factors_it_takes(allocated, stated, exp
     params = read_as("vllm", reading).params
     assert params.get("attention_factor") == expected
     assert params["seq_len"] == allocated
+
+
+CONVERTER = json.loads(
+    (Path(__file__).parents[1] / "golden" / "llama_cpp_converter.json").read_text("utf-8")
+)
+
+
+def stretched(case):
+    """The layers of a converter's case that its rope object speaks of, as llama.cpp reads them."""
+    layers = resolve(case["config"], engine="llama.cpp").layers
+    return next((each for each in layers if each.layer_type == "full_attention"), layers[0])
+
+
+@pytest.mark.parametrize("number", range(len(CONVERTER["cases"])))
+def test_llama_cpps_converter_reads_what_it_reads_and_fails_where_it_fails(number):
+    case = CONVERTER["cases"][number]
+    if "fails" in case:
+        with pytest.raises(InvalidInput, match=r"--as llama\.cpp: its converter"):
+            resolve(case["config"], engine="llama.cpp")
+        return
+    layers, written = stretched(case), case["writes"]
+    if written["scaling"] == "yarn":
+        assert layers.scheme == "rope-yarn"
+        assert layers.values()["original_max_position_embeddings"] == written["original"]
+    elif "divisors" in written:
+        waves = catalogue.find(layers.scheme).bind(layers.values()).content.waves
+        plain = catalogue.find("rope").bind({"dim": 64, "base": 1e6}).content.waves
+        found = np.array([float(f) for f in waves.frequencies(exact)])
+        expected = np.array([float(f) for f in plain.frequencies(exact)]) / written["divisors"]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)  # its divisors are float32
+    elif layers.scheme != "rope-longrope":
+        assert layers.scheme == "rope"
