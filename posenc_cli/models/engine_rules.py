@@ -90,7 +90,7 @@ def _truncated(reading: Reading) -> Changes:
     return {} if reading.params.get("truncate", True) else {"truncate": None}
 
 
-def no_beta_of_zero(reading: Reading) -> Changes:
+def no_beta_of_zero(reading: Reading, *, engine: str) -> Changes:
     """Transformers reads a beta of 0 as absent; others take a length over 0 turns.
 
     Raises: InvalidInput.
@@ -98,8 +98,8 @@ def no_beta_of_zero(reading: Reading) -> Changes:
     for name in ("beta_fast", "beta_slow"):
         stated = reading.entry.number(name, minimum=0)
         if stated is not None and not stated.value:
-            raise InvalidInput(
-                f"--as: {stated.source} 0: transformers alone reads 0 as if it were absent"
+            raise _refused(
+                engine, f"{stated.source} 0: transformers alone reads 0 as if it were absent"
             )
     return {}
 

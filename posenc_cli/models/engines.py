@@ -7,6 +7,7 @@ its :class:`Engine` names. What was not read is refused: no engine's behaviour i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
@@ -285,7 +286,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
             _YARN,
             "divides by beta_fast and beta_slow as they stand",
             evidence,
-            rules.no_beta_of_zero,
+            partial(rules.no_beta_of_zero, engine=engine),
         )
         for engine, evidence in (
             ("vllm", f"{_VLLM}/{_ROTARY}/common.py"),
