@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING, NoReturn
 
 from posenc_cli import interrupts
@@ -23,6 +24,9 @@ READER_GONE = 128 + 13
 def run() -> NoReturn:
     """Run the command line of this process, and exit with its status."""
     streams.guard()
+    # Of Python's and the libraries', which are for developers, whatever PYTHONWARNINGS asks for;
+    # an error that one becomes would end the run.
+    warnings.simplefilter("ignore")
     gc.disable()  # what a command is made of, imported first, is no garbage
     status = main(sys.argv[1:], ready=_collect_again)
     interrupts.ignore()

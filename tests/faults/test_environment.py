@@ -81,6 +81,32 @@ def test_modules_of_the_current_folder_are_not_imported(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+WARNING = """
+import sys
+import warnings
+import numpy as np
+def check(*_):
+    warnings.warn("of a library", DeprecationWarning)
+    np.float64(1e308) * np.float64(1e308)
+from posenc_cli.files import formats
+formats.FORMATS["csv"].__dict__["check"] = check
+from posenc_cli.__main__ import entry_point
+entry_point()
+"""
+
+
+@pytest.mark.parametrize("filters", ["default", "error", ""])
+def test_warnings_of_python_reach_no_user(filters, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WARNING, *SMALL, "-q"],
+        env={**os.environ, "PYTHONWARNINGS": filters},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 ABSENT = """
 import sys
 name, *sys.argv[1:] = sys.argv[1:]
