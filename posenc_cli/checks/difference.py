@@ -91,6 +91,16 @@ class Difference(Record):
         """How many cells were compared."""
         return math.prod(self.shape)
 
+    @property
+    def counts_units(self) -> bool:
+        """Whether ``max_ulp`` says anything: beside 0, or of other signs, it counts all numbers."""
+        return self.max_ulp < 2.0 ** (_format(self.ulp_format).precision - 1)
+
+    @property
+    def measured(self) -> int:
+        """How many of the cells that differ a number measures."""
+        return self.differing - self.unmatched
+
     def within(self, tolerance: float) -> bool:
         """Whether no two values are further apart than ``tolerance``; NaN equals NaN."""
         return self.unmatched == 0 and self.max_abs <= tolerance

@@ -65,6 +65,11 @@ class RotationDifference(Record):
         return max((abs(pair.a - pair.b) for pair in self.pairs), default=0.0)
 
     @property
+    def counts_units(self) -> bool:
+        """Whether ``max_ulp`` says anything: beside 0 it counts all numbers."""
+        return self.max_ulp < 2.0**52
+
+    @property
     def max_ulp(self) -> float:
         """The largest difference of two frequencies in units in the last place of float64."""
         sizes = ((pair, max(abs(pair.a), abs(pair.b))) for pair in self.pairs)
@@ -110,10 +115,25 @@ def rotation_difference(a: Rotation, b: Rotation) -> RotationDifference:
         ),
         scales=(float(a.waves.scale), float(b.waves.scale)),
         layouts=(a.layout, b.layout),
-        alike=(a.layout, a.blocks, _axes(a)) == (b.layout, b.blocks, _axes(b)),
+        alike=(a.layout, a.blocks) == (b.layout, b.blocks) and _same_axes(a, b),
     )
 
 
-def _axes(rotation: Rotation) -> tuple[int, ...] | None:
-    coordinates = rotation.waves.coordinates
-    return None if coordinates is None else coordinates.axes
+def _same_axes(a: Rotation, b: Rotation) -> bool:
+    """Whether pairs follow the same axes, and positions lie at the same places on them."""
+    first, second = a.waves.coordinates, b.waves.coordinates
+    if first is None or second is None:
+        return first is second
+    if first.axes != second.axes or first.file != second.file:
+        return False
+    places = [each.capacity and each.capacity.positions for each in (first, second)]
+    if places[0] != places[1] or first.at is None or second.at is None:
+        return places[0] == places[1] and first.at is second.at
+    import numpy as np
+
+    where = np.arange(min(places[0] or _PLACES, _PLACES))
+    return all(np.array_equal(x, y) for x, y in zip(first.at(where), second.at(where), strict=True))
+
+
+_PLACES = 1 << 20
+"""Positions whose places are compared: those of any grid that an image has."""

@@ -33,6 +33,7 @@ class ArrayReport(Record):
     operands: Sequence[Operand]
     found: Difference
     tolerance: float
+    elsewhere: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -44,7 +45,7 @@ class ArrayReport(Record):
         """
         from posenc_cli.checks.difference import difference
 
-        return cls(sides, operands, difference(*operands), tolerance)
+        return cls(sides, operands, difference(*operands), tolerance, _elsewhere(sides))
 
     @property
     def ok(self) -> bool:
@@ -59,7 +60,7 @@ class ArrayReport(Record):
             "ok": self.ok,
             "tolerance": self.tolerance,
             "max_abs": found.max_abs,
-            "max_ulp": found.max_ulp,
+            "max_ulp": found.max_ulp if found.counts_units else None,
             "ulp_format": found.ulp_format,
             "rms": found.rms,
             "at": found.at,
@@ -69,6 +70,7 @@ class ArrayReport(Record):
             "unmatched": found.unmatched,
             "cells": found.cells,
             "shape": found.shape,
+            "not_compared": list(self.elsewhere),
             **{
                 key: {**_side_fields(each), "dtype": operand.dtype}
                 for key, each, operand in zip("ab", self.sides, self.operands, strict=True)
@@ -86,22 +88,25 @@ class ArrayReport(Record):
         ]
         if found.at is None:
             lines.append(f"equal: all {found.cells} values ({shape_text(found.shape)})")
-            return _lines_text(console, lines)
+            return _lines_text(console, [*lines, *self.elsewhere])
         verdict = "ok" if self.ok else "DIFFERENT"
         share = f"{found.differing} of {found.cells} values differ ({shape_text(found.shape)})"
         lines.append(f"{verdict}: {share}")
         if found.unmatched:
             lines.append(f"{found.unmatched} of them by NaN or infinity, which no number measures")
-        lines.append(
-            f"largest difference {found.max_abs:.4g}, or {found.max_ulp:.4g} ulp of "
-            f"{found.ulp_format}; root mean square {found.rms:.4g}"
-        )
+        if found.measured:
+            units = "more than ulp can tell, beside 0 or of another sign"
+            if found.counts_units:
+                units = f"or {found.max_ulp:.4g} ulp of {found.ulp_format}"
+            lines.append(
+                f"largest difference {found.max_abs:.4g}, {units}; root mean square {found.rms:.4g}"
+            )
         values = (
             _value_text(value, operand.dtype)
             for value, operand in zip((found.a, found.b), self.operands, strict=True)
         )
         lines.append(f"at {self._place()}: {' and '.join(values)}")
-        return _lines_text(console, lines)
+        return _lines_text(console, [*lines, *self.elsewhere])
 
     def _place(self) -> str:
         at = self.found.at or ()
@@ -122,31 +127,73 @@ class ArrayReport(Record):
         return None
 
 
-class RotationReport(Record):
-    """How two rotary encodings differ, whatever the position."""
+class AtLength(Record):
+    """How two rotary encodings differ for sequences of a length; None where none was settled."""
 
-    sides: Sequence[Side]
+    seq_len: int | None
     bounds: Sequence[Bound]
     found: RotationDifference
-    tolerance: float
 
     @classmethod
-    def of(cls, sides: Sequence[Side], tolerance: float) -> RotationReport:
-        """The comparison of two rotary encodings.
+    def of(cls, sides: Sequence[Side], seq_len: int | None) -> AtLength:
+        """The comparison at one length.
 
         Raises: InvalidInput when they have different numbers of pairs.
         """
         from posenc_cli.checks.rotations import rotation_difference
         from posenc_cli.schemes.declare import Rotation
 
-        bounds = [each.choice.encoding().bound for each in sides if each.choice]
-        contents = [each.content for each in bounds if isinstance(each.content, Rotation)]
-        return cls(sides, bounds, rotation_difference(*contents), tolerance)
+        bounds = [side.bound(seq_len) for side in sides]
+        contents = [bound.content for bound in bounds if isinstance(bound.content, Rotation)]
+        return cls(seq_len, bounds, rotation_difference(*contents))
+
+    @property
+    def far(self) -> tuple[bool, float, int]:
+        """What sorts lengths: the largest factor by which pairs differ, then how many do."""
+        worst = self.found.worst
+        scales = self.found.scales[0] != self.found.scales[1] or not self.found.alike
+        return scales, 1.0 if worst is None else worst.apart, len(self.found.pairs)
+
+
+class RotationReport(Record):
+    """How two rotary encodings differ, whatever the position, at each length that matters.
+
+    ``worst`` is the length at which they differ most; reports describe it.
+    """
+
+    sides: Sequence[Side]
+    lengths: Sequence[AtLength]
+    worst: AtLength
+    goes_on: bool
+    tolerance: float
+
+    @classmethod
+    def of(cls, sides: Sequence[Side], tolerance: float) -> RotationReport:
+        """The comparison of two rotary encodings, on both sides of each switch of their rules.
+
+        Raises: InvalidInput when they have different numbers of pairs.
+        """
+        rules = [] if _same_choice(sides) else [side.length_rule() for side in sides]
+        switched = sorted({length for rule in rules for length in rule.lengths})
+        wanted: list[int | None] = [*switched] or [None]
+        lengths = [AtLength.of(sides, length) for length in wanted]
+        worst = max(lengths, key=lambda length: length.far)
+        return cls(sides, lengths, worst, any(rule.goes_on for rule in rules), tolerance)
+
+    @property
+    def bounds(self) -> Sequence[Bound]:
+        """Both encodings, at the length at which they differ most."""
+        return self.worst.bounds
+
+    @property
+    def found(self) -> RotationDifference:
+        """How they differ at that length."""
+        return self.worst.found
 
     @property
     def ok(self) -> bool:
-        """Whether they are relatively no further apart than allowed, and pair the same columns."""
-        return self.found.within(self.tolerance)
+        """Whether they are no further apart than allowed at every length, and pair alike."""
+        return all(length.found.within(self.tolerance) for length in self.lengths)
 
     def fields(self) -> dict[str, Any]:
         """The report as plain values."""
@@ -156,10 +203,20 @@ class RotationReport(Record):
             "ok": self.ok,
             "tolerance": self.tolerance,
             "max_abs": found.max_abs,
-            "max_ulp": found.max_ulp,
+            "max_ulp": found.max_ulp if found.counts_units else None,
             "at": None if worst is None else [worst.index],
             "differing": len(found.pairs),
             "count": found.count,
+            "seq_len": self.worst.seq_len,
+            "lengths": [
+                {
+                    "seq_len": length.seq_len,
+                    "ok": length.found.within(self.tolerance),
+                    "max_abs": length.found.max_abs,
+                    "differing": len(length.found.pairs),
+                }
+                for length in self.lengths
+            ],
             **{
                 key: {
                     **_side_fields(each),
@@ -193,6 +250,7 @@ class RotationReport(Record):
             )
         ]
         verdict = "ok" if self.ok else "DIFFERENT"
+        where = f" for {self.worst.seq_len} positions" if self.worst.seq_len else ""
         if worst is None:
             equal = found.alike and found.scales[0] == found.scales[1]
             lines.append(
@@ -200,10 +258,11 @@ class RotationReport(Record):
             )
         else:
             factor = f"by up to × {worst.apart:.4g} (pair {worst.index})"
-            lines.append(f"{verdict}: {len(found.pairs)} of {found.count} pairs differ, {factor}")
+            differing = f"{len(found.pairs)} of {found.count} pairs differ"
+            lines.append(f"{verdict}: {differing}{where}, {factor}")
         if not found.alike:
             lines.append("the columns that turn together, or the axes they follow, differ")
-        texts = [_lines_text(console, lines)]
+        texts = [_lines_text(console, [*lines, *self._length_lines()])]
         parameters = self._parameter_rows()
         if parameters:
             texts.append(console.table_text(["parameter", "A", "B"], parameters))
@@ -219,6 +278,22 @@ class RotationReport(Record):
                 texts.append(f"{rest} more pairs differ; --json has them all")
         return "\n\n".join(texts)
 
+    def _length_lines(self) -> list[str]:
+        """What was compared at which lengths, where it matters."""
+        if len(self.lengths) == 1:
+            return []
+        groups: dict[bool, list[str]] = {True: [], False: []}
+        for length in self.lengths:
+            groups[length.found.within(0)].append(str(length.seq_len))
+        lines = []
+        if groups[True]:
+            lines.append(f"equal for sequences of {', '.join(groups[True])} positions")
+        if groups[False]:
+            lines.append(f"different for sequences of {', '.join(groups[False])} positions")
+        if self.goes_on and not groups[False]:
+            lines.append("each length has frequencies of its own; others were not compared")
+        return lines
+
     def _parameter_rows(self) -> list[list[str]]:
         """The parameters that differ, each with where a config has it from."""
         first, second = (each.params for each in self.bounds)
@@ -232,6 +307,35 @@ class RotationReport(Record):
                 ]
                 rows.append([name, *cells])
         return rows
+
+
+def _same_choice(sides: Sequence[Side]) -> bool:
+    """Whether both sides are one scheme with the same parameters, and so the same at any length."""
+    first, second = (side.choice for side in sides)
+    if first is None or second is None:
+        return False
+    if first.scheme is not second.scheme:
+        return False
+    return sides[0].bound(None).params == sides[1].bound(None).params
+
+
+def _elsewhere(sides: Sequence[Side]) -> tuple[str, ...]:
+    """What arrays at some positions do not show: that sides change with the length."""
+    if _same_choice(sides):
+        return ()
+    found = []
+    for key, side in zip("AB", sides, strict=True):
+        rule = side.length_rule()
+        if not rule.switches or side.choice is None or side.choice.positions is None:
+            continue
+        length = side.choice.positions.last + 1
+        switches = ", ".join(f"from {switch} on" for switch in rule.switches)
+        more = ", and with each further position" if rule.goes_on else ""
+        found.append(
+            f"{key} was computed for a sequence of {length}, the last position + 1; it changes "
+            f"with the length: {switches}{more}"
+        )
+    return tuple(found)
 
 
 def _value_text(value: Any, dtype: str) -> str:

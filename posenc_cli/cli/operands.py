@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
+from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.cli.options import Choice
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.files.naming import shown
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.checks.difference import Operand
+    from posenc_cli.checks.lengths import LengthRule
     from posenc_cli.files.reading import Loaded
     from posenc_cli.models.resolved import Sourced
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.schemes.declare import Bound
 
 _ARRAYS = (".npy", ".npz", ".csv", ".txt", ".safetensors")
 _SIDES = ("a", "b")
@@ -42,6 +45,21 @@ class Side(Record):
     sources: Mapping[str, str] = fresh(dict)
     warnings: tuple[str, ...] = ()
     layer_type: str | None = None
+
+    def bound(self, seq_len: int | None) -> Bound:
+        """The encoding for a sequence of a length; one that was given stays."""
+        from posenc_cli.encode.request import Encoding
+
+        assert self.choice is not None
+        return Encoding.of(self.choice.scheme, self.choice.given, seq_len=seq_len).bound
+
+    def length_rule(self) -> LengthRule:
+        """At which lengths of the sequence the side changes; never where it is an array."""
+        from posenc_cli.checks.lengths import LengthRule, length_rule
+
+        if self.choice is None or self.choice.scheme.kind != "rotary":
+            return LengthRule()
+        return length_rule(self.choice.scheme, self.choice.given)
 
     @property
     def title(self) -> str:
@@ -243,6 +261,9 @@ def operand(
         head=head,
     )
     plan = request.plan()
+    check_size(
+        each.title, plan.values, COMPUTED_CELLS, "values", hint="--positions start:stop:step"
+    )
     return Operand.of_matrix(plan.matrix(each.choice.engine(plan)))
 
 

@@ -40,6 +40,7 @@ TABLE = [
         )
     ),
     ("buckets deberta --positions -1000000:1000000 --json", REFUSED),
+    *((f"compare rope sinusoidal --len {size}", REFUSED) for size in (BILLION, LAST)),
     ("buckets t5 --positions -1000000000000:1000000000000", REFUSED),
     (f"buckets t5 --positions -{LAST}:{LAST}", REFUSED),
     ("order-check -s sinusoidal --dim 65536", REFUSED),

@@ -304,3 +304,84 @@ def test_two_layouts_are_not_equal_at_positions_either(call):
     assert status == 1
     assert "DIFFERENT" in out
     assert call("compare", "rope", "rope", "--len", "8", "--layout", "half")[0] == 0
+
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 512,
+    "num_attention_heads": 8,
+    "max_position_embeddings": 4096,
+    "rope_theta": 10000.0,
+}
+
+
+def test_rules_that_follow_the_length_are_compared_on_both_sides_of_each_switch(call, tmp_path):
+    """VLLM leaves dynamic NTK out, and so is alike up to the trained context alone."""
+    scaling = {"rope_type": "dynamic", "factor": 4.0}
+    (tmp_path / "dyn.json").write_text(json.dumps({**LLAMA, "rope_scaling": scaling}))
+    status, out, _ = call("compare", "dyn.json", "--as", "vllm", "--json")
+    found = json.loads(out)
+    assert (status, found["ok"]) == (1, False)
+    lengths = {each["seq_len"]: each["ok"] for each in found["lengths"]}
+    assert (lengths[4096], lengths[4097]) == (True, False)
+    # The oracle is the rule as emozilla wrote it: base · (s·n/L − (s − 1))^(d/(d − 2)).
+    length = found["seq_len"]
+    base = 10_000.0 * (4.0 * length / 4096 - 3.0) ** (64 / 62)
+    assert found["pairs"][-1]["frequencies"][0] == pytest.approx(base ** (-62 / 64), rel=1e-12)
+    _, out, _ = call("compare", "dyn.json", "--as", "vllm")
+    assert "equal for sequences of 4096 positions" in out
+    assert "DIFFERENT" in out
+
+
+def test_arrays_of_one_length_say_that_others_were_not_compared(call, tmp_path):
+    scaling = {"rope_type": "dynamic", "factor": 4.0}
+    (tmp_path / "dyn.json").write_text(json.dumps({**LLAMA, "rope_scaling": scaling}))
+    status, out, _ = call("compare", "dyn.json", "--as", "vllm", "--len", "64")
+    assert status == 0
+    words = " ".join(out.split())
+    assert "equal: all 4096 values (64 × 64)" in words
+    assert "A was computed for a sequence of 64" in words
+    assert "from 4097 on, and with each further position" in words
+    _, out, _ = call("compare", "dyn.json", "dyn.json", "--len", "64")
+    assert "was computed for" not in out
+
+
+def test_lists_of_factors_are_compared_for_short_and_for_long_sequences(call):
+    lists = ("--set", "short_factor=1,1,1,1", "--set", "a.long_factor=1,2,3,4")
+    same = ("--set", "original_max_position_embeddings=100", "--dim", "8")
+    status, found = report(
+        call, "rope-longrope", "rope-longrope", *lists, "--set", "b.long_factor=1,2,3,5", *same
+    )
+    assert status == 1
+    assert [(each["seq_len"], each["ok"]) for each in found["lengths"]] == [
+        (100, True),
+        (101, False),
+    ]
+    assert found["pairs"][0]["ratio"] == pytest.approx(1.25)
+
+
+def test_grids_of_other_shapes_are_not_equal(call):
+    grids = ("rope-axial", "rope-axial", "--set", "a.grid=4x4")
+    assert call("compare", *grids, "--set", "b.grid=2x8")[0] == 1
+    assert call("compare", *grids, "--set", "b.grid=4x4")[0] == 0
+
+
+def test_units_beside_zero_are_not_counted(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.array([1.0, 0.0, -1.0]))
+    np.save(tmp_path / "b.npy", np.array([1.0, 0.5, -1.0]))
+    _, found = report(call, "a.npy", "b.npy")
+    assert (found["max_abs"], found["max_ulp"], found["at"]) == (0.5, None, [1])
+    _, out, _ = call("compare", "a.npy", "b.npy")
+    assert "0.5, more than ulp can tell" in out
+    assert "e+15" not in out
+    pairs = ("rope-proportional", "rope-proportional", "--set", "b.partial=0.5", "-d", "8")
+    assert report(call, *pairs)[1]["max_ulp"] is None
+
+
+def test_where_nothing_is_measured_no_largest_difference_is_said(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.full(4, np.nan))
+    np.save(tmp_path / "b.npy", np.ones(4))
+    status, out, _ = call("compare", "a.npy", "b.npy")
+    assert status == 1
+    assert "4 of them by NaN or infinity" in out
+    assert "largest difference" not in out

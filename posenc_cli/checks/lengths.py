@@ -1,0 +1,101 @@
+"""At which lengths of a sequence a rotation changes: what is not so is compared at one length.
+
+Rules such as dynamic NTK and LongRoPE give other frequencies to longer sequences. Which lengths
+those are is found from the frequencies alone, so that it holds of any scheme, a user's included.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.errors import PosencError
+from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.records import Record
+from posenc_cli.schemes.declare import Rotation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.schemes.declare import Scheme
+
+_FURTHER = 4
+"""Doublings past a length from which each gives other frequencies: the rule has no next switch."""
+
+
+class LengthRule(Record):
+    """How a rotation depends on the length of the sequence.
+
+    ``switches`` are the first lengths of what differs from the length before. After the last, each
+    length may differ from the one before, where the rule ``goes_on``.
+    """
+
+    switches: tuple[int, ...] = ()
+    goes_on: bool = False
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Lengths on both sides of each switch, and past one after which the rule goes on."""
+        found = [length for switch in self.switches for length in (switch - 1, switch)]
+        if self.goes_on:
+            last = self.switches[-1] - 1
+            found += [last << power for power in range(1, _FURTHER + 1)]
+        return tuple(length for length in found if 0 < length <= LARGEST_POSITION)
+
+
+def depends_on_length(scheme: Scheme, given: Mapping[str, Any]) -> bool:
+    """Whether a parameter follows the length of the sequence, and none was given in its place."""
+    return any(
+        parameter.rules.follows_length and given.get(name) is None
+        for name, parameter in scheme.parameters.items()
+    )
+
+
+def length_rule(scheme: Scheme, given: Mapping[str, Any]) -> LengthRule:
+    """At which lengths a rotary scheme with parameters changes.
+
+    >>> from posenc_cli.catalogue import find
+    >>> length_rule(find("rope-dynamic"), {"max_position_embeddings": 4096})
+    LengthRule(switches=(4097,), goes_on=True)
+    >>> length_rule(find("rope"), {})
+    LengthRule(switches=(), goes_on=False)
+    """
+    if not depends_on_length(scheme, given):
+        return LengthRule()
+
+    def state(length: int) -> tuple[Any, ...] | None:
+        try:
+            content = scheme.bind(given, seq_len=length).content
+        except PosencError:
+            return None
+        assert isinstance(content, Rotation)
+        waves = content.waves
+        centre = waves.growth and waves.growth.centre
+        frequencies = np.asarray(waves.frequencies(np), np.float64)
+        return (waves.scale, centre, *frequencies.tolist())
+
+    powers = [1 << power for power in range(LARGEST_POSITION.bit_length())]
+    switches: list[int] = []
+    before, start = state(1), 1
+    for power in powers:
+        after = state(power)
+        if after is None:
+            break  # what no length past it has, no comparison needs
+        if after == before:
+            start = power
+            continue
+        switches.append(_first_of(state, before, start, power))
+        if state(min(switches[-1] + 1, LARGEST_POSITION)) != state(switches[-1]):
+            return LengthRule(tuple(switches), goes_on=True)
+        before, start = after, power
+    return LengthRule(tuple(switches))
+
+
+def _first_of(state: Any, before: Any, low: int, high: int) -> int:
+    """The first length past ``low`` whose state is not ``before``; that of ``high`` is not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if state(middle) == before else (low, middle)
+    return high
