@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "csv", "json")
 SUFFIXES = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json"}
+_LARGEST_JSON = 8 << 20  # three times the slopes of the most heads; a device never ends
 _DECLARED = catalogue.BUILT_IN["alibi"].parameters
 _CONVENTIONS = _DECLARED["slopes"].choices
 
@@ -166,12 +167,15 @@ def _read_json(path: str) -> list[float]:
 
     try:
         with open_input(path) as file:
-            document = json.loads(file.read())
+            text = file.read(_LARGEST_JSON + 1)
+        if len(text) > _LARGEST_JSON:
+            raise InvalidInput(f"--check {shown(path)}: is larger than {_LARGEST_JSON >> 20} MiB")
+        document = json.loads(text)
         slopes = document["slopes"] if isinstance(document, dict) else document
         return [float(m) for m in slopes]
     except OSError as error:
         raise Unavailable(f"cannot read {shown(path)}: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise InvalidInput(f"--check {shown(path)}: holds no slopes as JSON") from error
 
 

@@ -161,6 +161,8 @@ def test_another_max_bias_is_recognized(call, tmp_path):
         ("--check three.npy --format csv", 2, "--check: its report is a table or json"),
         ("--out s.npy", 2, "no form of the slopes has the suffix '.npy'"),
         ("--check broken.json", 2, "broken.json"),
+        ("--check huge.json", 2, "huge.json"),
+        ("--check endless.json", 2, "is larger than 8 MiB"),
         ("--check missing.npy", 3, "missing.npy"),
         ("--check three.npy", 2, "--check: the file holds 3 slopes, but --heads is 8"),
         ("--check square.npy", 2, "holds a 3×3 array"),
@@ -174,6 +176,8 @@ def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
     np.save(tmp_path / "square.npy", np.ones((3, 3)))
     np.save(tmp_path / "complex.npy", np.ones(8, dtype=complex))
     (tmp_path / "broken.json").write_text('{"slopes": "none"}')
+    (tmp_path / "huge.json").write_text(f"[1{'0' * 400}]")
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
     (tmp_path / "garbage.npy").write_bytes(b"garbage")
     found, out, err = call("alibi-slopes", *arguments.split())
     assert (found, out) == (status, "")
