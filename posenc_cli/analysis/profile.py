@@ -44,12 +44,14 @@ class Profile(Record):
     """A similarity as a function of the offset m − n, and what proves that it is one.
 
     ``at(offsets)`` → float64 values, of int64 offsets (n,), each value the same whatever is asked
-    beside it. ``even`` says that it is proven to be the same at −Δ as at Δ.
+    beside it. ``even`` says that it is proven to be the same at −Δ as at Δ. Where values are means
+    of what is drawn, ``deviation(offsets)`` is the standard deviation around them.
     """
 
     at: Callable[[NDArray[np.int64]], NDArray[np.float64]]
     even: bool
     proof: str
+    deviation: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None
 
 
 def wave_weights(waves: int, placements: Sequence[Placement]) -> NDArray[np.float64] | None:
@@ -93,10 +95,7 @@ def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> 
     """
     if waves.coordinates is not None:
         return None
-    rates = None
-    if waves.growth is not None:
-        rates = np.array([float(rate) for rate in exact.log(waves.growth.bases(exact))])
-        rates = rates / abs(waves.growth.span)
+    rates = _growth_rates(waves)
     filler = engine.waves(replace(waves, scale=1, growth=None))
     weights = weights * float(waves.scale) ** 2
     rows = max(1, _BLOCK_VALUES // max(1, waves.count))
@@ -119,6 +118,49 @@ def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> 
     if rates is None:
         return Profile(at, even=True, proof=turns)
     return Profile(at, even=False, proof=f"{turns}, and what one grows the other shrinks")
+
+
+def _growth_rates(waves: Waves) -> NDArray[np.float64] | None:
+    """By what power of e each wave grows q·k with a step of the offset, None where none does.
+
+    Shape: (waves,).
+    """
+    if waves.growth is None:
+        return None
+    logarithms = np.array([float(rate) for rate in exact.log(waves.growth.bases(exact))])
+    rates: NDArray[np.float64] = logarithms / abs(waves.growth.span)
+    return rates
+
+
+def independent_profile(waves: Waves) -> Profile:
+    """The mean and the deviation of q·k / d for independent standard normal q and k, each turned.
+
+    A turned normal vector is normal again, whatever the angle, so pair i of the d/2 adds
+    scale² · g_i(Δ) · (q₁k₁ + q₂k₂): a mean of 0 and a variance of 2 · scale⁴ · g_i(Δ)². The waves
+    grow by g_i, which is 1 for plain rotations: the deviation is then scale² / √d at every offset.
+    """
+    rates = _growth_rates(waves)
+    factor = float(waves.scale) ** 2
+    columns = 2 * waves.count
+    rows = max(1, _BLOCK_VALUES // max(1, waves.count))
+
+    def deviation(offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+        if rates is None:
+            return np.full(len(offsets), factor / np.sqrt(columns))
+        values = np.empty(len(offsets))
+        for begin in range(0, len(offsets), rows):
+            some = offsets[begin : begin + rows]
+            with np.errstate(over="ignore", under="ignore"):
+                growth = np.exp(2 * some[:, None] * rates)  # (rows, waves), squared
+            values[begin : begin + rows] = factor / columns * np.sqrt(2 * growth.sum(axis=1))
+        return values
+
+    return Profile(
+        lambda offsets: np.zeros(len(offsets)),
+        even=rates is None,
+        proof="independent normal q and k are that again when each is turned",
+        deviation=deviation,
+    )
 
 
 def bias_profile(

@@ -2,7 +2,8 @@
 
 =========  =======================================================================
 absolute   the dot product of rows m and n (of relative schemes: of two offsets)
-rotary     q·k / d of one content, turned at m and at n, attention scaling included
+rotary     q·k / d of one content, turned at m and at n, attention scaling included;
+           of independent normal q and k its mean, with the deviation around it
 bias       the score that query m adds for key n
 =========  =======================================================================
 
@@ -25,6 +26,7 @@ from posenc_cli.analysis.profile import (
     Profile,
     bias_profile,
     content_weights,
+    independent_profile,
     wave_profile,
     wave_weights,
 )
@@ -46,11 +48,13 @@ if TYPE_CHECKING:
     from posenc_cli.encode.request import Request
     from posenc_cli.numerics.dtypes import DType
 
-Content = Literal["ones", "random"]
+Content = Literal["ones", "random", "independent"]
 Normalization = Literal["dot", "cosine"]
 
 SEED = 0
-"""The seed of a random content."""
+"""The seed of a random content, which q and k share."""
+
+_CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw for q and k, seed {SEED})"}
 
 _BLOCK_BYTES = 1 << 19
 """Bytes of a block laid out from a profile: it stays in the cache until it is written."""
@@ -85,6 +89,13 @@ class Similarity(Record):
     source: Profile | Rows | KeyScores
     of_scores: bool = False
     pairs_queries: bool = False
+    content: Content | None = None
+
+    def deviation(self, offsets: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """The standard deviation around S at some offsets, None where S is one value."""
+        if isinstance(self.source, Profile) and self.source.deviation is not None:
+            return self.source.deviation(offsets)
+        return None
 
     @property
     def count(self) -> int:
@@ -198,13 +209,13 @@ def similarity(
     quantity = "cosine" if normalize == "cosine" else "dot product"
     made: Profile | Rows | None = None
     factors = None
-    if isinstance(given, declare.Rotation):
+    if isinstance(given, declare.Rotation) and content == "independent":
+        quantity, made = _of_independent(given.waves, normalize)
+    elif isinstance(given, declare.Rotation):
         weights = _content_weights(given, content)
         factors = np.sqrt(np.concatenate([weights, weights]))
         if normalize == "dot":
-            quantity = f"q·k / d, content {content}"
-            if given.waves.scale != 1:
-                quantity += f", attention scaling {float(given.waves.scale):.4g}² included"
+            quantity = f"q·k / d, content {_CONTENT_WORDS[content]}{_scaling_text(given.waves)}"
         made = _of_waves(given.waves, weights, engine, normalize)
     elif isinstance(given, declare.Sinusoids):
         counted = wave_weights(given.waves.count, given.placements)
@@ -214,7 +225,32 @@ def similarity(
         made = rows_of(request, engine, factors)
         made = made.scaled_to_one() if normalize == "cosine" else made
     turns = isinstance(given, declare.Rotation)
-    return Similarity(_name(request), quantity, positions, made, pairs_queries=turns)
+    return Similarity(
+        _name(request),
+        quantity,
+        positions,
+        made,
+        pairs_queries=turns,
+        content=content if turns else None,
+    )
+
+
+def _of_independent(waves: declare.Waves, normalize: Normalization) -> tuple[str, Profile]:
+    """What S is of independent q and k, and its mean and deviation.
+
+    The cosine of two independent normal vectors has a mean of 0 and a variance of 1 / d.
+    """
+    quantity = f"mean q·k / d of independent q and k{_scaling_text(waves)}"
+    if normalize == "cosine":
+        _refuse_growth(waves)
+        waves, quantity = replace(waves, scale=1), "mean cosine of independent q and k"
+    return quantity, independent_profile(waves)
+
+
+def _scaling_text(waves: declare.Waves) -> str:
+    if waves.scale == 1:
+        return ""
+    return f", attention scaling {float(waves.scale):.4g}² included"
 
 
 def _name(request: Request) -> str:
@@ -304,13 +340,17 @@ def _of_waves(
     waves: declare.Waves, weights: NDArray[np.float64], engine: Engine, normalize: Normalization
 ) -> Profile | None:
     if normalize == "cosine":
-        if waves.growth is not None:
-            raise InvalidInput(
-                "--normalize cosine: queries shrink here as keys grow, and only q·k tells of both"
-            )
+        _refuse_growth(waves)
         # The square of every row's length, which is the same at every position.
         weights, waves = weights / weights.sum(), replace(waves, scale=1)
     return wave_profile(waves, weights, engine)
+
+
+def _refuse_growth(waves: declare.Waves) -> None:
+    if waves.growth is not None:
+        raise InvalidInput(
+            "--normalize cosine: queries shrink here as keys grow, and only q·k tells of both"
+        )
 
 
 def rows_of(request: Request, engine: Engine, factors: NDArray[np.float64] | None = None) -> Rows:

@@ -134,7 +134,8 @@ def _proven(of: Similarity, profile: Profile, step: int) -> Verdict:
         toeplitz=True,
         spread=0.0,
         tolerance=0.0,
-        symmetric=profile.even or bool(np.array_equal(past, future)),
+        symmetric=profile.even
+        or (profile.deviation is None and bool(np.array_equal(past, future))),
         peak=float(past[0]),
         half_distance=half.first,
         half_of=_half_of(of),

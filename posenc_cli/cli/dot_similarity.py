@@ -17,7 +17,7 @@ from posenc_cli.files.naming import shown
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 
 NORMALIZATIONS = ("dot", "cosine")
-CONTENTS = ("ones", "random")
+CONTENTS = ("ones", "random", "independent")
 
 
 def dot_similarity(
@@ -39,7 +39,7 @@ def dot_similarity(
             "--content",
             metavar="NAME",
             help="of rotary schemes, what q and k hold before they turn: ones|random (one normal "
-            "draw) [default: ones]",
+            "draw for both)|independent (normal, apart: mean and deviation) [default: ones]",
         ),
     ] = None,
     head: Annotated[

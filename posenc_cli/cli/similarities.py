@@ -192,6 +192,7 @@ def show(
     On a terminal they fill its screen, the map beside the curve where that is wide enough.
     """
     pairs = [each.pair for each in found]
+    profile = profile or _of_means_alone(found)
     words = [said(sentences(*pair), options, console) for pair in pairs]
     page = page_of(options, console)
     if sys.stdout.isatty() and options.height is None:
@@ -227,6 +228,7 @@ def draw(
     profile: bool,
 ) -> None:
     """Save the maps and the curves as a figure."""
+    profile = profile or _of_means_alone(found)
     figure = similarity_figure([each.pair for each in found], profile_alone=profile)
     if not profile or len(found) > 1:
         columns, rows = max(len(found), 1 if profile else 2), 1
@@ -234,6 +236,11 @@ def draw(
             rows = 2
         options = replace(options, usual=(min(_PANEL * columns, _WIDEST), _PANEL * rows))
     show_picture(figure if title is None else replace(figure, title=title), options, console)
+
+
+def _of_means_alone(found: Sequence[Judged]) -> bool:
+    """Whether there is no map to see: all are means that are 0 everywhere."""
+    return all(each.subject.similarity.content == "independent" for each in found)
 
 
 def fields(found: Sequence[Judged]) -> Mapping[str, Any]:
@@ -253,6 +260,12 @@ def save_values(
     clobber: bool,
 ) -> Saved:
     """Write the matrix, or its values by offset."""
+    if subject.similarity.content == "independent":
+        raise InvalidInput(
+            f"--out {shown(out)}: of independent q and k there are a mean, which is 0 everywhere, "
+            "and a deviation; no matrix",
+            hint="--json has both, and --out similarity.png draws them",
+        )
     matrix = _profile(subject, dtype) if profile else _matrix(subject, dtype)
     matrix = replace(matrix, header=profile and not form.binary)
     if not isinstance(subject.similarity.source, Profile):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.profile import Profile
-from posenc_cli.analysis.similarity import finite_or_none
+from posenc_cli.analysis.similarity import SEED, finite_or_none
 from posenc_cli.records import replace
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
 
@@ -72,11 +72,20 @@ def profile_figure(
     if not found.measured_all:
         apart = np.diff(offsets)
         breaks = np.flatnonzero(apart > apart.min(initial=apart.max(initial=0))) + 1
+    deviation = of.deviation(found.offsets)
     named = {"": found.profile}
     if not found.toeplitz:
         named = {"mean": found.profile, "highest": found.most, "lowest": found.least}
+    if deviation is not None:
+        high, low = found.profile + deviation, found.profile - deviation
+        named = {"mean": found.profile, "+ 1 sd": high, "− 1 sd": low}
     curves = []
-    if len(offsets) <= most:
+    if len(offsets) <= most or deviation is not None:
+        some = np.unique(np.linspace(0, len(offsets) - 1, most).round().astype(np.int64))
+        if len(offsets) > most:  # means and deviations are smooth: some points are enough
+            offsets, breaks = offsets[some], np.zeros(0, np.int64)
+            named = {name: values[shown][some] for name, values in named.items()}
+            shown = np.ones(len(offsets), bool)
         curves = [
             _curve(offsets, values[shown], name, breaks=breaks) for name, values in named.items()
         ]
@@ -100,6 +109,7 @@ def profile_figure(
         y_label=of.quantity,
         levels=levels,
         notes=notes,
+        filled=((1, 2),) if deviation is not None else (),
     )
 
 
@@ -133,7 +143,36 @@ def _title(each: Sequence[tuple[Similarity, Verdict]]) -> str:
 
 def sentences(of: Similarity, found: Verdict) -> list[str]:
     """The verdict in words."""
-    return [_on_offsets(found), _on_symmetry(found), _on_decay(of, found)]
+    deviation = of.deviation(found.offsets)
+    decay = _on_decay(of, found) if deviation is None else _on_deviation(found, deviation)
+    shows = [_SHOWS[of.content]] if of.content else []
+    return [_on_offsets(found), _on_symmetry(found), decay, *shows]
+
+
+_SHOWS = {
+    "ones": "content ones: q and k are the same in every column; this shows how like vectors part "
+    "with distance, and not what unlike ones do (--content independent)",
+    "random": f"content random: q and k are one normal draw, seed {SEED}; this shows how a vector "
+    "meets itself, and not what two drawn apart do (--content independent)",
+    "independent": "content independent: q and k are normal and drawn apart, by formula, not "
+    "sampled; this shows what position does to unlike vectors, and not what it does to like "
+    "ones (--content ones)",
+}
+"""What each content shows of a rotary scheme, and what it does not."""
+
+
+def _on_deviation(found: Verdict, deviation: NDArray[np.float64]) -> str:
+    """What means and deviations say of decay."""
+    origin = int(np.searchsorted(found.offsets, 0))
+    past, start = deviation[origin:], float(deviation[origin])
+    told = f"the mean is {found.peak:.4g} at every offset, with a standard deviation of {start:.4g}"
+    if not np.ptp(past):
+        return f"decay: none; {told} at each"
+    below = np.flatnonzero(past < start / 2)
+    if not below.size:
+        return f"decay: {told} at offset 0, which stays above half up to {found.offsets[-1]}"
+    reached = int(found.offsets[origin + below[0]])
+    return f"decay: {told} at offset 0, which falls below half by offset {reached}"
 
 
 def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
@@ -142,6 +181,7 @@ def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
     # Every so many from the offset 0 on, which is among them.
     every = -(-len(found.offsets) // _OFFSETS_IN_JSON)
     some = slice(int(np.searchsorted(found.offsets, 0)) % every, None, every)
+    deviation = of.deviation(found.offsets[some])
     extremes = None
     if not found.toeplitz:
         least, most = (finite_or_none(values[some]) for values in (found.least, found.most))
@@ -152,6 +192,7 @@ def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
         "all_offsets": 2 * of.count - 1 if of.step is not None else len(found.offsets),
         "profile": finite_or_none(found.profile[some]),
         "extremes": extremes,
+        "deviation": None if deviation is None else finite_or_none(deviation),
         "toeplitz": found.toeplitz,
         "toeplitz_spread": found.spread if math.isfinite(found.spread) else None,
         "tolerance": found.tolerance if math.isfinite(found.tolerance) else None,

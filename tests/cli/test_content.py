@@ -1,0 +1,112 @@
+"""Contents of rotary schemes: like vectors decay with distance, independent ones do not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+DRAWS = 40_000
+
+
+def document(call, *arguments):
+    status, out, err = call("dot-similarity", *arguments, "--json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+def drawn_products(angles, queries, keys, scale=1.0):
+    """q·k / d of drawn normal pairs, each turned by its angles. Shape: (draws,)."""
+    pairs = angles.shape[1]
+    draw = np.random.default_rng(7)
+    q, k = (draw.standard_normal((DRAWS, 2 * pairs)).view(np.complex128) for _ in range(2))
+    turned = q * np.exp(1j * angles[queries]), k * np.exp(1j * angles[keys])
+    return scale**2 * (turned[0] * turned[1].conj()).real.sum(axis=1) / (2 * pairs)
+
+
+def test_independent_content_has_the_mean_and_deviation_of_many_draws(call):
+    found = document(call, "-s", "rope", "-d", "16", "-l", "64", "--content", "independent")
+    ladder = 10_000.0 ** (-np.arange(8) / 8)
+    angles = np.arange(64)[:, None] * ladder
+    for offset in (0, 1, 7, 63):
+        drawn = drawn_products(angles, 63, 63 - offset)
+        place = found["offsets"].index(offset)
+        mean, deviation = found["profile"][place], found["deviation"][place]
+        assert deviation == pytest.approx(1 / np.sqrt(16), rel=1e-15)
+        # Five standard errors of the mean, and of the deviation (excess kurtosis below 6).
+        assert abs(drawn.mean() - mean) < 5 * deviation / np.sqrt(DRAWS)
+        assert abs(drawn.std() / deviation - 1) < 5 * np.sqrt(8 / 4 / DRAWS)
+    assert mean == 0
+
+
+def test_a_grid_and_an_attention_factor_keep_it_constant(call):
+    line = ("-d", "16", "--content", "independent")
+    grid = document(call, "-s", "rope-axial", "--set", "grid=3x3", *line)
+    assert set(grid["profile"]) == {0}
+    assert set(grid["deviation"]) == {0.25}
+    scaled = document(
+        *(call, "-s", "rope-yarn", "--set", "factor=4", *line, "-l", "9"),
+        *("--set", "original_max_position_embeddings=64", "--set", "attention_factor=1.5"),
+    )
+    assert scaled["deviation"] == pytest.approx([1.5**2 / 4] * 17, rel=1e-15)
+    assert "attention scaling 1.5² included" in scaled["quantity"]
+
+
+def test_the_deviation_of_xpos_shrinks_as_its_amplitudes_do(call):
+    found = document(call, "-s", "xpos", "-d", "8", "-l", "2000", "--content", "independent")
+    # Sun et al. 2022: ζ_i = (2i/d + 0.4) / 1.4, to the power of the offset over 512.
+    zeta = (np.arange(0, 8, 2) / 8 + 0.4) / 1.4
+    offsets = np.array(found["offsets"])
+    expected = np.sqrt(2 * (zeta ** (2 * offsets[:, None] / 512)).sum(axis=1)) / 8
+    np.testing.assert_allclose(np.array(found["deviation"], float), expected, rtol=1e-12)
+    assert not found["symmetric"]
+
+
+def test_cosines_of_independent_vectors_vary_by_one_over_the_width(call):
+    found = document(
+        *(call, "-s", "rope", "-d", "16", "-l", "4", "--content", "independent"),
+        *("--normalize", "cosine"),
+    )
+    draw = np.random.default_rng(3)
+    q, k = (draw.standard_normal((DRAWS, 16)) for _ in range(2))
+    cosines = (q * k).sum(axis=1) / np.linalg.norm(q, axis=1) / np.linalg.norm(k, axis=1)
+    assert found["deviation"] == [0.25] * 7
+    assert abs(cosines.std() / 0.25 - 1) < 5 / np.sqrt(2 * DRAWS)
+
+
+def test_words_say_what_each_content_shows_and_does_not(call):
+    line = ("dot-similarity", "-s", "rope", "-l", "32")
+    said = {
+        content: " ".join(call(*line, "--content", content)[1].split())
+        for content in ("ones", "random", "independent")
+    }
+    assert "how like vectors part with distance, and not" in said["ones"]
+    assert "content random (one draw for q and k, seed 0)" in said["random"]
+    assert "how a vector meets itself, and not what two drawn apart do" in said["random"]
+    assert (
+        "the mean is 0 at every offset, with a standard deviation of 0.125" in (said["independent"])
+    )
+    assert "what position does to unlike vectors, and not" in said["independent"]
+    assert "falls below half" not in said["independent"]
+    assert "+ 1 sd" in said["independent"]
+    assert call(*line[:2], "alibi", "-l", "8")[1].count("content") == 0
+
+
+def test_the_band_is_the_same_on_any_backend_and_thread_count(call):
+    line = ("-s", "xpos", "-l", "300", "--content", "independent")
+    alone = document(call, *line, "--backend", "numpy", "--threads", "1")
+    assert document(call, *line, "--threads", "2") == alone
+    _, text, _ = call("dot-similarity", *line, "--json")
+    assert call("dot-similarity", *line, "--json")[1] == text
+
+
+def test_what_is_not_a_matrix_is_not_written_as_one(call, tmp_path):
+    line = ("dot-similarity", "-s", "rope", "-l", "32", "--content", "independent")
+    status, out, err = call(*line, "--out", "a.npy")
+    assert (status, out) == (2, "")
+    assert "no matrix" in err
+    assert not (tmp_path / "a.npy").exists()
+    status, _, err = call(*line, "--out", "a.png")
+    assert status == 0
+    assert "mean q·k / d of independent q and k, by offset" in err
