@@ -186,7 +186,9 @@ def as_array(result: Any) -> tuple[Any, str]:
     if values.dtype.kind != "f" or values.dtype.itemsize > 8:
         with np.errstate(over="ignore"):  # of a wider format: infinity, which is told
             values = values.astype(np.float64)
-    return np.ascontiguousarray(values), dtype or values.dtype.name
+    # The bytes are read as this machine has them: a name says nothing of their order.
+    values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    return values, dtype or values.dtype.name
 
 
 def answer(

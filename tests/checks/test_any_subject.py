@@ -143,6 +143,13 @@ def test_numbers_at_the_ends_of_the_range_give_no_warning(kind, numbers, tmp_pat
     assert ends_well(["rope-check", "-s", "rope", "--dim", str(DIM), f"--{kind}", *paths]) is None
 
 
+@pytest.mark.parametrize("number", ["5e-324", "1e300"])
+def test_a_function_may_return_numbers_at_the_ends_of_the_range(number, tmp_path):
+    (tmp_path / "f.py").write_text(f"def f(x, p): return x.astype(float) * {number}\n")
+    asked = ["--len", "9", "--impl", f"{tmp_path / 'f.py'}:f"]
+    assert ends_well(["rope-check", "-s", "rope", "--dim", str(DIM), *asked]) is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "kind"), list(product(SCHEMES, KINDS)))
 def test_many_arrays_end_in_a_verdict_or_one_line(scheme, kind, tmp_path):

@@ -53,6 +53,8 @@ def check(tmp_path):
         "def f(x, p): return good(x.astype(float), p)",
         "def f(x, p): return good(x, p).tolist()",
         "def f(x, p): return good(x, p).astype(np.float16)",
+        "def f(x, p): return good(x, p).astype('>f4')",
+        "def f(x, p): return np.asfortranarray(good(x, p).astype(np.longdouble))",
         "def f(x, p): print('a'); os.write(1, b'b'); os.system('echo c'); return good(x, p)",
         "class f:\n    def __call__(self, x, p): return good(x, p)\nf = f()",
     ],
@@ -110,6 +112,21 @@ def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
     failed = {each.check: each for each in found.findings if not each.ok}
     assert {"relative", "reference"} <= set(failed)
     assert words in failed["relative"].message + diagnosed(found)[0].evidence
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f(x, p): return np.ones_like(x)",
+        "def f(x, p): return np.full(x.shape, 2**64 - 1, np.uint64)",
+        "def f(x, p): return (good(x, p) * np.float32(1e38)).astype(np.float32)",
+        "def f(x, p): return np.random.standard_normal(x.shape)",
+    ],
+)
+def test_what_ignores_more_than_positions_is_no_offset_of_them(body, check):
+    found = check(body, positions="0:16")
+    assert not found.ok
+    assert diagnosed(found)[0].cause != "position-offset"
 
 
 def test_rows_that_are_counted_are_an_offset_of_positions(check):
@@ -351,10 +368,12 @@ def test_the_subject_is_not_overwritten(call, tmp_path):
     np.save(tmp_path / "cos.npy", np.ones((4, 32)))
     np.save(tmp_path / "sin.npy", np.zeros((4, 32)))
     before = (tmp_path / "cos.npy").read_bytes()
-    given = ("--tables", "cos.npy", "sin.npy", "--out", "./cos.npy")
+    # By another name, which a report may have.
+    (tmp_path / "report.txt").symlink_to("cos.npy")
+    given = ("--tables", "cos.npy", "sin.npy", "--out", "./report.txt")
     status, _, err = call("rope-check", "-s", "rope", *given)
     assert status == 2
-    assert "is the subject of the check" in err
+    assert "this command reads that file" in err
     assert (tmp_path / "cos.npy").read_bytes() == before
 
 
