@@ -54,7 +54,7 @@ Normalization = Literal["dot", "cosine"]
 SEED = 0
 """The seed of a random content, which q and k share."""
 
-_CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw for q and k, seed {SEED})"}
+_CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw, seed {SEED})"}
 
 _BLOCK_BYTES = 1 << 19
 """Bytes of a block laid out from a profile: it stays in the cache until it is written."""

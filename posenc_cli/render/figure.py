@@ -27,6 +27,9 @@ ScaleKind = Literal["sequential", "diverging", "cyclic"]
 MOST_PANELS = 256
 """Panels that are made ready: more than fit in a picture at a size that shows anything."""
 
+MEANS_NOTE = ", each with the mean of those up to the next"
+"""What follows how many rows and columns are shown where their values are means."""
+
 _NOTICED = 0.1
 """By what share of the range shown other values must be out of it to be worth a note."""
 
@@ -129,7 +132,7 @@ class Shown(Record):
         )
         told = f"shows {' and '.join(sampled)}"
         if self.heatmap.averaged:
-            told += ", each with the mean of those up to the next"
+            told += MEANS_NOTE
         notes = [*self.heatmap.notes, *([told] if sampled else ())]
         if self._far_values:
             notes.append(self._far_values)

@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import steps
 from posenc_cli.records import Record
 from posenc_cli.render.blocks import levels, painted
-from posenc_cli.render.figure import Band, scale_of
+from posenc_cli.render.figure import MEANS_NOTE, Band, scale_of
 from posenc_cli.render.ticks import number, ticks
 
 if TYPE_CHECKING:
@@ -262,7 +262,8 @@ def _longest_notes(heatmap: Heatmap, page: Page) -> str:
         for axis, room in axes
         if len(axis.points) > room or heatmap.square
     ]
-    notes = [*heatmap.notes, *([f"shows {' and '.join(sampled)}"] if sampled else ())]
+    means = MEANS_NOTE if heatmap.averaged else ""
+    notes = [*heatmap.notes, *([f"shows {' and '.join(sampled)}{means}"] if sampled else ())]
     indices, _ = heatmap.rows.sampled(lines)
     step = steps([heatmap.rows.points[i] for i in indices])
     if heatmap.wavelengths is not None and (step or 0) > 1:

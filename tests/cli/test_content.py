@@ -82,7 +82,7 @@ def test_words_say_what_each_content_shows_and_does_not(call):
         for content in ("ones", "random", "independent")
     }
     assert "how like vectors part with distance, and not" in said["ones"]
-    assert "content random (one draw for q and k, seed 0)" in said["random"]
+    assert "content random (one draw, seed 0)" in said["random"]
     assert "how a vector meets itself, and not what two drawn apart do" in said["random"]
     assert (
         "the mean is 0 at every offset, with a standard deviation of 0.125" in (said["independent"])

@@ -1,0 +1,32 @@
+"""Pictures of similarities: in any terminal they fit, their title included."""
+
+from __future__ import annotations
+
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.analysis.similarity import similarity
+from posenc_cli.analysis.verdict import verdict
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.request import Encoding, Request
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import Positions
+from posenc_cli.render.blocks import Medium, Page
+from posenc_cli.render.similarities import maps_figure, similarity_figure
+from posenc_cli.render.terminal import picture_text
+
+
+@pytest.mark.parametrize("figure_of", [similarity_figure, maps_figure])
+def test_a_map_of_means_leaves_room_for_its_title(figure_of):
+    encoding = Encoding.of(catalogue.find("rope"), {}, seq_len=256)
+    request = Request(encoding, Positions.contiguous(0, 256), Precision.of(FLOAT64, None))
+    of = similarity(request, Engine())
+    figure = figure_of([(of, verdict(of))])
+    medium = Medium.of(colored=False, encoding="utf-8", ascii_only=False, spelled=lambda text: text)
+    for width in (40, 50, 76, 80, 132, 200):
+        for height in (12, 16, 18, 23, 30, 49):
+            lines = picture_text(figure, Page(width, height, medium, None)).content.splitlines()
+            assert lines[0].strip() == "rope: q·k / d, content ones"
+            assert len(lines) <= height, (width, height)
+            assert max(map(len, lines)) <= width
