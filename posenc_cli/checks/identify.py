@@ -505,7 +505,10 @@ def _commands(trial: Trial, evidence: Evidence, positions: Positions | None) -> 
             return ()
         words += given
         length = positions.last + 1
-    words += _parameter_words(trial, length)
+    parameters = _parameter_words(trial, length)
+    if parameters is None:
+        return ()
+    words += parameters
     if hypothesis.head is not None:
         words += ["--head", str(hypothesis.head)]
     return tuple(
@@ -516,20 +519,28 @@ def _commands(trial: Trial, evidence: Evidence, positions: Positions | None) -> 
     )
 
 
-def _parameter_words(trial: Trial, length: int | None) -> list[str]:
-    """The options of the parameters that are not what they would be without."""
+def _parameter_texts(trial: Trial, length: int | None) -> dict[str, str]:
+    """The parameters that are not what they would be without, as a command line gives them."""
     hypothesis, bound = trial.hypothesis, trial.bound
-    words: list[str] = []
+    texts: dict[str, str] = {}
     for name, parameter in bound.scheme.parameters.items():
         value = bound.params[name]
-        if name == "weights" and "weights" in hypothesis.hidden:
-            words += ["--set", "weights=FILE"]
-            continue
         follows = parameter.rules.follows_length and value == length
         usual = value == parameter.default and name not in ("dim", "base", "heads")
-        if value is None or name in hypothesis.hidden or follows or usual:
-            continue
-        text = as_text(value, separator=parameter.rules.separator)
+        if value is not None and name not in hypothesis.hidden and not follows and not usual:
+            texts[name] = as_text(value, separator=parameter.rules.separator)
+    return texts
+
+
+def _parameter_words(trial: Trial, length: int | None) -> list[str] | None:
+    """The options that give the parameters; None where they would not give these very ones."""
+    hypothesis, bound = trial.hypothesis, trial.bound
+    texts = _parameter_texts(trial, length)
+    given = bound.scheme.bind(texts, seq_len=length).params
+    if any(given[name] != bound.params[name] for name in given if name not in hypothesis.hidden):
+        return None
+    words = ["--set", "weights=FILE"] if "weights" in hypothesis.hidden else []
+    for name, text in texts.items():
         words += (
             [OWN_OPTIONS[name][0], text] if name in OWN_OPTIONS else ["--set", f"{name}={text}"]
         )

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.identify_rates import positions_at
 from posenc_cli.checks.identify_trial import (
     allowance,
     apart,
     bfloat16_limits,
     computation,
+    placed,
     righted,
 )
 from posenc_cli.checks.tolerance import unit
@@ -47,6 +49,9 @@ BLOCK_CELLS = 1 << 16
 NAMED_ROWS = 1 << 12
 """Rows that do not fit are listed up to so many, and counted beyond."""
 
+SOLVED_ROWS = 1 << 13
+"""Rows that are asked where they stand, one by one: a tenth of a millisecond each."""
+
 _MANY = 8
 """Rows that fit, among others that do not, and do so by no accident."""
 
@@ -74,7 +79,8 @@ class Census(Record):
     that does not fit, and ``misfit_rows`` lists them in order, the first :data:`NAMED_ROWS`.
     ``ratio`` is the largest difference in units of what fits. ``on_grid`` says whether every cell
     is a number of the format that the sample's are. ``hidden`` cells are behind a mask. ``loose``
-    counts the cells of rows that fit which are not the same number.
+    counts the cells of rows that fit which are not the same number. Rows of a bias of several
+    heads are those of each head's ``queries``, one head after another.
     """
 
     rows: int
@@ -88,6 +94,7 @@ class Census(Record):
     on_grid: bool = True
     hidden: int = 0
     loose: int = 0
+    queries: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -121,7 +128,7 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
     where: RowPositions | None = None
     if hypothesis.tables != ("inv-freq",):
         where = row_positions(hypothesis, evidence)
-        if where is None:
+        if where is None and not _solvable(trial, evidence):
             return None
     width = max(1, int(np.prod(evidence.shape[1:])))
     rows = count if len(evidence.shape) == 1 else max(1, BLOCK_CELLS // width)
@@ -151,6 +158,47 @@ def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | 
         return lambda some: every[some]
     named = rounded_positions(hypothesis, evidence)
     return None if named is None else named.at
+
+
+def _solvable(trial: Trial, evidence: Evidence) -> bool:
+    """Whether each row says where it stands, and there are not too many."""
+    hypothesis, content = trial.hypothesis, trial.bound.content
+    if not isinstance(content, Rotation | Sinusoids) or evidence.count > SOLVED_ROWS:
+        return False
+    waves = content.waves
+    if waves.coordinates is not None or waves.growth is not None or hypothesis.positions is None:
+        return False
+    few = righted(hypothesis, evidence.sample)
+    return bool(np.isfinite(_pairs(trial, few)).all(axis=0).any())
+
+
+def _solved(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
+    """Where rows stand by their phases, if they are what a trial says."""
+    content = trial.bound.content
+    assert isinstance(content, Rotation | Sinusoids)
+    pairs = _pairs(trial, arrays)  # (rows, waves)
+    known = np.isfinite(pairs).any(axis=0)
+    points = np.where(np.isfinite(pairs[:, known]), pairs[:, known], 1.0)
+    frequencies = np.asarray(content.waves.frequencies(np), np.float64)[known]
+    return positions_at(points, frequencies, signed=isinstance(content, Sinusoids))[0]
+
+
+def _pairs(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.complex128]:
+    """The cosine and the sine of each wave, as one number; NaN where one of them is not there."""
+    content = trial.bound.content
+    assert isinstance(content, Rotation | Sinusoids)
+    count = content.waves.count
+    parts = {name: np.full((arrays[0].shape[0], count), np.nan) for name in ("cos", "sin")}
+    for table, array in zip(trial.hypothesis.tables, arrays, strict=True):
+        if table == "angles":
+            return np.asarray(np.exp(1j * np.asarray(array, np.float64)))
+        cells = as_columns(array)
+        for placement in placed(content, table)[0]:
+            if placement.function != "zero":
+                columns = cells[:, placement.columns]
+                waves = np.arange(count)[placement.waves][: columns.shape[1]]
+                parts[placement.function][:, waves] = columns
+    return np.asarray(parts["cos"] + 1j * parts["sin"])
 
 
 class RoundedPositions(Record):
@@ -282,10 +330,15 @@ class _Comparison(Record):
         if padding:
             kept = ~np.isin(rows, padding)
             rows, arrays = rows[kept], tuple(array[kept] for array in arrays)
-        positions = None if self.where is None else self.where(rows)
+        arrays = righted(self.trial.hypothesis, arrays)
+        if self.where is not None:
+            positions = self.where(rows)
+        elif self.trial.hypothesis.positions is not None:
+            positions = _solved(self.trial, arrays)
+        else:
+            positions = None
         parts = [
-            self._of_array(index, rows, positions, array)
-            for index, array in enumerate(righted(self.trial.hypothesis, arrays))
+            self._of_array(index, rows, positions, array) for index, array in enumerate(arrays)
         ]
         return _merged(parts, padding=padding, on_grid=on_grid)
 

@@ -313,7 +313,7 @@ def score_census(trial: Trial, profile: Profile | None, evidence: Evidence) -> C
             some = slice(start, min(start + at_once, queries))
             part = _score_part(evidence, profile, (scores[head], limits[head]), head, some)
             tally.take(part)
-    return tally.census()
+    return replace(tally.census(), queries=None if profile.single else queries)
 
 
 def _score_part(

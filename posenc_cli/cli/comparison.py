@@ -378,14 +378,26 @@ def _side_fields(each: Side) -> dict[str, Any]:
         "name": each.name,
         "engine": each.engine,
         "scheme": each.choice.scheme.name if each.choice else None,
+        "weights": _random_weights(each),
         "warnings": list(each.warnings),
     }
 
 
 def _encoding_text(each: Side) -> str:
-    if each.choice is None or each.choice.scheme.name == each.name:
+    if each.choice is None:
         return ""
-    return f"{each.choice.scheme.name}, "
+    weights = _random_weights(each)
+    name = "" if each.choice.scheme.name == each.name else f"{each.choice.scheme.name}, "
+    return f"{name}{weights}, " if weights else name
+
+
+def _random_weights(each: Side) -> str | None:
+    """Which weights were drawn for lack of a file; None where none were."""
+    choice = each.choice
+    if choice is None:
+        return None
+    last = choice.positions.last if choice.positions else None
+    return each.bound(None if last is None else last + 1).random_weights(last)
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
     from posenc_cli.checks.identify import Candidate, Identification
+    from posenc_cli.checks.identify_census import Census
     from posenc_cli.files.reading import Loaded
 
 
@@ -126,7 +127,7 @@ def _misfits(each: Candidate) -> dict[str, Any] | None:
         return None
     return {
         "count": each.census.misfits,
-        "rows": _ranges(each.census.misfit_rows.tolist()),
+        "rows": _rows(each.census),
         "all_listed": each.census.misfit_rows.size == each.census.misfits,
     }
 
@@ -139,7 +140,7 @@ def _largest(each: Candidate) -> dict[str, Any] | None:
     return {
         "difference": _number(largest.difference),
         "file": largest.file,
-        "at": list(largest.at),
+        "at": _index(each.census, largest.at),
         "value": _number(largest.value),
         "expected": _number(largest.expected),
     }
@@ -147,6 +148,25 @@ def _largest(each: Candidate) -> dict[str, Any] | None:
 
 def _number(value: float) -> float | None:
     return value if abs(value) < float("inf") else None
+
+
+def _rows(census: Census) -> str:
+    """The rows that do not fit; of several heads the queries of each."""
+    rows = census.misfit_rows
+    if census.queries is None:
+        return _ranges(rows.tolist())
+    heads = rows // census.queries
+    return "; ".join(
+        f"head {head}: {_ranges((rows[heads == head] % census.queries).tolist())}"
+        for head in dict.fromkeys(heads.tolist())
+    )
+
+
+def _index(census: Census | None, at: tuple[int, ...]) -> list[int]:
+    """An index into the file: of several heads head, query and key."""
+    if census is None or census.queries is None:
+        return list(at)
+    return [*divmod(at[0], census.queries), *at[1:]]
 
 
 def _ranges(rows: list[int]) -> str:
@@ -208,6 +228,11 @@ def _unknown(found: Identification) -> str:
             "was applied to vectors, shows none"
         )
     nearest = found.candidates[0]
+    if nearest.census is None and nearest.fits_sample:
+        return (
+            f"{nearest.scheme} fits the {nearest.compared} rows that were looked at; the others "
+            "stand at positions that follow no rule, and were not compared"
+        )
     rows = "row" if nearest.compared == 1 else "rows"
     return (
         f"nothing fits: the nearest, {nearest.scheme}, is off by {nearest.residual:.2g} within the "
@@ -221,7 +246,7 @@ def _damage(best: Candidate, names: list[str]) -> str:
     census = best.census
     assert census is not None
     one = census.misfits == 1
-    listed = _shortened(_ranges(census.misfit_rows.tolist()), 200)
+    listed = _shortened(_rows(census), 200)
     if census.misfit_rows.size < census.misfits:
         listed += " and more"
     text = f"{census.misfits} {'row does' if one else 'rows do'} not fit: {listed}"
@@ -234,8 +259,9 @@ def _place(best: Candidate, names: list[str]) -> str:
     """The cell of the largest difference."""
     largest = best.census and best.census.largest
     assert largest
-    *rest, column = largest.at
-    place = f"row {rest[0]}, column {column}" if rest else f"value {column}"
+    names_of = {1: ("value",), 2: ("row", "column"), 3: ("head", "query", "key")}
+    index = _index(best.census, largest.at)
+    place = ", ".join(map("{} {}".format, names_of[len(index)], index))
     if len(names) > 1:
         place += f" of {names[largest.file]}"
     return f"{place}: {largest.value:.9g} where {largest.expected:.9g} belongs"

@@ -272,3 +272,13 @@ def test_no_valid_array_breaks_an_identification(
         assert candidate.exact <= candidate.fits
         if candidate.exact:
             assert candidate.residual == 0
+
+
+def test_rows_gathered_from_anywhere_are_held_to_their_own_positions():
+    where = np.random.default_rng(4).permutation(3000)
+    cos, sin = (table[where] for table in half_tables("0:3000", dim=32))
+    found = of(cos, sin).found
+    assert (found.scheme, found.census.rows, found.exact) == ("rope", 3000, True)
+    assert found.commands == ()
+    sin[2222, 3] += 0.2
+    assert of(cos, sin).nearest.census.misfit_rows.tolist() == [2222]

@@ -49,6 +49,7 @@ def test_different_files_are_status_1_with_the_place(call, tmp_path):
         "name": "a.npy",
         "engine": None,
         "scheme": None,
+        "weights": None,
         "warnings": [],
         "dtype": "float32",
     }
@@ -385,3 +386,13 @@ def test_where_nothing_is_measured_no_largest_difference_is_said(call, tmp_path)
     assert status == 1
     assert "4 of them by NaN or infinity" in out
     assert "largest difference" not in out
+
+
+def test_weights_that_were_drawn_are_named(call):
+    sides = ("learned", "learned", "--set", "b.seed=3", "--len", "4", "--dim", "8")
+    _, found = report(call, *sides)
+    assert [found[key]["weights"] for key in "ab"] == [
+        "random weights, seed 0",
+        "random weights, seed 3",
+    ]
+    assert "B learned: random weights, seed 3, float64" in call("compare", *sides)[1]

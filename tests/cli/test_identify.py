@@ -198,3 +198,15 @@ def test_two_rows_of_numbers_end_in_a_verdict(second, call, tmp_path):
     np.save(tmp_path / "b.npy", np.linspace(0, 1, 256))
     assert report(call, "a.npy", second)[0] == 1
     assert report(call, "a.npy")[0] == 0
+
+
+def test_the_rows_of_a_bias_are_named_by_head_and_query(call, tmp_path):
+    bias = matrix("alibi", "0:50", heads=12)
+    bias[3, 17, 5] += 0.1
+    bias[4, 2, 1] -= 0.2
+    np.save(tmp_path / "a.npy", bias)
+    status, found = report(call, "a.npy")
+    assert (status, found["rows_differing"]["rows"]) == (1, "head 3: 17; head 4: 2")
+    assert found["largest"]["at"] == [4, 2, 1]
+    _, out, _ = call("identify", "a.npy")
+    assert "at head 4, query 2, key 1:" in " ".join(out.split())
