@@ -134,7 +134,7 @@ def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None
         context=context,
         frequencies=_floats(frequencies),
         wavelengths=wavelengths,
-        turns=extents / wavelengths,
+        turns=_turns(extents, wavelengths),
         stretch=_stretch(bound, frequencies, context) if coordinates is None else None,
         axes=coordinates.axes if coordinates else None,
         along=along(bound),
@@ -176,6 +176,14 @@ def _wavelengths(frequencies: list[Decimal]) -> NDArray[np.float64]:
     return np.array([float(turn / f) if f else math.inf for f in frequencies])
 
 
+def _turns(
+    extents: NDArray[np.float64] | float, wavelengths: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Turns within some extents: infinitely many where a float holds them no more."""
+    with np.errstate(over="ignore", divide="ignore"):
+        return np.asarray(extents / wavelengths)
+
+
 def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch | None:
     """What became of plain RoPE's waves, for a rotary scheme with a factor and a base."""
     params = bound.params
@@ -193,7 +201,7 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
     before = _wavelengths(plain)
     return Stretch(
         wavelengths=before,
-        turns=context / before,
+        turns=_turns(float(context), before),
         ratio=np.array(ratios),
         zones=tuple(_zone(ratio, factor) for ratio in ratios),
     )
@@ -312,6 +320,8 @@ def _always_apart(bound: Bound, dtype: DType) -> bool:
     if counted is None:
         return False
     frequencies = _floats(list(waves.frequencies(exact)))
+    if not np.isfinite(frequencies).all():
+        return False
     chords = 2 * np.abs(np.sin(frequencies[counted > 0] / 2))
     # A thousandth more than the bound: the sine above is a float, too.
     return bool((chords > 1.001 * math.sqrt(2) * 2.0 ** (1 - dtype.precision)).any())
@@ -411,16 +421,16 @@ def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
     return {
         "context": spectrum.context,
         "along": spectrum.along,
-        "frequencies": spectrum.frequencies.tolist(),
+        "frequencies": _finite(spectrum.frequencies),
         "wavelengths": _finite(spectrum.wavelengths),
-        "turns": spectrum.turns.tolist(),
+        "turns": _finite(spectrum.turns),
         "axes": spectrum.axes,
         "incomplete": list(spectrum.incomplete),
         "zones": list(stretch.zones) if stretch else None,
         "stretch": _finite(stretch.ratio) if stretch else None,
         "before": {
             "wavelengths": _finite(stretch.wavelengths),
-            "turns": stretch.turns.tolist(),
+            "turns": _finite(stretch.turns),
         }
         if stretch
         else None,

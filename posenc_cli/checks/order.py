@@ -269,7 +269,21 @@ class Layer(Record):
         """The scores of inputs at positions, and the most that rounding makes them off by.
 
         Shape: (heads, tokens, tokens).
+        Raises: InvalidInput where they are past what float64 holds.
         """
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores, error = self._scores(x, positions)
+        if not (np.isfinite(scores).all() and math.isfinite(error)):
+            name = "+".join(part.bound.scheme.name for part in self.parts)
+            raise InvalidInput(
+                f"{name}: with these parameters scores are past what float64 holds, so they show "
+                "nothing of order"
+            )
+        return scores, error
+
+    def _scores(
+        self, x: NDArray[np.float64], positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], float]:
         queries, keys = (x @ weights for weights in self.weights[:2])
         longest = float(np.linalg.norm(x, axis=1).max())
         sizes = [float(np.linalg.norm(each, axis=(1, 2)).max()) for each in self.weights]

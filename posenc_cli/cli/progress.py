@@ -62,8 +62,9 @@ def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
         from posenc_cli.numerics.rounding import widen
 
         told = False
+        parts = matrix.dtype.component or matrix.dtype  # of a complex number, both
         for block in matrix.blocks():
-            if not told and math.isinf(abs(widen(block, matrix.dtype)).max()):
+            if not told and math.isinf(abs(widen(block.view(parts.numpy), parts)).max()):
                 told = True
                 console.warning(f"some values are too large for {matrix.dtype.name}: they are inf")
             yield block

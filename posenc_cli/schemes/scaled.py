@@ -21,13 +21,26 @@ _CHEN = "Chen et al. 2023, arXiv:2306.15595"
 _YARN = "Peng et al. 2023, arXiv:2309.00071"
 _LONGROPE = "Ding et al. 2024, arXiv:2402.13753"
 
-Factor = Annotated[float, Param("how many times longer the context gets", above=0, maximum=1e15)]
+SMALLEST_FACTOR, LARGEST_FACTOR = 1e-15, 1e15
+"""Of frequencies: with less a wave turns 10^14 times from one position to the next, with more none
+turns in 2^53 positions."""
+
+Factor = Annotated[
+    float,
+    Param(
+        "how many times longer the context gets", minimum=SMALLEST_FACTOR, maximum=LARGEST_FACTOR
+    ),
+]
 OriginalContext = Annotated[
     int, Param("positions the model was trained on first", minimum=1, maximum=LARGEST_POSITION)
 ]
 AttentionFactor = Annotated[
     float | None,
-    Param("what cos and sin are multiplied by, in place of the rule's", above=0, maximum=1e6),
+    Param(
+        "what cos and sin are multiplied by, in place of the rule's",
+        minimum=1e-6,  # of less float16 holds next to nothing
+        maximum=1e6,
+    ),
 ]
 
 
@@ -246,7 +259,11 @@ def rope_llama3(
 
 FactorList = Annotated[
     tuple[float, ...],
-    Param("what each pair's frequency is divided by: numbers, or a JSON file", above=0),
+    Param(
+        "what each pair's frequency is divided by: numbers, or a JSON file",
+        minimum=SMALLEST_FACTOR,
+        maximum=LARGEST_FACTOR,
+    ),
 ]
 
 
@@ -272,7 +289,12 @@ def rope_longrope(
     layout: PairLayout = "interleaved",
     partial: Partial = 1.0,
     factor: Annotated[
-        float | None, Param("how many times longer the context got", above=0, maximum=1e15)
+        float | None,
+        Param(
+            "how many times longer the context got",
+            minimum=SMALLEST_FACTOR,
+            maximum=LARGEST_FACTOR,
+        ),
     ] = None,
     original_max_position_embeddings: OriginalContext = 4096,
     max_position_embeddings: Annotated[

@@ -33,6 +33,23 @@ def neighbours_of(scheme, positions, **given):
     return {each.dtype: each for each in found}
 
 
+def test_waves_past_what_floats_hold_have_no_number_in_json():
+    import json
+
+    from posenc_cli.schemes.declare import Rotation, Waves, rotary
+
+    @rotary(source="these tests", formula="in the code")
+    def wide() -> Rotation:
+        return Rotation(
+            Waves(3, lambda xp: xp.asarray([10, 0.1, 1]) ** xp.asarray([400, 400, 1])), "half"
+        )
+
+    fields = spectrum_fields(wave_spectrum(wide.bind({}), 100))
+    assert json.dumps(fields, allow_nan=False)
+    assert (fields["frequencies"][0], fields["turns"][0]) == (None, None)
+    assert (fields["frequencies"][1], fields["wavelengths"][1], fields["turns"][1]) == (0, None, 0)
+
+
 def test_wavelengths_grow_from_two_pi():
     found = waves_of("rope", dim=64)
     with mpmath.workdps(40):

@@ -38,6 +38,20 @@ def test_angles_are_reduced_and_correctly_rounded(dtype):
             assert found[row, column] == expected(position, frequency, dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+def test_frequencies_past_every_float_have_angles(dtype):
+    frequencies = [Decimal(text) for text in ("1e300", "2e323", "-3e400", "18446744073709551616")]
+    positions = np.array([0, 1, -3, 2**53])
+    found = oracle.values(AngleTable(frequencies).rows(positions, dtype=dtype), dtype)
+    for row, position in enumerate(positions):
+        for column, frequency in enumerate(frequencies):
+            with mpmath.workprec(2500):  # of angles with 1400 bits before the point
+                angle = mpmath.mpf(int(position)) * mpmath.mpf(str(frequency))
+                turns = mpmath.ceil(angle / (2 * mpmath.pi) - mpmath.mpf(1) / 2)
+                rest = oracle.fraction(angle - turns * 2 * mpmath.pi)
+            assert found[row, column] == oracle.rounded(rest, dtype)
+
+
 def test_integers_settle_what_double_double_leaves(monkeypatch):
     table = AngleTable(FREQUENCIES)
     usual = table.rows(POSITIONS, dtype=FLOAT32)

@@ -1,0 +1,314 @@
+"""Parameters at the ends of their ranges: every scheme × table × format × arithmetic × command.
+
+What is tried derives from the declarations: the bounds of each parameter, the choices, and the
+numbers at which floats and integers end. A scheme that is declared tomorrow is tried tomorrow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.cli.exits import main
+from posenc_cli.encode.tables import ROTARY_TABLES
+from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.schemes.buckets import RULES
+from posenc_cli.schemes.parameters import OWN_OPTIONS
+from tests.examples import examples
+
+FLOATS = [
+    5e-324,
+    1e-308,
+    sys.float_info.min,
+    1e-16,
+    0.1 + 0.2,
+    1 - 2**-53,
+    1 + 2**-52,
+    1e15,
+    1e300,
+    sys.float_info.max,
+]
+INTEGERS = [0, 1, 2, 3, 4, 5, 64, 129, 65536, 10**6, 2**31, 2**53, 2**63, 2**64, 10**30]
+LARGEST_SIZE = 1024
+"""Of numbers of columns, heads or rows, but in the sweep: what is larger takes its time."""
+SIZES = range(LARGEST_SIZE + 1, 1 << 21)
+LENGTHS = [1, 2, 3, 4, 32]
+"""Of lists: what conventions ask for, and what no default has."""
+
+POSITIONS = [
+    ("--len", "1"),
+    ("--len", "5"),
+    ("--len", "64"),
+    ("--positions", "0:9007199254740992:1125899906842624"),
+    ("--positions", f"{2**53 - 2}:{2**53 + 1}"),
+]
+ARITHMETICS = ["exact", "float64", "float32", "bfloat16"]
+CHECKS = ("rope-check", "order-check", "compare")
+SECONDS = 60  # no measure of speed: a run that takes so long does not end
+BYTES = 3 << 30  # what a run may allocate; the largest table that is asked for has 0.3 GB
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 2,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 64,
+}
+SPECTRUM = ["spectrum", "--config", "config.json"]
+ANGLES = ["generate", "--config", "config.json", "-l", "9", "--table=angles", "-o", "t.npy"]
+
+
+def kept(rules, value):
+    return (
+        (rules.minimum is None or value >= rules.minimum)
+        and (rules.maximum is None or value <= rules.maximum)
+        and (rules.above is None or value > rules.above)
+    )
+
+
+def values(parameter):
+    """What a parameter takes, at the ends of its range."""
+    rules = parameter.rules
+    if parameter.choices:
+        return list(parameter.choices)
+    if parameter.type is bool:
+        return ["true", "false"]
+    if rules.is_file or parameter.type is str:
+        return []
+    ends = [bound for bound in (rules.minimum, rules.maximum) if bound is not None]
+    if parameter.type is float:
+        tried = [*FLOATS, *ends]
+        if rules.above is not None:
+            tried.append(math.nextafter(rules.above, math.inf))
+    else:
+        tried = [*INTEGERS, *(int(end) + step for end in ends for step in (-1, 0, 1))]
+    texts = [repr(value) for value in dict.fromkeys(tried) if kept(rules, value)]
+    if not parameter.is_list:
+        return texts
+    return [rules.separator.join([text] * length) for text in texts for length in LENGTHS]
+
+
+def option(name, value):
+    own = OWN_OPTIONS.get(name)
+    return (f"{own[0]}={value}",) if own else ("--set", f"{name}={value}")
+
+
+NEEDED = {"short_factor": "1,2", "long_factor": "1,4", "dim": "4"}
+"""What a scheme must be given beside its defaults."""
+
+
+def quick(parameter):
+    """The values of a parameter, of an integer without those that may be sizes and large."""
+    texts = values(parameter)
+    if parameter.type is not int:
+        return texts
+    parts = {text: text.split(parameter.rules.separator)[0] for text in texts}
+    return [text for text in texts if int(parts[text]) not in SIZES]
+
+
+@st.composite
+def settings_of(draw, parameters, tried):
+    """Some parameters, each at an end of its range, as options."""
+    known = {name: tried(each) for name, each in parameters.items()}
+    chosen = draw(
+        st.lists(
+            st.sampled_from([name for name, tried in known.items() if tried]),
+            unique=True,
+            max_size=3,
+        )
+    )
+    given = {}
+    if any(each.required for each in parameters.values()):
+        given = {name: text for name, text in NEEDED.items() if name in known}
+    given |= {name: draw(st.sampled_from(known[name])) for name in chosen}
+    return [word for name, value in given.items() for word in option(name, value)]
+
+
+@st.composite
+def commands(draw, tried=quick):
+    """A command line that looks at a scheme or writes it."""
+    command = draw(
+        st.sampled_from(
+            ["generate", "spectrum", "heatmap", "dot-similarity", "rope-check", "order-check"] * 2
+            + ["alibi-slopes", "buckets"]
+        )
+    )
+    if command == "alibi-slopes":
+        parameters = BUILT_IN["alibi"].parameters
+        heads, bias = (draw(st.sampled_from(tried(parameters[n]))) for n in ("heads", "max_bias"))
+        return [command, "--heads", heads, "--max-bias", bias, "--format", "json"]
+    if command == "buckets":
+        rule = RULES[draw(st.sampled_from(list(RULES)))]
+        return [command, rule.name, *draw(settings_of(rule.parameters, tried)), "--json"]
+    scheme = BUILT_IN[draw(st.sampled_from(list(BUILT_IN)))]
+    words = [command, "--scheme", scheme.name, *draw(settings_of(scheme.parameters, tried))]
+    if command == "generate":
+        words += draw(st.sampled_from(POSITIONS))
+        words += ["--dtype", draw(st.sampled_from(list(REAL_DTYPES)))]
+        words += [
+            "--arithmetic",
+            draw(st.sampled_from(["exact", "float64", "float32", "bfloat16"])),
+        ]
+        if scheme.kind == "rotary":
+            words += ["--table", draw(st.sampled_from(list(ROTARY_TABLES)))]
+        return [*words, "--out", "table.safetensors"]
+    if command == "order-check":
+        return [*words, "--len", "6"]
+    words += draw(st.sampled_from(POSITIONS))
+    if command != "heatmap" and draw(st.booleans()):
+        words.append("--json")
+    return words
+
+
+@st.composite
+def configs(draw):
+    """A config with a rule for RoPE whose numbers are at the ends of their ranges."""
+    names = [name for name in BUILT_IN if name.startswith("rope-")]
+    scheme = BUILT_IN[draw(st.sampled_from(names))]
+    rope = {"rope_type": scheme.name.removeprefix("rope-")}
+    for name, parameter in scheme.parameters.items():
+        if parameter.type in (int, float) and name not in ("dim", "base", "seq_len"):
+            text = draw(st.sampled_from(values(parameter)))
+            numbers = [parameter.type(part) for part in text.split(parameter.rules.separator)]
+            rope[name] = numbers * (16 // len(numbers)) if parameter.is_list else numbers[0]
+    config = CONFIG | {"rope_scaling": rope}
+    config["rope_theta"] = draw(st.sampled_from([10000.0, 1 + 2**-52, 5e-324, 1e308]))
+    command = draw(
+        st.sampled_from(
+            [
+                ["explain", "config.json"],
+                ["explain", "config.json", "--json"],
+                ["generate", "--config", "config.json", "-l", "9", "--out", "table.npy"],
+                [
+                    "generate",
+                    "--config",
+                    "config.json",
+                    "--table",
+                    "angles",
+                    "-l",
+                    "9",
+                    "-o",
+                    "t.npy",
+                ],
+                ["spectrum", "--config", "config.json"],
+                ["rope-check", "--config", "config.json", "--len", "30"],
+                ["explain", "config.json", "--as", "vllm"],
+                ["compare", "config.json", "rope"],
+            ]
+        )
+    )
+    return config, command
+
+
+class EndlessRun(BaseException):
+    """A run that was stopped: no handler of posenc's takes it for a failure of its own."""
+
+
+@contextlib.contextmanager
+def bounded_run():
+    """Within it, time and memory are bounded, as far as this platform can."""
+
+    def stop(*_):
+        raise EndlessRun
+
+    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES, hard))
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def ran(words, folder):
+    """Status, stdout and stderr of a command in a folder, which is emptied afterwards."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        bounded_run(),
+    ):
+        status = main(words)
+    for path in folder.iterdir():
+        path.unlink()
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode())
+    return status, *texts
+
+
+def check_run(words, folder):
+    """A run ends with a status of its own, in one line where it is refused."""
+    status, out, err = ran(words, folder)
+    asked = " ".join(words)
+    assert status in (0, 2, 3) or (status == 1 and words[0] in CHECKS), (asked, status, err)
+    lines = [line for line in err.splitlines() if not line.startswith("posenc: warning: ")]
+    assert not any(".py" in line or "Warning" in line for line in lines), (asked, err)
+    if status in (2, 3):
+        assert lines[0].startswith("posenc: error: "), (asked, err)
+        assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("hint: ")), (asked, err)
+    elif "--json" in words:
+        json.loads(out, parse_constant=lambda name: pytest.fail(f"{asked}: {name} is no JSON"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("parameters")
+
+
+TINY = "--set factor=5e-324"
+
+
+@example(words=f"generate -s rope-linear {TINY} -l 5 --table angles -o t.npy".split())
+@example(words=f"generate -s rope-yarn {TINY} -l 5 --table angles -o t.npy".split())
+@example(words=f"spectrum -s rope-linear {TINY} --json".split())
+@example(words=["spectrum", "-s", "rope-linear", "--set", "factor=1e-308"])
+@example(words=f"rope-check -s rope-llama3 {TINY} --len 30".split())
+@example(words=["rope-check", "-s", "rope-yarn", "--set", "attention_factor=5e-324", "--len", "30"])
+@example(words=["generate", "-s", "xpos", "-l", "5", "--table", "complex", "-o", "t.npy"])
+@example(words=["order-check", "-s", "xpos", "--set", "scale_base=0.001"])
+@example(words=["order-check", "-s", "xpos", "--set", "scale_base=5e-324"])
+@examples(400)
+@given(words=commands())
+def test_parameters_at_the_ends_of_their_ranges(words, folder):
+    check_run(words, folder)
+
+
+@pytest.mark.slow
+@examples(1000)
+@given(words=commands(tried=values))
+def test_any_size_of_parameters(words, folder):
+    check_run(words, folder)
+
+
+@example(asked=(CONFIG | {"rope_scaling": {"rope_type": "linear", "factor": 5e-324}}, SPECTRUM))
+@example(asked=(CONFIG | {"rope_scaling": {"rope_type": "linear", "factor": 5e-324}}, ANGLES))
+@example(asked=(CONFIG | {"rope_scaling": {"rope_type": "dynamic", "factor": 5e-324}}, ANGLES))
+@examples(200)
+@given(asked=configs())
+def test_configs_at_the_ends_of_their_ranges(asked, folder):
+    config, words = asked
+    (folder / "config.json").write_text(json.dumps(config))
+    check_run(words, folder)
