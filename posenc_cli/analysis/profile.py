@@ -127,9 +127,9 @@ def _growth_rates(waves: Waves) -> NDArray[np.float64] | None:
     """
     if waves.growth is None:
         return None
-    logarithms = np.array([float(rate) for rate in exact.log(waves.growth.bases(exact))])
-    rates: NDArray[np.float64] = logarithms / abs(waves.growth.span)
-    return rates
+    logarithms = exact.log(waves.growth.bases(exact)) / abs(waves.growth.span)
+    # Any rate so large is past floats one position on; infinite ones would not be 0 at none.
+    return np.clip([float(rate) for rate in logarithms], -1e300, 1e300)
 
 
 def independent_profile(waves: Waves) -> Profile:

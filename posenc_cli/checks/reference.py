@@ -165,7 +165,7 @@ class Reference(Record):
             row = int(np.argmax(np.abs(powers).max(axis=1)))
             raise InvalidInput(
                 f"position {int(positions[row])}: the amplitudes of "
-                f"{self.encoding.bound.scheme.name} are e^±{np.abs(powers).max():.0f} there; "
+                f"{self.encoding.bound.scheme.name} are e^±{np.abs(powers).max():.6g} there; "
                 f"float64 holds up to e^{_LARGEST_POWER:g}"
             )
         amplitudes: NDArray[np.float64] = np.exp(powers)

@@ -53,6 +53,7 @@ _PROVEN_AMPLITUDES = 2.0**-800, 2.0**800
 """Amplitudes with which nothing underflows or overflows in float64 unless the cell does."""
 _LARGEST, _SMALLEST = 1026, -1080
 """Binary exponents past which a cell is infinite or zero in every format."""
+_FASTEST = 2**30
 _SHORTENED = Context(60, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, traps=[])
 
 
@@ -155,7 +156,8 @@ class _ExactCells:
         self._table = WaveTable(self._frequencies, scale=self._scale)
         self._phasors = Phasors(self._frequencies, scale=self._scale)
         self._speeds = np.array([abs(float(each)) for each in self._frequencies])
-        self._bounded_rates = bounded.numbers(self._rates)
+        # Past this a cell is infinite or zero one position on: larger ones would only overflow.
+        self._bounded_rates = bounded.numbers(list(exact.clip(rates, -_FASTEST, _FASTEST)))
         low_bits = max(0, (CHUNK_CELLS // max(1, waves.count)).bit_length() - 1)
         self._low_rows = 1 << low_bits
         self._low: NDArray[np.float64] | None = None
@@ -270,6 +272,6 @@ class _ExactCells:
         value = _SHORTENED.plus((exact.exp(exponent) * circular * self._scale)[0])
         if value.is_infinite() or value.adjusted() > 400:
             return -math.inf if value.is_signed() else math.inf
-        if value.adjusted() < -400:
+        if value.is_zero() or value.adjusted() < -400:
             return -0.0 if value.is_signed() else 0.0
         return nearest(*value.as_integer_ratio(), dtype)

@@ -62,10 +62,7 @@ class AngleTable:
             turn = 2 * pi(bits + extra)
             turns.append((numerator << (2 * bits + extra)) // (turn * denominator))
             leading = 256 + max(0, denominator.bit_length() - numerator.bit_length())
-            # Only angles of less than half a turn are products: past 2^64 any size is as good.
-            most = 1 << (leading + 64)
-            fixed = max(-most, min(most, (numerator << leading) // denominator))
-            pairs.append(two_floats(fixed, leading))
+            pairs.append(two_floats((numerator << leading) // denominator, leading))
         self._limbs = [_limbs(turns), _limbs([value << PART_BITS for value in turns])]
         self._pairs = np.array(pairs).reshape(-1, 2).T
         self._turn = two_floats(2 * pi(256), 256)

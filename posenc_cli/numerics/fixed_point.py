@@ -222,7 +222,8 @@ def doublings(frequency: Decimal) -> Iterator[tuple[int, int, int]]:
 def two_floats(value: int, bits: int) -> tuple[float, float]:
     """Return value · 2^−bits as the nearest float and the nearest float to what is left.
 
-    A value too small for a float becomes the smallest one, not zero, so that its sign survives.
+    A value too small for a float becomes the smallest one, not zero, so that its sign survives. One
+    past the largest becomes infinite.
 
     >>> two_floats((1 << 100) + 1, 100)
     (1.0, 7.888609052210118e-31)
@@ -232,7 +233,10 @@ def two_floats(value: int, bits: int) -> tuple[float, float]:
     high = float(value)
     low = float(value - int(high))
     exponent = surplus - bits
-    scaled = math.ldexp(high, exponent)
+    try:
+        scaled = math.ldexp(high, exponent)
+    except OverflowError:
+        return math.copysign(math.inf, value), 0.0
     if scaled == 0.0 and value:
         return math.copysign(5e-324, value), 0.0
     return scaled, math.ldexp(low, exponent)

@@ -34,7 +34,7 @@ def xpos(
         float,
         Param(
             "positions over which the amplitude of pair i changes by ζ_i",
-            minimum=1e-15,  # of far less, one position changes it by more than float64 holds
+            above=0,
             maximum=1e15,
             source="torchscale",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import mpmath
@@ -12,13 +13,20 @@ from posenc_cli import catalogue
 from posenc_cli.analysis import spectrum
 from posenc_cli.analysis.products import Rows
 from posenc_cli.analysis.similarity import rows_of_array
-from posenc_cli.analysis.spectrum import context_of, neighbours, power_spectrum, wave_spectrum
+from posenc_cli.analysis.spectrum import (
+    context_of,
+    neighbours,
+    power_spectrum,
+    spectrum_fields,
+    wave_spectrum,
+)
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.request import Encoding
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.render.spectra import power_figure
+from posenc_cli.schemes.declare import Rotation, Waves, rotary
 from tests.encoding import matrix, request
 
 
@@ -34,10 +42,6 @@ def neighbours_of(scheme, positions, **given):
 
 
 def test_waves_past_what_floats_hold_have_no_number_in_json():
-    import json
-
-    from posenc_cli.schemes.declare import Rotation, Waves, rotary
-
     @rotary(source="these tests", formula="in the code")
     def wide() -> Rotation:
         return Rotation(
