@@ -107,11 +107,12 @@ def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> 
             some = offsets[begin : begin + rows]
             table = np.empty((len(some), waves.count))
             filler.fill(table, some, columns, dtype=FLOAT64)
-            if rates is not None:
-                with np.errstate(over="ignore", under="ignore"):
+            # What grows past floats is infinite, a sum of both infinities no number.
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                if rates is not None:
                     table *= np.exp(some[:, None] * rates)
-            # Not a product of matrices: its sums may change with the number of rows.
-            values[begin : begin + rows] = (table * weights).sum(axis=1)
+                # Not a product of matrices: its sums may change with the number of rows.
+                values[begin : begin + rows] = (table * weights).sum(axis=1)
         return values
 
     turns = "each wave turns both rows by the same angle a position"
