@@ -21,7 +21,7 @@ def test_results_come_in_the_order_of_the_items(threads):
 
 
 def test_two_threads_work_at_the_same_time():
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
 
     def meet(_):
         together.wait()
@@ -34,8 +34,10 @@ def test_only_a_few_results_wait_for_a_slow_reader():
     started = []
     results = Engine(threads=2).in_order(started.append, range(1000))
     next(results)
-    time.sleep(0.05)
     # One was given out, and two threads and a place in the queue hold the rest.
+    while len(started) < 3:
+        time.sleep(0.001)
+    time.sleep(0.05)  # in which more would start, if they could
     assert len(started) == 3
     results.close()
     assert len(started) == 3
@@ -46,7 +48,7 @@ def test_closing_waits_for_what_runs_and_drops_what_waits():
 
     def held(item):
         started.append(item)
-        assert release.wait(10) or item == 0
+        assert release.wait(60) or item == 0
         finished.append(item)
 
     release.set()

@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
+
 POSENC = [sys.executable, "-m", "posenc_cli"]
 SMALL = ["generate", "-s", "rope", "-l", "100"]
 LARGE = ["generate", "-s", "rope", "-l", "4000000", "-d", "128"]
@@ -371,12 +373,12 @@ def test_optimized_python_behaves_the_same(posenc, tmp_path):
 
 
 def test_a_table_larger_than_memory_runs_in_little(tmp_path):
-    """A 15 GiB table within 1 GiB of address space."""
+    """A 4 GiB table within 1 GiB of address space."""
 
     def limited():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
-    asked = ("generate", "-s", "integer", "-l", "4000000", "-d", "1024", "--format", "npy")
+    asked = ("generate", "-s", "integer", "-l", "1000000", "-d", "1024", "--format", "npy")
     done = subprocess.run(
         [*POSENC, *asked, "-o", "/dev/null"],
         cwd=tmp_path,
@@ -389,32 +391,34 @@ def test_a_table_larger_than_memory_runs_in_little(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-PEAK = """
-import resource, subprocess, sys
-subprocess.run([sys.executable, *sys.argv[1:]], check=True, stderr=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
+WAVES = ["generate", "-s", "rope", "-d", "64", "-o", os.devnull, "--format", "npy"]
+WAVES += ["--threads", "2", "--backend", "numpy"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
-def test_waves_take_the_same_memory_at_any_length(tmp_path):
-    def peak(*arguments):
+def test_waves_take_little_memory_at_any_length(call):
+    """The table is of 256 MiB; two threads hold at most four blocks of 2 MiB."""
+    assert call(*WAVES, "-l", "1000")[0] == 0  # what is loaded and kept for good
+    assert peak(lambda: call(*WAVES, "-l", "1048576")) < 12 << 20
+
+
+@pytest.mark.skipif(not HAS_HIGH_WATER, reason="needs /proc")
+def test_the_command_line_takes_little_memory_beside_numpy(tmp_path):
+    def taken(*arguments):
+        lines = ["import sys, numpy", f"sys.argv[1:] = {arguments}"]
+        if arguments:
+            lines += ["from posenc_cli.cli.exits import main", "assert main(sys.argv[1:]) == 0"]
+        code = "\n".join([HIGH_WATER, *lines, "print(high_water())"])
         done = subprocess.run(
-            [sys.executable, "-c", PEAK, *arguments],
+            [sys.executable, "-c", code],
             cwd=tmp_path,
             env={**UNMEASURED, "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True,
             check=True,
             timeout=120,
         )
-        return int(done.stdout) / 1024
+        return int(done.stdout)
 
-    asked = ["-m", "posenc_cli", "generate", "-s", "rope", "-d", "64", "-o", "/dev/null"]
-    asked += ["--format", "npy", "--threads", "2", "--backend", "numpy"]
-    short, long = (peak(*asked, "-l", length) for length in ("262144", "4194304"))
-    assert long - short < 4
-    # Libraries of the command line included; the table is a gigabyte.
-    assert long - peak("-c", "import numpy") < 40
+    assert taken(*WAVES, "-l", "262144") - taken() < 40 << 20
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +23,7 @@ from posenc_cli.numerics.dtypes import (
 from posenc_cli.numerics.judge import Judge
 from posenc_cli.numerics.waves import Placement, WaveTable
 from tests.examples import examples
+from tests.memory import peak
 from tests.numerics import oracle
 
 DTYPES = [FLOAT16, BFLOAT16, FLOAT32, FLOAT64]
@@ -405,22 +404,12 @@ def test_placements_must_match_their_columns():
 
 
 def test_scratch_stays_small_at_any_length():
-    code = """
-import resource, numpy as np
-from posenc_cli.numerics import exact as xp
-from posenc_cli.numerics.dtypes import FLOAT32
-from posenc_cli.numerics.judge import Judge
-from posenc_cli.numerics.waves import Placement, WaveTable
-table = WaveTable(list(1 / 10000 ** (xp.arange(0, 128, 2) / 128)))
-both = [Placement("cos", slice(0, 64)), Placement("sin", slice(64, 128))]
-out = np.empty((4096, 128), np.float32); out.fill(1)
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-before = peak()
-for start in (0, 2**20, 2**53 - 4096):
-    table.fill(out, np.arange(start, start + 4096), both, dtype=FLOAT32)
-print(peak() - before)
-"""
-    pytest.importorskip("resource")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    unit = 1 if sys.platform == "darwin" else 1024
-    assert int(done.stdout) * unit < 9 << 20
+    table = WaveTable(ladder(10_000, 128))
+    both = [Placement("cos", slice(0, 64)), Placement("sin", slice(64, 128))]
+    out = np.ones((4096, 128), np.float32)
+
+    def fill():
+        for start in (0, 2**20, 2**53 - 4096):
+            table.fill(out, np.arange(start, start + 4096), both, dtype=FLOAT32)
+
+    assert peak(fill) < 9 << 20
