@@ -10,7 +10,6 @@ import platform
 import re
 from pathlib import Path
 
-import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
@@ -23,6 +22,8 @@ from benchmarks.report import as_json, as_plain, as_text, readme_section
 from posenc_cli.backends import registry
 from posenc_cli.backends.base import Status
 from posenc_cli.numerics.dtypes import REAL_DTYPES
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 TINY = sizes.Sizes(
     rows=64,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.checks.calling import implementation
@@ -16,6 +16,8 @@ from posenc_cli.checks.subject import frequency_subject, table_subject
 from posenc_cli.checks.verdict import Examined, examined
 from posenc_cli.encode.request import Encoding
 from posenc_cli.positions import Positions
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 MUTANTS = Path(__file__).with_name("mutants.py")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,6 +14,8 @@ from posenc_cli.checks import difference as module
 from posenc_cli.checks.difference import Operand, difference
 from posenc_cli.errors import InvalidInput
 from tests.encoding import request
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 
 def compared(a, b, dtypes=("float64", "float64")):

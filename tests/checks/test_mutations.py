@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,6 +11,8 @@ from posenc_cli.checks.diagnosis import diagnosed
 from posenc_cli.records import replace
 from tests.checks import rope
 from tests.checks.mutants import ALL, CASES, HALF, MUTANTS
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 LENGTH = "0:4096"
 FEW = "0:64,255:259,511:514,1023:1026,2046:2052,3071,4095"

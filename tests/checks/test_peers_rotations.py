@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from posenc_cli.checks.diagnosis import diagnosed
 from tests.checks import rope
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 YARN = "rope-yarn"
 DEEPSEEK = {"dim": 64, "factor": 40.0, "mscale": 1.0, "mscale_all_dim": 1.0}

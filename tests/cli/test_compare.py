@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
-import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from tests.encoding import matrix
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 
 def report(call, *arguments):

@@ -9,7 +9,6 @@ import sys
 import time
 from xml.etree import ElementTree as ET
 
-import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -18,6 +17,8 @@ from posenc_cli.checks.checking import CONTEXT, probing_positions
 from posenc_cli.records import replace
 from tests.checks.mutants import CASES, ladder
 from tests.checks.rope import MUTANTS, vectors
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 RIGHT = CASES["plain"].right
 WRONG = replace(RIGHT, inv_freq=ladder(64, 5e5))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.encoding import matrix
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 POSITIONS = "0:300,65530:65540,131071,16777217"
 LISTED = np.array([*range(300), *range(65530, 65540), 131071, 16777217])

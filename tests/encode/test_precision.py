@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from posenc_cli.encode.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import REAL_DTYPES
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 NUMPY = {"bfloat16": np.dtype(ml_dtypes.bfloat16)} | {
     name: np.dtype(name) for name in ("float16", "float32", "float64")

@@ -11,7 +11,6 @@ import threading
 import zipfile
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -20,6 +19,8 @@ from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files.reading import read_array
 from posenc_cli.files.reading_source import MAPPED_FROM
 from tests.memory import peak
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
 

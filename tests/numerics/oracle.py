@@ -5,9 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import mpmath
 import numpy as np
+import pytest
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 if TYPE_CHECKING:
     from decimal import Decimal

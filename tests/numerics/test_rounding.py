@@ -3,7 +3,6 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +13,8 @@ from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.fixed_point import nearest
 from posenc_cli.numerics.rounding import narrow, round_exact, round_to, stored_as, widen
 from tests.numerics import oracle
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 DTYPES = [FLOAT16, BFLOAT16, FLOAT32, FLOAT64]
 NARROW = DTYPES[:3]

@@ -1,0 +1,91 @@
+"""What a checkout is installed with, and what a source distribution holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCK = (ROOT / "constraints.txt").read_text().splitlines()
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.fixture
+def environment():
+    spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_source_distribution_holds_every_file(tmp_path):
+    """So that its tests, its checks and its commands are those of the checkout."""
+    sdist = pytest.importorskip("hatchling.builders.sdist", reason="hatchling is not installed")
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    (archive,) = sdist.SdistBuilder(str(ROOT)).build(directory=str(tmp_path))
+    with tarfile.open(archive) as files:
+        held = {name.partition("/")[2] for name in files.getnames()}
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(listed.stdout.split("\0")) - {""} - held == set()
+
+
+def test_every_requirement_has_a_lower_bound_that_can_be_tried(environment):
+    pins = environment.lowest(PROJECT)
+    assert "numpy==2" in pins
+    assert len({pin.partition("==")[0] for pin in pins}) == len(pins), "one bound a library"
+    with pytest.raises(ValueError, match="'rich' has no lower bound"):
+        environment.lowest({"dependencies": ["rich"], "optional-dependencies": {}})
+
+
+def test_the_lock_pins_what_development_asks_for(environment):
+    locked = {canonical(line.partition("==")[0]) for line in LOCK}
+    asked = {canonical(pin.partition("==")[0]) for pin in environment.lowest(PROJECT)}
+    assert asked - {"torch"} <= locked
+    assert "torch" not in locked, "chosen by TORCH=..."
+    assert [line for line in LOCK if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+
+
+BLOCKED = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in MISSING:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+NEEDED = {"pytest", "pytest-xdist", "hypothesis", "mpmath"}
+"""What tests cannot do without."""
+
+
+@pytest.mark.slow
+def test_tests_are_collected_whatever_is_not_installed(environment, tmp_path):
+    runtime = environment.lowest({**PROJECT, "optional-dependencies": {}})
+    known = {pin.partition("==")[0] for pin in runtime} | NEEDED
+    extras = {pin.partition("==")[0] for pin in environment.lowest(PROJECT)} - known
+    missing = {name.replace("-", "_") for name in extras} | {"array_api_compat", "llvmlite"}
+    assert {"numba", "torch", "ml_dtypes", "array_api_strict"} <= missing
+    (tmp_path / "plain.py").write_text(f"MISSING = {missing}\n{BLOCKED}")
+    options = ["-p", "plain", "-p", "no:cacheprovider", "-qq", "--collect-only"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
