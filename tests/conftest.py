@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,19 @@ settings.register_profile(
 # What `make test` runs: few examples, and always the same.
 settings.register_profile("test", settings.get_profile("check"), max_examples=10, derandomize=True)
 settings.load_profile("check")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of each sweep mark every case slow but the first, and every n-th after it."""
+    cases = Counter[str]()
+    for item in items:
+        if sweep := item.get_closest_marker("sweep"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % sweep.args[0]:
+                item.add_marker("slow")
+            cases[test] += 1
+
 
 GOLDEN = Path(__file__).parent / "golden"
 

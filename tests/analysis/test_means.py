@@ -49,6 +49,7 @@ def test_with_room_for_all_nothing_is_averaged():
     assert shown.notes == ()
 
 
+@pytest.mark.slow
 def test_of_large_blocks_a_draw_is_near_the_mean(monkeypatch):
     of = similarity_of("sinusoidal", "0:4000", dim=16)
     expected = means_of(of, 8)

@@ -136,6 +136,7 @@ def layouts():
 LAYOUTS = sorted(layouts(), key=lambda each: each[0])
 
 
+@pytest.mark.sweep(7)
 @every_kernel
 @every_dtype
 @pytest.mark.parametrize(
@@ -151,6 +152,7 @@ def test_every_layout_of_the_catalogue_has_the_same_bytes(
     assert sum(kernel_calls) >= 2500
 
 
+@pytest.mark.sweep(7)
 @every_kernel
 @every_dtype
 @pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
@@ -439,6 +441,7 @@ def python(code, *flags, root=ROOT, **environment):
     return done
 
 
+@pytest.mark.slow
 def test_compiled_code_is_kept_for_the_next_process(tmp_path):
     cache = str(tmp_path / "cache")
     first = python(FILL, "-W", "error", NUMBA_CACHE_DIR=cache).stdout.split()
@@ -453,6 +456,7 @@ def copied(tmp_path):
     return package
 
 
+@pytest.mark.slow
 def test_nowhere_to_keep_compiled_code_is_no_matter(tmp_path):
     package = copied(tmp_path)
     # A file where the cache folder would be stops even a superuser.
@@ -462,6 +466,7 @@ def test_nowhere_to_keep_compiled_code_is_no_matter(tmp_path):
     assert found == ["0", "None"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None], ids=["empty", "nonsense", "cut"])
 def test_damaged_compiled_code_is_no_matter(damage, tmp_path):
     cache = tmp_path / "cache"

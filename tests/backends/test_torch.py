@@ -100,6 +100,7 @@ def both_waves(count, scale):
 # Exact values
 
 
+@pytest.mark.sweep(5)
 @every_dtype
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_scheme_is_numpys_bytes_with_torch_alone(name, dtype, monkeypatch):
@@ -115,6 +116,7 @@ def test_every_scheme_is_numpys_bytes_with_torch_alone(name, dtype, monkeypatch)
         assert b"".join(map(bytes, found)) == b"".join(map(bytes, expected))
 
 
+@pytest.mark.sweep(7)
 @every_dtype
 @pytest.mark.parametrize("positions", POSITIONS.values(), ids=POSITIONS)
 def test_any_positions_and_columns_are_numpys_bytes(positions, dtype):
@@ -125,6 +127,7 @@ def test_any_positions_and_columns_are_numpys_bytes(positions, dtype):
             assert_same_bytes(filled(waves, positions, layout, count, dtype), expected)
 
 
+@pytest.mark.sweep(5)
 @every_dtype
 @pytest.mark.parametrize("cells", [1, 100, 1000, 1 << 20])
 def test_the_size_of_a_piece_does_not_show(cells, dtype, monkeypatch):
@@ -474,6 +477,7 @@ def test_generate_writes_numpys_file(posenc, tmp_path):
     assert files[0] == files[1] == files[2]
 
 
+@pytest.mark.sweep(2)
 @lacks_cuda
 @pytest.mark.parametrize("options", [[], ["--backend", "torch"]])
 def test_generate_on_a_missing_device(posenc, tmp_path, options):
@@ -507,6 +511,7 @@ def broken_torch(request, tmp_path_factory):
     return folder, f"torch cannot be imported ({kind}: libtorch.so: cannot open shared object file)"
 
 
+@pytest.mark.sweep(3)
 def test_a_missing_or_broken_torch(broken_torch, posenc, tmp_path):
     folder, reason = broken_torch
     environment = {"PYTHONPATH": str(folder)}

@@ -62,6 +62,7 @@ def measurements(result, section=None):
             yield from each.get("measurements", ())
 
 
+@pytest.mark.slow
 def test_a_run_has_every_section_the_machine_and_the_sizes(quick):
     _, result = quick
     assert list(result["sections"]) == list(command.SECTIONS)

@@ -63,6 +63,7 @@ def test_right_functions_pass_however_they_are_written(body, check):
     assert check(body).ok
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -94,6 +95,7 @@ def test_a_function_that_gives_no_values_is_invalid(body, words, check):
     assert error.value.message.startswith("--impl ")
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("body", "words"),
     [

@@ -75,6 +75,7 @@ def exponentials(d, base):
     return np.exp(np.arange(0, d, 2, dtype=np.float32) * np.float32(-np.log(base) / d))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("base", [1e4, 5e5, 1e6, 1e7])
 @pytest.mark.parametrize("frequencies", [powers, exponentials])
 @pytest.mark.parametrize("factor", [1.0, 3.0, 8.0])

@@ -77,6 +77,7 @@ ROTARY = {
 }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", ROTARY)
 def test_tables_and_frequencies_of_transformers_are_identified(name, golden):
     case, arrays = golden(name)
@@ -125,6 +126,7 @@ def test_dynamic_ntk_is_told_from_the_length_of_the_sequence(golden):
     assert (found.scheme, found.params["factor"], found.params["base"]) == ("rope-ntk", 4.0, 1e4)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("name", "array", "params"),
     [
@@ -143,6 +145,7 @@ def test_sinusoids_of_peers_are_identified(name, array, params, golden):
     assert {**params, "base": 10_000.0}.items() <= found.params.items()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("name", "array", "convention", "grid"),
     [
@@ -231,6 +234,7 @@ def test_frequencies_of_every_rotary_model_name_the_model(golden):
         assert name.partition(":")[0] in models, name
 
 
+@pytest.mark.slow
 def test_frequencies_of_configs_are_identified(golden):
     """Of hundreds of configs, with numbers nobody uses, whatever made them."""
     case, arrays = golden("config_rope")
@@ -285,6 +289,7 @@ STRETCHED = [
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("table", ONE_TABLE)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_every_rotary_table_is_found_again(table, dtype):
@@ -294,6 +299,7 @@ def test_every_rotary_table_is_found_again(table, dtype):
     assert_written_again(found, arrays, dtype=dtype)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("scheme", "params"), STRETCHED)
 @pytest.mark.parametrize("tables", [("cos-sin",), ("cos-full", "sin-full"), ("complex",)])
 def test_every_stretched_scheme_is_found_again(scheme, params, tables):
@@ -306,6 +312,7 @@ def test_every_stretched_scheme_is_found_again(scheme, params, tables):
     assert_written_again(found, arrays)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("scheme", "params"), [("rope", {}), *STRETCHED[:4]])
 def test_half_precision_tables_are_found_again(scheme, params, dtype):
@@ -373,6 +380,7 @@ ABSOLUTE = [
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("scheme", "params"), ABSOLUTE)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_absolute_and_relative_matrices_are_found_again(scheme, params, dtype):

@@ -239,6 +239,7 @@ def test_lengths_past_memory_are_drawn(call):
     assert f"of {2**40} " in " ".join(out.split())
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_figures_go_to_files(suffix, call, tmp_path):
     for name in ("one", "two"):

@@ -417,6 +417,7 @@ def test_malformed_files_end_in_one_line(name, content, call, tmp_path):
     assert not (tmp_path / "x.png").exists()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])
 def test_figures_are_written_whole_and_alike(suffix, call, tmp_path):
     arguments = ("heatmap", "-s", "sinusoidal", "-l", "64", "--out", f"a{suffix}")
@@ -429,6 +430,7 @@ def test_figures_are_written_whole_and_alike(suffix, call, tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == [f"a{suffix}"]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("arguments", "size"),
     [
@@ -484,6 +486,7 @@ def test_json_with_a_figure_has_what_the_figure_shows(call, tmp_path):
     assert 300 < len(data["rows"]) < 800
 
 
+@pytest.mark.slow
 def test_the_machines_matplotlib_settings_change_nothing(posenc, tmp_path):
     arguments = ("heatmap", "-s", "rope", "-l", "100", "--title", "θ", "--out")
     assert posenc(*arguments, "plain.png").returncode == 0
@@ -500,6 +503,7 @@ def test_the_machines_matplotlib_settings_change_nothing(posenc, tmp_path):
     assert (tmp_path / "hostile.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("arguments", "forbidden"),
     [

@@ -60,6 +60,7 @@ def test_the_commands_write_the_same_files_again(call, tables, tmp_path):
     assert [(tmp_path / name).read_bytes() for name in tables] == before
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -34,8 +34,12 @@ def test_a_bar_appears_after_a_moment_and_changes_nothing(patience, monkeypatch)
 
 
 def test_a_terminal_sees_the_bar_of_a_long_job_and_a_pipe_does_not(tmp_path):
-    command = [sys.executable, "-m", "posenc_cli", "generate", "-s", "learned", "-l", "300000"]
-    command += ["-d", "512", "--set", "extend=random", "-o", "/dev/null", "--format", "npy"]
+    impatient = (
+        "import sys\nfrom posenc_cli.cli import progress\nfrom posenc_cli.cli.exits import main\n"
+        "progress.PATIENCE = -1.0  # any job is a long one\nsys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", impatient, "generate", "-s", "learned", "-l", "20000"]
+    command += ["-d", "64", "--set", "extend=random", "-o", "/dev/null", "--format", "npy"]
     main, terminal = pty.openpty()
     process = subprocess.Popen(command, cwd=tmp_path, stderr=terminal)
     os.close(terminal)

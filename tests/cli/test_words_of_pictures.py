@@ -194,6 +194,7 @@ def test_text_names_what_runs_down_and_across(command, drawn):
     assert re.search(rf"{re.escape(words.value)} [-0-9.e]+ \[", said)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("command", PICTURES)
 def test_figures_name_what_runs_down_and_across(command, drawn, monkeypatch):
     from matplotlib.backends.backend_agg import RendererAgg

@@ -84,6 +84,7 @@ def test_every_bound_is_enforced_on_both_sides(name):
                 scheme.bind({parameter.name: given}, seq_len=1)
 
 
+@pytest.mark.sweep(3)
 @every_scheme
 @every_dtype
 def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
@@ -95,6 +96,7 @@ def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
         assert blocks.tobytes() == whole.tobytes()
 
 
+@pytest.mark.sweep(3)
 @every_scheme_of_positions
 @every_dtype
 def test_any_positions_select_from_the_contiguous_matrix(name, dtype):
@@ -144,6 +146,7 @@ def test_round_to_stores_the_values_of_the_coarser_format(name):
     assert (wide == bits.view(ml_dtypes.bfloat16).astype(np.float32)).all()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("name", "form"), list(itertools.product(BUILT_IN, FORMATS)), ids="-".join)
 def test_every_format_reads_back_what_was_computed(name, form, tmp_path):
     from posenc_cli.files.reading import read_array

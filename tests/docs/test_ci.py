@@ -52,6 +52,7 @@ def project(tmp_path):
     return make
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_passes_right_code_and_fails_wrong_code(command, project, call, monkeypatch):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)

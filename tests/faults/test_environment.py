@@ -31,6 +31,7 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("arguments", [["schemes"], ["alibi-slopes"], PLOT], ids=" ".join)
 @pytest.mark.parametrize("size", ["1" * 4400, "999999999", "²", "٣", "-5", " 7", "1e2"])
 def test_a_size_that_is_no_terminals_is_as_none(size, arguments, call, monkeypatch):
@@ -128,6 +129,7 @@ def check_unavailable(done: subprocess.CompletedProcess[str], package: str, fold
     assert not [each for each in folder.iterdir() if each.suffix != ".py"]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("package", "arguments"),
     [

@@ -51,6 +51,7 @@ every_output = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 @every_output
 def test_a_full_stdout_is_status_3(arguments, posenc, tmp_path):
@@ -63,6 +64,7 @@ def test_a_full_stdout_is_status_3(arguments, posenc, tmp_path):
     assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.sweep(3)
 @every_output
 def test_a_closed_stdout_is_status_3(arguments, tmp_path):
     command = shlex.join([*POSENC, *arguments]) + " >&-"
@@ -82,6 +84,7 @@ def test_what_needs_no_stdout_works_without(tmp_path):
     assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
 
 
+@pytest.mark.sweep(3)
 @every_output
 def test_a_reader_that_has_gone_is_status_141_in_silence(arguments, tmp_path):
     reading, writing = os.pipe()
@@ -98,6 +101,7 @@ BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHON
 """An environment in which Python keeps what it could not write, to fail on it once more at exit."""
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "0<&- 2>&-"])
 @pytest.mark.parametrize(
     ("arguments", "status"),
@@ -194,6 +198,7 @@ def test_a_reader_that_goes_in_mid_stream_is_status_141_in_silence(tmp_path):
     process.stderr.close()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("number", "status"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
@@ -270,6 +275,7 @@ ASCII = [
 ]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("env", ASCII, ids=["io-encoding", "locale"])
 @pytest.mark.parametrize(
     "arguments",
@@ -295,6 +301,7 @@ def test_an_ascii_stream_gets_ascii(arguments, env, posenc):
     assert max(map(len, done.stdout.splitlines()), default=0) <= 80
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("env", "arguments", "escapes"),
     [
@@ -322,6 +329,7 @@ def test_escape_codes_go_only_where_they_are_wanted(env, arguments, escapes, tmp
     assert ("\x1b[" in done.stdout) == escapes
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("columns", ["20", "40", "0", "abc", "", "200"])
 @pytest.mark.parametrize(
     "arguments",
@@ -372,6 +380,7 @@ def test_optimized_python_behaves_the_same(posenc, tmp_path):
     assert (refused.returncode, refused.stdout) == (2, "")
 
 
+@pytest.mark.slow
 def test_a_table_larger_than_memory_runs_in_little(tmp_path):
     """A 4 GiB table within 1 GiB of address space."""
 

@@ -436,6 +436,7 @@ except PosencError as error:
 """
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("path", ["-", "/dev/stdin"])
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".safetensors"])
 @pytest.mark.parametrize("through", ["pipe", "file"])

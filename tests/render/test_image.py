@@ -70,6 +70,7 @@ def test_cells_are_equal_and_have_the_colours_of_their_values() -> None:
     assert len(set(widths)) == 1
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("shape", "size"),
     [
@@ -170,6 +171,7 @@ CASES: dict[str, Figure] = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_figure_is_drawn_twice_the_same(name: str, form: Any) -> None:
@@ -275,6 +277,7 @@ def test_spans_and_filled_curves_are_shaded() -> None:
     assert {"kept", "interpolated"} <= set(texts(zones))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_characters_that_the_font_lacks_are_named(form: Any) -> None:
     figure = heatmap([[1.0]], title="τ 🙂 語🙂")

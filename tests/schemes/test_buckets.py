@@ -49,6 +49,7 @@ FLOAT32_FALLS_SHORT = {(256, 131): [1088, 1105, 1336, 1744, 1904]}
 too low: the ratio of logarithms is barely past a whole number there."""
 
 
+@pytest.mark.slow
 def test_deberta_buckets_equal_transformers_but_where_float32_falls_short(golden):
     case, arrays = golden("deberta_buckets_other")
     relative = arrays["relative_position"]

@@ -68,6 +68,7 @@ def test_normalized_refuses_the_one_length_that_float64_lacks():
         request("normalized", str(2**53))
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("heads", range(1, 129))
 @pytest.mark.parametrize("rule", ["press", "naive"])
 def test_slopes_are_the_rounded_powers(heads, rule):
