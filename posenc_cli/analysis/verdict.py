@@ -24,6 +24,7 @@ from posenc_cli.analysis.products import (
     windows_of,
 )
 from posenc_cli.analysis.profile import Profile
+from posenc_cli.budget import check_size
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
 
@@ -194,11 +195,7 @@ def _measured(of: Similarity, rows: Rows, step: int) -> Verdict:
 def _by_key(of: Similarity, keys: KeyScores, step: int) -> Verdict:
     """S[m, n] is the score of key n: at an offset it takes the values of the keys that reach it."""
     count = of.count
-    if count > ALL_OFFSETS:
-        raise InvalidInput(
-            f"--len {count}: the scores of {of.name} go by the key, and more than {ALL_OFFSETS} "
-            "keys are not looked at"
-        )
+    check_size(f"{of.name}: --len {count}", count, ALL_OFFSETS, "keys with a score of their own")
     scores = keys.at(of.positions_at(range(count)))
     sums = np.concatenate([[0.0], np.cumsum(scores)])
     seen = np.arange(count, 0, -1)
@@ -236,12 +233,13 @@ def _by_key(of: Similarity, keys: KeyScores, step: int) -> Verdict:
 
 def _scattered(of: Similarity) -> Verdict:
     count = of.count
-    if count > _SCATTERED:
-        raise InvalidInput(
-            f"--positions: {count} positions that are not evenly spaced; at most {_SCATTERED} can "
-            "be told apart by offset",
-            hint="--len N, or --positions start:stop:step",
-        )
+    check_size(
+        "--positions",
+        count,
+        _SCATTERED,
+        "positions that are not evenly spaced",
+        hint="--len N, or --positions start:stop:step",
+    )
     everything = range(count)
     values = of.entries(everything, everything)
     positions = of.positions_at(everything)
