@@ -34,6 +34,7 @@ from posenc_cli.checks.identify_waves import (
     wave_hypotheses,
 )
 from posenc_cli.errors import InvalidInput
+from posenc_cli.files.naming import shown
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -159,7 +160,7 @@ class Attempt(Record):
 def identified(loaded: Sequence[Loaded]) -> Identification:
     """What one array, or a table of cosines and one of sines, is.
 
-    Raises: InvalidInput for two arrays of different shapes, or more than two.
+    Raises: InvalidInput for two arrays of different shapes, or of complex numbers.
     """
     shapes = {each.values.shape for each in loaded}
     if len(shapes) > 1:
@@ -168,6 +169,12 @@ def identified(loaded: Sequence[Loaded]) -> Identification:
             f"FILE and FILE2 must have one shape, not {' and '.join(texts)}",
             hint="FILE2 is the table of sines of FILE",
         )
+    for each in loaded if len(loaded) > 1 else ():
+        if each.values.dtype.kind == "c":
+            raise InvalidInput(
+                f"{shown(each.path)}: holds complex numbers, which are cosines and sines in one",
+                hint="FILE2 is the table of sines of FILE",
+            )
     found = identify(Evidence.of(loaded))
     return replace(found, shape=loaded[0].values.shape)
 

@@ -39,9 +39,8 @@ def models_of(trial: Trial) -> tuple[str, ...]:
     found: dict[str, list[str | None]] = {}
     if trial.bound.scheme.name in ("learned", "nope"):
         return ()
-    for model, layers in _layers():
-        own = _bound(layers, trial.hypothesis.seq_len)
-        if own is not None and _same_encoding(trial, own):
+    for model, layers, own in _bounds(trial.hypothesis.seq_len):
+        if _same_encoding(trial, own):
             found.setdefault(model, []).append(layers.layer_type)
     return tuple(_named(model, types) for model, types in found.items())
 
@@ -75,11 +74,17 @@ def _layers() -> tuple[tuple[str, Layers], ...]:
     )
 
 
-def _bound(layers: Layers, seq_len: int | None) -> Bound | None:
-    try:
-        return catalogue.BUILT_IN[layers.scheme].bind(layers.values(), seq_len=seq_len)
-    except PosencError:
-        return None
+@lru_cache(maxsize=4)
+def _bounds(seq_len: int | None) -> tuple[tuple[str, Layers, Bound], ...]:
+    """The encodings of all models for sequences of a length, where they have one."""
+    found = []
+    for name, layers in _layers():
+        try:
+            own = catalogue.BUILT_IN[layers.scheme].bind(layers.values(), seq_len=seq_len)
+        except PosencError:
+            continue
+        found.append((name, layers, own))
+    return tuple(found)
 
 
 def _same_encoding(trial: Trial, own: Bound) -> bool:

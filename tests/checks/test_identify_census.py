@@ -248,16 +248,20 @@ SHAPES += [(2, 4, 4), (3, 1, 5), (1, 1, 8), (2, 1, 1), (2, 3, 4, 5), (60, 60), (
     ),
     size=st.sampled_from([0.0, 5e-324, 1e-30, 1.0, 1.2, -1.0, 65504.0, 1e300]),
     blemishes=st.lists(st.sampled_from([np.nan, np.inf, -np.inf, 0.0, 1e308, 0.3]), max_size=2),
-    dtype=st.sampled_from(["float64", "float32", "float16", "complex64", "complex128"]),
+    dtypes=st.lists(
+        st.sampled_from(["float64", "float32", "float16", "complex64", "complex128"]),
+        min_size=2,
+        max_size=2,
+    ),
     path=st.sampled_from(["a.npy", "a.csv"]),
     seed=st.integers(0, 9),
 )
 def test_no_valid_array_breaks_an_identification(
-    *, shape, kinds, size, blemishes, dtype, path, seed
+    *, shape, kinds, size, blemishes, dtypes, path, seed
 ):
     generator = np.random.default_rng(seed)
     loaded = []
-    for kind in kinds:
+    for kind, dtype in zip(kinds, dtypes, strict=False):
         with np.errstate(all="ignore"):
             values = _filled(kind, shape, generator) * size
             for blemish in blemishes:

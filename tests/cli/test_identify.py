@@ -122,6 +122,15 @@ def test_tables_of_two_shapes_are_refused(call, tmp_path):
     assert "one shape, not 4×4 and 4×6" in err
 
 
+def test_complex_tables_have_no_second_file(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((40, 8)))
+    np.save(tmp_path / "b.npy", np.ones((40, 8), np.complex64))
+    for names in (("a.npy", "b.npy"), ("b.npy", "a.npy"), ("b.npy", "b.npy")):
+        status, _, err = call("identify", *names)
+        assert status == 2
+        assert "'b.npy': holds complex numbers" in err
+
+
 def test_one_number_and_no_file_are_refused(call, tmp_path):
     np.save(tmp_path / "a.npy", np.ones(1))
     assert call("identify", "a.npy")[0] == 2
