@@ -218,7 +218,7 @@ def _other_rules(
 
 def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]:
     tried = [(f"the factor is {number(other)}, not {number(factor)}", other) for other in _FACTORS]
-    tried.append(("the factor is applied twice", factor**2))
+    tried.append(("the factor is applied twice", factor * factor))
     for message, other in tried:
         values = rebound(reference, factor=other)
         if values is not None:

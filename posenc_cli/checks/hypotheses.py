@@ -272,7 +272,8 @@ def _offsets(sample: Sample) -> list[float]:
                 )
                 / right[slow]
             )
-            middle = float(np.nanmedian(missed))
-            if np.isfinite(middle) and abs(middle) < 2**53:
+            known = missed[np.isfinite(missed)]
+            middle = float(np.median(known)) if known.size else 0.0
+            if abs(middle) < 2**53:
                 likely += [round(middle), round(middle) + 1, round(middle) - 1, round(middle, 2)]
     return [offset for offset in dict.fromkeys(likely) if offset]

@@ -33,7 +33,7 @@ class Alternative(Record):
 def bound(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> NDArray[np.float64] | None:
     """The frequencies of a scheme with the parameters that it shares with ``params``.
 
-    None where it has none with them.
+    None where it has none with them, or float64 does not hold what they come to.
     """
     given = {
         name: value
@@ -42,12 +42,12 @@ def bound(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> NDArray[
     }
     try:
         content = scheme.bind(given).content
-    except PosencError:
+        if not isinstance(content, Rotation):
+            return None
+        with np.errstate(all="ignore"):
+            return np.asarray(content.waves.frequencies(np), np.float64)
+    except (PosencError, ArithmeticError):
         return None
-    if not isinstance(content, Rotation):
-        return None
-    with np.errstate(all="ignore"):
-        return np.asarray(content.waves.frequencies(np), np.float64)
 
 
 def rebound(reference: Reference, **changed: Any) -> NDArray[np.float64] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.rules import CONTEXTS, Alternative, ladder, number, rebound
+from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +28,12 @@ def stretched(reference: Reference) -> Iterator[Alternative]:
 
 def _dynamic(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternative]:
     limit = params["max_position_embeddings"]
-    for length in (int(limit * params["factor"]), limit + 1, limit, *CONTEXTS):
+    for length in (
+        int(min(limit * params["factor"], LARGEST_POSITION)),
+        limit + 1,
+        limit,
+        *CONTEXTS,
+    ):
         values = rebound(reference, seq_len=length)
         if values is not None:
             yield Alternative(
@@ -87,7 +93,8 @@ def _turning_pair(reference: Reference, beta: float) -> float:
     """The pair that makes ``beta`` turns within the original context."""
     params = reference.params
     context = params["original_max_position_embeddings"]
-    logarithm = math.log(context / (2 * math.pi * beta))
+    # Of each part: their quotient may be too small or too large for a number.
+    logarithm = math.log(context) - math.log(2 * math.pi) - math.log(beta)
     return reference.pairs * logarithm / math.log(params["base"])
 
 

@@ -185,7 +185,7 @@ def table_subject(
         own = made(Reading.named(repeated, width // 2), width // 2)
     mismatch = (
         f"the tables turn {own.pairs} pairs ({width} columns"
-        f"{', each value twice' if repeated else ''}), the reference {reference.pairs}"
+        f"{', read as each value twice' if repeated else ''}), the reference {reference.pairs}"
     )
     return Subject("tables", name, own, None, mismatch, notes=tuple(notes))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -45,6 +45,16 @@ def unit(dtype: str) -> float:
     return 2.0 ** -(53 if known is None else known.precision)
 
 
+def smallest(dtype: str) -> float:
+    """The smallest number above 0 of a number format, below which roundings are no smaller.
+
+    >>> smallest("float32") == 2.0**-149, smallest("float64")
+    (True, 5e-324)
+    """
+    known = REAL_DTYPES.get(dtype, FLOAT64)
+    return 2.0 ** (known.min_exponent - known.precision + 1)
+
+
 class Tolerance(Record):
     """What a subject may deviate by: ``floor`` everywhere, and ``per_angle`` of the angle.
 
@@ -74,15 +84,15 @@ class Tolerance(Record):
 
         Frequencies that were stored have no cosines yet: their format is no excuse.
         """
-        rounding = roundings * unit(dtype)
+        rounding, least = roundings * unit(dtype), roundings * smallest(dtype)
         if rule == "strict":
             if of_frequencies:
                 per_angle = min(unit(dtype), unit("float32"))
                 return cls(4e-15, per_angle, f"strict: each frequency rounded once to {dtype}")
-            floor = amplitude * (rounding + ARITHMETIC)
+            floor = max(amplitude * (rounding + ARITHMETIC), least)
             return cls(floor, 0.0, f"strict: {_counted(roundings)} to {dtype}")
         half = 0.0 if of_frequencies or unit(dtype) <= unit("float32") else rounding
-        floor = amplitude * (FUNCTIONS + half)
+        floor = max(amplitude * (FUNCTIONS + half), least)
         reason = f"{PER_ANGLE:g} of the angle (float32 products) + {FUNCTIONS:g} (cos and sin)"
         if half:
             reason += f" + {_counted(roundings)} to {dtype}"

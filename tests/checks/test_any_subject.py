@@ -158,3 +158,59 @@ def test_many_arrays_end_in_a_verdict_or_one_line(scheme, kind, tmp_path):
     for _ in range(60):
         asked = arguments(tmp_path, scheme, kind, random)
         assert ends_well(asked) is None, asked
+
+
+ENDS = (
+    *("5e-324", "1e-300", "0.5", "1", "1.0000000000000002", "3", "1e10", "1e100", "1e308", "0"),
+    *("-1", "4096", "9007199254740992", "true", "false", "1,1,1,1", "0.1,1e300,2,5e-324"),
+)
+"""Of the ranges of parameters, and past them."""
+
+
+def asked_of_extremes(folder, scheme, given, random):
+    kind = KINDS[random.integers(3)]
+    asked = arguments(folder, scheme, kind, random, shape="as it is", values="right")
+    return [*asked[:5], *(part for each in given for part in ("--set", each)), *asked[5:]]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "given"),
+    [
+        ("rope-proportional", ("factor=5e-324", "base=3")),
+        ("rope-yarn", ("beta_fast=1e308", "beta_slow=3")),
+        ("rope-yarn", ("attention_factor=5e-324",)),
+        ("rope-linear", ("factor=1e308",)),
+        ("rope-dynamic", ("factor=1e308",)),
+        ("rope-llama3", ("factor=1e308", "base=1e308")),
+    ],
+)
+def test_parameters_at_the_ends_of_their_ranges_end_in_a_verdict_or_one_line(
+    scheme, given, tmp_path
+):
+    random = np.random.default_rng(1)
+    for _ in range(4):
+        asked = asked_of_extremes(tmp_path, scheme, given, random)
+        assert ends_well(asked) is None, asked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ROTARY)
+def test_many_parameters_end_in_a_verdict_or_one_line(scheme, tmp_path):
+    random = np.random.default_rng([8, ROTARY.index(scheme)])
+    names = set(catalogue.find(scheme.split()[0]).parameters) - {
+        "dim",
+        "layout",
+        "grid",
+        "sections",
+    }
+    for _ in range(60):
+        chosen = random.choice(sorted(names), size=2, replace=False)
+        given = [f"{name}={random.choice(ENDS)}" for name in chosen]
+        asked = asked_of_extremes(tmp_path, scheme, given, random)
+        assert ends_well(asked) is None, asked
+
+
+@pytest.mark.parametrize("factor", ["5e-324", "1e-310", "1e-40", "1e-10"])
+def test_tables_of_any_amplitude_are_right_in_the_numbers_their_format_has(factor, tmp_path, call):
+    asked = ("rope-check", "-s", "rope-yarn", "--dim", "8", "--set", f"attention_factor={factor}")
+    assert call(*asked)[0] == 0
