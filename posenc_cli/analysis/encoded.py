@@ -93,7 +93,7 @@ def wavelengths_of(waves: Waves) -> NDArray[np.float64]:
     Shape: (waves.count,).
     """
     frequencies = np.array([abs(float(each)) for each in waves.frequencies(exact)])
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         found: NDArray[np.float64] = 2 * math.pi / frequencies
     return found
 

@@ -147,6 +147,7 @@ class ReducedWaves:
         Shape: (positions, frequencies).
         """
         rounded = self._rounding
-        angles = rounded(rounded(positions)[:, None] * self._frequencies).astype(np.float64)
-        turns = np.remainder(angles, 2 * np.pi)
-        return narrow(np.where(turns > np.pi, turns - 2 * np.pi, turns), None, dtype)
+        with np.errstate(all="ignore"):
+            angles = rounded(rounded(positions)[:, None] * self._frequencies).astype(np.float64)
+            turns = np.remainder(angles, 2 * np.pi)
+            return narrow(np.where(turns > np.pi, turns - 2 * np.pi, turns), None, dtype)

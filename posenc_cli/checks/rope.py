@@ -306,7 +306,8 @@ def consistency(
     mirrors = mirrored is not None and np.abs(mirrored).sum() > np.abs(factors).sum()
     main = mirrored if mirrors and mirrored is not None else factors
     coarse = unit(turning.dtype) > unit("float32")
-    growth = tolerance.per_angle / tolerance.floor
+    # An amplitude near the least float64 leaves no room that it could state.
+    growth = tolerance.per_angle / max(tolerance.floor, float(np.finfo(np.float64).tiny))
     rotations = _nearest(
         sample.positions, main, reference, coarse=coarse, growth=growth, tolerance=tolerance
     )
