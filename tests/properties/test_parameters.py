@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.cli.dot_similarity import CONTENTS
 from posenc_cli.cli.exits import main
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES
@@ -137,7 +138,7 @@ def settings_of(draw, parameters, tried):
 
 
 @st.composite
-def commands(draw, tried=quick):
+def commands(draw, tried=quick, backends=("auto",)):
     """A command line that looks at a scheme or writes it."""
     command = draw(
         st.sampled_from(
@@ -167,6 +168,8 @@ def commands(draw, tried=quick):
     if command == "order-check":
         return [*words, "--len", "6"]
     words += draw(st.sampled_from(POSITIONS))
+    if command == "dot-similarity":
+        words += ["--content", draw(st.sampled_from(CONTENTS))] if scheme.kind == "rotary" else []
     if command != "heatmap" and draw(st.booleans()):
         words.append("--json")
     return words
@@ -338,7 +341,7 @@ def test_every_end_of_every_parameter_alone(folder):
 
 @pytest.mark.slow
 @examples(1000)
-@given(words=commands(tried=values))
+@given(words=commands(tried=values, backends=("auto", "torch")))
 def test_any_size_of_parameters(words, folder):
     check_run(words, folder)
 
