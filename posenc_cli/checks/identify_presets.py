@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.identify_trial import placed
+from posenc_cli.checks.identify_trial import exact_frequencies, placed
 from posenc_cli.errors import PosencError
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
-from posenc_cli.numerics import exact
 from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from posenc_cli.checks.identify_trial import Trial
     from posenc_cli.models.resolved import Layers
     from posenc_cli.schemes.declare import Bound, Content, Waves
@@ -120,10 +121,15 @@ def _same_frequencies(a: Waves, b: Waves) -> bool:
     special = any(each.coordinates is not None or each.growth is not None for each in (a, b))
     if special or a.count != b.count:
         return False
-    first, second = (np.asarray(each.frequencies(np), np.float64) for each in (a, b))
-    if not np.allclose(first, second, rtol=_NEAR, atol=0):
+    if not np.allclose(_nearly(a), _nearly(b), rtol=_NEAR, atol=0):
         return False
-    return list(a.frequencies(exact)) == list(b.frequencies(exact))
+    return exact_frequencies(a) == exact_frequencies(b)
+
+
+@lru_cache(maxsize=1024)
+def _nearly(waves: Waves) -> NDArray[np.float64]:
+    """The frequencies of waves in float64."""
+    return np.asarray(waves.frequencies(np), np.float64)
 
 
 def _columns(content: Rotation | Sinusoids, table: str | None) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,13 +33,14 @@ from posenc_cli.schemes.declare import Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from decimal import Decimal
 
     from numpy.typing import NDArray
 
     from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
-    from posenc_cli.schemes.declare import Bound, Table
+    from posenc_cli.schemes.declare import Bound, Table, Waves
 
     Computation = Callable[[Any], NDArray[Any]]
     """Positions (n,), or None where there are none, to the rows at them."""
@@ -420,11 +421,17 @@ def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computat
         return lambda positions: own * np.maximum(np.abs(exactly(positions)), 1e-30)
     assert isinstance(content, Rotation | Sinusoids)
     waves = content.waves
-    frequencies = np.abs(np.array([float(f) for f in waves.frequencies(exact)]))
+    frequencies = np.abs(np.array([float(f) for f in exact_frequencies(waves)]))
     if table == "inv-freq":
         limits = (PER_ANGLE + unit(rounded.name)) * np.maximum(frequencies, 1e-300)
         return lambda _positions: limits
     return partial(_wave_limits, content, table, rounded, frequencies)
+
+
+@lru_cache(maxsize=256)
+def exact_frequencies(waves: Waves) -> tuple[Decimal, ...]:
+    """The frequencies of waves in 60 digits, which are asked for again and again."""
+    return tuple(waves.frequencies(exact))
 
 
 def _wave_limits(

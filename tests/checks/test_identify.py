@@ -235,6 +235,7 @@ def test_frequencies_of_every_rotary_model_name_the_model(golden):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_frequencies_of_configs_are_identified(golden):
     """Of hundreds of configs, with numbers nobody uses, whatever made them."""
     case, arrays = golden("config_rope")
