@@ -183,10 +183,12 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
     """What follows from the parameters, a sentence each."""
     values = {name: _value_text(each.value) for name, each in derived.items()}
     if "rotated" in values:
-        yield f"{values['rotated']} of the {values['head_dim']} columns of a head turn"
+        yield _turning_text(derived)
     if "attention_factor" in values:
+        whole = "beside_slice" not in derived and values.get("rotated") == values.get("head_dim")
         yield (
-            f"cos and sin are multiplied by {values['attention_factor']}, and so logits by "
+            f"cos and sin are multiplied by {values['attention_factor']}, and so "
+            f"{'logits' if whole else 'what the turning columns add to logits'} by "
             f"{values['logit_multiplier']} ({derived['attention_factor'].source})"
         )
     if "softmax_multiplier" in values:
@@ -198,6 +200,17 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
         yield f"the first token has position {values['first_position']}"
     if "context" in values:
         yield f"context: {values['context']} positions ({derived['context'].source})"
+
+
+def _turning_text(derived: Mapping[str, Sourced]) -> str:
+    """How many columns of a head turn; latent attention turns a slice, and has others beside it."""
+    turning, head = derived["rotated"].value, derived["head_dim"].value
+    if "beside_slice" not in derived:
+        return f"{turning} of the {head} columns of a head turn"
+    beside = derived["beside_slice"].value
+    if beside is None:
+        return f"{turning} columns of a head turn, a slice of it"
+    return f"{turning} of the {head + beside} columns of a head turn, a slice of it"
 
 
 def _numbers_text(layers: Sequence[int]) -> str:

@@ -12,6 +12,7 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.models.families import ANY_NAME, Rotary
 from posenc_cli.models.head_dims import head_dim
 from posenc_cli.models.keys import Keys, first, json_text
+from posenc_cli.models.latent import REST
 from posenc_cli.models.layer_types import Group, groups
 from posenc_cli.models.resolved import Layers, Notes, Sourced, check_values
 from posenc_cli.models.rope_objects import Entry, entries
@@ -397,12 +398,20 @@ class RopeReader:
         """What follows from the parameters of a rotation."""
         derived = {
             "head_dim": params["dim"],
+            **self._beside_slice(),
             **magnitude(scheme, params),
         }
         softmax = self._softmax_multiplier(params)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
         return derived | self._context()
+
+    def _beside_slice(self) -> dict[str, Sourced]:
+        """The columns of a head beside the slice that turns, where attention is latent."""
+        if not self.family.slice:
+            return {}
+        found = self.text.count(REST, minimum=0)
+        return {"beside_slice": found or Sourced(None, f"{self.text.path(REST)} is not given")}
 
     def _softmax_multiplier(self, params: Mapping[str, Sourced]) -> Sourced | None:
         """What latent attention multiplies the scores by, beside the rotation."""

@@ -235,7 +235,6 @@ def test_what_follows_from_a_parameter_follows_it(call, config):
         (dict(find("gemma-4-31b").config), "sliding_attention", (256, 256)),
         (dict(find("pythia-70m").config), None, (64, 16)),
         (dict(find("gpt-j-6b").config), None, (256, 64)),
-        (dict(find("deepseek-v3").config), None, (64, 64)),
         ({"model_type": "dinov3_vit"}, None, (64, 64)),
     ],
 )  # fmt: skip
@@ -250,3 +249,37 @@ def test_the_columns_that_turn_are_those_of_frequencies_that_are_not_0(
         "{1} of the {0} columns of a head turn".format(*expected)
         in call("explain", config(content))[1]
     )
+
+
+@pytest.mark.parametrize(
+    ("beside", "words"),
+    [
+        ({"qk_nope_head_dim": 128}, "64 of the 192 columns of a head turn, a slice of it"),
+        ({}, "64 columns of a head turn, a slice of it"),
+    ],
+)
+def test_latent_attention_turns_a_slice_of_a_head(call, config, beside, words):
+    content = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_theta": 10000, **beside}
+    assert words in call("explain", config(content))[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("qwen2.5-7b-yarn", "and so logits by"),
+        ("phi-3-vision-128k", "and so logits by"),
+        ("deepseek-v3", "and so what the turning columns add to logits by"),
+    ],
+)
+def test_an_attention_factor_multiplies_the_logits_of_the_columns_that_turn(call, model, words):
+    assert words in " ".join(call("explain", model)[1].split())
+
+
+def test_what_an_unknown_model_type_is_read_as_stands_before_all_tables(call, config):
+    unknown = {**GEMMA, "model_type": "my_model"}
+    lines = call("explain", config(unknown))[1].split("\n\n")
+    assert lines[1].startswith("Warning: model type 'my_model' is unknown: it is read as if")
+    named = {**unknown, "architectures": ["DeepseekV4ForCausalLM"]}
+    status, out, err = call("explain", config(named))
+    assert (status, out) == (2, "")
+    assert "'DeepseekV4ForCausalLM' is deepseek_v4's, which gives" in err
