@@ -58,6 +58,21 @@ class Positions(Record):
         """The largest position."""
         return max(each[-1] for each in self.ranges)
 
+    @property
+    def option(self) -> str:
+        """The option that asks for them, in the form most people type.
+
+        >>> Positions.contiguous(0, 8).option, Positions.contiguous(3, 8).option
+        ('--len 8', '--start 3 --len 8')
+        >>> Positions.parse("5,17").option
+        '--positions 5,17'
+        """
+        if len(self.ranges) == 1 and self.ranges[0].step == 1:
+            start = f"--start {self.first} " if self.first else ""
+            return f"{start}--len {self.count}"
+        text = str(self)
+        return f"{_OPTION} {text if len(text) <= _LONGEST else abbreviated(text)}"
+
     def offsets(self, farthest: int | None = None) -> Positions:
         """The offsets j − i between these positions, from the most negative on, each once.
 

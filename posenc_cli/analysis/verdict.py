@@ -195,7 +195,7 @@ def _measured(of: Similarity, rows: Rows, step: int) -> Verdict:
 def _by_key(of: Similarity, keys: KeyScores, step: int) -> Verdict:
     """S[m, n] is the score of key n: at an offset it takes the values of the keys that reach it."""
     count = of.count
-    check_size(f"{of.name}: --len {count}", count, ALL_OFFSETS, "keys with a score of their own")
+    check_size(of.positions.option, count, ALL_OFFSETS, f"keys of {of.name}, each with a score")
     scores = keys.at(of.positions_at(range(count)))
     sums = np.concatenate([[0.0], np.cumsum(scores)])
     seen = np.arange(count, 0, -1)

@@ -16,7 +16,7 @@ from posenc_cli.checks.rotated import vectors
 from posenc_cli.checks.verdict import Report, combined, examined
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
-from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -223,7 +223,7 @@ class Check(Record):
         if self.asked.impl:
             # Of each pair its turned and its mirrored part, complex numbers both.
             most = _KEPT // (4 * reference.pairs)
-            check_size(_asked(positions), positions.count, most, "positions", hint=_FEWER)
+            check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
     def _sampled(self, where: Places) -> tuple[str, ...]:
         """What to know where a function was not asked for every position."""
@@ -247,17 +247,10 @@ class Check(Record):
         return subjects.own_tables(reference, positions)
 
 
-def _asked(positions: Positions) -> str:
-    """The option that asks for positions."""
-    if len(positions.ranges) == 1 and positions.ranges[0].step == 1 and positions.first == 0:
-        return f"--len {positions.count}"
-    return f"--positions {abbreviated(str(positions))}"
-
-
 def _check_work(positions: Positions, cost: int, width: int) -> None:
     """Refuse more positions, of ``width`` cells that cost so much, than take some minutes."""
     most = COMPUTED_CELLS // (cost * width)
-    check_size(_asked(positions), positions.count, most, "positions", hint=_FEWER)
+    check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
 
 def _all_or_probing(count: int) -> Positions:

@@ -327,9 +327,8 @@ def positions_of(length: str | None, start: str | None, positions: str | None) -
         return None
     count = whole_number("--len", length, minimum=1)
     first = whole_number("--start", start or "0", minimum=0)
-    return Positions.contiguous(first, count).within_exact_range(
-        option=f"--start {first} --len {count}" if first else f"--len {count}"
-    )
+    asked = Positions.contiguous(first, count)
+    return asked.within_exact_range(option=asked.option)
 
 
 def _option(name: str, kind: Any, default: object, *flags: str, **settings: Any) -> Parameter:

@@ -93,11 +93,11 @@ def _words(
 
     if positions is None:
         return words_of(SENTENCE if tokens is None else tokens), ()
-    check_size(f"--positions {positions}", positions.count, MOST_WORDS, "tokens")
+    check_size(positions.option, positions.count, MOST_WORDS, "tokens")
     words = words_of(str(positions.count) if tokens is None else tokens)
     if len(words) != positions.count:
         raise InvalidInput(
-            f"--tokens: {len(words)} of them cannot be at {positions.count} positions, {positions}",
+            f"--tokens: {len(words)} of them cannot be at {positions.count} positions",
             hint="without --tokens there are as many as positions",
         )
     return words, tuple(positions)
