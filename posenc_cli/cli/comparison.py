@@ -242,11 +242,13 @@ class RotationReport(Record):
     def text(self, console: Console) -> str:
         """The report for a reader."""
         found, worst = self.found, self.found.worst
+        scales = _side_by_side(*found.scales)
+        logits = _side_by_side(*(scale * scale for scale in found.scales))
         lines = [
-            f"{key} {each.title}: {bound.scheme.name}, {layout}, attention factor {scale:.6g} "
-            f"(logits × {scale * scale:.6g})"
-            for key, each, bound, layout, scale in zip(
-                *("AB", self.sides, self.bounds, found.layouts, found.scales), strict=True
+            f"{key} {each.title}: {bound.scheme.name}, {layout}, attention factor {scale} "
+            f"(logits × {squared})"
+            for key, each, bound, layout, scale, squared in zip(
+                *("AB", self.sides, self.bounds, found.layouts, scales, logits), strict=True
             )
         ]
         verdict = "ok" if self.ok else "DIFFERENT"
@@ -257,7 +259,7 @@ class RotationReport(Record):
                 f"{'equal' if equal else verdict}: all {found.count} frequencies are the same"
             )
         else:
-            factor = f"by up to × {worst.apart:.4g} (pair {worst.index})"
+            factor = f"by up to × {_factor_text(worst.apart)} (pair {worst.index})"
             differing = f"{len(found.pairs)} of {found.count} pairs differ"
             lines.append(f"{verdict}: {differing}{where}, {factor}")
         if not found.alike:
@@ -360,9 +362,30 @@ def _parameter_text(name: str, value: Any, each: Side) -> str:
 
 
 def _pair_row(pair: Pair) -> list[str]:
-    lengths = [f"{length:.6g}" if math.isfinite(length) else "∞" for length in pair.wavelengths]
-    ratio = f"{pair.ratio:.4g}" if math.isfinite(pair.ratio) else "∞"
-    return [str(pair.index), *lengths, ratio]
+    texts = _side_by_side(*pair.wavelengths)
+    lengths = [
+        text if math.isfinite(length) else "∞"
+        for text, length in zip(texts, pair.wavelengths, strict=True)
+    ]
+    return [str(pair.index), *lengths, _factor_text(pair.ratio)]
+
+
+def _side_by_side(a: float, b: float) -> tuple[str, str]:
+    """Two numbers to six digits, or to as many as tell them apart."""
+    from posenc_cli.checks.verdict import told_apart
+
+    return told_apart(a, b) if a != b else (f"{a:.6g}", f"{b:.6g}")
+
+
+def _factor_text(factor: float) -> str:
+    """A factor to four digits, or to as many as tell it from 1."""
+    if not math.isfinite(factor):
+        return "∞"
+    for digits in range(4, 18):
+        text = f"{factor:.{digits}g}"
+        if text != "1":
+            break
+    return text
 
 
 def _spread(pairs: Sequence[Pair], worst: Pair | None) -> list[Pair]:

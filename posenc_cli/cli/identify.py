@@ -264,7 +264,10 @@ def _place(best: Candidate, names: list[str]) -> str:
     place = ", ".join(map("{} {}".format, names_of[len(index)], index))
     if len(names) > 1:
         place += f" of {names[largest.file]}"
-    return f"{place}: {largest.value:.9g} where {largest.expected:.9g} belongs"
+    from posenc_cli.checks.verdict import told_apart
+
+    value, expected = told_apart(largest.value, largest.expected)
+    return f"{place}: {value} where {expected} belongs"
 
 
 def _same_again(best: Candidate) -> str:

@@ -397,3 +397,14 @@ def test_weights_that_were_drawn_are_named(call):
         "random weights, seed 3",
     ]
     assert "B learned: random weights, seed 3, float64" in call("compare", *sides)[1]
+
+
+def test_numbers_side_by_side_are_told_apart(call):
+    base = float(np.nextafter(10_000.0, 2e4))
+    _, out, _ = call("compare", "rope", "rope", "--set", f"b.base={base!r}", "--dim", "8")
+    rows = [line.split() for line in out.splitlines() if line[:1].isdigit()]
+    assert rows
+    assert all(first != second and ratio != "1" for _, first, second, ratio in rows)
+    assert "by up to × 1 " not in out
+    _, out, _ = call("compare", "rope-yarn", "rope-yarn", "--set", "factor=4.7")
+    assert "attention factor 1.15476 " in out
