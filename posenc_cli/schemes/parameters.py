@@ -100,13 +100,13 @@ class Parameter(Record):
         rules = self.rules
         parts = []
         if rules.above is not None:
-            parts.append(f"above {_number(rules.above)}")
+            parts.append(f"above {_bound(rules.above)}")
         if rules.minimum is not None and rules.maximum is not None:
-            parts.append(f"from {_number(rules.minimum)} to {_number(rules.maximum)}")
+            parts.append(f"from {_bound(rules.minimum)} to {_bound(rules.maximum)}")
         elif rules.minimum is not None:
-            parts.append(f"at least {_number(rules.minimum)}")
+            parts.append(f"at least {_bound(rules.minimum)}")
         elif rules.maximum is not None:
-            parts.append(f"at most {_number(rules.maximum)}")
+            parts.append(f"at most {_bound(rules.maximum)}")
         return ", ".join(parts)
 
     @property
@@ -249,6 +249,16 @@ def _list_of_file(path: str, flag: str) -> Sequence[object]:
     if not isinstance(found, list) or not found:
         raise InvalidInput(f"{flag} {abbreviated(path)}: must hold a JSON list of numbers")
     return found
+
+
+def _bound(value: float) -> str:
+    """A bound as its rule shows it: a large float in the short form that a user would type.
+
+    >>> _bound(1e15), _bound(1e6), _bound(2**53)
+    ('1e15', '1000000', '9007199254740992')
+    """
+    short = f"{value:g}".replace("e+", "e")
+    return short if abs(value) >= 1e9 and float(short) == value else _number(value)
 
 
 def _number(value: float) -> str:
