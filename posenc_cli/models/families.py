@@ -139,6 +139,12 @@ ANY_NAME: Mapping[str, tuple[str, ...]] = {
 }
 """What keys are called in configs of model types that are not known here."""
 
+LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "rope_theta_local", "swa_rope_theta")
+GLOBAL_BASES = ("global_rope_theta", "rope_theta_global", "rope_global_base_freq")
+BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base", "rope_embedding_base")
+"""What the base is called by one code or another: of layers whose window slides, of the others
+where those have one of their own, and of all."""
+
 
 @cache
 def _table() -> Mapping[str, Any]:

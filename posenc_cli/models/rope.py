@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
-from posenc_cli.models.families import ANY_NAME, Rotary
+from posenc_cli.models.families import ANY_NAME, BASES, GLOBAL_BASES, LOCAL_BASES, Rotary
 from posenc_cli.models.head_dims import head_dim
 from posenc_cli.models.keys import Keys, first, json_text
 from posenc_cli.models.latent import REST
@@ -157,21 +157,27 @@ class RopeReader:
             if self.text.values.get("rope_theta") == base:
                 # OLMo 3 takes its default for some layers beside the rope_theta of the others.
                 return Sourced(base, self.default_source)
-            self.notes.warn(
-                f"{self.text.name} has no rope_theta{of_type}: {base:g} is the "
-                f"{self.default_source}"
-            )
+            if not self._is_stated(label, base):
+                self.notes.warn(
+                    f"{self.text.name} has no rope_theta{of_type}: {base:g} is the "
+                    f"{self.default_source}"
+                )
             found = Sourced(base, self.default_source)
-        elif found.source.startswith("default of"):
+        elif found.source.startswith("default of") and not self._is_stated(label, found.value):
             self.notes.warn(
                 f"{self.text.name} has no rope_parameters: those of {self.family.model_type} are "
                 "taken"
             )
-        if found.source.startswith("default of"):
+        if found.source.startswith("default of") and not self._is_stated(label, found.value):
             self.notes.default(f"rope_theta{of_type}")
         if found.value <= 1:
             raise InvalidInput(f"{self.text.name}: {found.source} {found.value:g}: must be above 1")
         return found
+
+    def _is_stated(self, label: str | None, base: float) -> bool:
+        """Whether the config says a base that is the model type's, by a name of other code."""
+        names = LOCAL_BASES if "sliding" in (label or "") else (*BASES, *GLOBAL_BASES)
+        return any(self.text.values.get(name) == base for name in names)
 
     def _names(self, key: str) -> tuple[str | None, ...]:
         """What the family calls a key at the top of the config; None where it has it nowhere."""

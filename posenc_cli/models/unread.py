@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.models.families import BASES, GLOBAL_BASES, LOCAL_BASES
 from posenc_cli.models.keys import json_text
 from posenc_cli.models.rope import RENAMED
 from posenc_cli.records import Record
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from posenc_cli.models.keys import Keys
     from posenc_cli.models.resolved import Layers, Notes
 
-_LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "rope_theta_local", "swa_rope_theta")
-_GLOBAL_BASES = ("global_rope_theta", "rope_theta_global", "rope_global_base_freq")
-_BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base", "rope_embedding_base")
 _SHARES = (
     *("partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_percent"),
     "rotary_emb_fraction",
@@ -67,7 +65,7 @@ class Holding:
 
     def _quantity(self, key: str) -> tuple[str, Sequence[Layers], Callable[[Layers], Any]] | None:
         """What a key speaks of, of which layers, and what gives it of one."""
-        if key in (*_BASES, *_LOCAL_BASES, *_GLOBAL_BASES):
+        if key in (*BASES, *LOCAL_BASES, *GLOBAL_BASES):
             return "base", self._based(key), lambda each: each.params["base"].value
         if key in _ROTATES:
             return "rotation", self.layers[:1], lambda _each: bool(self.rotating)
@@ -78,10 +76,10 @@ class Holding:
 
     def _based(self, key: str) -> list[Layers]:
         """The layers of whose base a key speaks."""
-        local = any(self.text.has(each) for each in _LOCAL_BASES)
-        if key in _LOCAL_BASES:
+        local = any(self.text.has(each) for each in LOCAL_BASES)
+        if key in LOCAL_BASES:
             return [each for each in self.rotating if _slides(each)]
-        if local or key in _GLOBAL_BASES:
+        if local or key in GLOBAL_BASES:
             return [each for each in self.rotating if not _slides(each)]
         return self.rotating
 

@@ -51,7 +51,7 @@ YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 
         (LLAMA, "rope_ratio", 1, 8),
         ({"model_type": "bert", "hidden_size": 8}, "use_rotary", False, True),
         ({**LLAMA, "rope_scaling": YARN}, "attention_factor", 0.1 * 0.6931471805599453 + 1, 2.0),
-        ({**GEMMA, "rope_parameters": None}, "swa_rope_theta", 1e4, 1e5),
+        (GEMMA, "swa_rope_theta", 1e4, 1e5),
     ],
 )  # fmt: skip
 def test_a_key_that_says_what_is_so_anyway_is_no_finding(config, key, agreeing, other):
@@ -131,7 +131,18 @@ def test_keys_of_nomics_own_code_are_said_to_be_that_first():
         "base here is 1000; the model's own code (modeling_hf_nomic_bert.py) does, and takes it"
     )
     assert resolved.unread == ("rotary_emb_base",)
-    assert resolve({**NOMIC, "rotary_emb_base": 1000}).unread == ()
+    same = resolve({**NOMIC, "rotary_emb_base": 1000})
+    assert (same.unread, same.defaulted, same.warnings) == ((), (), ())
+
+
+def test_the_bases_of_mimos_own_code_are_no_doubt_where_they_are_those_of_transformers():
+    mimo = {"model_type": "mimo_v2_flash", "hidden_size": 4096, "num_attention_heads": 64}
+    mimo |= {"head_dim": 192, "num_hidden_layers": 6, "partial_rotary_factor": 0.334}
+    same = resolve({**mimo, "rope_theta": 5000000, "swa_rope_theta": 10000})
+    assert (same.unread, same.defaulted, same.warnings) == ((), (), ())
+    other = resolve({**mimo, "rope_theta": 5000000, "swa_rope_theta": 500})
+    assert other.unread == ("swa_rope_theta",)
+    assert other.defaulted == ("rope_theta of sliding_attention layers",)
 
 
 def test_a_size_by_another_name_is_no_default_where_it_is_the_same():
