@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.files.mapped import release
 from posenc_cli.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record
@@ -49,7 +50,9 @@ class Operand(Record):
 
         def blocks() -> Iterator[NDArray[Any]]:
             for start in range(0, flat.size, BLOCK_VALUES):
-                yield flat[start : start + BLOCK_VALUES]
+                part = flat[start : start + BLOCK_VALUES]
+                yield part
+                release(part)
 
         return cls(values.shape, dtype, blocks)
 
