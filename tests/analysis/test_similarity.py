@@ -194,6 +194,7 @@ def test_entries_are_those_of_the_matrix(scheme, given, positions):
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("scheme", ["sinusoidal", "learned", "alibi"])
 def test_bytes_do_not_depend_on_blocks_threads_or_length(scheme, monkeypatch):
     head = 0 if scheme == "alibi" else None

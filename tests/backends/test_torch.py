@@ -465,6 +465,7 @@ def test_the_backend_is_imported_without_torch(posenc):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_generate_writes_numpys_file(posenc, tmp_path):
     for name, *options in (
         ("numpy.npy", "--backend", "numpy"),

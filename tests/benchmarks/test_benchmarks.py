@@ -71,6 +71,7 @@ def test_a_run_has_every_section_the_machine_and_the_sizes(quick):
     assert result["machine"]["libraries"]["numpy"] == np.__version__
 
 
+@pytest.mark.slow
 def test_every_measurement_has_a_spread_or_says_why_not(quick):
     _, result = quick
     for each in measurements(result):
@@ -84,6 +85,7 @@ def test_every_measurement_has_a_spread_or_says_why_not(quick):
             assert (each["met"] is None) == (each["goal"] is None)
 
 
+@pytest.mark.slow
 def test_all_backends_formats_and_threads_are_measured(quick):
     _, result = quick
     found = {(m["name"], m["dtype"], m["threads"]) for m in measurements(result, "speed")}
@@ -95,6 +97,7 @@ def test_all_backends_formats_and_threads_are_measured(quick):
     assert {"textbook NumPy float32", "textbook NumPy float64", "textbook torch"} <= rivals
 
 
+@pytest.mark.slow
 def test_the_accuracy_table_finds_exact_tables_right_and_float32_code_wrong(quick):
     _, result = quick
     rows = {(row["name"], row["dtype"]): row for row in result["sections"]["accuracy"]["accuracy"]}
@@ -109,6 +112,7 @@ def test_the_accuracy_table_finds_exact_tables_right_and_float32_code_wrong(quic
     assert worst["max_error"] > 0.5
 
 
+@pytest.mark.slow
 def test_every_peer_is_accurate_at_its_own_rule_where_positions_are_small(quick):
     """A wrong base or order of columns would be an error of the order of one."""
     _, result = quick
@@ -117,6 +121,7 @@ def test_every_peer_is_accurate_at_its_own_rule_where_positions_are_small(quick)
             assert row["found"][0]["max_error"] < 1e-3, row["name"]
 
 
+@pytest.mark.slow
 def test_nothing_saved_names_a_host_or_a_place(quick):
     text, result = quick
     for words in (text, json.dumps(result)):
@@ -124,12 +129,14 @@ def test_nothing_saved_names_a_host_or_a_place(quick):
         assert not re.search(r"/(home|root|tmp|work|usr|dev/shm)\b", words)
 
 
+@pytest.mark.slow
 def test_tables_fit_a_hundred_columns(quick):
     text, _ = quick
     assert max(map(len, text.splitlines())) <= 100
     assert "missed" in text or "met" in text
 
 
+@pytest.mark.slow
 def test_the_section_of_the_readme_has_every_table(quick):
     _, result = quick
     section = readme_section(result)

@@ -46,6 +46,7 @@ def check(tmp_path):
     return run
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "body",
     [
@@ -242,6 +243,7 @@ def test_torch_is_used_where_a_function_needs_it(tmp_path):
     assert "torch" not in sys.modules or sys.modules["torch"].__name__ == "torch"
 
 
+@pytest.mark.slow
 def test_long_lists_of_positions_are_read_in_pieces(check):
     told = []
     right = rope.reference("rope", dim=64, layout="half")
@@ -421,6 +423,7 @@ def test_a_worker_whose_answers_nobody_reads_ends_in_silence():
     process.stderr.close()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -455,6 +458,7 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "body",
     [

@@ -54,6 +54,7 @@ def test_phases_that_no_one_error_of_a_frequency_explains_are_found(moved):
     assert diagnosed(examined)
 
 
+@pytest.mark.slow
 def test_the_frequency_that_is_1_has_no_slack_for_its_rounding():
     right = rope.reference("rope", dim=128)
     where = np.arange(131072)

@@ -102,6 +102,7 @@ def test_tables_of_half_width_are_identified(golden):
     assert any(model.startswith("gpt-oss") for model in found.fitting_models)
 
 
+@pytest.mark.slow
 def test_the_factors_of_longrope_are_read_off(golden):
     case, arrays = golden("rope_longrope_phi3_mini128k")
     wanted = case["params"]["config_kwargs"]["rope_parameters"]
@@ -195,6 +196,7 @@ def test_biases_and_slopes_of_peers_are_identified(golden):
     assert (half.scheme, half.arithmetic, half.params["heads"]) == ("alibi", "bfloat16", 12)
 
 
+@pytest.mark.slow
 def test_kernels_of_peers_are_identified_with_their_scalars(golden):
     _, kerple = golden("kerple")
     logarithmic = found_in([kerple["log_bias"]])

@@ -100,6 +100,7 @@ def test_right_tables_pass_in_every_format_at_long_positions(name, layout, dtype
             assert found.ok, found.findings
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16])
 @pytest.mark.parametrize("name", CASES)
 def test_right_rotations_pass(name, dtype):

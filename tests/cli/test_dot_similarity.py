@@ -314,6 +314,7 @@ def test_ascii_terminals_get_ascii(posenc):
     assert "depends only on m - n: yes" in done.stdout
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("size", [(80, 24), (60, 30), (200, 50), (120, 40)])
 @pytest.mark.parametrize(
     "arguments", ["-s sinusoidal -l 512", "-s learned -l 300", "-s alibi -l 64 --profile"]
@@ -364,6 +365,7 @@ def test_a_device_is_not_given_a_suffix_as_a_hint(call):
     assert (status, "/dev/full.png" in err) == (2, False)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("scheme", ["sinusoidal", "rope", "alibi"])
 def test_a_figure_shows_512_positions_in_full(scheme, call, monkeypatch):
     cells = []

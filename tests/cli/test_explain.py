@@ -107,6 +107,7 @@ def test_layers_that_are_alike_share_a_table(call, config):
     assert "cos and sin are multiplied by 1.34657359, and so logits by 1.813260434" in flat
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", names())
 def test_nothing_is_wider_than_80_columns(call, config, name):
     status, out, _ = call("explain", config(find(name).config))

@@ -116,6 +116,7 @@ SUFFIXES = [
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("command", WRITING)
 def test_no_result_gets_a_name_that_says_it_is_something_else(command, call, tmp_path):
     refused = [each for each in SUFFIXES if each not in WRITING[command]]
@@ -181,6 +182,7 @@ def test_a_file_takes_its_name_when_its_run_ends(tmp_path):
     assert [path.read_bytes(), *tmp_path.iterdir()] == [b"new", path]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 @pytest.mark.parametrize(
     "words",

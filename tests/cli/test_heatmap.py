@@ -453,6 +453,7 @@ def test_sides_that_are_not_given_grow_with_the_resolution(arguments, size, call
         assert found[:2] == pytest.approx((size * usual[0], size * usual[1]), rel=0.25)
 
 
+@pytest.mark.slow
 def test_figures_of_several_panels_grow_with_the_resolution_too(call, tmp_path):
     sizes = []
     for dpi in ("100", "200"):
@@ -471,6 +472,7 @@ def test_an_existing_figure_can_be_kept(call, tmp_path):
     assert call(*arguments[:-1], "no/such/folder.png", "--cmap", "nosuch")[0] == 3
 
 
+@pytest.mark.slow
 def test_a_figure_goes_to_a_pipe(posenc):
     done = posenc("heatmap", "-s", "rope", "-l", "8", "--out", "-", text=False)
     assert done.returncode == 0
@@ -591,6 +593,7 @@ def test_what_sampling_misses_of_a_file_is_told(more, call, tmp_path):
         assert "values reach from -1 to 1e+06 in all" in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_gaps_of_all_matrices_of_a_stack_are_counted(call, tmp_path):
     values = np.zeros((40, 3, 8), np.complex64)
     values[:, 1, 2] = complex(np.inf, 1)

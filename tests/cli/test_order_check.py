@@ -38,6 +38,7 @@ def test_every_scheme_of_the_catalogue_is_checked(call):
     assert found["tokens"] == ["dog", "bites", "man"]
 
 
+@pytest.mark.slow
 def test_the_table_is_read_at_a_glance(call):
     status, out, _ = call("order-check")
     assert status == 0

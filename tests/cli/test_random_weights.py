@@ -56,6 +56,7 @@ def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):
         assert of_file["weights"] is None, line
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", TABLES)
 def test_pictures_and_files_name_them(name, call):
     drawing = ["heatmap", "dot-similarity"]

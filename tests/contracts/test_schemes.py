@@ -125,6 +125,7 @@ def test_fewer_positions_select_the_middle_of_all_offsets(name, dtype):
         assert part.tobytes() == whole[60 - count : 59 + count].tobytes()
 
 
+@pytest.mark.sweep(3)
 @every_scheme
 @every_dtype
 def test_rounding_to_a_format_is_rounding_the_same_real_values(name, dtype):

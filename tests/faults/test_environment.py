@@ -150,6 +150,7 @@ def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tm
     check_unavailable(done, package, tmp_path)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("package", "content", "arguments"),
     [
@@ -181,6 +182,7 @@ def test_a_bug_of_posencs_own_is_not_laid_at_a_dependency():
         assert unloaded_dependency(caught.value) is None
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "arguments",
     ["explain -", "generate --config - -l 5", "heatmap --in -", "identify -", "compare - rope"],

@@ -357,6 +357,7 @@ def test_paths_are_never_cut(posenc, tmp_path):
     assert str(folder / "table.npy") in done.stderr
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", [b"\xff.npy", "🎲 é.npy".encode(), b"a\nb.npy", b"a b'c.npy"])
 def test_any_name_is_written_and_reported_on_one_line(name, posenc, tmp_path):
     done = posenc(*SMALL, "--out", os.fsdecode(name))

@@ -30,6 +30,7 @@ def expected(position, frequency, dtype):
         return oracle.rounded(oracle.fraction(angle - turns * 2 * mpmath.pi), dtype)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
 def test_angles_are_reduced_and_correctly_rounded(dtype):
     found = oracle.values(WaveTable(FREQUENCIES).angles(POSITIONS, dtype=dtype), dtype)

@@ -130,6 +130,7 @@ def test_bytes_do_not_depend_on_how_positions_are_asked_for(dtype):
     assert np.array_equal(bits(filled(table, positions[::-1], halves(24), dtype)), whole[::-1])
 
 
+@pytest.mark.sweep(3)
 @every_dtype
 @pytest.mark.parametrize("size", [1, 100, 1000, 1 << 20])
 def test_the_size_of_a_chunk_does_not_show(size, dtype, monkeypatch):
@@ -385,6 +386,7 @@ def test_threads_fill_one_array_with_the_same_bytes():
     assert np.array_equal(bits(out), bits(expected))
 
 
+@pytest.mark.slow
 def test_wide_tables_of_many_frequencies():
     table = WaveTable(ladder(10_000, 40_000))
     assert table.phasors.rows * 20_000 * 16 <= 16 << 20
