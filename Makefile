@@ -51,10 +51,10 @@ pythons:
 		$(MAKE) --no-print-directory test TORCH= PYTHON="$$python" VENV=.venv-$$version </dev/null || exit; \
 	done
 
-## newest, lowest: make test with the newest, or the lowest, versions that pyproject.toml allows
+## newest, lowest: make types test with the newest, or the lowest, versions that pyproject.toml allows
 newest lowest:
 	@echo "== $@ versions"
-	@$(MAKE) --no-print-directory test TORCH= VERSIONS=$@ VENV=.venv-$@
+	@$(MAKE) --no-print-directory types test TORCH= VERSIONS=$@ VENV=.venv-$@
 
 ## sdist: the source distribution, into DIST
 sdist: $(DEVELOPED)

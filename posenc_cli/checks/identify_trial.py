@@ -82,7 +82,7 @@ class Hypothesis(Record):
         """The length that parameters fall back to: the last position + 1."""
         if self.positions is None or self.positions.size == 0:
             return None
-        return int(max(self.positions.max(), 0)) + 1
+        return max(int(self.positions.max()), 0) + 1
 
     def encoding(self) -> Encoding:
         """The encoding; ``InvalidInput`` where its parameters contradict each other."""
