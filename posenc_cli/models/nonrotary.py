@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models.keys import first
+from posenc_cli.models.layer_types import LARGEST_LAYERS
 from posenc_cli.models.resolved import Layers, Sourced
 from posenc_cli.records import Record, replace
 
@@ -174,6 +175,7 @@ FAMILIES: Mapping[str, Family] = {
     "codegen": _GPTJ,
     "roformer": Family("roformer", rows=("max_position_embeddings", 1536)),
     "xlnet": Family("transformer-xl", ("d_model", 1024), layers=("n_layer", 24)),
+    "nemotron_h": Family("nemotron", ("hidden_size", 4096), ("max_position_embeddings", 4096)),
     "transfo-xl": Family("transformer-xl", ("d_model", 1024), layers=("n_layer", 18)),
 }
 
@@ -419,6 +421,21 @@ class Reader:
         params = {"dim": self._count(self.family.dim)}
         yield Layers(None, self._indices(), "transformer-xl", params)
 
+    def nemotron(self) -> Iterator[Layers]:
+        """No positions at all in the layers with attention; the others are no attention's."""
+        listed = first(self.text.texts("layers_block_type"), self.text.texts("layer_types"))
+        pattern = self.text.text("hybrid_override_pattern")
+        types = listed.value if listed else pattern.value if pattern else _NEMOTRON
+        if len(types) > LARGEST_LAYERS:
+            raise InvalidInput(f"{self.text.name}: has more than {LARGEST_LAYERS} layers")
+        with_attention = ("*", "attention", "full_attention")
+        layers = tuple(i for i, each in enumerate(types) if each in with_attention)
+        params = {"dim": self._count(self.family.dim)}
+        yield Layers("full_attention", layers, "nope", params, self._context())
+
+
+_NEMOTRON = "ME*-"
+"""The layers of Nemotron-H where a config lists none: only * is attention."""
 
 _READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
     "learned": Reader.learned,
@@ -432,4 +449,5 @@ _READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
     "gptj": Reader.gptj,
     "roformer": Reader.roformer,
     "transformer-xl": Reader.transformer_xl,
+    "nemotron": Reader.nemotron,
 }

@@ -117,3 +117,13 @@ def test_the_decoder_of_t5_has_as_many_layers_as_it_says(stated, decoder):
     assert resolved.layer("encoder").layers == tuple(range(6))
     assert resolved.layer("decoder").layers == tuple(range(decoder))
     assert not resolved.unread
+
+
+def test_nemotron_h_has_no_positions_in_its_layers_with_attention():
+    config = {"model_type": "nemotron_h", "hidden_size": 4480, "max_position_embeddings": 131072}
+    config |= {"time_step_limit": [0.0, float("inf")], "hybrid_override_pattern": "M-M*-*"}
+    resolved = resolve(config)
+    assert (resolved.layer().scheme, resolved.layer().layers) == ("nope", (3, 5))
+    assert (resolved.unread, resolved.defaulted, resolved.warnings) == ((), (), ())
+    # transformers 5.23 takes one layer of each kind where a config lists none.
+    assert resolve({"model_type": "nemotron_h", "hidden_size": 8}).layer().layers == (2,)
