@@ -53,7 +53,10 @@ def checked_additive(request: Request, rule: Rule, *, progress: Progress | None 
         pairs=0,
         findings=(finding,),
         diagnosis=(),
-        notes=(f"{bound.scheme.name} turns nothing: norm, identity and reference do not apply",),
+        notes=(
+            f"{bound.scheme.name} turns nothing: norm, identity and reference do not apply",
+            *filter(None, [request.random_weights]),
+        ),
         tolerance="float32 code",
         title=bound.scheme.name,
     )

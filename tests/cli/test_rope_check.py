@@ -362,3 +362,11 @@ def test_posencs_own_tables_are_said_to_be_sampled(call):
         looked_at = json.loads(out)["looked_at"]
         assert 64 < looked_at["positions"] < 200
         assert looked_at["of"] in (4096, CONTEXT)
+
+
+@pytest.mark.parametrize("scheme", ["learned", "t5", "shaw"])
+def test_weights_that_are_drawn_are_said_to_be(scheme, call):
+    _, out, _ = call("rope-check", "-s", scheme, "--len", "64", "--json")
+    assert "random weights, seed 0" in json.loads(out)["notes"]
+    _, out, _ = call("rope-check", "-s", "sinusoidal", "--len", "64", "--json")
+    assert "random" not in out
