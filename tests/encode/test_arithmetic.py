@@ -99,6 +99,9 @@ def test_alibi_in_bfloat16_is_falcons_product():
 def test_normalized_divides_in_the_precision():
     ours = matrix("normalized", "0:2000", dim=1, arithmetic="float32")[:, 0]
     assert (ours == np.arange(2000, dtype=np.float32) / np.float32(2000)).all()
+    wide = matrix("normalized", "0:2000", dim=1, arithmetic="float32", dtype="float64")[:, 0]
+    assert wide.dtype == np.float64
+    assert (wide == ours).all()
     coarse = matrix("normalized", "0:600", dim=1, dtype="bfloat16", arithmetic="bfloat16")[:, 0]
     bfloat16 = ml_dtypes.bfloat16
     expected = np.arange(600).astype(bfloat16) / bfloat16(600)

@@ -96,6 +96,24 @@ def test_a_power_that_is_reached_exactly_does_not_round_up(size, farthest, dista
     assert found.tolist() == [middle + steps, middle + steps + 1]
 
 
+@pytest.mark.parametrize(("size", "farthest"), [(8, 65), (64, 512), (256, 512), (34, 5000)])
+def test_what_is_near_a_whole_number_is_settled_in_exact_arithmetic(size, farthest, monkeypatch):
+    """As if float64 could tell no distance: each is rounded up from whichever side it is of."""
+    monkeypatch.setattr("posenc_cli.schemes.buckets._ERROR", 1.0)
+    middle, last = size // 2, farthest - 1
+    distances = [middle + 1, middle + 2, 2 * middle, 3 * middle, last, last + 1, 4 * last]
+    found = buckets("deberta", distances, bucket_size=size, max_position=farthest)
+    with mpmath.workprec(400):
+        steps = [
+            mpmath.log(mpmath.mpf(distance) / middle) / mpmath.log(mpmath.mpf(last) / middle)
+            for distance in distances
+        ]
+        expected = [
+            middle + int(mpmath.ceil(each * (middle - 1) - mpmath.mpf(2) ** -200)) for each in steps
+        ]
+    assert found.tolist() == expected
+
+
 @given(
     count=st.integers(2, 300),
     farthest=st.integers(2, 5000),

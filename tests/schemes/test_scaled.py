@@ -313,13 +313,25 @@ def test_a_list_is_read_from_a_json_file(tmp_path, posenc):
     assert [float(f) for f in waves.frequencies(exact)] == [1.0, 0.004]
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "[1", "[" * 100_000, '["1", [2]]', "[true]"])
-def test_a_file_that_holds_no_list_of_numbers_is_refused(text, tmp_path):
+NO_LIST = "must hold a JSON list of numbers"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *((text, NO_LIST) for text in ("{}", "[]", "[1", "3", '"1,2"', "null", "[" * 100_000)),
+        ('{"1": 2, "3": 4}', NO_LIST),
+        ('["1", [2]]', "must be a number"),
+        ("[true]", "must be a number"),
+    ],
+)
+def test_a_file_that_holds_no_list_of_numbers_is_refused(text, words, tmp_path):
     path = tmp_path / "factors.json"
     path.write_text(text)
     given = {"dim": 4, "short_factor": "1,1", "long_factor": str(path)}
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput) as refused:
         BUILT_IN["rope-longrope"].bind(given)
+    assert words in refused.value.message
 
 
 def test_the_paper_example_of_the_attention_factor():
