@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +23,16 @@ settings.register_profile(
 # What `make test` runs: few examples, and always the same.
 settings.register_profile("test", settings.get_profile("check"), max_examples=10, derandomize=True)
 settings.load_profile("check")
+
+# A shell starts what runs in the background with SIGINT ignored, and nohup with SIGHUP: what tests
+# start would inherit that, and they send these signals.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGTERM, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 @pytest.hookimpl(tryfirst=True)
