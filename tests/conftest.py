@@ -21,7 +21,7 @@ settings.register_profile(
     "check", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 # What `make test` runs: few examples, and always the same.
-settings.register_profile("test", settings.get_profile("check"), max_examples=10, derandomize=True)
+settings.register_profile("test", settings.get_profile("check"), max_examples=5, derandomize=True)
 settings.load_profile("check")
 
 # A shell starts what runs in the background with SIGINT ignored, and nohup with SIGHUP: what tests

@@ -68,6 +68,7 @@ def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
         assert start in numbers(cause.message)[-2:] or start in numbers(cause.message)[:1]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("row", BREAKS)
 @pytest.mark.parametrize("pair", [0, 2])
 def test_a_cell_that_is_wrong_alone_is_named(row, pair):
@@ -88,6 +89,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("cause", MISTAKES)
 def test_what_a_cause_leaves_over_is_said_with_it(cause):
     assert "otherwise" not in told(*MISTAKES[cause])[1][0].evidence

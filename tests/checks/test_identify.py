@@ -228,6 +228,7 @@ def test_relative_sinusoids_of_transformer_xl_are_identified(golden):
     assert (found.scheme, found.params["base"]) == ("transformer-xl", 10_000.0)
 
 
+@pytest.mark.slow
 def test_frequencies_of_every_rotary_model_name_the_model(golden):
     _, arrays = golden("models")
     for name in arrays.files:

@@ -24,6 +24,7 @@ def half_tables(positions="0:4096", **params):
     return [matrix("rope", positions, table=table, **params) for table in ("cos", "sin")]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("damage", [0.5, np.nan, np.inf, 3e-6])
 @pytest.mark.parametrize("row", [0, 5, 777, 4095])
 def test_a_damaged_row_is_named_wherever_it_is(row, damage):
@@ -127,6 +128,7 @@ def test_frequencies_of_which_none_is_equal_are_no_models(factor):
     assert found.residual == pytest.approx(abs(factor - 1), rel=1e-3)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("factor", [1.2, 0.9])
 def test_a_louder_table_is_no_longrope_of_invented_factors(factor):
     table = matrix("rope", "0:512", dim=64, base=1e6)

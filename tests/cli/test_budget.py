@@ -129,6 +129,7 @@ def ended(tmp_path_factory):
         process.stdin.close()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("line", "ending"),
     [
