@@ -23,7 +23,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.installed $(DEVELOPED)
 endif
 
-.PHONY: demo test check coverage pythons newest lowest sdist lint types layers docs bench format lock clean
+.PHONY: demo test check coverage pythons newest lowest sdist lint types layers docs bench mutants format lock clean
 
 ## demo: install posenc into .venv and do the main job (the first command of the README)
 demo: $(VENV)/.installed
@@ -82,6 +82,11 @@ bench: $(DEVELOPED)
 	$(RUN) -m benchmarks
 	$(RUN) tools/readme.py
 
+## mutants: how many small changes of posenc's own code its tests see; takes half an hour
+mutants: $(DEVELOPED)
+	$(INSTALL) -e ".[dev,mutants]"
+	$(RUN) tools/mutants.py
+
 ## format: rewrite what lint and docs would complain about, where that is mechanical
 format: $(DEVELOPED)
 	$(RUN) -m ruff check --fix .
@@ -92,7 +97,7 @@ format: $(DEVELOPED)
 # With torch, whose own requirements bound others; torch itself is chosen by TORCH alone.
 lock:
 	rm -rf .venv-lock
-	"$(PYTHON)" tools/environment.py --versions newest .venv-lock pip -e ".[dev]" "torch==$(or $(TORCH),2.13.0)"
+	"$(PYTHON)" tools/environment.py --versions newest .venv-lock pip -e ".[dev,mutants]" "torch==$(or $(TORCH),2.13.0)"
 	.venv-lock/bin/python -m pip freeze --exclude-editable --exclude torch > constraints.txt
 
 clean:

@@ -1,0 +1,95 @@
+"""Which mutants the tool draws, of what, and which tests it tries on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools import mutants
+
+
+def test_places_that_do_nothing_are_left_out():
+    source = """
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import numpy
+A: int | None = 1 + 2
+def f(x: Annotated[int, Param(minimum=1)] = 3, *, y: int | str = 4) -> int | None:
+    "A row of text."
+    assert x > 0
+    return x + y + sum(zip(A, strict=True))
+"""
+    lines = source.splitlines()
+    found = [
+        (a[0], lines[a[0] - 1][a[1] : b[1] if a[0] == b[0] else None].strip())
+        for a, b in mutants.places_without_effect(source)
+    ]
+    assert found == [
+        (3, "if TYPE_CHECKING:"),
+        (5, "int | None"),
+        (6, "int | str"),
+        (6, "int | None"),
+        (7, '"A row of text."'),
+        (8, "assert x > 0"),
+        (9, "strict=True"),
+    ]
+
+
+def test_the_same_seed_draws_the_same_places_and_one_mutant_of_each():
+    places = [
+        [
+            mutants.Mutant(
+                mutants.Place("a.py", (line, 0), (line, 1)), True, f"{line}", name, 0, ""
+            )
+            for name in ("one", "two")
+        ]
+        for line in range(50)
+    ]
+    drawn = mutants.sample(places, 20, seed=3)
+    assert drawn == mutants.sample(places, 20, seed=3)
+    assert drawn != mutants.sample(places, 20, seed=4)
+    assert len({mutant.place for mutant in drawn}) == 20
+    kept = mutants.sample(places[:25], 20, seed=3)
+    assert set(drawn) & {mutant for each in places[:25] for mutant in each} <= set(kept)
+
+
+def test_a_mutant_meets_each_function_before_the_second_case_of_any():
+    place = mutants.Place("posenc_cli/a/b.py", (2, 0), (2, 4))
+    tests = {"t.py::slow": 5.0, "t.py::one[a]": 0.1, "t.py::one[b]": 0.2, "t.py::two": 0.3}
+    lines = {"posenc_cli/a/b.py": {2: list(tests), 9: ["t.py::far"]}}
+    reached = mutants.Reach(lines, {**tests, "tests/a/t.py::imports": 0.2})
+    inside = mutants.Mutant(place, True, "x", "core/AddNot", 0, "f")
+    order = ["t.py::one[a]", "t.py::two", "t.py::slow", "t.py::one[b]"]
+    assert reached.tests(inside, 99.0, 99) == order
+    assert reached.tests(inside, 99.0, 2) == order[:2]
+    assert reached.tests(inside, 1.0, 99) == order[:2]
+    assert reached.tests(inside._replace(inside=False), 99.0, 99) == [
+        "t.py::far",
+        *("t.py::one[a]", "tests/a/t.py::imports"),
+        *order[1:],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "changed"),
+    [
+        ('Axis("query", all(x))', ['Axis("key", all(x))', 'Axis("query", any(x))']),
+        ("f'{n} rows of {a.max()}'", ["f'{n} columns of {a.max()}'", "f'{n} rows of {a.min()}'"]),
+        ("all, value = min", []),
+    ],
+)
+def test_functions_and_words_become_their_opposites(code, changed):
+    parso = pytest.importorskip("parso")
+
+    def nodes(node):
+        yield node
+        for child in getattr(node, "children", ()):
+            yield from nodes(child)
+
+    opposites, found = mutants.Opposites(), []
+    for place in range(len(list(nodes(parso.parse(code))))):
+        tree = parso.parse(code)
+        node = list(nodes(tree))[place]
+        for index, _ in enumerate(opposites.mutation_positions(node)):
+            opposites.mutate(node, index)
+            found.append(tree.get_code())
+    assert found == changed

@@ -1,0 +1,547 @@
+"""Count what the tests see: small changes of posenc's own code, and how many make a test fail.
+
+Usage: python tools/mutants.py [--seed N] [--each N] [PACKAGE…]
+
+Cosmic Ray makes the changes, one at a time, in a copy of the tree. A first run of the tests under
+coverage tells which of them reach which line; a mutant is tried against those alone, the quickest
+first. A sample is drawn of the places that can be changed, with one change for each. The result is
+tests/mutants.json, where what a reader wrote on a survivor (``equivalent``: why no test can tell it
+from the code) is kept from run to run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import concurrent.futures
+import hashlib
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from importlib import metadata
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULT = ROOT / "tests" / "mutants.json"
+PACKAGES = ("schemes", "models", "checks", "encode", "cli", "render", "analysis", "files")
+SEED = 11
+EACH = 50
+"""Mutants of a package: of a share of 90 % the sample then errs by some 4 % (one sigma)."""
+
+FIRST_SECONDS, ALL_SECONDS = 10.0, 120.0
+"""What the tests of one mutant may take in all: few need the second, and those that survive do."""
+MOST_CASES = 200, 2000
+"""Tests of a mutant at first, and in the end; a command line holds no more."""
+STARTING = 60
+"""Seconds that a run of pytest may take beside its tests, on a machine with other work."""
+SLOWER = 10
+"""How many times longer than measured tests may take before a mutant counts as endless."""
+
+COPIED = ("posenc_cli", "tests", "benchmarks", "tools", "docs", ".ci")
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=test")
+SETTINGS = "settings.ini"
+_COVERAGE = """[run]
+source = {copy}/posenc_cli
+parallel = true
+patch = subprocess
+data_file = {data}
+context = ${{MUTANTS_TEST}}
+"""
+
+
+class Place(NamedTuple):
+    """Where code can be changed: a file, seen from the root, and lines and columns in it."""
+
+    path: str
+    start: tuple[int, int]
+    stop: tuple[int, int]
+
+
+class Mutant(NamedTuple):
+    """A change of a place: the operator of Cosmic Ray, and which of its occurrences in the file.
+
+    ``inside`` says whether the place is in the body of a function, or else runs on import;
+    ``text`` is its line.
+    """
+
+    place: Place
+    inside: bool
+    text: str
+    operator: str
+    occurrence: int
+    definition: str
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant: the test that failed, None where none did, and what was changed."""
+
+    mutant: Mutant
+    killer: str | None
+    before: str
+    after: str
+    tests: int
+
+
+class Reach(NamedTuple):
+    """Which tests reach each line of each file, and how many seconds a test takes."""
+
+    lines: Mapping[str, Mapping[int, Sequence[str]]]
+    seconds: Mapping[str, float]
+
+    def tests(self, mutant: Mutant, limit: float, most: int) -> list[str]:
+        """The tests to try a mutant against, the quickest first, as ``limit`` seconds hold.
+
+        They are those that reach its lines. What runs when a module is imported is reached by the
+        test that happens to import it, and what it makes is read without a line of the file: of
+        that, all tests of the package, and all that reach the file.
+        """
+        path, lines = mutant.place.path, self.lines.get(mutant.place.path, {})
+        whole = range(mutant.place.start[0], mutant.place.stop[0] + 1)
+        found = {
+            test for line in (whole if mutant.inside else lines) for test in lines.get(line, ())
+        }
+        if not mutant.inside:
+            folder = f"tests/{Path(path).parts[1]}/"
+            found |= {test for test in self.seconds if test.startswith(folder)}
+        chosen: list[str] = []
+        for test in _by_turns(found, self.seconds):
+            limit -= self.seconds.get(test, 0.0)
+            if (limit < 0 and chosen) or len(chosen) == most:
+                break
+            chosen.append(test)
+        return chosen
+
+
+def _by_turns(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
+    """Tests in an order that soon tries many functions: a case of each, then their second ones."""
+    rank: dict[str, int] = {}
+    cases: dict[str, int] = defaultdict(int)
+    for test in sorted(tests, key=lambda test: (seconds.get(test, 0.0), test)):
+        function = test.partition("[")[0]
+        rank[test] = cases[function]
+        cases[function] += 1
+    return sorted(rank, key=lambda test: (rank[test], seconds.get(test, 0.0), test))
+
+
+# What can be changed
+
+
+def _both_ways(*pairs: str) -> dict[str, str]:
+    """Pairs of words, each to the other."""
+    split = [pair.split() for pair in pairs]
+    return {**dict(split), **{second: first for first, second in split}}
+
+
+class Opposites:
+    """An operator beside those of Cosmic Ray: functions and words become their opposites.
+
+    All for any, the largest for the smallest; and in texts what a picture or a message is of.
+    """
+
+    functions: Mapping[str, str] = _both_ways("all any", "max min", "argmax argmin", "ceil floor")
+    words: Mapping[str, str] = _both_ways(
+        *("query key", "queries keys", "position offset", "positions offsets", "row column"),
+        *("rows columns", "cos sin", "largest smallest", "first last", "even odd"),
+    )
+
+    @staticmethod
+    def arguments() -> Sequence[Any]:
+        """None: there is one way to do this."""
+        return ()
+
+    def mutation_positions(self, node: Any) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """Where a node of the syntax tree can be changed, at most once."""
+        if self._opposite(node) is not None:
+            yield node.start_pos, node.end_pos
+
+    def mutate(self, node: Any, _index: int) -> Any:
+        """The node, changed."""
+        node.value = self._opposite(node)
+        return node
+
+    def _opposite(self, node: Any) -> str | None:
+        if node.type == "name" and node.value in self.functions:
+            called = node.get_next_leaf().value == "("
+            return self.functions[node.value] if called else None
+        if node.type in ("string", "fstring_string"):
+            parts = re.split(r"([a-z]+)", node.value)
+            changed = "".join(self.words.get(part, part) for part in parts)
+            return changed if changed != node.value else None
+        return None
+
+
+def operators() -> dict[str, Any]:
+    """All operators by their names, those that are posenc's own made known to Cosmic Ray."""
+    from cosmic_ray import plugins
+
+    plugins.OPERATOR_PROVIDERS["posenc"] = {"Opposites": Opposites}
+    found = {name: plugins.get_operator(name) for name in sorted(plugins.operator_names())}
+    return {name: each() for name, each in found.items() if not each.arguments()}
+
+
+def places_without_effect(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """The parts of a file that do nothing when posenc runs, as (line, column) from and to.
+
+    They are docstrings, annotations that call nothing, what is imported for those alone, and
+    assertions (``strict=True`` of a zip is one), which tell a type checker and a reader what cannot
+    be otherwise.
+
+    >>> places_without_effect("def f(x: int | None = 1): return x")
+    [((1, 9), (1, 19))]
+    """
+    found: list[ast.AST] = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.FunctionDef(args=given):
+                arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+                annotations = [each.annotation for each in arguments] + [node.returns]
+                found += [each for each in annotations if each and not _calls(each)]
+            case ast.AnnAssign(annotation=annotation) if not _calls(annotation):
+                found.append(annotation)
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Assert():
+                found.append(node)
+            case ast.keyword(arg="strict"):
+                found.append(node)
+            case ast.Expr(value=ast.Constant(value=str())):
+                found.append(node)
+    return sorted((_start(node), _stop(node)) for node in found)
+
+
+def places_of_bodies(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """The bodies of functions, as (line, column) from and to."""
+    return [
+        (_start(node.body[0]), _stop(node))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+    ]
+
+
+def _calls(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+
+
+def _start(node: Any) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _stop(node: Any) -> tuple[int, int]:
+    return node.end_lineno, node.end_col_offset
+
+
+def mutants_of(package: str) -> list[list[Mutant]]:
+    """All that can be changed in a package: the mutants of each place."""
+    ready = operators()
+    by_place: dict[Place, list[Mutant]] = defaultdict(list)
+    for path in sorted((ROOT / "posenc_cli" / package).rglob("*.py")):
+        for mutant in _mutants_of_file(path, ready):
+            by_place[mutant.place].append(mutant)
+    return [by_place[place] for place in sorted(by_place)]
+
+
+def _mutants_of_file(path: Path, ready: Mapping[str, Any]) -> Iterator[Mutant]:
+    """What operators can change in a file, numbered as Cosmic Ray numbers it."""
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.ast.ast_query import ASTQuery
+
+    source = path.read_text("utf-8")
+    nodes, lines = list(ast_nodes(get_ast(source))), source.splitlines()
+    left_out, bodies = places_without_effect(source), places_of_bodies(source)
+    for name, operator in ready.items():
+        found = ((node, *at) for node in nodes for at in operator.mutation_positions(node))
+        for occurrence, (node, start, stop) in enumerate(found):
+            place = Place(path.relative_to(ROOT).as_posix(), start, stop)
+            if not _within(place, left_out):
+                definition = ASTQuery(node).get_definition_name() or ""
+                text = lines[start[0] - 1].strip()
+                yield Mutant(place, _within(place, bodies), text, name, occurrence, definition)
+
+
+def _within(place: Place, parts: Iterable[tuple[tuple[int, int], tuple[int, int]]]) -> bool:
+    return any(start <= place.start and place.stop <= stop for start, stop in parts)
+
+
+def sample(places: Sequence[Sequence[Mutant]], count: int, seed: int) -> list[Mutant]:
+    """Mutants of ``count`` different places, drawn by a seed.
+
+    Each has a number by what it changes, and the lowest are drawn: a change of the code elsewhere
+    leaves the others of a sample as they are.
+    """
+    lowest = [min((_lot(mutant, seed), mutant) for mutant in each) for each in places]
+    return sorted(mutant for _, mutant in sorted(lowest)[:count])
+
+
+def _lot(mutant: Mutant, seed: int) -> str:
+    place = mutant.place
+    what = (seed, place.path, mutant.definition, mutant.text, place.start[1], mutant.operator)
+    return hashlib.sha256(repr(what).encode()).hexdigest()
+
+
+# Which tests see what
+
+
+def pytest_runtest_protocol(item: Any) -> None:
+    """Name the test that runs, to coverage here and in processes that are started."""
+    import coverage
+
+    os.environ["MUTANTS_TEST"] = item.nodeid
+    # Processes are to read the file, which names the variable, not what coverage made of it here.
+    if os.environ.pop("COVERAGE_PROCESS_CONFIG", None):
+        os.environ["COVERAGE_PROCESS_START"] = str(item.config.rootpath / SETTINGS)
+    measuring = coverage.Coverage.current()
+    if measuring is not None:
+        measuring.switch_context(item.nodeid)
+
+
+def reach(copy: Path) -> Reach:
+    """Run the tests once, in a copy of the tree, and see which of them reach what.
+
+    Tests that fail as they are prove nothing: they are named, and left out.
+    """
+    import coverage
+
+    data = copy / "reached"
+    settings = copy / SETTINGS
+    settings.write_text(_COVERAGE.format(copy=copy, data=data))
+    command = [
+        *(sys.executable, "-m", "coverage", "run", f"--rcfile={settings}"),
+        *(*_PYTEST[1:], "-n", "auto", "-p", "tools.mutants", "-m", "not slow"),
+        *("--junitxml", f"{copy}/times.xml", "-o", "junit_family=xunit1"),
+    ]
+    ran = subprocess.run(
+        command, cwd=copy, env=_environment(copy), check=False, capture_output=True, text=True
+    )
+    if not (copy / "times.xml").exists():
+        sys.exit(f"the tests cannot be run:\n{ran.stdout[-4000:]}{ran.stderr[-2000:]}")
+    seconds = _seconds(copy / "times.xml")
+    measured = coverage.Coverage(data_file=str(data), config_file=False)
+    measured.combine([str(path) for path in copy.glob("reached.*")], keep=True)
+    found = measured.get_data()
+    lines: dict[str, dict[int, list[str]]] = {}
+    for file in found.measured_files():
+        contexts = found.contexts_by_lineno(file)
+        lines[Path(file).relative_to(copy).as_posix()] = {
+            line: sorted(name for name in names if name in seconds)
+            for line, names in contexts.items()
+        }
+    return Reach(lines, seconds)
+
+
+def _seconds(times: Path) -> dict[str, float]:
+    """How long each test that passes took, by what pytest wrote."""
+    from xml.etree import ElementTree
+
+    seconds = {}
+    for case in ElementTree.parse(times).iter("testcase"):
+        name = f"{case.get('file')}::{case.get('name')}"
+        if case.find("failure") is not None or case.find("error") is not None:
+            print(f"left out, for it fails as it is: {name}", flush=True)
+        elif case.find("skipped") is None:
+            seconds[name] = float(case.get("time", 0))
+    return seconds
+
+
+def _copied(folder: Path) -> Path:
+    """A copy of what the tests need, which mutants may change."""
+    copy = folder / "posenc"
+    for name in COPIED:
+        if (ROOT / name).exists():
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
+        if path.is_file() and not path.name.startswith(".coverage"):
+            shutil.copy2(path, copy)
+    return copy
+
+
+def _environment(copy: Path) -> dict[str, str]:
+    """What tests are run with: posenc is the copy, in processes that they start too."""
+    return {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+# Whether the tests see a mutant
+
+_own: dict[str, Any] = {}
+"""What a worker process has of its own: a copy of the tree, and which tests reach what."""
+
+
+def _begin(reached: Reach) -> None:
+    os.nice(10)
+    copy = _copied(Path(tempfile.mkdtemp(prefix="mutants-")))
+    os.environ |= _environment(copy)
+    os.chdir(copy)
+    operators()
+    _own.update(copy=copy, reached=reached)
+
+
+def tried(mutant: Mutant) -> Outcome:
+    """What becomes of a mutant: few tests first, and where it survives all that reach it."""
+    reached: Reach = _own["reached"]
+    before = after = ""
+    killer: str | None = None
+    tests: list[str] = []
+    for seconds, most in zip((FIRST_SECONDS, ALL_SECONDS), MOST_CASES, strict=True):
+        more = reached.tests(mutant, seconds, most)
+        new = [test for test in more if test not in set(tests)]
+        if not new:
+            break
+        tests = more
+        killer, before, after = _run(mutant, new, reached)
+        if killer is not None:
+            break
+    if not tests:
+        _, before, after = _run(mutant, [], reached)
+    return Outcome(mutant, killer, before, after, len(tests))
+
+
+def _run(mutant: Mutant, tests: Sequence[str], reached: Reach) -> tuple[str | None, str, str]:
+    """The test that fails of a mutant, and the lines before and after."""
+    from cosmic_ray.mutating import mutate_and_test
+    from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome
+
+    command = shlex.join([*_PYTEST, "-x", "-n0", "--no-header", *tests]) if tests else "true"
+    seconds = STARTING + SLOWER * sum(reached.seconds.get(test, 0.0) for test in tests)
+    spec = MutationSpec(
+        module_path=Path(mutant.place.path),
+        operator_name=mutant.operator,
+        occurrence=mutant.occurrence,
+        start_pos=mutant.place.start,
+        end_pos=mutant.place.stop,
+        operator_args={},
+    )
+    found = mutate_and_test([spec], command, seconds)
+    if found.worker_outcome != WorkerOutcome.NORMAL:
+        raise RuntimeError(f"{mutant}: {found.output}")
+    changed = [line for line in (found.diff or "").splitlines() if re.match(r"[-+](?![-+])", line)]
+    before, after = ("\n".join(x[1:].strip() for x in changed if x[0] == sign) for sign in "-+")
+    if found.test_outcome == TestOutcome.SURVIVED:
+        return None, before, after
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", found.output or "", re.MULTILINE)
+    return failed[1] if failed else (found.output or "").strip()[-80:], before, after
+
+
+def outcomes(mutants: Sequence[Mutant], reached: Reach) -> Iterator[Outcome]:
+    """What becomes of each mutant, in as many processes as there are processors."""
+    with concurrent.futures.ProcessPoolExecutor(
+        os.cpu_count(), get_context("spawn"), _begin, (reached,)
+    ) as workers:
+        for number, outcome in enumerate(workers.map(tried, mutants), 1):
+            if outcome.killer is None:
+                place = outcome.mutant.place
+                print(f"{place.path}:{place.start[0]}: survived: {outcome.after}", flush=True)
+            if number % 20 == 0:
+                print(f"{number} of {len(mutants)}", flush=True)
+            yield outcome
+
+
+def failing_unchanged(killers: Iterable[str], copy: Path) -> list[str]:
+    """The tests that fail without any mutant, of those that a mutant made fail."""
+    tests = sorted({each for each in killers if "::" in each})
+    if not tests:
+        return []
+    ran = subprocess.run(
+        [*_PYTEST, "-n", "auto", *tests],
+        cwd=copy,
+        env=_environment(copy),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return re.findall(r"^(?:FAILED|ERROR) (\S+)", ran.stdout, re.MULTILINE)
+
+
+# The result
+
+
+def survivor(outcome: Outcome) -> dict[str, Any]:
+    """A mutant that no test killed, as the result has it."""
+    place = outcome.mutant.place
+    return {
+        "file": place.path,
+        "line": place.start[0],
+        "definition": outcome.mutant.definition,
+        "operator": outcome.mutant.operator.removeprefix("core/"),
+        "before": outcome.before,
+        "after": outcome.after,
+        "tests": outcome.tests,
+        "equivalent": None,
+    }
+
+
+def _identity(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """What stays of a survivor when lines move."""
+    return tuple(found[name] for name in ("file", "definition", "operator", "before", "after"))
+
+
+def result(
+    found: Mapping[str, Sequence[Outcome]], places: Mapping[str, int], seed: int
+) -> dict[str, Any]:
+    """The result, with what a reader wrote on survivors of the last one."""
+    last = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
+    written = {_identity(each): each["equivalent"] for each in last.get("survivors", ())}
+    survivors = [
+        {**each, "equivalent": written.get(_identity(each))}
+        for outcomes in found.values()
+        for each in (survivor(outcome) for outcome in outcomes if outcome.killer is None)
+    ]
+    counts = {}
+    for package, outcomes in found.items():
+        killed = sum(outcome.killer is not None for outcome in outcomes)
+        counts[package] = {
+            "places": places[package],
+            "mutants": len(outcomes),
+            "killed": killed,
+            "score": round(killed / len(outcomes), 3),
+        }
+    return {
+        "tool": f"cosmic-ray {metadata.version('cosmic-ray')}",
+        "python": platform.python_version(),
+        "seed": seed,
+        "packages": counts,
+        "survivors": survivors,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw, try, count and save."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--each", type=int, default=EACH, help="mutants of a package")
+    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("packages", nargs="*", default=PACKAGES)
+    asked = parser.parse_args(arguments)
+    every = {package: mutants_of(package) for package in asked.packages}
+    drawn = {name: sample(places, asked.each, asked.seed) for name, places in every.items()}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copy = _copied(Path(folder))
+        print("which tests reach which line …", flush=True)
+        reached = reach(copy)
+        mutants = [mutant for each in drawn.values() for mutant in each]
+        print(f"{len(mutants)} mutants …", flush=True)
+        all_outcomes = list(outcomes(mutants, reached))
+        flaky = failing_unchanged((each.killer or "" for each in all_outcomes), copy)
+    if flaky:
+        sys.exit(f"these tests fail without a mutant too, and prove nothing: {', '.join(flaky)}")
+    found = {
+        package: [each for each in all_outcomes if each.mutant in set(drawn[package])]
+        for package in asked.packages
+    }
+    saved = result(found, {name: len(places) for name, places in every.items()}, asked.seed)
+    asked.out.write_text(json.dumps(saved, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    for package, counts in saved["packages"].items():
+        print(f"{package:10} {counts['killed']:3} of {counts['mutants']} killed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
