@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from posenc_cli.checks import fitting
 from posenc_cli.checks.checking import context_of, probing_positions
 from posenc_cli.checks.fitting import fitted
 from posenc_cli.checks.turning import Places
@@ -74,3 +75,14 @@ def test_places_give_any_row_its_position():
         assert rows[0] == 0
         assert rows[-1] == count - 1
         assert rows.size <= 768
+
+
+@pytest.mark.parametrize("first", [0, 5, 4096])
+@pytest.mark.parametrize("off", [0.05, -0.15])
+def test_a_rate_is_corrected_within_a_window_in_which_no_phase_wraps(first, off):
+    """Past 16 positions a rate so far off has turned too often to tell how far off it is."""
+    positions = np.arange(first, first + 4096)
+    rates = np.array([0.1, 1.7])
+    values = np.exp(1j * np.multiply.outer(positions, rates))
+    found = fitting._sharpened(positions, values, rates + off, 16)
+    np.testing.assert_allclose(found, rates, rtol=1e-9)

@@ -497,3 +497,18 @@ def test_tables_at_rounded_positions_are_not_given_out_for_right_ones():
     assert found is not None
     assert "positions were rounded to bfloat16, which has no 257" in found.notes
     assert found.commands == ()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"dim": 64, "base": 200_000.0, "factor": 6.0},
+        {"dim": 128, "base": 500_000.0, "factor": 12.0, "high_freq_factor": 8.0},
+    ],
+)
+def test_the_ramp_of_llama3_is_read_off_where_no_model_has_it(params):
+    arrays = arrays_of("rope-llama3", None, tables=("inv-freq",), dtype="float64", **params)
+    found = found_in(arrays)
+    assert found.scheme == "rope-llama3"
+    assert found.params["factor"] == params["factor"]
+    assert_written_again(found, arrays, dtype="float64")
