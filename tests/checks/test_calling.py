@@ -231,10 +231,20 @@ def test_torch_is_used_where_a_function_needs_it(tmp_path):
             import torch
             def annotated(x: "torch.Tensor", p): return torch.Tensor(good(x.values, p.values))
             def plain(x, p): return torch.Tensor(good(x.values, p.values))
+            def wants(x, p):
+                if isinstance(x, torch.Tensor): raise RuntimeError("of tensors")
+                raise AttributeError("of arrays")
+            def broken(x, p):
+                if isinstance(x, torch.Tensor): raise RuntimeError("of tensors")
+                raise ValueError("of arrays")
             """
         )
     )
     right = rope.reference("rope", dim=8)
+    # Who wants tensors fails on arrays by a missing attribute: then what tensors meet is told.
+    for name, words in (("wants", "RuntimeError: of tensors"), ("broken", "ValueError: of arrays")):
+        with pytest.raises(InvalidInput, match=words):
+            implementation(f"{tmp_path / 'mine.py'}:{name}", right, Positions.parse("0:64"))
     for name in ("annotated", "plain"):
         target = f"{tmp_path / 'mine.py'}:{name}"
         subject = implementation(target, right, Positions.parse("0:64"))

@@ -517,6 +517,28 @@ def test_the_rule_that_a_table_follows_is_named(rates, given, cause, words):
     assert words in causes[0].message
 
 
+KEPT = ladder(128, 1e4)
+SLOWED = KEPT / 4
+RAMP = np.clip((np.arange(64) - 20) / (46 - 20), 0, 1)
+"""YaRN's of 64 pairs and 4096 positions: c(32) = 20.95 and c(1) = 45.03, rounded outward."""
+BY_COLUMNS = np.clip((2 * np.arange(64) - 20) / (46 - 20), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        (1 / (RAMP / SLOWED + (1 - RAMP) / KEPT), "the ramp blends wavelengths, not frequencies"),
+        (KEPT * RAMP + SLOWED * (1 - RAMP), "the ramp of YaRN runs the wrong way"),
+        (SLOWED * BY_COLUMNS + KEPT * (1 - BY_COLUMNS), "the ramp counts columns, not pairs"),
+    ],
+)
+def test_what_is_wrong_with_a_ramp_is_named(rates, words):
+    given = {"scheme": "rope-yarn", "factor": 4.0, "attention_factor": 1.0}
+    causes = diagnosed(of_rates(rates, **given))
+    assert [each.cause for each in causes] == ["frequency-rule"]
+    assert words in causes[0].message
+
+
 @pytest.mark.parametrize(
     ("given", "cause", "words"),
     [
