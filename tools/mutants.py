@@ -6,7 +6,8 @@ Cosmic Ray makes the changes, one at a time, in a copy of the tree. A first run 
 coverage tells which of them reach which line; a mutant is tried against those alone, the quickest
 first. A sample is drawn of the places that can be changed, with one change for each. The result is
 tests/mutants.json, where what a reader wrote on a survivor (``equivalent``: why no test can tell it
-from the code) is kept from run to run.
+from the code) is kept from run to run. ``--again`` tries only the survivors that are in it, and
+counts anew.
 """
 
 from __future__ import annotations
@@ -85,11 +86,13 @@ class Mutant(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant: the test that failed, None where none did, and what was changed."""
+    """What became of a mutant: the test that failed, or None, and how many were tried.
+
+    ``after`` is what the line became.
+    """
 
     mutant: Mutant
     killer: str | None
-    before: str
     after: str
     tests: int
 
@@ -387,7 +390,7 @@ def _begin(reached: Reach) -> None:
 def tried(mutant: Mutant) -> Outcome:
     """What becomes of a mutant: few tests first, and where it survives all that reach it."""
     reached: Reach = _own["reached"]
-    before = after = ""
+    after = ""
     killer: str | None = None
     tests: list[str] = []
     for seconds, most in zip((FIRST_SECONDS, ALL_SECONDS), MOST_CASES, strict=True):
@@ -396,16 +399,16 @@ def tried(mutant: Mutant) -> Outcome:
         if not new:
             break
         tests = more
-        killer, before, after = _run(mutant, new, reached)
+        killer, after = _run(mutant, new, reached)
         if killer is not None:
             break
     if not tests:
-        _, before, after = _run(mutant, [], reached)
-    return Outcome(mutant, killer, before, after, len(tests))
+        _, after = _run(mutant, [], reached)
+    return Outcome(mutant, killer, after, len(tests))
 
 
-def _run(mutant: Mutant, tests: Sequence[str], reached: Reach) -> tuple[str | None, str, str]:
-    """The test that fails of a mutant, and the lines before and after."""
+def _run(mutant: Mutant, tests: Sequence[str], reached: Reach) -> tuple[str | None, str]:
+    """The test that fails of a mutant, and the line that it makes."""
     from cosmic_ray.mutating import mutate_and_test
     from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome
 
@@ -422,12 +425,12 @@ def _run(mutant: Mutant, tests: Sequence[str], reached: Reach) -> tuple[str | No
     found = mutate_and_test([spec], command, seconds)
     if found.worker_outcome != WorkerOutcome.NORMAL:
         raise RuntimeError(f"{mutant}: {found.output}")
-    changed = [line for line in (found.diff or "").splitlines() if re.match(r"[-+](?![-+])", line)]
-    before, after = ("\n".join(x[1:].strip() for x in changed if x[0] == sign) for sign in "-+")
+    added = re.findall(r"^\+(?!\+\+)(.*)", found.diff or "", re.MULTILINE)
+    after = " ".join(line.strip() for line in added)
     if found.test_outcome == TestOutcome.SURVIVED:
-        return None, before, after
+        return None, after
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", found.output or "", re.MULTILINE)
-    return failed[1] if failed else (found.output or "").strip()[-80:], before, after
+    return failed[1] if failed else (found.output or "").strip()[-80:], after
 
 
 def outcomes(mutants: Sequence[Mutant], reached: Reach) -> Iterator[Outcome]:
@@ -465,50 +468,75 @@ def failing_unchanged(killers: Iterable[str], copy: Path) -> list[str]:
 
 def survivor(outcome: Outcome) -> dict[str, Any]:
     """A mutant that no test killed, as the result has it."""
-    place = outcome.mutant.place
     return {
-        "file": place.path,
-        "line": place.start[0],
-        "definition": outcome.mutant.definition,
-        "operator": outcome.mutant.operator.removeprefix("core/"),
-        "before": outcome.before,
+        **_known_by(outcome.mutant),
+        "line": outcome.mutant.place.start[0],
         "after": outcome.after,
         "tests": outcome.tests,
         "equivalent": None,
     }
 
 
-def _identity(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """What stays of a survivor when lines move."""
-    return tuple(found[name] for name in ("file", "definition", "operator", "before", "after"))
+def _known_by(mutant: Mutant) -> dict[str, Any]:
+    """What stays of a mutant when its line moves."""
+    return {
+        "file": mutant.place.path,
+        "definition": mutant.definition,
+        "operator": mutant.operator,
+        "column": mutant.place.start[1],
+        "before": mutant.text,
+    }
+
+
+def survivors_of(
+    last: Mapping[str, Any], places: Iterable[Sequence[Mutant]]
+) -> dict[Mutant, Mapping[str, Any]]:
+    """The survivors of the last result, of all that can be changed: those that are still there."""
+    alive = list(last.get("survivors", ()))
+    found = {}
+    for mutant in (mutant for each in places for mutant in each):
+        known = _known_by(mutant).items()
+        same = next((each for each in alive if known <= each.items()), None)
+        if same is not None:
+            alive.remove(same)
+            found[mutant] = same
+    return found
 
 
 def result(
-    found: Mapping[str, Sequence[Outcome]], places: Mapping[str, int], seed: int
+    found: Mapping[str, Sequence[Outcome]],
+    places: Mapping[str, int],
+    seed: int,
+    *,
+    last: Mapping[str, Any],
+    written: Mapping[Mutant, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The result, with what a reader wrote on survivors of the last one."""
-    last = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
-    written = {_identity(each): each["equivalent"] for each in last.get("survivors", ())}
-    survivors = [
-        {**each, "equivalent": written.get(_identity(each))}
-        for outcomes in found.values()
-        for each in (survivor(outcome) for outcome in outcomes if outcome.killer is None)
-    ]
-    counts = {}
+    """The result: of ``last``, the mutants that were killed count too.
+
+    ``written`` are survivors of an earlier run, whose ``equivalent`` is kept.
+    """
+    counts = dict(last.get("packages", {}))
     for package, outcomes in found.items():
-        killed = sum(outcome.killer is not None for outcome in outcomes)
+        before = counts[package]["killed"] if package in counts else 0
+        killed = before + sum(outcome.killer is not None for outcome in outcomes)
+        count = before + len(outcomes)
         counts[package] = {
             "places": places[package],
-            "mutants": len(outcomes),
+            "mutants": count,
             "killed": killed,
-            "score": round(killed / len(outcomes), 3),
+            "score": round(killed / count, 3),
         }
     return {
         "tool": f"cosmic-ray {metadata.version('cosmic-ray')}",
         "python": platform.python_version(),
         "seed": seed,
         "packages": counts,
-        "survivors": survivors,
+        "survivors": [
+            {**survivor(each), "equivalent": written.get(each.mutant, {}).get("equivalent")}
+            for outcomes in found.values()
+            for each in outcomes
+            if each.killer is None
+        ],
     }
 
 
@@ -517,11 +545,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--each", type=int, default=EACH, help="mutants of a package")
+    parser.add_argument("--again", action="store_true", help="the survivors of the last run alone")
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("packages", nargs="*", default=PACKAGES)
     asked = parser.parse_args(arguments)
+    last = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
     every = {package: mutants_of(package) for package in asked.packages}
-    drawn = {name: sample(places, asked.each, asked.seed) for name, places in every.items()}
+    written = survivors_of(last, (each for places in every.values() for each in places))
+    drawn = {
+        name: [mutant for each in places for mutant in each if mutant in written]
+        if asked.again
+        else sample(places, asked.each, asked.seed)
+        for name, places in every.items()
+    }
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = _copied(Path(folder))
         print("which tests reach which line …", flush=True)
@@ -536,7 +572,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         package: [each for each in all_outcomes if each.mutant in set(drawn[package])]
         for package in asked.packages
     }
-    saved = result(found, {name: len(places) for name, places in every.items()}, asked.seed)
+    saved = result(
+        found,
+        {name: len(places) for name, places in every.items()},
+        asked.seed,
+        last=last if asked.again else {},
+        written=written,
+    )
     asked.out.write_text(json.dumps(saved, indent=2, ensure_ascii=False) + "\n", "utf-8")
     for package, counts in saved["packages"].items():
         print(f"{package:10} {counts['killed']:3} of {counts['mutants']} killed")

@@ -93,3 +93,28 @@ def test_functions_and_words_become_their_opposites(code, changed):
             opposites.mutate(node, index)
             found.append(tree.get_code())
     assert found == changed
+
+
+def test_a_run_again_counts_those_killed_before_and_keeps_what_a_reader_wrote():
+    def mutant(line: int, text: str) -> mutants.Mutant:
+        place = mutants.Place("posenc_cli/a/b.py", (line, 4), (line, 5))
+        return mutants.Mutant(place, True, text, "core/AddNot", line, "f")
+
+    first = [
+        mutants.Outcome(mutant(n, f"x = {n}"), "t.py::t" if n else None, "y", 1) for n in (0, 1)
+    ]
+    saved = mutants.result({"a": first}, {"a": 9}, 3, last={}, written={})
+    assert saved["packages"]["a"] == {"places": 9, "mutants": 2, "killed": 1, "score": 0.5}
+    (alive,) = saved["survivors"]
+    assert (alive["line"], alive["before"], alive["equivalent"]) == (0, "x = 0", None)
+    alive["equivalent"] = "so it is"
+    moved = mutant(70, "x = 0")
+    written = mutants.survivors_of(saved, [[mutant(71, "x = 1")], [moved]])
+    assert written == {moved: alive}
+    again = {"a": [mutants.Outcome(moved, None, "y", 5)]}
+    (alive,) = mutants.result(again, {"a": 9}, 3, last=saved, written=written)["survivors"]
+    assert (alive["line"], alive["equivalent"]) == (70, "so it is")
+    again = {"a": [mutants.Outcome(moved, "t.py::t", "y", 5)]}
+    found = mutants.result(again, {"a": 9}, 3, last=saved, written=written)
+    assert found["packages"]["a"] == {"places": 9, "mutants": 2, "killed": 2, "score": 1.0}
+    assert found["survivors"] == []
