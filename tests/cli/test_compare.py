@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -155,6 +156,12 @@ def test_long_lists_of_pairs_are_abbreviated_in_text_alone(call):
     rows = [line for line in out.splitlines() if line.split()[:1] and line.split()[0].isdigit()]
     assert 10 <= len([row for row in rows if "more" not in row]) <= 12
     assert "more pairs differ; --json has them all" in out
+    # All are as far apart: the first is the worst, and the last stands there all the same.
+    _, out, _ = call("compare", "rope", "rope-linear", "--dim", "128")
+    rows = re.findall(r"^ *([0-9]+) +[0-9.]+ +[0-9.]+ +", out, re.MULTILINE)
+    assert (rows[0], rows[-1], len(rows)) == ("0", "63", 11)
+    steps = np.diff(np.array(rows, int))
+    assert steps.max() - steps.min() <= 1
     assert max(map(len, out.splitlines())) <= 80
     assert len(report(call, *arguments)[1]["pairs"]) == 63
 

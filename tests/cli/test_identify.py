@@ -228,3 +228,27 @@ def test_the_farthest_cell_shows_digits_that_tell_it_from_what_belongs_there(cal
     (line,) = (line for line in out.splitlines() if line.startswith("farthest cell"))
     value, expected = line.partition(": ")[2].removesuffix(" belongs").split(" where ")
     assert float(value) != float(expected)
+
+
+def test_a_learned_table_is_said_to_be_one_value_for_all_offsets_of_a_bucket(call, tmp_path):
+    np.save(tmp_path / "w.npy", np.random.default_rng(1).normal(size=(32, 4)).astype(np.float32))
+    given = ("--scheme", "t5", "--set", "weights=w.npy", "--len", "200", "--out", "t5.npy", "-q")
+    assert call("generate", *given)[0] == 0
+    _, out, _ = call("identify", "t5.npy")
+    assert "values of a learned table, one for all offsets of a bucket" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ""),
+        (("--round-to", "bfloat16"), "holding bfloat16 values"),
+        (("--round-to", "float16", "--dtype", "float64"), "holding float16 values"),
+        (("--dtype", "float64"), ""),
+    ],
+)
+def test_values_of_a_coarser_format_than_the_file_has_are_named(options, words, call):
+    assert call("generate", "-s", "rope", "--len", "64", *options, "--out", "a.npy", "-q")[0] == 0
+    _, out, _ = call("identify", "a.npy")
+    assert words in " ".join(out.split())
+    assert out.count("holding") == bool(words)

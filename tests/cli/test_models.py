@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.listing import parameters_text
 from posenc_cli.models import library
 
 
@@ -33,6 +36,25 @@ def test_every_model_can_be_described(name, call):
     status, out, _ = call("models", name)
     assert status == 0
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_each_parameter_stands_in_a_row_with_where_it_comes_from(call):
+    _, out, _ = call("models", "llama-2-7b")
+    assert re.search(r"^parameter +value +source$", out, re.MULTILINE)
+    assert re.search(r"^base +10000 +rope_theta$", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_table"), [(58, True), (57, False), (51, False), (20, False)]
+)
+def test_a_source_moves_to_a_line_of_its_own_where_a_table_is_too_wide(
+    columns, is_table, monkeypatch
+):
+    """Columns of 10, 10 and 30, and two spaces beside and between them."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = parameters_text(Console(), [["n" * 10, "v" * 10, "source of " * 3]])
+    assert (text.splitlines()[0].split() == ["parameter", "value", "source"]) == is_table
+    assert max(map(len, text.splitlines())) <= columns
 
 
 def test_layers_that_differ_are_described_apart(call):
