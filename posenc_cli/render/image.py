@@ -55,6 +55,8 @@ _COARSE = 3
 """Pixels of a cell from which one more or less is not seen."""
 _LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
 """Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
+_ABOVE_SCALE = 0.5
+"""Room for the name of a colour scale, which would touch a long title, in lines of text."""
 _LEFT, _ABOVE, _BELOW, _SCALE = 5.2, 1.0, 3.0, 4.6
 """Room around the axes of a panel: for values, names, and a colour scale, in lines of text."""
 
@@ -191,7 +193,8 @@ class _Drawing(Sheet):
             )
         gap = 0.8 * line
         banded = any(each.columns.bands for each in heatmaps)
-        head = line * (1.4 * any(titles) + 1.4 * banded)
+        # Where no titles and no bands are above them, the name of the scale is.
+        head = line * (1.4 * any(titles) + 1.4 * banded) or line * (0 if panel else _ABOVE_SCALE)
         least, widest = _LEAST_MAP * line, max(self.width_of(t, HEAD_SIZE) for t in titles)
         grid = grid_of(
             len(heatmaps),

@@ -194,33 +194,74 @@ def test_text_names_what_runs_down_and_across(command, drawn):
     assert re.search(rf"{re.escape(words.value)} [-0-9.e]+ \[", said)
 
 
-@pytest.mark.sweep(5)
-@pytest.mark.parametrize("command", PICTURES)
-def test_figures_name_what_runs_down_and_across(command, drawn, monkeypatch):
+class Text(NamedTuple):
+    """A text in a figure, and the box that it takes, in pixels from the top left."""
+
+    text: str
+    angle: float
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Text) -> bool:
+        """Whether two boxes have more than a pixel's edge in common."""
+        across = min(self.right, other.right) - max(self.left, other.left)
+        return across > 1 and min(self.bottom, other.bottom) - max(self.top, other.top) > 1
+
+
+@pytest.fixture
+def texts(monkeypatch):
+    """The texts that are drawn, as matplotlib is told to draw them."""
     from matplotlib.backends.backend_agg import RendererAgg
 
-    texts: list[tuple[str, float]] = []
+    found: list[Text] = []
     original = RendererAgg.draw_text
 
     def draw_text(renderer, *place, **settings):
-        *_, text, _, angle = place
-        texts.append((text, angle))
+        _, x, y, text, font, angle = place
+        width, height, descent = renderer.get_text_width_height_descent(text, font, ismath=False)
+        if angle == 90:
+            found.append(Text(text, angle, x + descent - height, y - width, x + descent, y))
+        else:
+            bottom = y + descent
+            found.append(Text(text, angle, x, bottom - height, x + width, bottom))
         return original(renderer, *place, **settings)
 
     monkeypatch.setattr(RendererAgg, "draw_text", draw_text)
+    return found
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("command", PICTURES)
+def test_figures_name_what_runs_down_and_across(command, drawn, texts):
     drawn(command, "--out", "picture.png", "--width", "1000", "--height", "800", "-q")
     words = PICTURES[command]
-    said = spoken(" ".join(text for text, _ in texts))
+    said = spoken(" ".join(each.text for each in texts))
     assert words.title in said
     assert all(word in said for word in words.more)
-    upright = {text for text, angle in texts if angle == 90}
-    level = {text for text, angle in texts if angle == 0}
+    upright = {each.text for each in texts if each.angle == 90}
+    level = {each.text for each in texts if each.angle == 0}
     assert words.down in upright
     assert words.across in level
     if command in ALONE:
         assert upright == {words.down}
     if words.value is not None:
         assert any(words.value.startswith(text) and len(text) > 4 for text in level)
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("command", PICTURES)
+def test_no_text_of_a_figure_covers_another_or_leaves_the_page(command, drawn, texts):
+    size = (900, 700)
+    drawn(command, "--out", "picture.png", "--width", f"{size[0]}", "--height", f"{size[1]}", "-q")
+    for each in texts:
+        assert each.left >= 0, each
+        assert each.top >= 0, each
+        assert each.right <= size[0], each
+        assert each.bottom <= size[1], each
+    meeting = [(a, b) for i, a in enumerate(texts) for b in texts[:i] if a.meets(b)]
+    assert meeting == []
 
 
 @pytest.mark.parametrize("command", [*HEATMAPS])
