@@ -288,6 +288,16 @@ def test_a_curve_of_many_wavelengths_has_the_strongest_where_it_is():
     assert curve.x[int(np.argmax(curve.y))] == pytest.approx(5000 / 777)
 
 
+@pytest.mark.parametrize("turns", [1, 2, 3, 2499, 2500])
+def test_the_ends_of_a_curve_of_many_wavelengths_are_in_it(turns):
+    """Of 5000 rows the longest wavelength is 5000, and the shortest 2."""
+    table = np.cos(2 * np.pi * turns * np.arange(5000) / 5000)[:, None]
+    found = power_spectrum(Rows.of(table), name="x")
+    curve = power_figure(found, name="x").curves[0]
+    assert curve.x[int(np.argmax(curve.y))] == pytest.approx(5000 / turns)
+    assert max(curve.y) == pytest.approx(1)
+
+
 def test_a_file_is_read_some_columns_at_a_time(monkeypatch):
     table = np.random.default_rng(6).standard_normal((60, 7)).astype(np.float32)
     expected = power_spectrum(Rows.of(table.astype(np.float64)), name="x")

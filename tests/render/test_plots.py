@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from posenc_cli.render.blocks import Medium, Page
 from posenc_cli.render.figure import Curve, Curves
-from posenc_cli.render.plots import curves_lines, grid
+from posenc_cli.render.plots import _Across, curves_lines, grid
+from posenc_cli.render.ticks import number
 from tests.examples import examples
 
 SOME = st.floats(-1e6, 1e6)
@@ -123,3 +125,26 @@ def test_offsets_are_named_by_powers_of_two_from_the_first_on() -> None:
     lines = lines_of(Curves((Curve(points, points),), "t", "x", "y"))
     assert lines[-2].split()[0] == "0"
     assert all(math.log2(int(each)).is_integer() for each in lines[-2].split()[1:3])
+
+
+@pytest.mark.parametrize(("low", "high"), [(-15, 15), (-7, 8), (1, 64), (3.5, 4), (-1e308, 1e308)])
+def test_a_value_stands_as_far_across_as_it_is_between_the_ends(low, high):
+    across = _Across(low, high, 61, False)
+    assert (across.column(low), across.column(high)) == (0, 60)
+    assert across.column(low / 2 + high / 2) == 30
+    assert across.column(low * 0.75 + high * 0.25) == 15
+
+
+@pytest.mark.parametrize("most_decades", [3, 9, 30, 200])
+@pytest.mark.parametrize("width", [40, 79, 200])
+def test_powers_of_ten_across_are_as_many_as_have_room_and_all_are_there_where_they_do(
+    width, most_decades
+):
+    across = _Across(1.0, 10.0**most_decades, width, True)
+    labels = across.ticks([1.0, 10.0**most_decades])
+    places = sorted(labels)
+    assert all(right - left > len(labels[left]) for left, right in pairwise(places))
+    longest = max(1, *(len(number(10.0**e)) for e in (0, most_decades)))
+    if (most_decades + 1) * (longest + 4) <= width:
+        assert len(labels) == most_decades + 1
+    assert all(float(text) == 10.0 ** round(math.log10(float(text))) for text in labels.values())

@@ -213,3 +213,21 @@ def test_logarithmic_curves_leave_out_what_has_no_logarithm() -> None:
 def test_a_page_too_small_is_the_smallest() -> None:
     assert max(map(width_of, lines_of(wave(8, 8), 1, 1))) <= NARROWEST
     assert LOWEST <= 8
+
+
+@pytest.mark.parametrize(("count", "width"), [(2, 60), (3, 80), (8, 44), (5, 60), (5, 200)])
+def test_of_small_maps_those_at_the_bottom_and_no_others_have_their_columns_named(
+    count: int, width: int
+) -> None:
+    panels = tuple(replace(square(8), title=f"head {i}") for i in range(count))
+    lines = lines_of(Panels(panels, "heads", noun="head"), width, 60)
+    last = max(i for i, line in enumerate(lines) if "head " in line)
+    (axis,) = (i for i, line in enumerate(lines) if "└" in line)
+    assert axis > last
+    assert set(lines[axis + 1].replace(" ", "")) <= set("01234567")
+
+
+@pytest.mark.parametrize("height", range(20, 32))
+def test_maps_apart_leave_room_for_their_notes(height: int) -> None:
+    panels = Panels((square(300), wave(300, 64)), "two", shared=False, notes=("a note " * 20,))
+    assert len(lines_of(panels, 78, height)) <= height

@@ -55,8 +55,38 @@ def test_binary_is_the_bits_of_the_position(position, dim):
 
 def test_binary_holds_exactly_two_to_the_dim_positions():
     assert matrix("binary", "7", dim=3).tolist() == [[1, 1, 1]]
-    with pytest.raises(InvalidInput, match=r"position 8 .* 3 bits"):
+    with pytest.raises(InvalidInput, match=r"position 8 .* 3 bits") as refused:
         request("binary", "8", dim=3).plan().matrix()
+    assert refused.value.hint == "--dim 4 doubles it"
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concat"])
+@pytest.mark.parametrize("dim", [1, 2, 5, 7, 8, 9])
+@pytest.mark.parametrize("odd", ["truncate", "pad", "split"])
+def test_an_odd_number_of_columns_is_what_its_rule_makes_of_an_even_one(odd, dim, layout):
+    """truncate: one column too many computed, the last dropped; pad: a last column of zeros;
+    split: the first function takes the extra column, and exponents divide by the odd dim."""
+    positions = np.arange(30.0)
+    if odd == "split":
+        pairs = (dim + 1) // 2
+        angles = np.multiply.outer(positions, 10_000.0 ** (-2 * np.arange(pairs) / dim))
+        sines, cosines = np.sin(angles), np.cos(angles)[:, : dim // 2]
+        expected = np.concatenate([sines, cosines], 1)
+        if layout == "interleaved":
+            expected = np.empty((30, dim))
+            expected[:, ::2], expected[:, 1::2] = sines, cosines
+    else:
+        width = dim + dim % 2 if odd == "truncate" else dim - dim % 2
+        full = (
+            matrix("sinusoidal", "0:30", dim=width, layout=layout, dtype="float64")
+            if width
+            else np.zeros((30, 0))
+        )
+        expected = full[:, :dim]
+        if odd == "pad" and dim % 2:
+            expected = np.concatenate([full, np.zeros((30, 1))], 1)
+    ours = matrix("sinusoidal", "0:30", dim=dim, layout=layout, odd=odd, dtype="float64")
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-13)
 
 
 def test_nope_is_zero():
