@@ -3,12 +3,12 @@
 SUPPORTED := 3.11 3.12 3.13
 PYTHON ?= $(firstword $(foreach v,$(SUPPORTED) 3,$(shell python$(v) -c "" 2>/dev/null && command -v python$(v))))
 
-# VENV is the environment that is made and used. VERSIONS says of what: `locked` is what
-# constraints.txt pins, `newest` what the index has, `lowest` the least that pyproject.toml allows.
+# VERSIONS says of what an environment is made: `locked` is what constraints.txt pins, `newest` what
+# the index has, `lowest` the least that pyproject.toml allows. Each has an environment of its own.
 # TORCH=2.13.0 installs that version of torch too, so that its tests run. An exact version: the
 # newest would bring gigabytes of CUDA along.
-VENV ?= .venv
 VERSIONS ?= locked
+VENV ?= .venv$(if $(filter-out locked,$(VERSIONS)),-$(VERSIONS))
 DIST ?= dist
 RUN := $(VENV)/bin/python
 DEVELOPED := $(VENV)/.developed-$(VERSIONS)$(TORCH)
@@ -54,7 +54,7 @@ pythons:
 ## newest, lowest: make types test with the newest, or the lowest, versions that pyproject.toml allows
 newest lowest:
 	@echo "== $@ versions"
-	@$(MAKE) --no-print-directory types test TORCH= VERSIONS=$@ VENV=.venv-$@
+	@$(MAKE) --no-print-directory types test TORCH= VERSIONS=$@
 
 ## sdist: the source distribution, into DIST
 sdist: $(DEVELOPED)

@@ -183,12 +183,19 @@ def findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str 
         spoken = holding.values(key)
         if holding.agrees(key, value):
             continue
-        if spoken is None or not spoken[1] or isinstance(value, Mapping | list | str):
+        if spoken is None or not spoken[1] or not _comparable(value, spoken[1][0]):
             if not any(name == key and _says_the_same(value, other) for name, other in read):
                 yield path
         else:
             held = ", ".join(dict.fromkeys(_number_text(each) for each in spoken[1]))
             yield Rival(path, value, spoken[0], held)
+
+
+def _comparable(value: Any, held: Any) -> bool:
+    """Whether a value of a config is of the kind of what holds: a flag, or a number."""
+    return not isinstance(value, Mapping | list | str) and (
+        isinstance(value, bool) == isinstance(held, bool)
+    )
 
 
 def _number_text(value: Any) -> str:

@@ -358,6 +358,24 @@ def asarray(values: Any, dtype: object = None) -> Vector:  # noqa: ARG001
     return Vector([values] if _is_scalar(values) else values)
 
 
+def checked_vector(values: Any) -> Vector:
+    """The vector that a formula gives, whose numbers may be floats if they were not rounded.
+
+    >>> with formula(given=[0.1 + 0.2]):
+    ...     list(checked_vector([0.5, 0.1 + 0.2])) == [0.5, 0.1 + 0.2]
+    True
+
+    Raises: TypeError for a float that bears the marks of rounding.
+    """
+    if isinstance(values, Vector):
+        return values
+    numbers = [values] if _is_scalar(values) else list(values)
+    for number in numbers:
+        if isinstance(number, float):
+            check_float(number)
+    return Vector(numbers)
+
+
 pi = asarray(
     Decimal(
         "3.141592653589793238462643383279502884197169399375"

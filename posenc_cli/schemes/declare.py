@@ -386,8 +386,8 @@ def _exactly(
             if xp is not exact:
                 return values
             if keeps_tuples and isinstance(values, tuple):
-                return tuple(map(exact.asarray, values))
-            return exact.asarray(values)
+                return tuple(map(exact.checked_vector, values))
+            return exact.checked_vector(values)
 
     return evaluated
 

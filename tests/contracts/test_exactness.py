@@ -182,6 +182,8 @@ def of_user(scheme):
         (lambda xp: xp.arange(0, 4) / float(xp.pi), "3.141592653589793"),
         (lambda xp: math.sqrt(xp.arange(0, 4)[3]) * xp.ones(4), "1.7320508075688772"),
         (lambda xp: xp.maximum(xp.ones(4), 0.1 + 0.2), "0.30000000000000004"),
+        (lambda _: [10_000.0 ** (-i / 3) for i in range(4)], "0.046415888336127795"),
+        (lambda _: 1 / np.power(10_000.0, np.arange(4) / 3), "0.0021544346900318843"),
     ],
 )
 def test_floats_that_were_rounded_on_the_way_are_refused(formula, shown):

@@ -184,3 +184,9 @@ def test_a_scale_of_queries_is_claimed_only_of_models_that_have_it():
     assert not any("queries are multiplied" in each for each in llama.warnings)
     ministral = resolve({**LLAMA, "model_type": "ministral3", "rope_scaling": rope})
     assert any("queries are multiplied" in each for each in ministral.warnings)
+
+
+def test_a_number_where_others_have_a_flag_is_only_not_read():
+    resolved = resolve({**LLAMA, "rope": 1000})
+    assert resolved.unread == ("rope",)
+    assert resolved.warnings == ("nothing read rope: transformers does not either",)
