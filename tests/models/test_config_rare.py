@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from posenc_cli.errors import InvalidInput
@@ -122,3 +124,56 @@ def test_what_speech_and_buckets_leave_out_is_what_transformers_takes():
     assert resolve({"model_type": "mpt"}).layers[0].derived["context"].value == 2048
     gptj = resolve({"model_type": "gptj"}).layers[0]
     assert (gptj.derived["head_dim"].value, gptj.params["partial"].value) == (256, 0.25)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_class_of_another_family_is_told_wherever_it_is_named(nested):
+    words = "'DeepseekV3ForCausalLM' is a class of deepseek_v3"
+    other = {"architectures": ["DeepseekV3ForCausalLM"]}
+    assert told({**LLAMA, **other}, words) == 1
+    text, top = ({**LLAMA, **other}, {}) if nested else (LLAMA, other)
+    config = {"model_type": "llava", "text_config": text, **top}
+    assert told(config, words) == 1
+    assert told(config, f"text_config.architectures.0 {words}") == nested
+
+
+@pytest.mark.parametrize("hidden", [1, 16, 31])
+def test_a_width_below_the_number_of_heads_is_refused_as_that(hidden):
+    with pytest.raises(InvalidInput, match=f"hidden_size {hidden}: must be at least num_attention"):
+        resolve({**LLAMA, "hidden_size": hidden})
+
+
+@pytest.mark.parametrize(
+    ("stated", "offset"), [({}, 2), ({"pad_token_id": 0}, 1), ({"pad_token_id": 5}, 6)]
+)
+def test_tokens_of_roberta_begin_after_the_row_of_the_padding(stated, offset):
+    # RobertaConfig: pad_token_id 1; positions begin at padding_idx + 1.
+    (layers,) = resolve({"model_type": "roberta", **stated}).layers
+    assert (layers.params["offset"].value, layers.derived["context"].value) == (
+        offset,
+        512 - offset,
+    )
+
+
+@pytest.mark.parametrize(("rows", "fits"), [(1, False), (2, False), (3, True)])
+def test_a_table_must_have_rows_for_tokens(rows, fits):
+    config = {"model_type": "roberta", "max_position_embeddings": rows}
+    if fits:
+        assert resolve(config).layers[0].derived["context"].value == 1
+        return
+    with pytest.raises(InvalidInput, match=f"max_position_embeddings {rows}: must be above 2"):
+        resolve(config)
+
+
+@pytest.mark.parametrize(("stated", "partial"), [({}, 0.25), ({"rotary_dim": 32}, 0.125)])
+def test_gptj_turns_the_columns_that_it_states(stated, partial):
+    assert resolve({"model_type": "gptj", **stated}).layers[0].params["partial"].value == partial
+
+
+@pytest.mark.parametrize("last", ["full_attention", "sliding_attention"])
+def test_the_last_layer_of_gemma4_is_told_only_where_the_config_says_otherwise(last):
+    """Read from a file, whose texts are no one's constants."""
+    given = {"model_type": "gemma4_text", "num_hidden_layers": 3}
+    config = json.loads(json.dumps({**given, "layer_types": ["sliding_attention"] * 2 + [last]}))
+    assert told(config, "ends in") == (last != "full_attention")
+    assert resolve(config).layer("full_attention").layers == (2,)

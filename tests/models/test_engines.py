@@ -345,3 +345,26 @@ def test_llama_cpps_converter_reads_what_it_reads_and_fails_where_it_fails(numbe
         np.testing.assert_allclose(found, expected, rtol=1e-6)  # its divisors are float32
     elif layers.scheme != "rope-longrope":
         assert layers.scheme == "rope"
+
+
+@pytest.mark.parametrize(
+    ("weight", "all_dim", "expected"),
+    [
+        # vLLM's yarn_get_mscale(s, m) = 0.1 · m · ln s + 1 for s > 1, and the quotient of the two.
+        (0.707, 0.0, 0.1 * 0.707 * np.log(40) + 1),
+        (0.0, 1.0, 1 / (0.1 * np.log(40) + 1)),
+        (0.0, 0.5, 1 / (0.05 * np.log(40) + 1)),
+        (0.0, 0.0, 1.0),
+    ],
+)
+def test_vllms_deepseek_divides_one_magnitude_by_the_other(weight, all_dim, expected):
+    stated = {"mscale": weight, "mscale_all_dim": all_dim}
+    reading = Reading(
+        "deepseek_v3",
+        "rope-yarn",
+        {"dim": 64, "factor": 40.0, "original_max_position_embeddings": 4096, **stated},
+        rope={"type": "yarn", "factor": 40, **stated},
+        container="rope_scaling",
+    )
+    factor = read_as("vllm", reading).params["attention_factor"]
+    assert factor == pytest.approx(expected, rel=1e-14)
