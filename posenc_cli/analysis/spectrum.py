@@ -157,7 +157,8 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> NDArray
     where = positions or Positions.contiguous(0, capacity)
     if set(coordinates.axes) == {0}:  # one axis, which runs with the positions
         where = Positions((range(where.first, where.first + 1), range(where.last, where.last + 1)))
-    check_size(where.option, where.count, HELD_VALUES, "places on axes")
+    asked = positions.option if positions else "the grid"
+    check_size(asked, where.count, HELD_VALUES, "places on axes")
     lows, highs = [], []  # (blocks, axes)
     for some in where.blocks(_TRANSFORMED_ROWS):
         places = [np.asarray(axis) for axis in coordinates.at(position_array(some))]

@@ -364,11 +364,11 @@ class Layer(Record):
 def _check_size(layer: Layer, tokens: int) -> None:
     """Refuse a layer that would take too long, or more memory than it is worth."""
     widest = max(layer.width, layer.head_width)
-    check_size("--dim", widest, REPEATED_COLUMNS, "columns")
-    check_size("--heads", layer.heads, MOST_HEADS, "heads")
+    check_size(f"dim={widest}", widest, REPEATED_COLUMNS, "columns")
+    check_size(f"heads={layer.heads}", layer.heads, MOST_HEADS, "heads")
     # Transformer-XL projects its rows too, from the width of a head.
     weights = layer.heads * widest * layer.head_width
-    check_size("the layer", weights, HELD_VALUES, "weights of a projection", hint="a smaller --dim")
+    check_size("the layer", weights, HELD_VALUES, "weights of a projection", hint="a smaller dim")
     scores = layer.heads * tokens**2
     check_size(f"{layer.heads} heads of {tokens} tokens", scores, HELD_VALUES, "scores")
 

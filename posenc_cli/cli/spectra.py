@@ -137,7 +137,7 @@ def _named(choice: Choice, encoding: Encoding) -> str:
 
 def _of_waves(choice: Choice, encoding: Encoding) -> Report:
     width = _request(encoding, Positions.contiguous(0, 1)).plan().shape[-1]
-    check_size("--dim", width, REPEATED_COLUMNS, "columns of waves")
+    check_size(f"dim={width} of {choice.name}", width, REPEATED_COLUMNS, "columns of waves")
     context, origin = context_of(encoding, choice.positions, choice.context)
     original = encoding.bound.params.get("original_max_position_embeddings") or None
     of_original = [f"the original context is {original} positions"] if original else []

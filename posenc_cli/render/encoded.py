@@ -300,7 +300,8 @@ def _heads(request: Request, engine_for: EngineFor, count: int) -> Figure:
 
     if len(heads) == 1:
         return panel(heads[0], title_of(request, f"head {heads[0]} of {count}, {size}"))
-    check_size("--heads", count, _MOST_HEADS, "heads in one picture", hint="--head H shows one")
+    asked = f"heads={count} of {request.encoding.bound.scheme.name}"
+    check_size(asked, count, _MOST_HEADS, "heads in one picture", hint="--head H shows one")
     panels = tuple(panel(head, f"head {head}") for head in spread(count, MOST_PANELS))
     return Panels(panels, title_of(request, f"{count} heads, {size}"), noun="head", total=count)
 
@@ -311,7 +312,9 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
     Of an image: two corners, an edge and the middle. Of a video: the middle, plane after plane.
     """
     *planes, height, width = grid
-    check_size("--dim", request.plan().shape[-1], REPEATED_COLUMNS, "columns in maps of a grid")
+    columns = request.plan().shape[-1]
+    asked = f"dim={columns} of {request.encoding.bound.scheme.name}"
+    check_size(asked, columns, REPEATED_COLUMNS, "columns in maps of a grid")
     area, count = height * width, math.prod(planes)
     corners = [(0, 0), (0, width // 2), (height // 2, width // 2), (height - 1, width - 1)]
     middle = (count // 2) * area + (height // 2) * width + width // 2

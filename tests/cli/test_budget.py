@@ -150,3 +150,26 @@ def test_what_is_too_much_is_refused_or_sampled(line, ending, ended):
         assert re.search(r"at most|must be from [0-9]+ to [0-9]+", told["err"]), told["err"]
     elif ending == SAMPLE:
         assert told["sampled"], said[-500:]
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "named"),
+    [
+        ("spectrum", {"head_dim": 32768}, "dim=32768 of rope: 32768 columns of waves"),
+        ("order-check", {"head_dim": 32768}, "dim=32768: 32768 columns"),
+        ("heatmap -l 16", {"model_type": "bloom", "n_head": 8192}, "heads=8192 of alibi: "),
+        ("spectrum -s rope-axial --set grid=100000x100000", None, "the grid: 10000000000 places"),
+    ],
+)
+def test_what_is_refused_is_named_by_no_option_that_nobody_typed(
+    command, config, named, call, tmp_path
+):
+    words = command.split()
+    if config is not None:
+        llama = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1}
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps({**llama, "rope_theta": 1e4, **config}))
+        words += ["--config", str(path)]
+    status, out, err = call(*words)
+    assert (status, out) == (2, "")
+    assert f"error: {named}" in err
