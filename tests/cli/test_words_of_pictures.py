@@ -204,10 +204,11 @@ class Text(NamedTuple):
     right: float
     bottom: float
 
-    def meets(self, other: Text) -> bool:
-        """Whether two boxes have more than a pixel's edge in common."""
+    def meets(self, other: Text, *, margin: float = -1) -> bool:
+        """Whether two boxes are nearer than a margin; by default they may share an edge."""
         across = min(self.right, other.right) - max(self.left, other.left)
-        return across > 1 and min(self.bottom, other.bottom) - max(self.top, other.top) > 1
+        down = min(self.bottom, other.bottom) - max(self.top, other.top)
+        return across > -margin and down > -margin
 
 
 @pytest.fixture
@@ -232,6 +233,24 @@ def texts(monkeypatch):
     return found
 
 
+@pytest.fixture
+def maps(monkeypatch):
+    """Where the cells of maps and scales are drawn."""
+    from matplotlib.image import AxesImage
+
+    found: list[Text] = []
+    original = AxesImage.draw
+
+    def draw(image, renderer):
+        box = image.get_window_extent(renderer)
+        top, bottom = renderer.height - box.y1, renderer.height - box.y0
+        found.append(Text("cells", 0, box.x0, top, box.x1, bottom))
+        return original(image, renderer)
+
+    monkeypatch.setattr(AxesImage, "draw", draw)
+    return found
+
+
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("command", PICTURES)
 def test_figures_name_what_runs_down_and_across(command, drawn, texts):
@@ -252,7 +271,7 @@ def test_figures_name_what_runs_down_and_across(command, drawn, texts):
 
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("command", PICTURES)
-def test_no_text_of_a_figure_covers_another_or_leaves_the_page(command, drawn, texts):
+def test_no_text_of_a_figure_covers_another_or_leaves_the_page(command, drawn, texts, maps):
     size = (900, 700)
     drawn(command, "--out", "picture.png", "--width", f"{size[0]}", "--height", f"{size[1]}", "-q")
     for each in texts:
@@ -262,6 +281,8 @@ def test_no_text_of_a_figure_covers_another_or_leaves_the_page(command, drawn, t
         assert each.bottom <= size[1], each
     meeting = [(a, b) for i, a in enumerate(texts) for b in texts[:i] if a.meets(b)]
     assert meeting == []
+    near = [(each, cells) for each in texts for cells in maps if each.meets(cells, margin=2)]
+    assert near == []
 
 
 @pytest.mark.parametrize("command", [*HEATMAPS])

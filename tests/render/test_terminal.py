@@ -231,3 +231,15 @@ def test_of_small_maps_those_at_the_bottom_and_no_others_have_their_columns_name
 def test_maps_apart_leave_room_for_their_notes(height: int) -> None:
     panels = Panels((square(300), wave(300, 64)), "two", shared=False, notes=("a note " * 20,))
     assert len(lines_of(panels, 78, height)) <= height
+
+
+@pytest.mark.parametrize("first", [0, 95, 10**6, 10**12])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 16])
+def test_names_of_columns_end_where_the_map_does_but_for_the_first(count: int, first: int) -> None:
+    points = range(first, first + count)
+    for height in range(14, 40):
+        heatmap = replace(square(count), columns=Axis("key", points, even=True))
+        lines = lines_of(heatmap, 60, height)
+        axis = next(i for i, line in enumerate(lines) if "└" in line)
+        end = max(len(lines[axis]), lines[axis].index("└") + 1 + len(str(first)))
+        assert len(lines[axis + 1]) <= end, lines[axis : axis + 2]
