@@ -278,6 +278,12 @@ def not_rotary(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len
 def narrow(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p), dim - 1)))
 
 @absolute(source="me", formula="?")
+def wide(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p), dim + 1)))
+
+@absolute(source="me", formula="?")
+def long(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: xp.zeros((len(p) + 1, dim)))
+
+@absolute(source="me", formula="?")
 def raises(*, dim: Dim = 4): return Rows(dim, lambda xp, p, t: p / [])
 
 @rotary(source="me", formula="?")
@@ -297,6 +303,8 @@ def untyped(*, dim=4): return None
         ("nothing", "absolute schemes do not give a NoneType"),
         ("not_rotary", "rotary schemes do not give a Rows"),
         ("narrow", "rows of shape (3, 3) for 3 positions"),
+        ("wide", "rows of shape (3, 5) for 3 positions"),
+        ("long", "rows of shape (4, 4) for 3 positions"),
         ("raises", "raised"),
         ("short", "1 frequencies"),
         ("few", "scores for"),
