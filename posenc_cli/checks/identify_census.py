@@ -353,14 +353,15 @@ class _Comparison(Record):
         if self.trial.rounded == BFLOAT16:
             predicted = (predicted.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
+        table = self.trial.hypothesis.tables[index]
+
         def limits() -> NDArray[np.float64]:
             found = self.allowances[index](positions)
             if self.trial.arithmetic == "bfloat16":
-                found = bfloat16_limits(found, predicted)[1]
+                found = bfloat16_limits(found, predicted, table)[1]
             share, rounding = self.shares[index]
             return np.minimum(found, found * share + rounding)
 
-        table = self.trial.hypothesis.tables[index]
         rows = rows + self.evidence.skipped
         return part_of(array, predicted, limits, rows, file=index, table=table)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,14 +24,15 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.scores import scores_by_index
 from posenc_cli.files.mapped import release
-from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, replace
 from posenc_cli.schemes.alibi import slopes_of_heads
 from posenc_cli.schemes.buckets import RULES
 from posenc_cli.schemes.declare import Bias, BucketBias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -192,8 +194,10 @@ def tried_scores(hypothesis: Hypothesis, profile: Profile | None, evidence: Evid
             read_off=profile.values,
         )
     best: Trial | None = None
+    # Slopes are numbers that are rounded once: there is no product that an arithmetic rounds.
+    arithmetics = ARITHMETICS if profile is not None else ARITHMETICS[:1]
     for rounded in formats_of(evidence):
-        for arithmetic in ARITHMETICS:
+        for arithmetic in arithmetics:
             if best is not None and arithmetic != "exact" and best.equal == 1:
                 continue
             found = _scores_trial(
@@ -472,29 +476,81 @@ def _kerple(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
     slack = 4 * unit(evidence.values.name) * float(np.abs(values).max())
     if (values[:, 1:] >= 0).any() or (np.diff(values, axis=1) > slack).any():
         return
-    far = where.size - 1
     small = 3 * unit(evidence.values.name) + 1e-9
-    strengths: list[float] = []
-    powers: list[float] = []
+    nearest = partial(_nearest_pair, where=where, dtype=evidence.values)
+    powers = [nearest(row, _power_pairs(row, where, small), _power_scores) for row in -values]
+    if all(0 < power <= 2 for _, power in powers):
+        yield _kerple_hypothesis("kerple-power", powers, profile)
+    logarithms = []
     for row in -values:
-        power = math.log(row[far] / row[1]) / math.log(where[far])
-        error = small / math.log(where[far])
-        strengths.append(snapped(float(row[1]), small * float(row[1])))
-        powers.append(snapped(power, error))
-    if max(powers) <= 2 and min(powers) > 0:
-        given = {"heads": profile.heads, "r1": _shared(strengths), "r2": _shared(powers)}
-        yield _hypothesis("kerple-power", given, profile, 1.6)
-    strengths, scales = [], []
-    for row in -values:
-        scale, error = _log_scale(float(row[far] / row[1]), float(where[far]), small)
-        if scale is None:
+        pairs = list(_log_pairs(row, where, small))
+        if not pairs:
             return
-        scale = snapped(scale, error)
-        scales.append(scale)
-        strength = float(row[far] / math.log1p(scale * where[far]))
-        strengths.append(snapped(strength, max(2 * small, error / scale) * strength))
-    given = {"heads": profile.heads, "r1": _shared(strengths), "r2": _shared(scales)}
-    yield _hypothesis("kerple-log", given, profile, 1.6)
+        logarithms.append(nearest(row, pairs, _log_scores))
+    yield _kerple_hypothesis("kerple-log", logarithms, profile)
+
+
+def _kerple_hypothesis(
+    scheme: str, pairs: list[tuple[float, float]], profile: Profile
+) -> Hypothesis:
+    strengths, others = (list(column) for column in zip(*pairs, strict=True))
+    given = {"heads": profile.heads, "r1": _shared(strengths), "r2": _shared(others)}
+    return _hypothesis(scheme, given, profile, 1.6)
+
+
+def _power_scores(distances: NDArray[np.float64], r1: float, r2: float) -> NDArray[np.float64]:
+    return np.asarray(r1 * distances**r2)
+
+
+def _log_scores(distances: NDArray[np.float64], r1: float, r2: float) -> NDArray[np.float64]:
+    return np.asarray(r1 * np.log1p(r2 * distances))
+
+
+def _power_pairs(
+    row: NDArray[np.float64], where: NDArray[np.float64], small: float
+) -> Iterator[tuple[float, float]]:
+    """r1 and r2 of r1·d^r2, in few digits and as the first and the last distance give them."""
+    reach = math.log(where[-1])
+    power, strength = math.log(row[-1] / row[1]) / reach, float(row[1])
+    for r2 in (snapped(power, small / reach), power):
+        yield snapped(strength, small * strength), r2
+        yield strength, r2
+
+
+def _log_pairs(
+    row: NDArray[np.float64], where: NDArray[np.float64], small: float
+) -> Iterator[tuple[float, float]]:
+    """r1 and r2 of r1·ln(1 + r2·d), in few digits and as these distances give them."""
+    scale, error = _log_scale(float(row[-1] / row[1]), float(where[-1]), small)
+    for r2 in () if scale is None else (snapped(scale, error), scale):
+        strength = float(row[-1] / math.log1p(r2 * where[-1]))
+        yield snapped(strength, max(2 * small, error / r2) * strength), r2
+        yield strength, r2
+
+
+def _nearest_pair(
+    row: NDArray[np.float64],
+    pairs: Iterable[tuple[float, float]],
+    scores: Callable[[NDArray[np.float64], float, float], NDArray[np.float64]],
+    *,
+    where: NDArray[np.float64],
+    dtype: DType,
+) -> tuple[float, float]:
+    """The first pair that none comes nearer than: few digits must not cost any cell.
+
+    What float32 code rounds on the way is not counted as nearer; what needs no rounding is.
+    """
+    found = {pair: scores(where, *pair) for pair in pairs}
+    for pair, unrounded in found.items():
+        if np.array_equal(unrounded, row):
+            return pair
+    missed = {
+        pair: float(np.abs(round_to(unrounded, FLOAT64, dtype) - row).max())
+        for pair, unrounded in found.items()
+    }
+    noise = 2 * min(unit(dtype.name), unit("float32")) * float(np.abs(row).max())
+    least = min(missed.values()) + noise
+    return next(pair for pair, off in missed.items() if off <= least)
 
 
 def _shared(values: list[float]) -> tuple[float, ...]:

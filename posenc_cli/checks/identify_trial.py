@@ -25,8 +25,8 @@ from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
-from posenc_cli.numerics.rounding import widen
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.rounding import round_to, widen
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
 from posenc_cli.schemes.declare import Rotation, Rows, Sinusoids
@@ -177,12 +177,22 @@ def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Tr
     """
     best, least = trial, _typical(trial, encoding, evidence, "exact")
     for arithmetic in ARITHMETICS[1:]:
+        frequencies = trial.hypothesis.tables == ("inv-freq",)
+        if arithmetic == "bfloat16" and frequencies and not _bfloat16_numbers(evidence):
+            continue
         typical = _typical(trial, encoding, evidence, arithmetic)
         if typical < 0.5 * least:
             found = _reduced_trial(trial, encoding, evidence, arithmetic)
             if found.fits or (found.fits_most and not best.fits):
                 best, least = found, typical
     return best
+
+
+def _bfloat16_numbers(evidence: Evidence) -> bool:
+    """Whether each value of the sample is one that bfloat16 has, as what it computed is."""
+    return all(
+        np.array_equal(round_to(values, FLOAT64, BFLOAT16), values) for values in evidence.sample
+    )
 
 
 def _typical(trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: str) -> float:
@@ -213,7 +223,7 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
         limit = allowed(encoding, table, hypothesis.positions, rounded)
         difference = apart(sample, predicted, table)
         if arithmetic == "bfloat16":
-            nearly, limit = bfloat16_limits(limit, predicted)
+            nearly, limit = bfloat16_limits(limit, predicted, table)
             explained += int((difference <= nearly).sum())
             cells += difference.size
         tally.take(difference, limit)
@@ -224,12 +234,16 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
 
 
 def bfloat16_limits(
-    limit: NDArray[np.float64], predicted: NDArray[Any]
-) -> tuple[float, NDArray[np.float64]]:
+    limit: NDArray[np.float64], predicted: NDArray[Any], table: str | None
+) -> tuple[NDArray[np.float64] | float, NDArray[np.float64]]:
     """What a rounding of the result to bfloat16 leaves, and what one of the angle leaves.
 
     The angle may have fallen to the other side of a tie: a cell of a large angle shows nothing.
+    Frequencies have no angle, and each is as near for its size as any other.
     """
+    if table == "inv-freq":
+        each = 2 * unit("bfloat16") * np.abs(np.asarray(predicted, np.float64))
+        return each, each
     size = max(1.0, float(np.abs(predicted).max()))
     nearly = 2 * unit("bfloat16") * size
     return nearly, nearly + np.minimum(limit * (2 * unit("bfloat16") / PER_ANGLE), 2 * size)

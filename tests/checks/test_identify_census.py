@@ -288,3 +288,31 @@ def test_rows_gathered_from_anywhere_are_held_to_their_own_positions():
     assert found.commands == ()
     sin[2222, 3] += 0.2
     assert of(cos, sin).nearest.census.misfit_rows.tolist() == [2222]
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-5, 1.001])
+def test_slopes_have_no_angle_that_excuses_one_of_them(factor):
+    slopes = 2.0 ** -np.arange(1.0, 9.0)
+    assert of(slopes).found.scheme == "alibi"
+    slopes[7] *= factor
+    assert of(slopes).found is None
+
+
+def test_frequencies_are_taken_for_those_of_bfloat16_where_it_has_each_of_them():
+    exact = (10_000.0 ** -(np.arange(32) / 32)).astype(np.float32)
+    frequencies = ((exact.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
+    assert of(frequencies).found.params["base"] == 10_000.0
+    frequencies[10] *= np.float32(1.003)
+    assert of(frequencies).found is None
+
+
+def test_no_digit_of_a_kerple_parameter_is_dropped_at_the_cost_of_a_cell():
+    offsets = np.arange(256) - np.arange(256)[:, None]
+    strengths = 2.0 ** -np.arange(8)
+    bias = (-strengths[:, None, None] * np.abs(offsets)).astype(np.float32)
+    found = of(bias).found
+    assert (found.scheme, found.params["r1"]) == ("kerple-power", tuple(strengths))
+    assert found.exact
+    halved = of(bias / 2)
+    assert halved.found.scheme == "alibi"
+    assert {each.residual for each in halved.candidates if each.fits} == {0.0}
