@@ -11,6 +11,7 @@ from posenc_cli.checks import subject as subjects
 from posenc_cli.checks.additive import checked_additive
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.reference import Reference
 from posenc_cli.checks.rotated import vectors
 from posenc_cli.checks.verdict import Report, combined, examined
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.turning import Places, Progress
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding
-    from posenc_cli.schemes.declare import Scheme
+    from posenc_cli.schemes.declare import Bound
 
 CONTEXT = 131072
 """Positions that are probed where nothing says how long the context is."""
@@ -112,9 +113,7 @@ class Check(Record):
         if self.asked.tables or self.asked.rotated:
             return self._of_rows()
         if self.asked.impl or not flags:
-            lengths = switch_lengths(bound.scheme, bound.params)
-            if lengths and self._params(lengths[0]) == self._params(lengths[-1]):
-                lengths = ()  # the length was given: it follows no sequence
+            lengths = self._switch_lengths(bound)
             if positions is not None:
                 lengths = tuple(n for n in lengths if n < positions.last + 1)
                 lengths += (positions.last + 1,) if lengths else ()
@@ -122,6 +121,26 @@ class Check(Record):
                 return self._of_lengths(lengths)
         where = positions or self._default(encoding)
         return self._reported(self._reference(encoding, where), where)
+
+    def _switch_lengths(self, bound: Bound) -> tuple[int, ...]:
+        """The lengths around which the rotation changes; none where its length was given.
+
+        None of one that is another at every length, from the first on, either.
+        """
+        content = bound.content
+        if isinstance(content, Rotation) and content.waves.growth is not None:
+            return ()
+        given = {
+            name: value
+            for name, value in bound.params.items()
+            if not bound.scheme.parameters[name].rules.follows_length
+        }
+        switches = length_rule(bound.scheme, given).switches
+        lengths = [n for switch in switches for n in (switch - 2, switch - 1, switch) if n > 1]
+        found = tuple(dict.fromkeys(lengths))
+        if len(found) > 1 and self._params(found[0]) == self._params(found[-1]):
+            return ()
+        return found if len(found) > 1 else ()
 
     def _params(self, length: int) -> Mapping[str, Any]:
         return self.encoding(length).bound.params
@@ -317,17 +336,3 @@ def _suiting(encoding: Encoding) -> Positions:
         return Positions.contiguous(0, 64)
     capacity = content.capacity
     return probing_positions(min(capacity.positions if capacity else 4096, 4096))
-
-
-def switch_lengths(scheme: Scheme, params: Mapping[str, Any]) -> tuple[int, ...]:
-    """The lengths around which a scheme that depends on the length changes.
-
-    None of a scheme that does not, or whose length was given.
-    """
-    following = [name for name, each in scheme.parameters.items() if each.rules.follows_length]
-    original = params.get("original_max_position_embeddings") or params.get(
-        "max_position_embeddings"
-    )
-    if not following or not original:
-        return ()
-    return tuple(n for n in (original - 1, original, original + 1) if n > 0)

@@ -22,14 +22,18 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Scheme
 
 _FURTHER = 4
-"""Doublings past a length from which each gives other frequencies: the rule has no next switch."""
+"""Doublings past a length from which a rule goes on to give other frequencies."""
+
+_MOST_SWITCHES = 8
+"""Of a rule that is taken to have no end of them: models that are known have one or two."""
 
 
 class LengthRule(Record):
     """How a rotation depends on the length of the sequence.
 
-    ``switches`` are the first lengths of what differs from the length before. After the last, each
-    length may differ from the one before, where the rule ``goes_on``.
+    ``switches`` are the first lengths of what differs from the length before. After the last, any
+    length may differ from the one before, where the rule ``goes_on``. They are looked for between
+    powers of two that differ: what changes and changes back between two of them is not seen.
     """
 
     switches: tuple[int, ...] = ()
@@ -76,25 +80,28 @@ def length_rule(scheme: Scheme, given: Mapping[str, Any]) -> LengthRule:
         frequencies = np.asarray(waves.frequencies(np), np.float64)
         return (waves.scale, centre, *frequencies.tolist())
 
-    powers = [1 << power for power in range(LARGEST_POSITION.bit_length())]
     switches: list[int] = []
     before, start = state(1), 1
-    for power in powers:
+    for power in (1 << power for power in range(LARGEST_POSITION.bit_length())):
         after = state(power)
         if after is None:
             break  # what no length past it has, no comparison needs
-        if after == before:
-            start = power
-            continue
-        switches.append(_first_of(state, before, start, power))
-        if state(min(switches[-1] + 1, LARGEST_POSITION)) != state(switches[-1]):
-            return LengthRule(tuple(switches), goes_on=True)
-        before, start = after, power
+        while before != after:
+            start = _first_of(state, before, start, power)
+            switches.append(start)
+            before = state(start)
+            following = state(min(start + 1, LARGEST_POSITION))
+            if following != before or len(switches) == _MOST_SWITCHES:
+                return LengthRule(tuple(switches), goes_on=True)
+        start = power
     return LengthRule(tuple(switches))
 
 
 def _first_of(state: Any, before: Any, low: int, high: int) -> int:
-    """The first length past ``low`` whose state is not ``before``; that of ``high`` is not."""
+    """A length past ``low`` whose state is not ``before``, as that of the length before it is.
+
+    It is the first where what comes once does not come again; the state of ``high`` is not it.
+    """
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if state(middle) == before else (low, middle)

@@ -208,6 +208,7 @@ class RotationReport(Record):
             "differing": len(found.pairs),
             "count": found.count,
             "seq_len": self.worst.seq_len,
+            "all_lengths": not self.goes_on,
             "lengths": [
                 {
                     "seq_len": length.seq_len,
@@ -255,9 +256,9 @@ class RotationReport(Record):
         where = f" for {self.worst.seq_len} positions" if self.worst.seq_len else ""
         if worst is None:
             equal = found.alike and found.scales[0] == found.scales[1]
-            lines.append(
-                f"{'equal' if equal else verdict}: all {found.count} frequencies are the same"
-            )
+            same = f"all {found.count} frequencies are the same"
+            where = " at the lengths compared" if self.goes_on else ""
+            lines.append(f"{'equal' if equal else verdict}: {same}{where}")
         else:
             factor = f"by up to × {_factor_text(worst.apart)} (pair {worst.index})"
             differing = f"{len(found.pairs)} of {found.count} pairs differ"
@@ -292,8 +293,8 @@ class RotationReport(Record):
             lines.append(f"equal for sequences of {', '.join(groups[True])} positions")
         if groups[False]:
             lines.append(f"different for sequences of {', '.join(groups[False])} positions")
-        if self.goes_on and not groups[False]:
-            lines.append("each length has frequencies of its own; others were not compared")
+        if self.goes_on:
+            lines.append("other lengths may have frequencies of their own, and were not compared")
         return lines
 
     def _parameter_rows(self) -> list[list[str]]:
@@ -332,7 +333,7 @@ def _elsewhere(sides: Sequence[Side]) -> tuple[str, ...]:
             continue
         length = side.choice.positions.last + 1
         switches = ", ".join(f"from {switch} on" for switch in rule.switches)
-        more = ", and with each further position" if rule.goes_on else ""
+        more = ", and again with further positions" if rule.goes_on else ""
         found.append(
             f"{key} was computed for a sequence of {length}, the last position + 1; it changes "
             f"with the length: {switches}{more}"

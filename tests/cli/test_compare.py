@@ -342,6 +342,21 @@ def test_rules_that_follow_the_length_are_compared_on_both_sides_of_each_switch(
     assert "DIFFERENT" in out
 
 
+def test_what_goes_on_changing_is_said_to_be_compared_at_some_lengths_alone(call, tmp_path):
+    """Two factors are within this tolerance up to 65,536 positions, and not for 2^24."""
+    for factor in (4.0, 2.0):
+        scaling = {"rope_type": "dynamic", "factor": factor}
+        (tmp_path / f"{factor:g}.json").write_text(json.dumps({**LLAMA, "rope_scaling": scaling}))
+    words = ("compare", "4.json", "2.json", "--tol", "0.495")
+    status, out, _ = call(*words)
+    assert status == 0
+    said = "other lengths may have frequencies of their own, and were not compared"
+    assert said in " ".join(out.split())
+    assert json.loads(call(*words, "--json")[1])["all_lengths"] is False
+    assert call(*words, "--set", "seq_len=16777216")[0] == 1
+    assert said not in " ".join(call("compare", "llama-2-7b", "llama-3-8b")[1].split())
+
+
 def test_arrays_of_one_length_say_that_others_were_not_compared(call, tmp_path):
     scaling = {"rope_type": "dynamic", "factor": 4.0}
     (tmp_path / "dyn.json").write_text(json.dumps({**LLAMA, "rope_scaling": scaling}))
@@ -350,7 +365,7 @@ def test_arrays_of_one_length_say_that_others_were_not_compared(call, tmp_path):
     words = " ".join(out.split())
     assert "equal: all 4096 values (64 × 64)" in words
     assert "A was computed for a sequence of 64" in words
-    assert "from 4097 on, and with each further position" in words
+    assert "from 4097 on, and again with further positions" in words
     _, out, _ = call("compare", "dyn.json", "dyn.json", "--len", "64")
     assert "was computed for" not in out
 
