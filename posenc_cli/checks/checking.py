@@ -206,6 +206,11 @@ class Check(Record):
         bound = reference.encoding.bound
         reading = subject.own.reading
         where = subject.own.places
+        unevaluated = subject.far_wider(reference)
+        notes = (*subject.notes, *self._sampled(where))
+        if unevaluated:
+            pairs = f"{subject.own.pairs} pairs against {reference.pairs}"
+            notes += (f"{pairs}: the widths differ so far that nothing was evaluated",)
         return Report(
             subject={
                 "kind": subject.kind,
@@ -215,11 +220,11 @@ class Check(Record):
             },
             reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
             positions=str(where.positions),
-            count=where.count,
+            count=0 if unevaluated else where.count,
             pairs=subject.own.pairs,
             findings=found.findings,
             diagnosis=diagnosed(found),
-            notes=(*subject.notes, *self._sampled(where)),
+            notes=notes,
             tolerance=found.tolerance.reason,
             title=reference.text,
             curve=found.errors,

@@ -285,9 +285,10 @@ def _axis_cause(examined: Examined, sample: Sample, whole: Whole) -> Cause | Non
         return None
     axes = sorted({(int(right[pair]), int(seen[pair])) for pair in others})
     how = ", ".join(f"axis {b} in place of axis {a}" for a, b in axes)
+    follow = "follows" if others.size == 1 else "follow"
     return Cause(
         "axis",
-        f"pairs {_ranges(others.tolist())} of {right.size} follow {how}",
+        f"{_pairs_text(others.tolist(), right.size)} {follow} {how}",
         "matches in every pair once this is mended" + whole.extent_of(told).exceptions,
     )
 
@@ -370,7 +371,8 @@ def _frequency_cause(rule: Alternative, sample: Sample, pairs: list[int] | None)
         if which is None:
             which = np.flatnonzero(~np.isclose(rule.frequencies, right, rtol=1e-6)).tolist()
         what = "not scaled" if rule.cause == "scaling-missing" else "so"
-        evidence = f"pairs {_ranges(which)} of {right.size} are {what}"
+        are = "is" if len(which) == 1 else "are"
+        evidence = f"{_pairs_text(which, right.size)} {are} {what}"
         if rule.cause == "scaling-missing":
             evidence += f": {_ratio_text(rule.frequencies, sample)}"
     else:
@@ -478,7 +480,7 @@ def _still_pairs(sample: Sample, whole: Whole) -> Cause | None:
     pairs = np.flatnonzero(~sound).tolist()
     return Cause(
         "rotary-dim",
-        f"pairs {_ranges(pairs)} of {right.size} do not turn",
+        f"{_pairs_text(pairs, right.size)} {'does' if len(pairs) == 1 else 'do'} not turn",
         f"the other {right.size - len(pairs)} pairs are right{whole.extent_of(either).exceptions}",
     )
 
@@ -584,9 +586,10 @@ def _single_pairs(sample: Sample, whole: Whole) -> Cause | None:
     if 2 * extent.rows > extent.of_rows:
         rates = fitted(sample.positions, sample.factors).frequencies
         evidence += f"; {_ratio_text(np.where(extent.pairs, right, rates), sample)}"
+    differ = "differs" if pairs.size == 1 else "differ"
     return Cause(
         "unknown",
-        f"pairs {_ranges(pairs.tolist())} of {right.size} differ, the others are right",
+        f"{_pairs_text(pairs.tolist(), right.size)} {differ}, the others are right",
         evidence,
     )
 
@@ -594,8 +597,6 @@ def _single_pairs(sample: Sample, whole: Whole) -> Cause | None:
 def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
     """A subject that turns more or fewer columns than the reference."""
     own = subject.own
-    block = own.read(own.places.sample())
-    seen = fitted(block.positions, block.turned)
     base = base_of(reference) or 0.0
     evidence = ""
     given, right = subject.frequencies, reference.frequencies
@@ -604,7 +605,9 @@ def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
         for twice in (np.tile(right, 2), np.repeat(right, 2))
     ):
         evidence = "each frequency is given twice, as for columns: one a pair is right"
-    elif base and own.pairs:
+    elif base and own.pairs and not subject.far_wider(reference):
+        block = own.read(own.places.sample())
+        seen = fitted(block.positions, block.turned)
         ladder = base ** -(np.arange(own.pairs) / own.pairs)
         if np.allclose(np.abs(seen.frequencies), ladder, rtol=1e-3, atol=1e-7):
             evidence = (
@@ -632,6 +635,15 @@ def _unexplained(examined: Examined, sample: Sample) -> Cause:
     if survey is not None and survey.stray > sample.tolerance.floor:
         consistent += f"; a part of size {survey.stray:.2g} turns no pair of columns"
     return Cause("unknown", "no known mistake gives these values", f"{consistent}{place}")
+
+
+def _pairs_text(pairs: list[int], count: int) -> str:
+    """Some of so many pairs, as the subject of a sentence.
+
+    >>> _pairs_text([7], 32), _pairs_text([1, 2], 32)
+    ('pair 7 of 32', 'pairs 1–2 of 32')
+    """
+    return f"pair{'' if len(pairs) == 1 else 's'} {_ranges(pairs)} of {count}"
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -6,6 +6,7 @@ Owns the step from what someone computed to turns of pairs of columns. A functio
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -32,6 +33,9 @@ Kind = Literal["posenc", "tables", "inv-freq", "rotated", "impl"]
 Rows = Any
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
 
+_WIDE = 2048
+"""Pairs that are evaluated whatever the reference has: 16 times a head of 256, under a second."""
+
 
 class Subject(Record):
     """Something that turns queries and keys, or says how.
@@ -52,6 +56,13 @@ class Subject(Record):
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     broken_by: str = "unknown"
+
+    def far_wider(self, reference: Reference) -> bool:
+        """Whether it turns so many more pairs than the reference that none of them is evaluated.
+
+        That the widths differ is known without: what more there is to say is not worth minutes.
+        """
+        return self.as_reference is None and self.own.pairs > max(_WIDE, reference.head)
 
     @property
     def dtype(self) -> str:
@@ -289,12 +300,15 @@ def frequency_subject(
     if not finite.all():
         at = int(np.argmin(finite))
         broken = (f"{int((~finite).sum())} of {given.size} frequencies are not finite (pair {at})",)
-    turns = Turns.of(np.where(finite, given, 0.0), reference.engine)
     places = Places.of(positions)
+
+    @lru_cache(maxsize=1)
+    def turns() -> Turns:
+        return Turns.of(np.where(finite, given, 0.0), reference.engine)
 
     def read(rows: Rows) -> Block:
         where = places.at(rows)
-        factors = turns.at(where)
+        factors = turns().at(where)
         factors *= reference.scale
         factors[:, ~finite] = np.nan
         return Block(where, factors)

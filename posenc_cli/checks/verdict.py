@@ -38,8 +38,8 @@ class Cause(Record):
 class Report(Record):
     """What a check found: the findings, why one failed, and the error by position.
 
-    ``count`` positions were looked at, 0 where the form of the scheme tells of all; where posenc
-    chose them, they are a sample of the first ``of``.
+    ``count`` positions were looked at, 0 where the form of the scheme tells of all, or the widths
+    alone tell; where posenc chose them, they are a sample of the first ``of``.
     """
 
     subject: dict[str, Any]
@@ -85,7 +85,8 @@ def examined(
     """The findings on one subject.
 
     Where the subject equals the reference within the tolerance, its rotation is the reference's
-    and one pass shows all; else the rotation that the subject comes nearest to is looked for.
+    and one pass shows all; else the rotation that the subject comes nearest to is looked for. One
+    that is far wider than the reference is not evaluated at all: it differs.
     """
     turning = subject.as_reference or subject.own
     tolerance = Tolerance.of(
@@ -95,6 +96,9 @@ def examined(
         amplitude=reference.scale,
         of_frequencies=subject.frequencies is not None,
     )
+    if subject.far_wider(reference):
+        finding = _reference(subject, None, tolerance, None)
+        return Examined(subject, reference, tolerance, (finding,), None, None)
     seen = None
     if subject.as_reference:
         stored = REAL_DTYPES.get(turning.dtype)

@@ -139,6 +139,9 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
     if image:
         raise InvalidInput(f"--out {shown(out or '')}: is a picture's name", hint="add --plot")
     if suffix not in SUFFIXES:
+        from posenc_cli.files.atomic import check_no_folder
+
+        check_no_folder(out or "")
         raise InvalidInput(
             f"--out {shown(out or '')}: no form of the slopes has the suffix {shown(suffix)} "
             f"(known: {', '.join(filter(None, SUFFIXES))})",

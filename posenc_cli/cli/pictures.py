@@ -142,15 +142,16 @@ def image_format(out: str) -> ImageFormat:
 
     Raises: InvalidInput where no picture has that suffix.
     """
-    from posenc_cli.files.atomic import STANDARD_OUTPUT
+    from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
     from posenc_cli.files.naming import shown
 
     if out == STANDARD_OUTPUT:
         return "png"
     suffix = PurePath(out).suffix.lower()
     if suffix not in IMAGES:
+        check_no_folder(out)
         hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
-        if not suffix and Path(out).exists():  # a device or a folder
+        if not suffix and Path(out).exists():  # a device
             hint = None
         raise InvalidInput(f"--out {shown(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]

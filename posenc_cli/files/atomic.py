@@ -166,8 +166,7 @@ class _Target(Record):
         place = shown(path)
         with _reported(place):
             found = _status(path)
-            if found is not None and stat.S_ISDIR(found.st_mode):
-                raise IsADirectoryError(errno.EISDIR, "it is a folder")
+            _check_no_folder(found)
             if os.fspath(path).endswith(_SEPARATORS):
                 raise FileNotFoundError(errno.ENOENT, "it names no file")
             target = cls(_followed(Path(path)), found, place)
@@ -181,6 +180,20 @@ class _Target(Record):
         if not clobber:
             raise _exists(place)
         return target
+
+
+def check_no_folder(path: str | os.PathLike[str]) -> None:
+    """Refuse a folder as what is to be written, before its name is read for a suffix.
+
+    Raises: Unavailable.
+    """
+    with _reported(shown(path)):
+        _check_no_folder(_status(path))
+
+
+def _check_no_folder(found: os.stat_result | None) -> None:
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
 
 
 class _Stream(io.FileIO):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, nearest
 from posenc_cli.files import csv_text, npy, npz, safetensors_file
-from posenc_cli.files.atomic import STANDARD_OUTPUT
+from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
 from posenc_cli.files.naming import shown
 from posenc_cli.files.suffixes import check_suffix, content_of
 from posenc_cli.records import Record
@@ -88,6 +88,7 @@ def format_of(path: str | None, name: str | None) -> Format:
 
     Raises:
         InvalidInput: no format has that name or suffix, or the two contradict each other.
+        Unavailable: the path is a folder's, and has no suffix of a format.
 
     >>> format_of("table.NPZ", None).name, format_of("table.dat", "csv").name
     ('npz', 'csv')
@@ -106,6 +107,7 @@ def format_of(path: str | None, name: str | None) -> Format:
     suffix = PurePath(path).suffix.lower()
     if suffix in suffixes:
         return suffixes[suffix]
+    check_no_folder(path)
     known = ", ".join(suffixes)
     if not suffix:
         raise InvalidInput(

@@ -51,9 +51,9 @@ _REFUSED = {
     "V": "raw bytes",
     "M": "dates",
     "m": "time spans",
-    "f": "extended-precision floats",
-    "c": "extended-precision complex numbers",
 }
+_EXTENDED = re.compile(r"[<>=|]?(?:f(?P<float>\d+)|c\d+)")
+"""Numbers past float64, whose format differs from machine to machine."""
 
 
 class Header(Record):
@@ -186,6 +186,16 @@ def _lengths(shape: bytes, name: str) -> tuple[int, ...]:
 def _number_format(descr: str, name: str) -> np.dtype[Any]:
     if _NUMBERS.fullmatch(descr):
         return np.dtype(descr)
+    extended = _EXTENDED.fullmatch(descr)
+    if extended is not None:
+        kind, double = (
+            ("floats", "float64") if extended["float"] else ("complex numbers", "complex128")
+        )
+        raise InvalidInput(
+            f"{name} holds extended-precision {kind} (dtype {shown(descr[:40])}), a format that "
+            "posenc does not read",
+            hint=f"save {double}: np.save(file, array.astype(np.{double}))",
+        )
     what = _REFUSED.get(descr.lstrip("<>=|")[:1], "an unknown kind of values")
     hint = None
     if descr.lstrip("<>=|") == "V2":

@@ -76,14 +76,16 @@ def _number(value: float | None) -> str:
 
 def verdict(report: Report) -> str:
     """The verdict on one line."""
-    consistent = next((each.ok for each in report.findings if each.check == "relative"), True)
+    consistent = next((each.ok for each in report.findings if each.check == "relative"), None)
     result = "ok" if report.ok else "FAILED"
     name = _subject(report)
     if report.ok:
         sample = f", at {_looked_at(report)}" if report.count and report.of is not None else ""
         return f"{result}: {name} against {report.title}{sample}"
     how = "self-consistent, but not the reference" if consistent else "not self-consistent"
-    if not any(each.check == "reference" for each in report.findings):
+    if consistent is None:
+        how = "not the reference"
+    elif not any(each.check == "reference" for each in report.findings):
         how = "scores do not depend on m − n alone"
     return f"{result}: {name} against {report.title}: {how}"
 
@@ -104,7 +106,7 @@ def scope(report: Report) -> str:
 def _looked_at(report: Report) -> str:
     """How many positions were looked at, and of how many where they are a sample."""
     if not report.count:
-        return "any positions, by the form of the scheme"
+        return "no position" if report.pairs else "any positions, by the form of the scheme"
     if report.of is None:
         return _counted(report.count, "position")
     return f"{report.count} of {_counted(report.of, 'position')}"

@@ -173,6 +173,8 @@ class Parameter(Record):
         elif type(given) is self.type:
             return given
         wanted = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+        if str(given).lower().lstrip("+-") in ("inf", "infinity"):
+            wanted[float] = "a finite number"
         raise InvalidInput(f"{flag} {abbreviated(str(given))}: must be {wanted[self.type]}")
 
     def _check_range(self, value: float, given: str, flag: str) -> None:

@@ -76,7 +76,7 @@ def test_a_cell_that_is_wrong_alone_is_named(row, pair):
     cos[row, pair] += 0.01
     findings, (cause, *_) = told(cos, sin)
     assert findings["reference"].at == {"position": row, "pair": pair}
-    assert cause.message == f"pairs {pair} of 4 differ, the others are right"
+    assert cause.message == f"pair {pair} of 4 differs, the others are right"
     assert cause.evidence == f"at one of 1500 positions, {row}"
 
 
@@ -124,7 +124,7 @@ def test_pairs_that_stand_still_are_said_to_be_right_but_for_what_is_not():
     cos, sin = tables(angles)
     cos[1201, 3] = -1
     _, (cause, *_) = told(cos, sin)
-    assert cause.message.startswith(("pairs 1 of 4 do not turn", "pairs 1, 3 of 4 differ"))
+    assert cause.message.startswith(("pair 1 of 4 does not turn", "pairs 1, 3 of 4 differ"))
     if cause.cause == "rotary-dim":
         assert cause.evidence.endswith("one of the 1500 positions is otherwise: 1201")
 

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posenc_cli.checks import diagnosis
+from posenc_cli.checks import rope as rope_findings
 from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.subject import row_positions, table_subject
+from posenc_cli.checks.turning import Turning
 from posenc_cli.checks.verdict import examined
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
@@ -217,6 +221,30 @@ def test_float16_that_overflows_is_named(what, overflow):
     assert str(overflow) in cause.evidence
 
 
+@pytest.mark.parametrize("kind", ["tables", "rotated", "frequencies"])
+def test_of_a_subject_far_wider_than_the_reference_nothing_is_evaluated(kind, monkeypatch):
+    right = rope.reference("rope", dim=64)
+    wide = np.random.default_rng(0).normal(size=(16, 60_000)).astype(np.float32)
+
+    def evaluated(*_args, **_kwargs):
+        raise AssertionError("a width that differs is known before")
+
+    monkeypatch.setattr(Turning, "blocks", evaluated)
+    monkeypatch.setattr(Turns, "of", evaluated)
+    monkeypatch.setattr(diagnosis, "fitted", evaluated)
+    monkeypatch.setattr(rope_findings, "fitted", evaluated)
+    if kind == "tables":
+        found = rope.of_tables(wide, wide, right, "0:16")
+    elif kind == "rotated":
+        found = rope.of_rotated(wide, wide, right, "0:16")
+    else:
+        found = rope.of_frequencies(wide.reshape(-1), right, "0:16")
+    assert [(each.check, each.ok) for each in found.findings] == [("reference", False)]
+    (cause,) = diagnosed(found)
+    assert cause.cause == "rotary-dim"
+    assert cause.message == found.findings[0].message
+
+
 def test_a_width_that_is_not_the_references_is_rotary_dim():
     right = rope.reference("rope", dim=64, layout="half")
     where = np.arange(300)
@@ -266,7 +294,7 @@ def test_one_bad_pair_of_many_is_not_taken_for_a_rounding():
     cos[:, 30], sin[:, 30] = turned.real, turned.imag
     cause = diagnosed(rope.of_tables(cos, sin, right, "0:1000"))[0]
     assert cause.cause == "unknown"
-    assert cause.message.startswith("pairs 30 of 64 differ")
+    assert cause.message.startswith("pair 30 of 64 differs")
 
 
 def test_pairs_that_lack_the_scaling_are_counted():

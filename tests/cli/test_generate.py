@@ -153,6 +153,8 @@ REFUSED = [
     ("-s rope -l 4 -d 7", "--dim 7: rotary encodings turn pairs", None),
     ("-s rope -l 4 -d 1000000", "--dim 1000000: must be from 1", None),
     ("-s rope -l 4 --base nan", "--base 'nan': must be a number", None),
+    ("-s rope -l 4 --base inf", "--base 'inf': must be a finite number", None),
+    ("-s rope -l 4 --base -Infinity", "--base '-Infinity': must be a finite number", None),
     ("-s rope -l 4 --base 1", "--base 1: must be above 1", None),
     ("-s rope -l 4 --base -5", "--base -5: must be above 1", None),
     ("-s rope -l 4 --base 1e999", "--base '1e999': must be a finite number", None),
@@ -324,3 +326,24 @@ def test_what_is_wrong_in_a_scheme_of_ones_own_is_said_of_it(
     assert f"users_own:{name}" in err.splitlines()[0]
     assert reason in err.splitlines()[0]
     assert [each.name for each in tmp_path.iterdir()] == ["library"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "generate -s rope --len 4",
+        "dot-similarity -s rope --len 4",
+        "heatmap -s rope --len 4",
+        "spectrum -s rope",
+        "rope-check -s rope",
+        "alibi-slopes --heads 4",
+    ],
+)
+@pytest.mark.parametrize("name", ["results", "results.d"])
+def test_a_folder_as_the_file_to_write_is_told_as_that(command, name, call, tmp_path):
+    (tmp_path / name).mkdir()
+    status, out, err = call(*command.split(), "--out", str(tmp_path / name))
+    assert (status, out) == (3, "")
+    assert err.count("it is a folder") == 1
+    assert "suffix" not in err
+    assert len(err.splitlines()) == 1

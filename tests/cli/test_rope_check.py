@@ -52,6 +52,22 @@ def subject(kind, prefix=""):
     return tuple(part.format(prefix) for part in SUBJECTS[kind])
 
 
+def test_a_report_claims_nothing_of_a_subject_that_is_far_too_wide(call, tmp_path):
+    path = tmp_path / "wide.npy"
+    np.save(path, np.random.default_rng(0).normal(size=200_000).astype(np.float32))
+    status, out, err = call("rope-check", "-s", "rope", "--inv-freq", str(path))
+    assert (status, err) == (1, "")
+    words = " ".join(out.split())
+    assert "not the reference no position, 200000 pairs" in words
+    assert "self-consistent" not in words
+    assert "200000 pairs against 32: the widths differ so far that nothing was evaluated" in words
+    _, out, _ = call("rope-check", "-s", "rope", "--inv-freq", str(path), "--json")
+    document = json.loads(out)
+    assert document["looked_at"] is None
+    assert [each["check"] for each in document["findings"]] == ["reference"]
+    assert document["diagnosis"][0]["cause"] == "rotary-dim"
+
+
 @pytest.mark.parametrize("kind", SUBJECTS)
 def test_files_are_judged(kind, files, call):
     status, out, err = call(*CHECK, *subject(kind))

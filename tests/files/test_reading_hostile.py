@@ -194,10 +194,15 @@ HOSTILE = {
     "extended precision": (
         "x.npy",
         described("(1,)", "'<f16'"),
-        "extended-precision floats (dtype '<f16')",
+        "extended-precision floats (dtype '<f16'), a format that posenc does not read",
+    ),
+    "extended complex": (
+        "x.npy",
+        described("(1,)", "'<c32'"),
+        "extended-precision complex numbers (dtype '<c32'), a format that posenc does not read",
     ),
     "raw bytes": ("x.npy", described("(2,)", "'<V2'"), "raw bytes (dtype '<V2')"),
-    "several dtypes": ("x.npy", described("(2,)", "'<f4,<f4'"), "extended-precision floats"),
+    "several dtypes": ("x.npy", described("(2,)", "'<f4,<f4'"), "unknown kind of values"),
     "unheard-of dtype": ("x.npy", described("(2,)", "'\\u2028'"), "malformed header"),
     "odd dtype": ("x.npy", described("(2,)", "'zz'"), "unknown kind of values (dtype 'zz')"),
     "no values": ("x.npy", saved(np.zeros((0, 64))), "is empty: its shape is (0, 64)"),
