@@ -119,13 +119,24 @@ def note_read(path: str | os.PathLike[str]) -> None:
         running.note_read(Path(path).stat())
 
 
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Check that a path is none of no characters, which Python takes for the current folder.
+
+    Raises: InvalidInput where it is.
+    """
+    if not os.fspath(path):
+        raise InvalidInput("cannot read '': the name is empty")
+
+
 def open_input(path: str | os.PathLike[str]) -> BinaryIO:
     """The file of a path that a user gave, open to be read: ``-`` is standard input.
 
     Every file of a user's is opened here, so that none is replaced by the run that reads it.
 
-    Raises: Unavailable where standard input is closed; OSError where it cannot be opened.
+    Raises: InvalidInput for an empty name, which would be this folder's; Unavailable where
+    standard input is closed; OSError where it cannot be opened.
     """
+    check_name(path)
     if path == STANDARD_INPUT:
         if sys.stdin is None:
             raise Unavailable("cannot read '-': standard input is closed")

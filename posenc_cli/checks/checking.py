@@ -192,7 +192,7 @@ class Check(Record):
     def _reported(
         self, reference: Reference, positions: Positions, *, whole: bool = False
     ) -> Report:
-        if self.asked.flags() and positions.last == 0 and not self.asked.inv_freq:
+        if self.asked.flags() and positions.last == 0 and self.asked.inv_freq is None:
             raise InvalidInput(
                 f"{self.asked.flags()[0]}: position 0 alone shows nothing: nothing turns there"
             )
@@ -258,13 +258,13 @@ class Check(Record):
 
     def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:
         asked = self.asked
-        if asked.tables:
+        if asked.tables is not None:
             return subjects.tables(*asked.tables, reference, positions)
-        if asked.rotated:
+        if asked.rotated is not None:
             return vectors(*asked.rotated, reference, positions)
-        if asked.inv_freq:
+        if asked.inv_freq is not None:
             return subjects.inverse_frequencies(asked.inv_freq, reference, positions)
-        if asked.impl:
+        if asked.impl is not None:
             return implementation(
                 asked.impl, reference, positions, whole=whole, progress=self.progress
             )

@@ -3,6 +3,13 @@
 Owns the choice among hypotheses and what is said of the one that fits: its parameters, the model it
 belongs to, the positions of its rows, and the command that writes the same array. What leaves more
 over than the number format explains is not identified, however near it comes.
+
+Hypotheses stand in the order of what they leave to be said: the bits that all cells are off by
+together (:func:`posenc_cli.checks.identify_trial.bits_apart`), a cell that is wrong being 64 at
+most. One that leaves more than twice the least, and what a fitted number takes besides, is outdone:
+a table that equals an encoding but for a row is that encoding, damaged, and not another which comes
+within the tolerance of float32 code everywhere. Of those that are not outdone what fits comes
+first, then what is plain.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -26,7 +33,7 @@ from posenc_cli.checks.identify_scores import (
     slope_hypotheses,
     tried_scores,
 )
-from posenc_cli.checks.identify_trial import Hypothesis, Trial, tried
+from posenc_cli.checks.identify_trial import MOST_BITS, Hypothesis, Trial, tried
 from posenc_cli.checks.identify_waves import (
     fallback_hypotheses,
     frequency_hypotheses,
@@ -52,6 +59,8 @@ MORE_TRIALS = 5
 OTHER_READINGS = 1
 SHOWN = 5
 _MUCH_DEARER = 2.0
+_OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
+"""Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
 _LISTED = 64
 _LARGEST_GRID = 1 << 16
 _LEAST_ROWS = 12
@@ -70,6 +79,8 @@ class Candidate(Record):
     and too many to list. ``uncertainty`` says how far a fitted parameter may be off. ``models``
     are those whose own table every cell equals, but in rows that do not fit; ``fitting_models``
     those whose table fits as this does.
+    ``bits`` are what all cells are off by together, as far as they were compared; a candidate that
+    leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
     ``commands`` write what the cells were compared with, one for each file; empty where posenc
     has no command for it.
     """
@@ -95,6 +106,8 @@ class Candidate(Record):
     compared: int
     fits_sample: bool
     census: Census | None
+    bits: float
+    outdone: bool = False
 
     @property
     def fits(self) -> bool:
@@ -189,6 +202,9 @@ def identify(evidence: Evidence) -> Identification:
     ('rope', 10000.0, ('cos-sin',))
     """
     notes: list[str] = []
+    if _constant(evidence):
+        notes.append("the numbers looked at are one and the same, which shows no rule")
+        return Identification(evidence.stored, evidence.shape, (), tuple(notes))
     # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
     with np.errstate(all="ignore"):
         attempts = _attempts(evidence, notes)
@@ -201,7 +217,7 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
     found: list[Candidate] = []
     counts: list[tuple[Attempt, Census | None]] = []
     left = _MOST_CELLS
-    for attempt in _distinct(attempts)[:SHOWN]:
+    for attempt in _distinct(_by_evidence(attempts))[:SHOWN]:
         known = None
         if attempt.trial.fits_most:
             alike = [count for other, count in counts if same_cells(other.trial, attempt.trial)]
@@ -213,13 +229,32 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
                 left -= cells
             counts.append((attempt, known))
         found.append(_candidate(attempt, known))
-    return sorted(found, key=_standing)
+    believed = [each.bits for each in found if each.fits or each.fits_rows]
+    judged = [replace(each, outdone=_outdone(each.bits, believed)) for each in found]
+    return sorted(judged, key=_standing)
 
 
-def _standing(candidate: Candidate) -> tuple[bool, bool, int]:
-    """What sorts candidates: those that fit first, then those that do but for the fewest rows."""
+def _outdone(bits: float, others: Sequence[float]) -> bool:
+    """Whether one of others leaves so much less to be said that chance does not explain it."""
+    return bits > _OUTDONE * min(others, default=bits) + _ALLOWED_BITS
+
+
+def _by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Attempts as they stand by the sample: outdone ones behind those that are not."""
+    trials = [attempt.trial for attempt in attempts]
+    believed = [each.bits for each in trials if each.fits_most and each.read_off is None]
+
+    def standing(attempt: Attempt) -> bool:
+        return not attempt.trial.fits_most or _outdone(attempt.trial.bits, believed)
+
+    return sorted(attempts, key=standing)
+
+
+def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int]:
+    """What sorts candidates: those not outdone, those that fit, those but for the fewest rows."""
     misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
-    return not candidate.fits, not candidate.fits_rows, misfits
+    believed = candidate.fits or candidate.fits_rows
+    return not believed or candidate.outdone, not believed, not candidate.fits, misfits
 
 
 def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
@@ -244,14 +279,20 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     return attempts
 
 
+def _constant(evidence: Evidence) -> bool:
+    """Whether all that was looked at is one number, which any table may hold, but zero."""
+    first = evidence.sample[0].reshape(-1)[:1]
+    return bool(first.all() and all((each == first).all() for each in evidence.sample))
+
+
 def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
     attempts = _bias_attempts(evidence)
     if not evidence.moderate:
         return attempts
     attempts += _wave_and_row_attempts(evidence)
-    if not any(each.trial.fits for each in attempts):
+    if not _settled(attempts):
         attempts += _tried(fallback_hypotheses(evidence), evidence, None)
-    if not any(each.trial.fits_most for each in attempts):
+    if not any(each.trial.fits_most and not each.trial.strained for each in attempts):
         attempts += _attempts_of_parts(evidence)
     return sorted(attempts, key=_rank)
 
@@ -262,11 +303,16 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
         return attempts
     for groups in (wave_hypotheses, function_hypotheses):
         for group in groups(evidence):
-            more = OTHER_READINGS if any(each.trial.fits for each in attempts) else MORE_TRIALS
+            more = OTHER_READINGS if _settled(attempts) else MORE_TRIALS
             attempts += _tried(group, evidence, None, ordered=True, more=more)
-        if any(each.trial.fits for each in attempts):
+        if _settled(attempts):
             break  # what pairs of columns explain, no column does alone
     return attempts
+
+
+def _settled(attempts: Sequence[Attempt]) -> bool:
+    """Whether something fits that needs no fitted number and tolerance at once."""
+    return any(each.trial.fits and not each.trial.strained for each in attempts)
 
 
 def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
@@ -277,7 +323,8 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
     half = rows.size // 2
     for some in (rows[:half], rows[half:]):
         part = Evidence(evidence.arrays, evidence.stored, evidence.values, only=some)
-        fitting = [each.trial for each in _wave_and_row_attempts(part) if each.trial.fits]
+        found = [each.trial for each in _wave_and_row_attempts(part)]
+        fitting = [each for each in found if each.fits]
         hypotheses = []
         for hypothesis in (trial.hypothesis for trial in fitting):
             where = row_positions(hypothesis, part)
@@ -424,6 +471,7 @@ def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
         compared=int(evidence.rows.size) if known is None else known.rows,
         fits_sample=trial.fits,
         census=known,
+        bits=trial.bits if known is None else known.bits,
     )
 
 

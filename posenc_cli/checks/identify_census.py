@@ -19,6 +19,7 @@ from posenc_cli.checks.identify_trial import (
     allowance,
     apart,
     bfloat16_limits,
+    bits_apart,
     computation,
     placed,
     righted,
@@ -79,7 +80,8 @@ class Census(Record):
     that does not fit, and ``misfit_rows`` lists them in order, the first :data:`NAMED_ROWS`.
     ``ratio`` is the largest difference in units of what fits. ``on_grid`` says whether every cell
     is a number of the format that the sample's are. ``hidden`` cells are behind a mask. ``loose``
-    counts the cells of rows that fit which are not the same number. Rows of a bias of several
+    counts the cells of rows that fit which are not the same number, and ``bits`` are what all
+    cells are off by together. Rows of a bias of several
     heads are those of each head's ``queries``, one head after another.
     """
 
@@ -94,6 +96,7 @@ class Census(Record):
     on_grid: bool = True
     hidden: int = 0
     loose: int = 0
+    bits: float = 0.0
     queries: int | None = None
 
     @property
@@ -237,6 +240,7 @@ class Part(Record):
     on_grid: bool = True
     hidden: int = 0
     loose: int = 0
+    bits: float = 0.0
 
 
 @dataclass
@@ -253,6 +257,7 @@ class CellTally:
     on_grid: bool = True
     hidden: int = 0
     loose: int = 0
+    bits: float = 0.0
     _listed: list[NDArray[np.int64]] = field(default_factory=list)
 
     def take(self, part: Part) -> None:
@@ -265,6 +270,7 @@ class CellTally:
         self.on_grid &= part.on_grid
         self.hidden += part.hidden
         self.loose += part.loose
+        self.bits += part.bits
         largest = part.largest
         if largest and (self.largest is None or largest.difference > self.largest.difference):
             self.largest = largest
@@ -287,6 +293,7 @@ class CellTally:
             self.on_grid,
             self.hidden,
             self.loose,
+            self.bits,
         )
 
 
@@ -363,7 +370,7 @@ class _Comparison(Record):
             return np.minimum(found, found * share + rounding)
 
         rows = rows + self.evidence.skipped
-        return part_of(array, predicted, limits, rows, file=index, table=table)
+        return part_of(array, predicted, limits, rows, self.trial.rounded, file=index, table=table)
 
 
 def part_of(
@@ -371,6 +378,7 @@ def part_of(
     predicted: NDArray[Any],
     limits: Callable[[], NDArray[np.float64]],
     rows: NDArray[np.int64],
+    rounded: DType,
     *,
     file: int = 0,
     table: str | None = None,
@@ -397,6 +405,7 @@ def part_of(
         largest,
         rows[misfit],
         loose=int((~same[~misfit]).sum()),
+        bits=bits_apart(difference, predicted, rounded),
     )
 
 
@@ -413,6 +422,7 @@ def _merged(parts: list[Part], *, padding: tuple[int, ...], on_grid: bool) -> Pa
         padding,
         on_grid,
         loose=sum(part.loose for part in parts),
+        bits=sum(part.bits for part in parts),
     )
 
 

@@ -37,6 +37,11 @@ _CONTEXT = 4096
 _MANY_RAMPS = (
     "only the ends of the ramp show: context, beta_fast and beta_slow are one choice of many",
 )
+_STEEPEST = 60
+"""ln of the largest base that is looked for."""
+_MANY_FREQUENCIES = 12
+_FEW_OF = 4
+"""One in so many: as many numbers that are wrong are as simple as a rule with as many factors."""
 _NEAR = 0.02
 """Of a known base: what half-precision frequencies may make of it."""
 
@@ -162,6 +167,36 @@ def _laddered(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
             made = proposed("rope-linear", extra, cost=1 + cost)
             if made is not None and factor != 1:
                 yield made
+
+
+def ladders_of_most(rates: Rates) -> Iterator[Proposal]:
+    """RoPE, divided by a factor or not, and models, where all but a few frequencies agree.
+
+    The median of many slopes shows the ladder, whatever the few are.
+    """
+    values = rates.values
+    pairs = values.size
+    if pairs < _MANY_FREQUENCIES or (values <= 0).any():
+        return
+    index, reach = np.arange(pairs), pairs // 2
+    logarithms = np.log(values)
+    slope = float(np.median(logarithms[reach:] - logarithms[:-reach])) / reach
+    error = 4 * float(np.median(rates.errors / values))
+    factor = math.exp(-float(np.median(logarithms - slope * index)))
+    found: list[Proposal | None] = [each.proposal for each in presets()]
+    if 0 < -slope * pairs < _STEEPEST:
+        base = math.exp(-slope * pairs)
+        near = [known for known in KNOWN_BASES if abs(known / base - 1) <= error * pairs]
+        extra = {"dim": 2 * pairs, "base": near[0] if near else snapped(base, base * error)}
+        found.append(proposed("rope", extra))
+        if factor > 1 + error:
+            extra["factor"] = snapped(factor, factor * error * pairs)
+            found.append(proposed("rope-linear", extra, cost=2.0))
+    for each in filter(None, found):
+        if each.frequencies.size == pairs and each.scheme.startswith("rope"):
+            wrong = np.abs(values - each.frequencies) > rates.errors
+            if 0 < _FEW_OF * wrong.sum() <= pairs:
+                yield each
 
 
 def _turning(rates: Rates) -> int:
@@ -506,7 +541,8 @@ def _longrope(
 ) -> Iterator[Proposal]:
     """LongRoPE, where the factors of a known base come out as numbers of few digits.
 
-    A factor for each pair explains any frequencies: only that such digits are no accident tells.
+    A factor for each pair explains any frequencies: only that such digits are no accident tells,
+    of the factors that not most pairs share.
     """
     pairs = rates.values.size
     if pairs < 4 or (rates.values <= 0).any():
@@ -520,7 +556,13 @@ def _longrope(
         told = errors < 3e-3 * found
         if told.sum() < 0.6 * pairs or (found < 0.5).any() or np.ptp(short) == 0:
             continue
-        if digits[told].max() > 6 or not _meant(found[told], errors[told], digits[told]):
+        usual, times = np.unique(short, return_counts=True)
+        shared = usual[times == max(2, times.max())]
+        own = told & ~np.isin(short, shared)
+        # A few factors of their own are as many frequencies that are wrong.
+        if _FEW_OF * own.sum() <= pairs:
+            continue
+        if digits[told].max() > 6 or not _meant(found[own], errors[own], digits[own]):
             continue
         factors = tuple(float(each) for each in short)
         settled = {**given, "base": base, "short_factor": factors, "long_factor": factors}

@@ -17,7 +17,13 @@ import numpy as np
 from posenc_cli.checks.alternatives import KNOWN_BASES
 from posenc_cli.checks.identify_census import BLOCK_CELLS, CellTally, part_of
 from posenc_cli.checks.identify_rules import snapped
-from posenc_cli.checks.identify_trial import ARITHMETICS, Hypothesis, Trial, formats_of
+from posenc_cli.checks.identify_trial import (
+    ARITHMETICS,
+    Hypothesis,
+    Trial,
+    bits_apart,
+    formats_of,
+)
 from posenc_cli.checks.slopes import slopes
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.engine import Engine
@@ -237,6 +243,7 @@ def _scores_trial(
         float((difference == 0).mean()),
         arithmetic,
         rounded,
+        bits=bits_apart(difference, predicted, rounded),
         misfits=int((~fitting).any(axis=0).sum()),
         rows=found.shape[1] if profile is not None else found.shape[0],
     )
@@ -295,7 +302,8 @@ def score_census(trial: Trial, profile: Profile | None, evidence: Evidence) -> C
         predicted = slope_values(encoding, trial.rounded)
         limits = _score_limits(encoding, predicted[:, None], trial.rounded, "exact")[:, 0]
         rows = np.arange(predicted.size)
-        tally.take(part_of(evidence.cleaned(evidence.arrays[0]), predicted, lambda: limits, rows))
+        cells = evidence.cleaned(evidence.arrays[0])
+        tally.take(part_of(cells, predicted, lambda: limits, rows, trial.rounded))
         return tally.census()
     keys, queries = profile.keys, profile.queries
     first = 0 if profile.by == "key" else 1 - keys
@@ -315,20 +323,20 @@ def score_census(trial: Trial, profile: Profile | None, evidence: Evidence) -> C
     for head in range(profile.heads):
         for start in range(0, queries, at_once):
             some = slice(start, min(start + at_once, queries))
-            part = _score_part(evidence, profile, (scores[head], limits[head]), head, some)
-            tally.take(part)
+            expected = scores[head], limits[head], trial.rounded
+            tally.take(_score_part(evidence, profile, expected, head, some))
     return replace(tally.census(), queries=None if profile.single else queries)
 
 
 def _score_part(
     evidence: Evidence,
     profile: Profile,
-    scores_and_limits: tuple[NDArray[np.float64], NDArray[np.float64]],
+    expected: tuple[NDArray[np.float64], NDArray[np.float64], DType],
     head: int,
     some: slice,
 ) -> Part:
-    """Some queries of a head beside their scores."""
-    scores, limits = scores_and_limits
+    """Some queries of a head beside their scores, with the limits and the format of these."""
+    scores, limits, rounded = expected
     array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
     stored = array[some]
     cells = np.array(evidence.cleaned(np.asarray(stored, np.float64)))  # (queries, keys)
@@ -343,7 +351,8 @@ def _score_part(
     predicted[hidden] = 0.0
     if profile.causal:
         predicted[offsets > 0] = 0.0
-    found = part_of(cells, predicted, lambda: allowed, head * profile.queries + queries)
+    rows = head * profile.queries + queries
+    found = part_of(cells, predicted, lambda: allowed, rows, rounded)
     on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))
     release(stored)
     count = int(hidden.sum())
@@ -364,7 +373,9 @@ def _linear(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
         return
     found = -profile.values[:, far] / distances[far]
     for given, cost, notes in _slope_rules(found, evidence, single=profile.single):
-        yield _hypothesis("alibi", {**given, "form": "symmetric"}, profile, cost, notes=notes)
+        # Keys, not the last index seen, for a row of the ends may be damaged.
+        extra = {**given, "form": "symmetric", "seq_len": profile.keys}
+        yield _hypothesis("alibi", extra, profile, cost, notes=notes)
 
 
 def _by_key(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
@@ -647,6 +658,7 @@ def _buckets(profile: Profile) -> Iterator[Hypothesis]:
     offsets = profile.indices[seen]
     if not offsets.size or profile.indices[0] > 1 - profile.keys:
         return
+    heads = "1 head" if profile.heads == 1 else f"{profile.heads} heads"
     found = list(_bucketings(offsets, profile.values[:, seen]))
     fewest = sorted(found, key=lambda each: each[0])
     for rank, (count, scheme, given) in enumerate(fewest[:8]):
@@ -662,9 +674,7 @@ def _buckets(profile: Profile) -> Iterator[Hypothesis]:
                 profile,
                 cost + 0.5,
                 hidden=("seed", "weights"),
-                notes=(
-                    f"a learned table: {count} of its rows show here, for {profile.heads} heads",
-                ),
+                notes=(f"a learned table: {count} of its rows show here, for {heads}",),
             )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.analysis.sampling import positions_of
-from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, unit
+from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
 from posenc_cli.encode import blocks
 from posenc_cli.encode.axial import located
 from posenc_cli.encode.engine import Engine
@@ -52,6 +52,9 @@ _WORST_SHARE = 64
 """One row in so many may be damaged without making others look noisy."""
 _FEW = 48
 """Rows on which an arithmetic is tried before it is tried on all of the sample."""
+
+MOST_BITS = 64.0
+"""What a number of the widest format costs."""
 
 BACKWARD = "the rotation runs backward: the sine has the wrong sign"
 SWAPPED = "sines stand where cosines belong, and cosines where sines do"
@@ -95,8 +98,9 @@ class Trial(Record):
     ``residual`` is the largest difference from what ``arithmetic`` gives, ``ratio`` the largest
     in units of what right code may show, ``equal`` the share of cells that are the same.
     ``misfits`` of the ``rows`` hold a cell that is farther off, and ``noise`` is the ratio on the
-    others, the very worst left out: an array of columns for each table. A learned table has no
-    rule; its values were ``read_off``.
+    others, the very worst left out: an array of columns for each table. ``bits`` are what all
+    cells are off by together; see :func:`bits_apart`. A learned table has no rule; its values were
+    ``read_off``.
     """
 
     hypothesis: Hypothesis
@@ -109,6 +113,7 @@ class Trial(Record):
     misfits: int = 0
     rows: int = 1
     noise: tuple[NDArray[np.float64], ...] = ()
+    bits: float = 0.0
     read_off: NDArray[np.float64] | None = None
 
     @property
@@ -120,6 +125,11 @@ class Trial(Record):
     def fits_most(self) -> bool:
         """Whether most rows of the sample fit: the others may have been damaged."""
         return self.fits or 2 * self.misfits < self.rows
+
+    @property
+    def strained(self) -> bool:
+        """Whether a parameter was fitted, and most cells still need the tolerance."""
+        return bool(self.hypothesis.uncertainty) and self.equal < 0.5
 
     @property
     def rank(self) -> tuple[bool, bool, int, float, float, float]:
@@ -166,7 +176,7 @@ def _exact_trial(
     for table, sample in zip(hypothesis.tables, righted(hypothesis, evidence.sample), strict=True):
         predicted = computed(encoding, table, hypothesis.positions, rounded, "exact")
         limit = allowed(encoding, table, hypothesis.positions, rounded)
-        tally.take(apart(sample, predicted, table), limit)
+        tally.take(apart(sample, predicted, table), limit, predicted, rounded)
     return tally.trial(hypothesis, encoding.bound, "exact", rounded)
 
 
@@ -226,7 +236,7 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
             nearly, limit = bfloat16_limits(limit, predicted, table)
             explained += int((difference <= nearly).sum())
             cells += difference.size
-        tally.take(difference, limit)
+        tally.take(difference, limit, predicted, rounded)
     found = tally.trial(hypothesis, encoding.bound, arithmetic, rounded)
     if explained < _EXPLAINED * cells:
         return replace(found, ratio=np.inf, misfits=found.rows)
@@ -257,10 +267,17 @@ class _Tally:
     ratio: float = 0.0
     equal: int = 0
     cells: int = 0
+    bits: float = 0.0
     noise: tuple[NDArray[np.float64], ...] = ()
     misfit: NDArray[np.bool_] | None = None
 
-    def take(self, difference: NDArray[np.float64], limit: NDArray[np.float64]) -> None:
+    def take(
+        self,
+        difference: NDArray[np.float64],
+        limit: NDArray[np.float64],
+        predicted: NDArray[np.float64],
+        rounded: DType,
+    ) -> None:
         """Count the cells of a table (rows, columns), or of a row of numbers."""
         ratios = difference / limit
         by_row = (difference.shape[0], -1)
@@ -269,6 +286,7 @@ class _Tally:
         self.ratio = max(self.ratio, float(ratios.max()))
         self.equal += int((difference == 0).sum())
         self.cells += difference.size
+        self.bits += bits_apart(difference, predicted, rounded)
         fitting = np.sort(ratios.reshape(by_row)[~misfit], axis=0)  # (rows, columns)
         usual = fitting[: fitting.shape[0] - fitting.shape[0] // _WORST_SHARE]
         self.noise += (usual.max(axis=0, initial=0.0),)  # (columns,)
@@ -288,6 +306,7 @@ class _Tally:
             misfits=int(self.misfit.sum()),
             rows=self.misfit.size,
             noise=self.noise,
+            bits=self.bits,
         )
 
 
@@ -339,6 +358,25 @@ def apart(
         turns = np.abs(2 * np.pi - difference)
         difference = np.minimum(difference, turns)
     return np.where(np.isnan(difference), np.inf, difference)
+
+
+def bits_apart(difference: NDArray[np.float64], predicted: NDArray[Any], rounded: DType) -> float:
+    """How many bits of a number format it takes to say what cells differ by: Σ log₂(1 + units).
+
+    A unit is the most that rounding the predicted number leaves. A cell costs at most what it
+    would alone, :data:`MOST_BITS`, whatever stands there.
+
+    >>> bits_apart(np.array([0.0, 3 * 2.0**-53, np.nan]), np.array([1.0, 1.0, 1.0]), FLOAT64)
+    66.0
+    """
+    differing = difference != 0
+    if not differing.any():
+        return 0.0
+    sizes = np.abs(predicted[differing].astype(np.float64))
+    units = np.maximum(sizes * unit(rounded.name), smallest(rounded.name))
+    with np.errstate(over="ignore"):
+        bits = np.log2(1 + difference[differing] / units)
+    return float(np.minimum(np.nan_to_num(bits, nan=MOST_BITS), MOST_BITS).sum())
 
 
 def computed(

@@ -19,6 +19,7 @@ from posenc_cli.checks.identify_rules import (
     CONTEXTS,
     FACTORS,
     Proposal,
+    ladders_of_most,
     presets,
     proposed,
     rotary_proposals,
@@ -55,7 +56,7 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         return
     errors = (2e-6 + 3 * unit(evidence.values.name)) * values + 1e-12
     rates = Rates(values, errors, 1, complete=True)
-    for proposal in rotary_proposals(rates, None):
+    for proposal in (*rotary_proposals(rates, None), *ladders_of_most(rates)):
         yield Hypothesis(
             proposal.scheme,
             proposal.given,

@@ -199,7 +199,7 @@ def _text(console: Console, found: Identification, names: list[str]) -> str:
     else:
         census = best.census
         assert census is not None
-        share = f"{census.rows - census.misfits} of {census.rows} rows"
+        share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
         lines = [
             console.paragraph_text(f"{best.scheme} in {share}: {what}"),
             console.paragraph_text(_damage(best, names)),
@@ -222,6 +222,8 @@ _HEADER = ["scheme", "parameters", "residual", "verdict"]
 
 
 def _unknown(found: Identification) -> str:
+    if not found.candidates and found.notes:
+        return "; ".join(found.notes)
     if not found.candidates:
         return (
             "no scheme's rule gives these numbers; a table that was learned, or a rotation that "
@@ -233,10 +235,9 @@ def _unknown(found: Identification) -> str:
             f"{nearest.scheme} fits the {nearest.compared} rows that were looked at; the others "
             "stand at positions that follow no rule, and were not compared"
         )
-    rows = "row" if nearest.compared == 1 else "rows"
     return (
         f"nothing fits: the nearest, {nearest.scheme}, is off by {nearest.residual:.2g} within the "
-        f"{nearest.compared} {rows} compared, more than the number format and right code explain; "
+        f"{_compared(nearest)} compared, more than the number format and right code explain; "
         "a learned table follows no rule"
     )
 
@@ -249,10 +250,17 @@ def _damage(best: Candidate, names: list[str]) -> str:
     listed = _shortened(_rows(census), 200)
     if census.misfit_rows.size < census.misfits:
         listed += " and more"
-    text = f"{census.misfits} {'row does' if one else 'rows do'} not fit: {listed}"
+    row, rows = _rows_named(best)
+    text = f"{census.misfits} {f'{row} does' if one else f'{rows} do'} not fit: {listed}"
     return (
         f"{text}; the largest difference is {_number_text(best.residual)}, at {_place(best, names)}"
     )
+
+
+def _rows_named(best: Candidate) -> tuple[str, str]:
+    """What the file holds in each place of its first axis: one, and several."""
+    one = {"inv-freq": "frequency", "slopes": "slope"}.get(best.tables[0] or "", "row")
+    return one, "frequencies" if one == "frequency" else f"{one}s"
 
 
 def _place(best: Candidate, names: list[str]) -> str:
@@ -275,7 +283,7 @@ def _same_again(best: Candidate) -> str:
     census = best.census
     assert census is not None
     if best.arithmetic is None:
-        return "The same again, with the table of weights in FILE:"
+        return "Such a table, of weights in a FILE of yours (they cannot all be read off this one):"
     differing = census.cells - census.equal
     if best.exact or (not differing and not census.padding and not census.hidden):
         return "The same again:"
@@ -304,11 +312,16 @@ def _properties(best: Candidate, found: Identification, names: list[str]) -> lis
         ("head", "" if best.head is None else str(best.head)),
         ("number format", f"{found.stored}{rounded}"),
         ("arithmetic", _arithmetic(best)),
-        ("residual", f"{_number_text(best.residual)} (all {census.rows} rows compared)"),
+        ("residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"),
         ("farthest cell", _place(best, names) if best.fits and census.largest else ""),
         ("equals model" if best.fits else "other rows equal model", ", ".join(best.models)),
         ("buckets as in" if best.arithmetic is None else "fits model", fitting),
     ]
+
+
+def _compared(best: Candidate) -> str:
+    one, several = _rows_named(best)
+    return f"{best.compared} {one if best.compared == 1 else several}"
 
 
 def _arithmetic(best: Candidate) -> str:
@@ -320,8 +333,9 @@ def _arithmetic(best: Candidate) -> str:
     cells, equal = census.cells, census.equal
     how = "correctly rounded" if best.arithmetic == "exact" else f"as {best.arithmetic} gives them"
     if equal == cells:
-        others = "every other cell" if census.padding or census.hidden else "every cell"
-        return f"{others} {how}"
+        if census.hidden:
+            return f"every cell that is not masked {how}"
+        return f"every cell but those of padding {how}" if census.padding else f"every cell {how}"
     if not equal:
         return f"no cell {how}"
     return f"{equal} of {cells} cells {how}"
@@ -358,7 +372,7 @@ def _row(each: Candidate) -> list[str]:
 
 def _verdict(each: Candidate) -> str:
     if each.fits:
-        return "fits"
+        return "fits loosely" if each.outdone else "fits"
     if each.census is None:
         return f"fits {each.compared} rows" if each.fits_sample else "no"
     return f"fits {each.census.rows - each.census.misfits} rows" if each.fits_rows else "no"

@@ -29,7 +29,7 @@ from posenc_cli.models.unread import Holding, findings, note_findings
 from posenc_cli.numerics import exact
 from posenc_cli.records import replace
 from posenc_cli.schemes.declare import Rotation
-from posenc_cli.transaction import STANDARD_INPUT, open_input
+from posenc_cli.transaction import STANDARD_INPUT, check_name, open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -96,6 +96,7 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
 
 def _content(path: str, where: str) -> bytes:
     """The bytes of a config file or a pipe; of no device, which may never end."""
+    check_name(path)
     try:
         if path == STANDARD_INPUT:
             return _of_allowed_size(open_input(path).read(LARGEST_FILE + 1))

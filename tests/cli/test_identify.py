@@ -252,3 +252,74 @@ def test_values_of_a_coarser_format_than_the_file_has_are_named(options, words, 
     _, out, _ = call("identify", "a.npy")
     assert words in " ".join(out.split())
     assert out.count("holding") == bool(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("identify", ""),
+        ("identify", "a.npy", ""),
+        ("compare", "", "rope"),
+        ("compare", "rope", ""),
+        ("explain", ""),
+        ("generate", "--config", ""),
+        ("heatmap", "--in", ""),
+        ("dot-similarity", "--in", ""),
+        ("alibi-slopes", "--check", ""),
+        ("rope-check", "-s", "rope", "--inv-freq", ""),
+        ("rope-check", "-s", "rope", "--tables", "", ""),
+        ("rope-check", "-s", "rope", "--rotated", "", ""),
+        ("rope-check", "-s", "rope", "--impl", ""),
+    ],
+)
+def test_no_command_takes_an_empty_name_for_this_folder_or_for_none(words, call, tmp_path):
+    np.save(tmp_path / "a.npy", matrix("rope", "0:8"))
+    status, out, err = call(*words)
+    assert (status, out) == (2, "")
+    assert "Is a directory" not in err
+    assert words[-2] == "--impl" or "the name is empty" in err
+
+
+def test_a_wrong_frequency_is_called_one(call, tmp_path):
+    values = (10_000.0 ** (-np.arange(32) / 32)).astype(np.float32)
+    values[31] *= np.float32(1.01)
+    np.save(tmp_path / "w.npy", values)
+    status, out, _ = call("identify", "w.npy")
+    assert status == 1
+    assert out.startswith("rope in 31 of 32 frequencies: 'w.npy': 32, float32")
+    assert "1 frequency does not fit: 31; the largest difference is" in out
+    assert "all 32 frequencies compared" in out
+
+
+def test_what_comes_within_a_tolerance_is_said_to_fit_loosely_beside_what_is_equal(call, tmp_path):
+    table = matrix("rope", "0:100", dtype="float64", dim=64)
+    table[7, 5] += 3e-15
+    np.save(tmp_path / "q.npy", table)
+    status, out, _ = call("identify", "q.npy")
+    assert (status, out.splitlines()[0]) == (1, "rope in 99 of 100 rows: 'q.npy': 100×64, float64")
+    assert "fits loosely" in out
+
+
+def test_masked_cells_are_not_said_to_be_every_second_one(call, tmp_path):
+    bias = matrix("alibi", "0:20", heads=4)
+    bias[:, np.triu(np.ones((20, 20), bool), 1)] = -np.inf
+    np.save(tmp_path / "a.npy", bias)
+    _, out, _ = call("identify", "a.npy")
+    assert "every cell that is not masked correctly rounded" in out
+
+
+def test_a_learned_table_of_no_file_is_not_written_again(call):
+    given = ("--scheme", "t5", "--heads", "1", "--len", "60", "--set", "seed=99", "--head", "0")
+    assert call("generate", *given, "--out", "t5.npy", "-q")[0] == 0
+    _, out, _ = call("identify", "t5.npy")
+    assert "for 1 head" in out
+    assert "for 1 heads" not in out
+    assert "weights=FILE" in out
+    assert "The same" not in out
+
+
+def test_one_number_throughout_is_said_to_show_nothing(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.full((64, 64), 5e-324))
+    status, out, _ = call("identify", "a.npy")
+    assert status == 1
+    assert "one and the same, which shows no rule" in out

@@ -1,0 +1,115 @@
+"""Identification goes by evidence: an encoding of all but a few cells beats one that comes near."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from posenc_cli.checks.identify import identify
+from posenc_cli.checks.identify_evidence import Evidence
+from tests.encoding import matrix
+from tests.examples import examples
+
+
+def of(*arrays):
+    return identify(Evidence.of_arrays(*arrays))
+
+
+@pytest.mark.parametrize(
+    ("rows", "cell", "damage"),
+    [(300, (77, 5), 3e-15), (300, (10, 40), 1e-13), (100, (7, 5), 3e-15)],
+)
+def test_a_damaged_table_is_not_another_that_comes_within_a_tolerance(rows, cell, damage):
+    """Sinusoids of base 7498.94 come within 4e-6 of rope's, as nothing correctly rounded does."""
+    table = matrix("rope", f"0:{rows}", dtype="float64", dim=64)
+    table[cell] += damage
+    result = of(table)
+    assert result.found is None
+    assert (result.nearest.scheme, result.nearest.params["base"]) == ("rope", 10_000.0)
+    assert result.nearest.census.misfit_rows.tolist() == [cell[0]]
+
+
+TABLES = {
+    "rope": {"dim": 32},
+    "rope-yarn": {"dim": 32, "factor": 4.0, "original_max_position_embeddings": 2048},
+    "rope-linear": {"dim": 32, "factor": 4.0},
+    "rope-llama3": {"dim": 64, "base": 500_000.0},
+    "sinusoidal": {"dim": 48},
+    "alibi": {"heads": 8},
+}
+
+
+def made(scheme, dtype, rows):
+    rows = min(rows, 90) if scheme == "alibi" else rows
+    return matrix(scheme, f"0:{rows}", dtype=dtype, **TABLES[scheme])
+
+
+@examples(40)
+@given(
+    scheme=st.sampled_from(list(TABLES)),
+    dtype=st.sampled_from(["float64", "float32", "float16"]),
+    rows=st.sampled_from([60, 100, 300]),
+    exponent=st.floats(-15, 0),
+    negative=st.booleans(),
+    place=st.integers(0, 1 << 30),
+)
+def test_damage_of_any_size_leaves_a_table_what_it_is(
+    *, scheme, dtype, rows, exponent, negative, place
+):
+    table = made(scheme, dtype, rows)
+    whole = of(table).found
+    at = np.unravel_index(place % table.size, table.shape)
+    damaged = table.copy()
+    damaged[at] += -(10.0**exponent) if negative else 10.0**exponent
+    assume(damaged[at] != table[at])
+    result = of(damaged)
+    best = result.found or result.nearest
+    assert best is not None
+    assert (best.scheme, best.params) == (whole.scheme, whole.params)
+    assert best.census.cells - best.census.equal == 1
+    if result.found is None:
+        row = at[0] if table.ndim == 2 else at[0] * table.shape[1] + at[1]
+        assert best.census.misfit_rows.tolist() == [row]
+
+
+# Frequencies.
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("wrong", "factor"), [(31, 1.01), (7, 1.001), (7, 2.0), (31, 0.5), (0, 0.9), (31, 1.25)]
+)
+def test_one_wrong_frequency_is_named_and_no_rule_is_invented_for_it(dtype, wrong, factor):
+    values = 10_000.0 ** (-np.arange(32) / 32)
+    values[wrong] *= factor
+    result = of(values.astype(dtype))
+    assert result.found is None
+    assert (result.nearest.scheme, result.nearest.params["base"]) == ("rope", 10_000.0)
+    assert result.nearest.census.misfit_rows.tolist() == [wrong]
+
+
+def test_a_wrong_frequency_of_scaled_ones_and_of_a_model_is_named():
+    linear = 10_000.0 ** (-np.arange(64) / 64) / 4
+    linear[9] *= 1.01
+    near = of(linear).nearest
+    assert (near.scheme, near.params["factor"]) == ("rope-linear", 4.0)
+    assert near.census.misfit_rows.tolist() == [9]
+    llama = matrix("rope-llama3", None, table="inv-freq", dim=128, base=500_000.0, dtype="float64")
+    llama = llama.reshape(-1).copy()
+    llama[[40, 50]] *= 1.01
+    near = of(llama).nearest
+    assert near.scheme == "rope-llama3"
+    assert near.census.misfit_rows.tolist() == [40, 50]
+
+
+# What shows nothing.
+
+
+@pytest.mark.parametrize("shape", [(16,), (8, 8), (64, 64), (4, 16, 16)])
+@pytest.mark.parametrize("value", [5e-324, 1.0, -0.7])
+def test_one_number_throughout_is_nothing(shape, value):
+    result = of(np.full(shape, value))
+    assert (result.found, result.nearest, result.candidates) == (None, None, ())
+    assert result.notes == ("the numbers looked at are one and the same, which shows no rule",)
