@@ -344,9 +344,16 @@ def _bias_attempts(evidence: Evidence) -> list[Attempt]:
 
 
 def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """Three axes: heads of a bias, or a grid of vectors in either order."""
-    attempts = _bias_attempts(evidence)
-    if any(each.trial.fits for each in attempts) or len(evidence.arrays) != 1:
+    """Three axes: rows of a batch of one, heads of a bias, or a grid of vectors in either order."""
+    attempts = []
+    batch = evidence.shape[1] == 1
+    if batch:
+        rows = tuple(array[:, 0] for array in evidence.arrays)
+        attempts = _attempts(Evidence(rows, evidence.stored, evidence.values), notes)
+        if any(each.trial.fits_most for each in attempts):
+            return attempts
+    attempts = sorted([*attempts, *_bias_attempts(evidence)], key=_rank)
+    if any(each.trial.fits for each in attempts) or len(evidence.arrays) != 1 or batch:
         return attempts
     first = evidence.arrays[0]
     for text, flat in (

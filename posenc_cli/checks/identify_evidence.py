@@ -45,8 +45,9 @@ _LARGEST = 2.0**54
 class Evidence(Record):
     """Arrays of one shape, and some of their rows.
 
-    ``arrays`` are as they were read, leading axes of length 1 dropped. ``stored`` names the number
-    format of the file, ``values`` the narrowest that holds all the values of the sample.
+    ``arrays`` are as they were read, axes of length 1 dropped but for one between two others.
+    ``stored`` names the number format of the file, ``values`` the narrowest that holds all the
+    values of the sample.
     ``skipped`` rows of the file come before those of the arrays. Where ``only`` is given it is
     the sample.
     """
@@ -60,7 +61,7 @@ class Evidence(Record):
     @classmethod
     def of(cls, loaded: Sequence[Loaded]) -> Evidence:
         """The evidence that some files of one shape give."""
-        arrays = tuple(_without_leading_ones(each.values) for each in loaded)
+        arrays = tuple(_without_ones(each.values) for each in loaded)
         stored = loaded[0].dtype
         text = loaded[0].path.lower().endswith(_TEXT_FORMATS)
         sample = np.concatenate([_some_values(each) for each in arrays])
@@ -69,7 +70,7 @@ class Evidence(Record):
     @classmethod
     def of_arrays(cls, *arrays: NDArray[Any], dtype: str | None = None) -> Evidence:
         """The evidence that arrays in memory give; ``dtype`` is the format they were stored in."""
-        kept = tuple(_without_leading_ones(each) for each in arrays)
+        kept = tuple(_without_ones(each) for each in arrays)
         stored = dtype or str(arrays[0].dtype)
         sample = np.concatenate([_some_values(each) for each in kept])
         return cls(kept, stored, _format(sample, stored, text=False))
@@ -189,12 +190,16 @@ def short_numbers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(short | ~np.isfinite(values))
 
 
-def _without_leading_ones(values: NDArray[Any]) -> NDArray[Any]:
-    while values.ndim > 1 and values.shape[0] == 1:
-        values = values[0]
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    return values
+def _without_ones(values: NDArray[Any]) -> NDArray[Any]:
+    """The array without axes of length 1, such as that of a batch.
+
+    The one between two others stays, which may be that of the one query of a bias.
+    """
+    axes = [axis for axis, size in enumerate(values.shape) if size > 1] or [values.ndim - 1]
+    inner = [axis for axis in range(axes[0], axes[-1]) if values.shape[axis] == 1]
+    if len(axes) == 2 and inner:
+        axes.insert(1, inner[0])
+    return values.reshape([values.shape[axis] for axis in axes])
 
 
 def _some_values(values: NDArray[Any]) -> NDArray[np.float64]:

@@ -52,7 +52,8 @@ _SAMPLED = 24
 _BUCKETS = (32, 16, 64, 8, 128, 256, 48, 24, 12, 40, 20)
 _DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
 _HEADS = (8, 12, 16, 32, 6, 4, 2, 1, 24, 20, 40, 48, 64, 96, 112, 128)
-_MOST_OFFSETS = 4096
+_MOST_HEADS = 256
+"""Of a bias: models have up to 128, and each head of each candidate is computed."""
 
 
 class Profile(Record):
@@ -94,6 +95,8 @@ def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> Profile | None
     cube = array[None] if single else array
     queries, keys = cube.shape[1:]
     if keys < 3 or queries not in (1, keys) or (single and queries == 1):
+        return None
+    if cube.shape[0] > _MOST_HEADS:
         return None
     for some in _query_rows(queries):
         found = _profile_of_rows(cube, some, evidence, by)
@@ -683,25 +686,16 @@ def _bucketings(
 ) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Rules by which all offsets of a bucket have one value, and how many buckets that makes."""
     rule = RULES["t5"]
+    changes = (np.diff(values, axis=1) != 0).any(axis=0)  # (offsets - 1,)
     for both, number, distance in itertools.product((True, False), _BUCKETS, _DISTANCES):
         given = {"num_buckets": number, "max_distance": distance, "bidirectional": both}
         single = number // (4 if both else 2)
         if single >= 1 and distance > single:
             _, bucket = rule.bind(given)
-            count = _constant_within(values, np.asarray(bucket(np, offsets)))
-            if count:
-                yield count, "t5", given
-    reach = int(np.abs(offsets).max())
-    for side in range(1, reach + 1 if reach <= _MOST_OFFSETS else 1):
-        count = _constant_within(values, np.clip(offsets, -side, side))
-        if count:
-            yield count, "t5-clipped", {"max_distance": side}
-            break
-
-
-def _constant_within(values: NDArray[np.float64], buckets: NDArray[np.int64]) -> int:
-    """How many buckets there are, if all the offsets of each have one value; else 0."""
-    order = np.argsort(buckets, kind="stable")
-    same = np.diff(buckets[order]) == 0
-    steps = np.abs(np.diff(values[:, order], axis=1)).max(axis=0) if values.shape[1] > 1 else same
-    return 0 if np.any(steps[same] > 0) else int(np.unique(buckets).size)
+            steps = np.diff(np.asarray(bucket(np, offsets))) != 0  # a bucket's offsets are a run
+            if not (changes & ~steps).any():
+                yield int(steps.sum()) + 1, "t5", given
+    nearer = np.minimum(np.abs(offsets[:-1]), np.abs(offsets[1:]))  # of each two neighbours
+    side = max(int(nearer[changes].max(initial=0)) + 1, 1)
+    count = int(np.unique(np.clip(offsets, -side, side)).size)
+    yield count, "t5-clipped", {"max_distance": side}

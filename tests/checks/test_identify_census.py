@@ -316,3 +316,27 @@ def test_no_digit_of_a_kerple_parameter_is_dropped_at_the_cost_of_a_cell():
     halved = of(bias / 2)
     assert halved.found.scheme == "alibi"
     assert {each.residual for each in halved.candidates if each.fits} == {0.0}
+
+
+@pytest.mark.parametrize("axes", [(1,), (0, 2), (1, 2), (1, 3)])
+def test_axes_of_one_are_dropped_wherever_they_stand(axes):
+    """As in the buffer ``pe`` of PyTorch's tutorial, and in Megatron's of four axes."""
+    table = matrix("sinusoidal", "0:1000", dim=16)
+    assert of(np.expand_dims(table, axes)).found.exact
+    table[500, 3] += 0.3
+    near = of(np.expand_dims(table, axes)).nearest
+    assert (near.scheme, near.census.misfit_rows.tolist()) == ("sinusoidal", [500])
+
+
+def test_one_query_of_a_bias_is_read_as_such_in_any_shape():
+    slopes = 2.0 ** -np.arange(1.0, 9.0)
+    assert of(slopes[:, None, None]).found.tables == ("slopes",)
+    bias = (slopes[:, None, None] * np.arange(64)).astype(np.float32)
+    for shape in ((8, 1, 64), (1, 8, 1, 64)):
+        assert of(bias.reshape(shape)).found.params["form"] == "bloom"
+
+
+def test_heads_that_are_too_many_are_not_tried_as_a_bias(monkeypatch):
+    """Rows of a batch of one would be heads of one query, each of which takes its time."""
+    monkeypatch.setattr("posenc_cli.checks.identify.tried_scores", None)
+    assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).found is None
