@@ -31,7 +31,7 @@ demo: $(VENV)/.installed
 
 ## test: every file of tests but its sweeps, and few examples of each property
 test: $(DEVELOPED)
-	$(RUN) -m pytest -n auto -m "not slow" --hypothesis-profile=test
+	$(RUN) -m pytest -n 2 -m "not slow" --hypothesis-profile=test
 
 ## check: everything that must hold before a change lands
 check: lint types layers docs coverage pythons newest lowest

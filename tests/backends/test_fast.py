@@ -136,7 +136,7 @@ def layouts():
 LAYOUTS = sorted(layouts(), key=lambda each: each[0])
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(13)
 @every_kernel
 @every_dtype
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def ends_well(asked):
     return told or "no word" if wrong else None
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", ROTARY)
 def test_any_shape_and_any_numbers_end_in_a_verdict_or_one_line(scheme, kind, tmp_path):
@@ -210,7 +210,7 @@ def test_many_parameters_end_in_a_verdict_or_one_line(scheme, tmp_path):
         assert ends_well(asked) is None, asked
 
 
-@pytest.mark.parametrize("factor", ["5e-324", "1e-310", "1e-40", "1e-10"])
+@pytest.mark.parametrize("factor", ["1e-6", "1e-5", "1e6"])  # the ends of what is taken
 def test_tables_of_any_amplitude_are_right_in_the_numbers_their_format_has(factor, tmp_path, call):
     asked = ("rope-check", "-s", "rope-yarn", "--dim", "8", "--set", f"attention_factor={factor}")
     assert call(*asked)[0] == 0

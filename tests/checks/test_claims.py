@@ -57,6 +57,7 @@ def moved_from(start):
         assert "from position 1 on" not in cause.message + cause.evidence
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("start", range(1, 40, 6))
 def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
     angles = ANGLES[:40].copy()

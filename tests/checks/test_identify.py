@@ -77,7 +77,7 @@ ROTARY = {
 }
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ROTARY)
 def test_tables_and_frequencies_of_transformers_are_identified(name, golden):
     case, arrays = golden(name)
@@ -127,7 +127,7 @@ def test_dynamic_ntk_is_told_from_the_length_of_the_sequence(golden):
     assert (found.scheme, found.params["factor"], found.params["base"]) == ("rope-ntk", 4.0, 1e4)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("name", "array", "params"),
     [
@@ -146,7 +146,7 @@ def test_sinusoids_of_peers_are_identified(name, array, params, golden):
     assert {**params, "base": 10_000.0}.items() <= found.params.items()
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("name", "array", "convention", "grid"),
     [
@@ -179,6 +179,7 @@ def test_vision_encoders_are_identified(name, cos, convention, golden):
     assert (found.scheme, found.params["convention"]) == ("rope-axial", convention)
 
 
+@pytest.mark.slow
 def test_biases_and_slopes_of_peers_are_identified(golden):
     _, bloom = golden("alibi_bloom")
     _, mpt = golden("alibi_mpt")
@@ -303,7 +304,7 @@ def test_every_rotary_table_is_found_again(table, dtype):
     assert_written_again(found, arrays, dtype=dtype)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("scheme", "params"), STRETCHED)
 @pytest.mark.parametrize("tables", [("cos-sin",), ("cos-full", "sin-full"), ("complex",)])
 def test_every_stretched_scheme_is_found_again(scheme, params, tables):
@@ -385,7 +386,7 @@ ABSOLUTE = [
 ]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("scheme", "params"), ABSOLUTE)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_absolute_and_relative_matrices_are_found_again(scheme, params, dtype):

@@ -137,6 +137,7 @@ def test_a_louder_table_is_no_longrope_of_invented_factors(factor):
     assert "rope-longrope" not in {each.scheme for each in of(frequencies).candidates}
 
 
+@pytest.mark.slow
 def test_factors_of_no_rule_are_not_read_off():
     for seed in range(2):
         factors = np.random.default_rng(seed).uniform(1, 8, 32)

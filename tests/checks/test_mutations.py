@@ -48,7 +48,7 @@ def test_there_are_as_many_mutants_as_promised():
     assert sum(mutant.inv_freq for mutant in MUTANTS.values()) >= 15
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize(("name", "subject"), SHOWN)
 def test_a_mutant_is_killed_and_its_cause_named_first(name, subject):
     found = examined(name, subject)
@@ -59,7 +59,7 @@ def test_a_mutant_is_killed_and_its_cause_named_first(name, subject):
     assert all(cause.message for cause in causes)
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize(
     ("name", "subject"), [each for each in SHOWN if MUTANTS[each[0]].relative is not None]
 )

@@ -355,6 +355,7 @@ def test_a_grid_of_more_positions_than_a_look_takes_is_sampled_and_it_is_said(ca
     assert " of 9007199136250225 positions" in " ".join(out.split())
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("form", ["table", "json", "junit", "github"])
 def test_a_sample_of_positions_is_called_one_in_every_form(form, call):
     asked = (*CHECK, "--impl", f"{MUTANTS}:right_plain", "--format", form)

@@ -57,6 +57,7 @@ def tables_of(name, given):
     yield matrix(name, "0:9", dtype="bfloat16", **given).tobytes()
 
 
+@pytest.mark.sweep(3)
 @every_scheme
 def test_no_decimal_context_of_the_caller_shows(name):
     given = SMALL.get(name, {})

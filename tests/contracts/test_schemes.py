@@ -84,7 +84,7 @@ def test_every_bound_is_enforced_on_both_sides(name):
                 scheme.bind({parameter.name: given}, seq_len=1)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @every_scheme
 @every_dtype
 def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):

@@ -483,6 +483,7 @@ def test_version_is_printed_without_loading_anything(posenc):
     assert "typer" not in done.stderr
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("arguments", "banned"),
     [

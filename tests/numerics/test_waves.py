@@ -72,7 +72,7 @@ def scattered(seed=5):
     )
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @every_dtype
 @pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
 @pytest.mark.parametrize(
