@@ -179,7 +179,6 @@ def test_damage_is_status_1_and_said_with_what_the_rest_is(call, tables, tmp_pat
     assert "The same but for 1 of 76800 cells:" in out
 
 
-@pytest.mark.slow
 def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     assert report(call, *tables)[1]["exact"]
     assert "every cell correctly rounded" in call("identify", *tables)[1]
