@@ -16,6 +16,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+# What a user, an editor or a CI system says to programs is not said to what is tested. Modules of
+# tests copy the environment when they are imported, so it goes before they are.
+SAID = ("COLUMNS", "LINES", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "TTY_")
+SAID += ("LANG", "LC_", "TZ", "POSENC_", "GITHUB_", "MPL", "NUMBA_", "_TYPER", "SOURCE_DATE_EPOCH")
+SAID += ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONDONTWRITEBYTECODE")
+SAID += ("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDEVMODE", "PYTHONSAFEPATH", "PYTHONMALLOC")
+for _name in [name for name in os.environ if name.startswith(SAID)]:
+    del os.environ[_name]
+
 # Deadlines, and checks of how long examples take to draw, measure the machine, not the code.
 settings.register_profile(
     "check", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -124,7 +124,8 @@ def check_unavailable(done: subprocess.CompletedProcess[str], package: str, fold
     assert package in message
     assert "pip install" in hint
     assert package in hint
-    assert not [each for each in folder.iterdir() if each.suffix != ".py"]
+    left = [each for each in folder.iterdir() if each.name != "__pycache__"]
+    assert not [each for each in left if each.suffix != ".py"]
 
 
 @pytest.mark.sweep(3)

@@ -8,7 +8,6 @@ import pty
 import re
 import resource
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -525,17 +524,3 @@ __main__.entry_point()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.split() == ["imports", "False", "runs", "True", "True", "ends", "True"]
-
-
-@pytest.mark.parametrize("version", ["3.12", "3.13"])
-def test_other_pythons_write_the_same_bytes(version, tmp_path):
-    """Where another Python with NumPy and Typer is at hand."""
-    python = shutil.which(f"python{version}")
-    probe = [python or "", "-c", "import numpy, typer"]
-    if python is None or subprocess.run(probe, capture_output=True).returncode:
-        pytest.skip(f"no Python {version} with NumPy and Typer")
-    for executable, name in ((python, "a.npy"), (sys.executable, "b.npy")):
-        subprocess.run(
-            [executable, "-m", "posenc_cli", *SMALL, "-o", name], cwd=tmp_path, check=True
-        )
-    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
