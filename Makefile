@@ -51,10 +51,13 @@ pythons:
 		$(MAKE) --no-print-directory test TORCH= PYTHON="$$python" VENV=.venv-$$version </dev/null || exit; \
 	done
 
+# The newest NumPy is there for the newest Python alone.
+NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
+
 ## newest, lowest: make types test with the newest, or the lowest, versions that pyproject.toml allows
 newest lowest:
 	@echo "== $@ versions"
-	@$(MAKE) --no-print-directory types test TORCH= VERSIONS=$@
+	@$(MAKE) --no-print-directory types test TORCH= VERSIONS=$@ $(if $(filter newest,$@),PYTHON="$(NEWEST)")
 
 ## sdist: the source distribution, into DIST
 sdist: $(DEVELOPED)

@@ -81,7 +81,8 @@ def posenc(tmp_path: Path) -> Run:
         settings.setdefault("capture_output", "stdout" not in settings)
         settings.setdefault("cwd", tmp_path)
         command = [sys.executable, *settings.pop("flags", []), "-m", "posenc_cli", *arguments]
-        return subprocess.run(command, check=False, timeout=60, env=environment, **settings)
+        # The time is for what hangs; a loaded machine takes its own.
+        return subprocess.run(command, check=False, timeout=300, env=environment, **settings)
 
     return run
 
