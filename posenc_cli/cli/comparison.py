@@ -348,7 +348,7 @@ def _value_text(value: Any, dtype: str) -> str:
 
 def _lines_text(console: Console, lines: Sequence[str]) -> str:
     """Lines for a reader, wrapped between words alone: a path is never cut."""
-    spelled = map(streams.spelled, lines) if console.ascii_only else lines
+    spelled = map(streams.ascii_spelling, lines) if console.ascii_only else lines
     return "\n".join(
         textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
         for line in spelled

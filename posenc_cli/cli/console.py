@@ -79,7 +79,7 @@ class Console(Record):
         given.
         """
         return textwrap.fill(
-            self._spelled(" ".join(text.split())),
+            self._spelling(" ".join(text.split())),
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent if hanging is None else hanging),
@@ -99,9 +99,9 @@ class Console(Record):
         rule = Box("\n".join(["    ", "    ", line, *["    "] * 5, ""]))
         table = Table(box=rule, show_edge=False, pad_edge=False, header_style="bold")
         for column in columns:
-            table.add_column(self._spelled(column), overflow="fold")
+            table.add_column(self._spelling(column), overflow="fold")
         for row in rows:
-            table.add_row(*map(self._spelled, row))
+            table.add_row(*map(self._spelling, row))
         colored = self.colored(sys.stdout)
         text = io.StringIO()
         RichConsole(
@@ -147,9 +147,9 @@ class Console(Record):
             return False
         return bool(stream.isatty())
 
-    def _spelled(self, text: str) -> str:
+    def _spelling(self, text: str) -> str:
         """``text`` as stdout can show it; spelled before it is laid out, so that widths hold."""
-        return streams.spelled(text) if self.ascii_only else text
+        return streams.ascii_spelling(text) if self.ascii_only else text
 
 
 def drop_absurd_sizes() -> None:

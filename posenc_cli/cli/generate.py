@@ -121,7 +121,7 @@ def generate(
     engines = [choice.engine(plan, arithmetic=arithmetic) for plan in plans]
     shows_progress = console.shows_progress and out != STANDARD_OUTPUT
     drawn = [
-        _drawn(replace(plan.matrix(engine), header=header), plan, console, shows_progress)
+        _observe(replace(plan.matrix(engine), header=header), plan, console, shows_progress)
         for plan, engine in zip(plans, engines, strict=True)
     ]
     matrix = drawn[0] if len(drawn) == 1 else _together(drawn, whole)
@@ -197,7 +197,7 @@ def _format(choice: Choice, out: str | None, name: str | None) -> Format:
     return form
 
 
-def _drawn(matrix: Matrix, plan: Plan, console: Console, shows_progress: bool) -> Matrix:
+def _observe(matrix: Matrix, plan: Plan, console: Console, shows_progress: bool) -> Matrix:
     """``matrix`` with what is seen of it while it is drawn."""
     if plan.may_overflow:
         matrix = with_overflow_warning(matrix, console)

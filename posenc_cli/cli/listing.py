@@ -20,7 +20,9 @@ def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
 
     Words are cut only where one alone is wider than the terminal.
     """
-    spelled = [[streams.spelled(cell) if console.ascii_only else cell for cell in r] for r in rows]
+    spelled = [
+        [streams.ascii_spelling(cell) if console.ascii_only else cell for cell in r] for r in rows
+    ]
     widest = [max(map(len, column)) for column in zip(*spelled, strict=True)]
     if sum(widest) + 2 * (len(widest) + 1) <= console.width:
         return console.table_text(["parameter", "value", "source"], rows)

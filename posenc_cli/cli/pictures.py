@@ -203,7 +203,7 @@ def page_of(options: PictureOptions, console: Console) -> Page:
         colored=console.colored(sys.stdout),
         encoding=sys.stdout.encoding,
         ascii_only=console.ascii_only,
-        spelled=streams.spelled,
+        spelled=streams.ascii_spelling,
     )
     # A line less than the terminal has: the prompt will take one.
     height = _size("--height", options.height, range(LOWEST, 1000), console.height - 1)

@@ -92,11 +92,11 @@ def guard() -> None:
     codecs.register_error("posenc.ascii", _ascii)
     codecs.register(_ascii_by_another_name)
     _reserve_descriptors()
-    sys.stdout = _guarded(sys.stdout, _StandardOutput)
-    sys.stderr = _guarded(sys.stderr, _StandardError)
+    sys.stdout = _guarded_stream(sys.stdout, _StandardOutput)
+    sys.stderr = _guarded_stream(sys.stderr, _StandardError)
 
 
-def _guarded(given: Any, kind: type[_Stream]) -> io.TextIOWrapper:
+def _guarded_stream(given: Any, kind: type[_Stream]) -> io.TextIOWrapper:
     """A stream of ``kind`` in the place of one of Python's, which is None where it is closed."""
     raw = kind(None if given is None else given.fileno())
     stream = io.TextIOWrapper(
@@ -140,16 +140,16 @@ def ascii_only(stream: Any) -> bool:
     return False
 
 
-def spelled(text: str) -> str:
+def ascii_spelling(text: str) -> str:
     """``text`` in ASCII: the nearest spelling of each character, or an escape.
 
-    >>> spelled("d ≥ 2 · π"), spelled("é")
+    >>> ascii_spelling("d ≥ 2 · π"), ascii_spelling("é")
     ('d >= 2 * pi', '\\\\xe9')
     """
-    return "".join(c if c.isascii() else _ASCII.get(c) or _escaped(c) for c in text)
+    return "".join(c if c.isascii() else _ASCII.get(c) or _escape(c) for c in text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     return character.encode("ascii", "backslashreplace").decode()
 
 
@@ -175,4 +175,4 @@ def _ascii(error: UnicodeError) -> tuple[str, int]:
     """A codec error handler that spells what the stream lacks in ASCII."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return spelled(error.object[error.start : error.end]), error.end
+    return ascii_spelling(error.object[error.start : error.end]), error.end

@@ -53,7 +53,7 @@ def preflight(
     if target.special:
         return
     folder = target.path.parent
-    with _reported(target.place):
+    with _translate_errors(target.place):
         if not folder.exists():
             raise FileNotFoundError(errno.ENOENT, f"there is no folder {shown(folder)}")
         if not _writable(folder, os.W_OK | os.X_OK):
@@ -89,27 +89,27 @@ def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator
         target = _Target.find(path, clobber=clobber)
         place = target.place
         if target.special:
-            with _reported(place):
+            with _translate_errors(place):
                 # No O_CREAT, no O_TRUNC: should a regular file have come in its place, it is not
                 # cut.
                 descriptor = os.open(path, _WRITE | getattr(os, "O_NOCTTY", 0))
-            with _Stream.opened(descriptor, place) as stream:
+            with _FileStream.of_descriptor(descriptor, place) as stream:
                 yield stream
             return
 
         temporary = files.temporary_beside(target.path)
         # A file that had permissions gets them back at the end, and until then is only ours.
         mode = 0o666 if target.found is None else 0o600
-        with _Stream.created(temporary, mode, place) as stream:
+        with _FileStream.of_new_file(temporary, mode, place) as stream:
             yield stream
-        with _reported(place):
+        with _translate_errors(place):
             _keep_permissions(temporary, target.found)
 
         def claim() -> None:
             # No fsync: a rename after complete writes already survives the death of the process.
             # Only a power cut could undo it, and what posenc writes can be computed again, while
             # waiting for the disk would take longer than computing it.
-            with _reported(place):
+            with _translate_errors(place):
                 if clobber:
                     temporary.replace(target.path)
                 else:
@@ -130,16 +130,16 @@ def standard_output() -> Iterator[BinaryIO]:
     if sys.stdout is None or sys.stdout.closed:
         raise Unavailable(f"cannot write {place}: it is closed")
     try:
-        with _reported(place, io.UnsupportedOperation):
+        with _translate_errors(place, io.UnsupportedOperation):
             descriptor = sys.stdout.fileno()
     except io.UnsupportedOperation:
         yield sys.stdout.buffer  # replaced by a stream in memory, which cannot fail
         return
-    with _reported(place, BrokenPipeError):
+    with _translate_errors(place, BrokenPipeError):
         sys.stdout.flush()  # text printed before comes before
         with transaction() as files:
             files.note_replaced(os.fstat(descriptor), place)
-    with _Stream.borrowed(descriptor, place, BrokenPipeError) as stream:
+    with _FileStream.of_shared_descriptor(descriptor, place, BrokenPipeError) as stream:
         yield stream
 
 
@@ -164,12 +164,12 @@ class _Target(Record):
             Unavailable: a folder, a loop of links, a protected file, or one not to be clobbered.
         """
         place = shown(path)
-        with _reported(place):
+        with _translate_errors(place):
             found = _status(path)
             _check_no_folder(found)
             if os.fspath(path).endswith(_SEPARATORS):
                 raise FileNotFoundError(errno.ENOENT, "it names no file")
-            target = cls(_followed(Path(path)), found, place)
+            target = cls(_end_of_links(Path(path)), found, place)
             if found is None or target.special:
                 return target
             with transaction() as files:
@@ -178,7 +178,7 @@ class _Target(Record):
             if clobber and not _writable(path, os.W_OK):
                 raise PermissionError(errno.EACCES, "it is write-protected")
         if not clobber:
-            raise _exists(place)
+            raise _existing_file_error(place)
         return target
 
 
@@ -187,7 +187,7 @@ def check_no_folder(path: str | os.PathLike[str]) -> None:
 
     Raises: Unavailable.
     """
-    with _reported(shown(path)):
+    with _translate_errors(shown(path)):
         _check_no_folder(_status(path))
 
 
@@ -196,7 +196,7 @@ def _check_no_folder(found: os.stat_result | None) -> None:
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
 
 
-class _Stream(io.FileIO):
+class _FileStream(io.FileIO):
     """A file that takes all it is given, and whose failures say which file it was.
 
     Errors are translated here and not around the caller's block: an OSError in there may be about
@@ -207,24 +207,26 @@ class _Stream(io.FileIO):
     _passing: tuple[type[OSError], ...]
 
     @classmethod
-    def opened(cls, descriptor: int, place: str) -> _Stream:
+    def of_descriptor(cls, descriptor: int, place: str) -> _FileStream:
         """The stream of an open file, which it closes."""
-        return cls._made(place, descriptor, "wb")
+        return cls._open(place, descriptor, "wb")
 
     @classmethod
-    def created(cls, path: Path, mode: int, place: str) -> _Stream:
+    def of_new_file(cls, path: Path, mode: int, place: str) -> _FileStream:
         """The stream of a new file, with the permissions of ``mode`` that the umask leaves."""
-        return cls._made(
+        return cls._open(
             place, os.fspath(path), "xb", opener=lambda name, flags: os.open(name, flags, mode)
         )
 
     @classmethod
-    def borrowed(cls, descriptor: int, place: str, *passing: type[OSError]) -> _Stream:
+    def of_shared_descriptor(
+        cls, descriptor: int, place: str, *passing: type[OSError]
+    ) -> _FileStream:
         """The stream of an open file that stays open."""
-        return cls._made(place, descriptor, "wb", closefd=False, passing=passing)
+        return cls._open(place, descriptor, "wb", closefd=False, passing=passing)
 
     @classmethod
-    def _made(
+    def _open(
         cls,
         place: str,
         file: str | int,
@@ -233,8 +235,8 @@ class _Stream(io.FileIO):
         closefd: bool = True,
         opener: Callable[[str, int], int] | None = None,
         passing: tuple[type[OSError], ...] = (),
-    ) -> _Stream:
-        with _reported(place, *passing):
+    ) -> _FileStream:
+        with _translate_errors(place, *passing):
             stream = cls(file, mode, closefd, opener)
         stream._place, stream._passing = place, passing
         return stream
@@ -243,7 +245,7 @@ class _Stream(io.FileIO):
         """Write all of ``data``; return its length in bytes."""
         rest = memoryview(data).cast("B")
         length = rest.nbytes
-        with _reported(self._place, *self._passing):
+        with _translate_errors(self._place, *self._passing):
             while rest:
                 written = super().write(rest)
                 if written is None:  # a pipe that someone has set to non-blocking
@@ -256,12 +258,12 @@ class _Stream(io.FileIO):
         """Close it: some file systems report only here that a write has failed."""
         if self.closed:
             return
-        with _reported(self._place, *self._passing):
+        with _translate_errors(self._place, *self._passing):
             super().close()
 
 
 @contextlib.contextmanager
-def _reported(place: str, *passing: type[OSError]) -> Iterator[None]:
+def _translate_errors(place: str, *passing: type[OSError]) -> Iterator[None]:
     """Turn an OSError into Unavailable, those of the classes ``passing`` excepted."""
     try:
         yield
@@ -271,7 +273,7 @@ def _reported(place: str, *passing: type[OSError]) -> Iterator[None]:
         raise Unavailable(f"cannot write {place}: {error.strerror or error}") from error
 
 
-def _exists(place: str) -> Unavailable:
+def _existing_file_error(place: str) -> Unavailable:
     return Unavailable(
         f"cannot write {place}: it exists",
         hint="drop --no-clobber to replace it, or choose another name",
@@ -288,7 +290,7 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
         raise OSError(errno.EINVAL, str(error)) from error
 
 
-def _followed(path: Path) -> Path:
+def _end_of_links(path: Path) -> Path:
     """The end of the chain of symbolic links at ``path``; folders are left to the kernel."""
     for _ in range(_LINKS):
         if not path.is_symlink():
@@ -335,4 +337,4 @@ def _claim(temporary: Path, target: Path, place: str) -> None:
         else:
             temporary.unlink()
     except FileExistsError as error:
-        raise _exists(place) from error
+        raise _existing_file_error(place) from error

@@ -77,7 +77,7 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
         for rows in _row_blocks(table, max(1, _VALUES // width)):
             lines = text(rows)
             if labels is not None:
-                lines = _labelled(lines, list(islice(labels, len(rows))))
+                lines = _with_labels(lines, list(islice(labels, len(rows))))
             stream.write(lines)
 
 
@@ -86,7 +86,7 @@ def _row_blocks(table: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
         yield table[start : start + rows]
 
 
-def _labelled(lines: bytes, labels: list[int]) -> bytes:
+def _with_labels(lines: bytes, labels: list[int]) -> bytes:
     pairs = zip(labels, lines.splitlines(keepends=True), strict=True)
     return b"".join(b"%d,%b" % pair for pair in pairs)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import reading_csv, reading_npy, reading_npz, reading_safetensors
-from posenc_cli.files.reading_source import Source, Stored, opened
+from posenc_cli.files.reading_source import Source, Stored, open_source
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
            [-0. ,  nan]])
     """
     asked = os.fsdecode(path)
-    source = opened(asked, max_bytes=4 << 30 if max_bytes is None else max_bytes)
+    source = open_source(asked, max_bytes=4 << 30 if max_bytes is None else max_bytes)
     try:
         with source.file:
             stored = _READERS[_format(source)](source)
-            return Loaded(_widened(stored, source), stored.dtype, asked)
+            return Loaded(_widen(stored, source), stored.dtype, asked)
     except OSError as error:
         raise Unavailable(f"cannot read {source.name}: {error.strerror or error}") from None
     except MemoryError:
@@ -89,7 +89,7 @@ def _format(source: Source) -> str:
     """Return the suffix whose reader is to be used, having compared it with the first bytes."""
     suffix = PurePath(source.path).suffix.lower()
     head = source.peek(_HEAD)
-    inside = _recognised(head)
+    inside = _suffix_by_content(head)
     if inside is None and _PICKLE.match(head) and suffix != ".safetensors":
         raise InvalidInput(
             f"{source.name} is a pickle, which can run any code when it is read",
@@ -113,7 +113,7 @@ def _format(source: Source) -> str:
     return suffix
 
 
-def _recognised(head: bytes) -> str | None:
+def _suffix_by_content(head: bytes) -> str | None:
     if head.startswith(reading_npy.MAGIC):
         return ".npy"
     if head.startswith((b"PK\3\4", b"PK\5\6")):
@@ -123,7 +123,7 @@ def _recognised(head: bytes) -> str | None:
     return ".csv" if _NUMBERS.match(head) else None
 
 
-def _widened(stored: Stored, source: Source) -> NDArray[Any]:
+def _widen(stored: Stored, source: Source) -> NDArray[Any]:
     """Return the values in a format that computes, natively ordered and contiguous."""
     values = stored.values
     if stored.dtype == "bfloat16":

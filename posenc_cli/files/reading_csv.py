@@ -105,18 +105,18 @@ class _Table:
         start = 0
         while not self.columns and start < len(block):
             end = block.index(b"\n", start)
-            if self._learned(block[start:end]):
+            if self._take_columns(block[start:end]):
                 start = end + 1
         if start:
             block = block[start:]
-        numbers = self._parsed_at_once(block)
+        numbers = self._parse_at_once(block)
         if numbers is None:
-            numbers = self._parsed_by_line(block)
+            numbers = self._parse_by_line(block)
         else:
             self._lines += block.count(b"\n")
         self.values += numbers.tobytes()
 
-    def _learned(self, line: bytes) -> bool:
+    def _take_columns(self, line: bytes) -> bool:
         """Take the columns from the line, if it has any, and return whether it is done with."""
         if self._is_no_row(line):
             return True
@@ -147,7 +147,7 @@ class _Table:
             self._blank_line = self._lines
         return True
 
-    def _parsed_at_once(self, block: bytes) -> NDArray[Any] | None:
+    def _parse_at_once(self, block: bytes) -> NDArray[Any] | None:
         """Return the numbers of a block of plain rows, None when it must be looked at closely.
 
         JSON's numbers are a strict subset of what is read, so a JSON parser does the work; what it
@@ -171,7 +171,7 @@ class _Table:
             return None
         return np.fromiter(numbers, np.float64, count=len(numbers))  # None becomes NaN
 
-    def _parsed_by_line(self, block: bytes) -> NDArray[Any]:
+    def _parse_by_line(self, block: bytes) -> NDArray[Any]:
         numbers: list[float] = []
         for line in block.split(b"\n")[:-1]:
             if self._is_no_row(line):
@@ -180,7 +180,7 @@ class _Table:
             fields = line.split(self._separator)
             if len(fields) != self.columns:
                 raise InvalidInput(
-                    f"{self.name} line {self._lines}: {_counted(len(fields))}, "
+                    f"{self.name} line {self._lines}: {_field_count(len(fields))}, "
                     f"where the first line has {self.columns}"
                 )
             numbers += [self._number(field, column) for column, field in enumerate(fields, 1)]
@@ -203,5 +203,5 @@ class _Table:
         return number
 
 
-def _counted(fields: int) -> str:
+def _field_count(fields: int) -> str:
     return f"{fields} field{'s' * (fields != 1)}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
-from posenc_cli.files.reading_source import CHUNK, MAPPED_FROM, Source, Stored, counted
+from posenc_cli.files.reading_source import CHUNK, MAPPED_FROM, Source, Stored, value_count
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Header(Record):
     size: int
     nbytes: int
 
-    def arranged(self, values: NDArray[Any]) -> NDArray[Any]:
+    def arrange(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the flat values in their shape."""
         return values.reshape(self.shape, order="F" if self.fortran_order else "C")
 
@@ -89,7 +89,7 @@ def read(source: Source) -> Stored:
     else:
         source.afford(header.nbytes)
         flat = read_values(source.read, source.name, header)
-    return Stored(header.arranged(flat), header.dtype.name)
+    return Stored(header.arrange(flat), header.dtype.name)
 
 
 def check_size(name: str, header: Header, size: int) -> None:
@@ -152,13 +152,13 @@ def read_header(read: Callable[[int], bytes], name: str) -> Header:
     text = read(length)
     if len(prefix) < width or len(text) < length:
         raise InvalidInput(f"{name} is truncated within its header")
-    dtype, fortran_order, shape = _parsed(text, name)
-    count = counted(name, shape)
+    dtype, fortran_order, shape = _parse(text, name)
+    count = value_count(name, shape)
     size = len(start) + width + length
     return Header(dtype, shape, fortran_order, size, count * dtype.itemsize)
 
 
-def _parsed(text: bytes, name: str) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
+def _parse(text: bytes, name: str) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
     if _STRUCTURED.search(text):
         raise InvalidInput(f"{name} holds a structured array (named fields), not plain numbers")
     entries = _ENTRIES.findall(text) if _HEADER.fullmatch(text) else []

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files import reading_npy
 from posenc_cli.files.naming import shown
-from posenc_cli.files.reading_source import CHUNK, Source, Stored, meant
+from posenc_cli.files.reading_source import CHUNK, Source, Stored, select_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ def read(source: Source) -> Stored:
     Raises:
         InvalidInput: the archive is malformed, holds no such array, or expands beyond reason.
     """
-    with _told_as(f"{source.name} is not a sound .npz archive"):
+    with _refuse_as(f"{source.name} is not a sound .npz archive"):
         file = source.seekable()
         size = file.seek(0, os.SEEK_END)
         archive = zipfile.ZipFile(_Bounded(file))
@@ -97,12 +97,12 @@ def read(source: Source) -> Stored:
                 return False
             return True
 
-        member = meant(source, list(members), numeric=numeric)
+        member = select_member(source, list(members), numeric=numeric)
         if len(members[member]) > 1:
             raise InvalidInput(f"{source.name} holds {shown(member)} more than once")
         info = members[member][0]
         # A compressed size beyond the file itself would make any ratio look modest.
-        _check_expansion(_named(info, source), info.file_size, min(info.compress_size, size))
+        _check_expansion(_member_place(info, source), info.file_size, min(info.compress_size, size))
         return _array(archive, info, source)
 
 
@@ -117,22 +117,22 @@ def _check_expansion(name: str, expanded: int, compressed: int) -> None:
 
 
 def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source) -> reading_npy.Header:
-    name = _named(info, source)
-    with _told_as(f"{name} is damaged"), _opened(archive, info, name) as file:
+    name = _member_place(info, source)
+    with _refuse_as(f"{name} is damaged"), _open_member(archive, info, name) as file:
         return reading_npy.read_header(file.read, name)
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: Source) -> Stored:
-    name = _named(info, source)
-    with _told_as(f"{name} is damaged"), _opened(archive, info, name) as file:
+    name = _member_place(info, source)
+    with _refuse_as(f"{name} is damaged"), _open_member(archive, info, name) as file:
         header = reading_npy.read_header(file.read, name)
         reading_npy.check_size(name, header, info.file_size)
         source.afford(header.nbytes)
         values = reading_npy.read_values(file.read, name, header)
-    return Stored(header.arranged(values), header.dtype.name)
+    return Stored(header.arrange(values), header.dtype.name)
 
 
-def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> BinaryIO:
+def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> BinaryIO:
     if info.flag_bits & 0x1:
         raise InvalidInput(f"{name} is encrypted")
     # LZMA takes its dictionary's size, up to 4 GiB, from the file; NumPy writes these two only.
@@ -141,12 +141,12 @@ def _opened(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Binar
     return archive.open(info)  # type: ignore[return-value]
 
 
-def _named(info: zipfile.ZipInfo, source: Source) -> str:
+def _member_place(info: zipfile.ZipInfo, source: Source) -> str:
     return f"{source.name} member {shown(info.filename.removesuffix('.npy'))}"
 
 
 @contextmanager
-def _told_as(message: str) -> Iterator[None]:
+def _refuse_as(message: str) -> Iterator[None]:
     """Raise InvalidInput with the message for whatever ``zipfile`` makes of a malformed archive."""
     try:
         yield

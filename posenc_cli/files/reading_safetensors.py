@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files.naming import shown
-from posenc_cli.files.reading_source import Source, Stored, counted, meant
+from posenc_cli.files.reading_source import Source, Stored, select_member, value_count
 from posenc_cli.records import Record
 
 _FORMATS = {
@@ -60,13 +60,13 @@ def read(source: Source) -> Stored:
     def numeric(name: str) -> bool:
         return tensors[name].dtype in _FORMATS and bool(tensors[name].shape)
 
-    chosen = meant(source, list(tensors), numeric=numeric)
+    chosen = select_member(source, list(tensors), numeric=numeric)
     tensor = tensors[chosen]
     name = f"{source.name} tensor {shown(chosen)}"
     if tensor.dtype not in _FORMATS:
         raise InvalidInput(f"{name} is {shown(tensor.dtype[:40])}, a number format posenc lacks")
     dtype, storage = _FORMATS[tensor.dtype]
-    count = counted(name, tensor.shape)
+    count = value_count(name, tensor.shape)
     start, stop = 8 + length + tensor.begin, 8 + length + tensor.end
     if stop - start != count * np.dtype(storage).itemsize or stop > len(content):
         raise InvalidInput(f"{name} has offsets that do not fit its shape")

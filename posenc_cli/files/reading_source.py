@@ -118,7 +118,7 @@ class Source:
         return bytes(gathered)
 
 
-def opened(path: str, *, max_bytes: int) -> Source:
+def open_source(path: str, *, max_bytes: int) -> Source:
     """Return the open file of ``path``: a path, ``-`` for standard input, or ``path:member``.
 
     A file of the literal name goes before the reading of ``path:member``.
@@ -165,7 +165,7 @@ def _splits(path: str) -> Iterator[tuple[str, str]]:
             yield path[:index], path[index + 1 :]
 
 
-def counted(name: str, shape: Sequence[int]) -> int:
+def value_count(name: str, shape: Sequence[int]) -> int:
     """Return how many values an array of ``shape`` holds.
 
     Raises:
@@ -181,7 +181,7 @@ def counted(name: str, shape: Sequence[int]) -> int:
     return prod(shape)
 
 
-def meant(source: Source, names: Sequence[str], *, numeric: Callable[[str], bool]) -> str:
+def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[str], bool]) -> str:
     """Return which of the arrays ``names`` is meant.
 
     It is the member asked for, else ``encoding``, else the only one that ``numeric`` accepts.
@@ -192,7 +192,9 @@ def meant(source: Source, names: Sequence[str], *, numeric: Callable[[str], bool
     if source.member is not None:
         if source.member in names:
             return source.member
-        raise InvalidInput(f"{source.name} holds no {shown(source.member)}, only {_listed(names)}")
+        raise InvalidInput(
+            f"{source.name} holds no {shown(source.member)}, only {_name_list(names)}"
+        )
     if "encoding" in names:
         return "encoding"
     few = len(names) <= _MEMBERS_LOOKED_INTO
@@ -201,7 +203,7 @@ def meant(source: Source, names: Sequence[str], *, numeric: Callable[[str], bool
         return candidates[0]
     if candidates:
         raise InvalidInput(
-            f"{source.name} holds several arrays: {_listed(candidates)}",
+            f"{source.name} holds several arrays: {_name_list(candidates)}",
             hint=f"name one, as in {shown(f'{source.path}:{candidates[0]}')}",
         )
     if len(names) == 1:
@@ -209,7 +211,7 @@ def meant(source: Source, names: Sequence[str], *, numeric: Callable[[str], bool
     raise InvalidInput(f"{source.name} holds no array of numbers")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     listed = ", ".join(shown(name) for name in names[:_MEMBERS_LISTED])
     more = len(names) - _MEMBERS_LISTED
     return (f"{listed} and {more} more" if more > 0 else listed) or "nothing"

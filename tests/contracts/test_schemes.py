@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.cli.streams import spelled
+from posenc_cli.cli.streams import ascii_spelling
 from posenc_cli.encode import arrays
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import FORMATS
@@ -56,7 +56,7 @@ def test_can_be_read_on_a_terminal_that_shows_ascii_alone(name):
     scheme = BUILT_IN[name]
     helps = [parameter.rules.help for parameter in scheme.parameters.values()]
     for text in (scheme.summary, scheme.formula, scheme.convention, scheme.source, *helps):
-        assert "\\" not in spelled(text), text
+        assert "\\" not in ascii_spelling(text), text
 
 
 @every_scheme
