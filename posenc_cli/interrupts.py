@@ -20,7 +20,7 @@ SIGNALS = [
 ]
 
 _cleanups: "list[Callable[[], object]]" = []
-_heeded = True
+_too_late = False
 
 
 def handle() -> None:
@@ -34,7 +34,8 @@ def handle() -> None:
 def clean_up_by(cleanup: "Callable[[], object]") -> None:
     """Call ``cleanup`` before a signal ends the process; it may be called in the middle of itself.
 
-    What it raises is dropped.
+    Those that came first are called first. None may wait: what follows would not be cleaned up, and
+    no other signal is heeded. What one raises is dropped.
     """
     _cleanups.append(cleanup)
 
@@ -45,10 +46,16 @@ def clean_up_no_more_by(cleanup: "Callable[[], object]") -> None:
         _cleanups.remove(cleanup)
 
 
-def stop_heeding() -> None:
-    """Let all signals come too late from now on: what they would call off is about to be done."""
-    global _heeded  # noqa: PLW0603 - a signal is the process's own
-    _heeded = False
+def disregard() -> None:
+    """Let all signals come too late: what they would call off is about to be done."""
+    global _too_late  # noqa: PLW0603 - a signal is the process's own
+    _too_late = True
+
+
+def heed() -> None:
+    """Let signals end the process again."""
+    global _too_late  # noqa: PLW0603 - a signal is the process's own
+    _too_late = False
 
 
 def ignore() -> None:
@@ -60,10 +67,10 @@ def ignore() -> None:
 
 
 def _end(number: int, _frame: "FrameType | None") -> None:
-    if not _heeded:
+    if _too_late:
         return
-    stop_heeding()
-    for cleanup in reversed(_cleanups):
+    disregard()
+    for cleanup in tuple(_cleanups):
         try:  # noqa: SIM105 - contextlib would delay the handlers
             cleanup()
         except Exception:

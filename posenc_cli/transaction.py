@@ -28,7 +28,7 @@ class Transaction:
 
     def __init__(self) -> None:
         self._read: set[tuple[int, int]] = set()
-        self._replaced: dict[tuple[int, int], str] = {}
+        self._replaced: dict[tuple[int, int], tuple[str, str]] = {}
         self._temporaries: list[Path] = []
         self._claims: list[Callable[[], object]] = []
 
@@ -42,22 +42,22 @@ class Transaction:
             self._read.add(identity)
             self._refuse_both(identity)
 
-    def note_replaced(self, status: os.stat_result, place: str) -> None:
+    def note_replaced(
+        self, status: os.stat_result, place: str, *, hint: str = "give --out another name"
+    ) -> None:
         """Keep in mind that the file which messages call ``place`` is to be replaced.
 
-        Raises: InvalidInput where it is read.
+        Raises: InvalidInput with ``hint`` where it is read.
         """
         if stat.S_ISREG(status.st_mode):
             identity = status.st_dev, status.st_ino
-            self._replaced[identity] = place
+            self._replaced[identity] = place, hint
             self._refuse_both(identity)
 
     def _refuse_both(self, identity: tuple[int, int]) -> None:
         if identity in self._read and identity in self._replaced:
-            raise InvalidInput(
-                f"cannot write {self._replaced[identity]}: this command reads that file",
-                hint="give --out another name",
-            )
+            place, hint = self._replaced[identity]
+            raise InvalidInput(f"cannot write {place}: this command reads that file", hint=hint)
 
     def temporary_beside(self, path: Path) -> Path:
         """A new name in the folder of ``path``; what it names by then is removed at the end.
@@ -73,10 +73,14 @@ class Transaction:
         self._claims.append(claim)
 
     def commit(self) -> None:
-        """Give all that was written its name."""
+        """Give all that was written its name, in the order it was claimed.
+
+        Not all or nothing: were one refused, those before it would stay. No run has two claims that
+        can be.
+        """
         if self._claims:
             # A status of 128 and more says that the old file is there still.
-            interrupts.stop_heeding()
+            interrupts.disregard()
         for claim in self._claims:
             claim()
 
@@ -91,8 +95,11 @@ _running: ContextVar[Transaction | None] = ContextVar("the transaction of this r
 
 
 @contextlib.contextmanager
-def transaction() -> Iterator[Transaction]:
-    """The transaction of this run: committed when the outermost block ends without an exception."""
+def transaction(*, last: bool = False) -> Iterator[Transaction]:
+    """The transaction of this run: committed when the outermost block ends without an exception.
+
+    After the ``last`` of a process nothing follows that a signal could call off: it ignores them.
+    """
     outer = _running.get()
     if outer is not None:
         yield outer
@@ -103,10 +110,13 @@ def transaction() -> Iterator[Transaction]:
     try:
         yield own
         own.commit()
+        if last:
+            interrupts.ignore()
     finally:
         own.remove_temporaries()
         interrupts.clean_up_no_more_by(own.remove_temporaries)
         _running.reset(token)
+        interrupts.heed()
 
 
 def note_read(path: str | os.PathLike[str]) -> None:

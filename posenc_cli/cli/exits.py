@@ -28,19 +28,22 @@ def run() -> NoReturn:
     # an error that one becomes would end the run.
     warnings.simplefilter("ignore")
     gc.disable()  # what a command is made of, imported first, is no garbage
-    status = main(sys.argv[1:], ready=_collect_again)
+    status = main(sys.argv[1:], ready=_collect_again, last=True)
     interrupts.ignore()
     gc.freeze()  # or Python would look through all there is before it ends
     sys.exit(status)
 
 
-def main(arguments: Sequence[str], *, ready: Callable[[], object] | None = None) -> int:
+def main(
+    arguments: Sequence[str], *, ready: Callable[[], object] | None = None, last: bool = False
+) -> int:
     """Run one command and give its exit status; every error is reported here.
 
-    ``ready`` is called once the command is imported, before it runs.
+    ``ready`` is called once the command is imported, before it runs. The ``last`` of a process
+    ignores signals once it has succeeded.
     """
     try:
-        with transaction():
+        with transaction(last=last):
             status = _run(arguments, ready)
             sys.stdout.flush()
     except streams.ReaderGone:
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str], *, ready: Callable[[], object] | None = None)
     except KeyboardInterrupt:
         status = INTERRUPTED
     except Exception as error:
-        status = _reported(error, debug="--debug" in arguments)
+        status = _report(error, debug="--debug" in arguments)
     else:
         return status
     streams.discard()
@@ -91,9 +94,9 @@ def _collect_again() -> None:
     gc.enable()
 
 
-def _reported(error: Exception, *, debug: bool) -> int:
+def _report(error: Exception, *, debug: bool) -> int:
     """Report an error on standard error, and give its status."""
-    known = _as_known(error)
+    known = _own_error(error)
     if debug:
         import traceback
 
@@ -104,7 +107,7 @@ def _reported(error: Exception, *, debug: bool) -> int:
     return known.status
 
 
-def _as_known(error: Exception) -> PosencError:
+def _own_error(error: Exception) -> PosencError:
     """An error as one of posenc's own: what none of them stands for is a bug."""
     if isinstance(error, PosencError):
         return error

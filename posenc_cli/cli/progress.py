@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import interrupts
@@ -46,13 +48,15 @@ def progress_bar(stream: TextIO, *columns: ProgressColumn) -> Iterator[Progress]
     from rich.console import Console as RichConsole
     from rich.progress import Progress
 
-    progress = Progress(*columns, console=RichConsole(file=stream), transient=True)
-    interrupts.clean_up_by(progress.stop)
+    console = RichConsole(file=stream)
+    cleanup = partial(_clear_line, stream)
+    if console.is_terminal and not console.is_dumb_terminal:
+        interrupts.clean_up_by(cleanup)
     try:
-        with progress:
+        with Progress(*columns, console=console, transient=True) as progress:
             yield progress
     finally:
-        interrupts.clean_up_no_more_by(progress.stop)
+        interrupts.clean_up_no_more_by(cleanup)
 
 
 def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
@@ -70,6 +74,20 @@ def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
             yield block
 
     return replace(matrix, blocks=blocks)
+
+
+def _clear_line(stream: TextIO) -> None:
+    """Take the bar off a terminal and show the cursor, unless the terminal takes nothing now.
+
+    Rich's own way would wait for that, or for a thread that waits for it.
+    """
+    descriptor = stream.fileno()
+    blocking = os.get_blocking(descriptor)  # the terminal's own, which others share
+    os.set_blocking(descriptor, False)
+    try:
+        os.write(descriptor, b"\r\x1b[2K\x1b[?25h")
+    finally:
+        os.set_blocking(descriptor, blocking)
 
 
 def _with_bar(

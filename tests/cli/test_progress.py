@@ -13,6 +13,7 @@ import pytest
 
 from posenc_cli.cli import progress
 from tests.encoding import request
+from tests.processes import PATIENCE, spawn
 
 
 class Terminal(io.StringIO):
@@ -20,7 +21,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def drawn(matrix):
+def content(matrix):
     return b"".join(block.tobytes() for block in matrix.blocks())
 
 
@@ -29,7 +30,7 @@ def test_a_bar_appears_after_a_moment_and_changes_nothing(patience, monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE", patience)
     matrix = request("rope", "0:20000").plan().matrix()
     stream = Terminal()
-    assert drawn(progress.with_progress(matrix, stream)) == drawn(matrix)
+    assert content(progress.with_progress(matrix, stream)) == content(matrix)
     assert ("%" in stream.getvalue()) == (patience < 0)
 
 
@@ -41,16 +42,16 @@ def test_a_terminal_sees_the_bar_of_a_long_job_and_a_pipe_does_not(tmp_path):
     command = [sys.executable, "-c", impatient, "generate", "-s", "learned", "-l", "20000"]
     command += ["-d", "64", "--set", "extend=random", "-o", "/dev/null", "--format", "npy"]
     main, terminal = pty.openpty()
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=terminal)
-    os.close(terminal)
     seen = b""
-    try:
-        while chunk := os.read(main, 65536):
-            seen += chunk
-    except OSError:
-        pass  # Linux's way to say that the other end has closed
-    os.close(main)
-    assert process.wait() == 0
+    with spawn(command, cwd=tmp_path, stderr=terminal) as process:
+        os.close(terminal)
+        try:
+            while chunk := os.read(main, 65536):
+                seen += chunk
+        except OSError:
+            pass  # Linux's way to say that the other end has closed
+        os.close(main)
+        assert process.wait(PATIENCE) == 0
     assert b"%" in seen
     piped = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE)
     assert piped.stderr.startswith(b"wrote '/dev/null'")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from posenc_cli.errors import Unavailable
+from tests.processes import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 
@@ -103,7 +104,7 @@ def test_warnings_of_python_reach_no_user(filters, tmp_path):
         env={**os.environ, "PYTHONWARNINGS": filters},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -146,7 +147,7 @@ def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tm
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     check_unavailable(done, package, tmp_path)
 
@@ -169,7 +170,10 @@ def test_a_dependency_that_does_not_load_is_status_3_by_name(package, content, a
 
 def test_without_orjson_numbers_are_read_and_written_all_the_same(tmp_path, call):
     done = subprocess.run(
-        [sys.executable, "-c", ABSENT, "orjson", *SMALL], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", ABSENT, "orjson", *SMALL],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout) == call(*SMALL)[:2]
 

@@ -11,23 +11,19 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
+from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
 POSENC = [sys.executable, "-m", "posenc_cli"]
 SMALL = ["generate", "-s", "rope", "-l", "100"]
 LARGE = ["generate", "-s", "rope", "-l", "4000000", "-d", "128"]
 SLOW = ["generate", "-s", "learned", "-l", "4000000", "-d", "512", "--set", "extend=random"]
 """Draws for half a minute, so that a signal always comes in the middle."""
-
-UNMEASURED = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
-"""An environment without coverage: limits would hit the data it writes, and a signal that arrives
-while it holds a lock would leave posenc's threads waiting for that."""
 
 every_output = pytest.mark.parametrize(
     "arguments",
@@ -68,7 +64,7 @@ def test_a_full_stdout_is_status_3(arguments, posenc, tmp_path):
 def test_a_closed_stdout_is_status_3(arguments, tmp_path):
     command = shlex.join([*POSENC, *arguments]) + " >&-"
     done = subprocess.run(
-        ["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60
+        ["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
     )
     assert done.returncode == 3, done.stderr
     assert "standard output" in done.stderr
@@ -78,7 +74,7 @@ def test_a_closed_stdout_is_status_3(arguments, tmp_path):
 
 def test_what_needs_no_stdout_works_without(tmp_path):
     command = shlex.join([*POSENC, *SMALL]) + " >&- 2>&-"
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60)
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=PATIENCE)
     assert done.returncode == 0
     assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
 
@@ -89,7 +85,11 @@ def test_a_reader_that_has_gone_is_status_141_in_silence(arguments, tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [*POSENC, *arguments], cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, timeout=60
+        [*POSENC, *arguments],
+        cwd=tmp_path,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=PATIENCE,
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
@@ -126,7 +126,7 @@ def test_a_stderr_that_takes_nothing_changes_no_status(
         env=BUFFERED,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout) == (status, out)
     if status == 0:
@@ -140,7 +140,7 @@ def test_no_file_takes_the_place_of_a_closed_stderr(tmp_path):
     )
     asked = ["rope-check", "-s", "rope", "-l", "4", "-d", "4", "--impl", "./function.py:f"]
     command = shlex.join([*POSENC, *asked, "--json"]) + " 2>&- 1>report"
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60)
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=PATIENCE)
     report = json.loads((tmp_path / "report").read_text())
     assert (done.returncode, report["ok"]) == (1, False)
 
@@ -149,13 +149,11 @@ def test_a_pipe_that_is_full_is_waited_for(tmp_path):
     """One that somebody has set to non-blocking: what it has no room for is not lost."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    process = subprocess.Popen(
-        [*POSENC, "alibi-slopes", "--heads", "20000", "--json"], stdout=writing, cwd=tmp_path
-    )
-    os.close(writing)
-    with os.fdopen(reading) as stream:
+    asked = [*POSENC, "alibi-slopes", "--heads", "20000", "--json"]
+    with os.fdopen(reading) as stream, spawn(asked, stdout=writing, cwd=tmp_path) as process:
+        os.close(writing)
         slopes = json.load(stream)["slopes"]
-    assert (process.wait(60), len(slopes)) == (0, 20_000)
+        assert (process.wait(PATIENCE), len(slopes)) == (0, 20_000)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -168,33 +166,23 @@ def test_a_signal_while_starting_ends_without_a_traceback(number, tmp_path):
     )
     folder = tmp_path / "work"
     folder.mkdir()
-    process = subprocess.Popen(
-        [*POSENC, *SMALL],
-        cwd=folder,
-        env={**UNMEASURED, "PYTHONPATH": str(library)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while not (folder / "reached").exists():
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    environment = {**UNMEASURED, "PYTHONPATH": str(library)}
+    pipes = {"stderr": subprocess.PIPE, "text": True}
+    with spawn([*POSENC, *SMALL], cwd=folder, env=environment, **pipes) as process:
+        await_that((folder / "reached").exists, process)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (128 + number, "")
 
 
 def test_a_reader_that_goes_in_mid_stream_is_status_141_in_silence(tmp_path):
-    process = subprocess.Popen(
-        [*POSENC, *LARGE, "--out", "-", "--format", "csv"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout.readline()
-    process.stdout.close()
-    assert process.wait(60) == 141
-    assert process.stderr.read() == b""
-    process.stderr.close()
+    asked = [*POSENC, *LARGE, "--out", "-", "--format", "csv"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with spawn(asked, cwd=tmp_path, **pipes) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 141
+        assert process.stderr.read() == b""
 
 
 @pytest.mark.sweep(3)
@@ -209,21 +197,14 @@ def test_a_signal_while_writing_leaves_the_old_file_and_nothing_else(
 ):
     target = tmp_path / f"table.{suffix}"
     target.write_bytes(b"old")
-    process = subprocess.Popen(
-        [*POSENC, *SLOW, "--out", target.name],
-        cwd=tmp_path,
-        env=UNMEASURED,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 30
-    while not any(each.stat().st_size > 10**5 for each in tmp_path.glob(".posenc-*")):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    asked = [*POSENC, *SLOW, "--out", target.name]
+    with spawn(asked, cwd=tmp_path, env=UNMEASURED, **pipes) as process:
+        await_that(
+            lambda: any(each.stat().st_size > 10**5 for each in tmp_path.glob(".posenc-*")), process
+        )
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (status, "", "")
     assert [each.name for each in tmp_path.iterdir()] == [target.name]
     assert target.read_bytes() == b"old"
@@ -240,7 +221,7 @@ def test_a_file_size_limit_is_status_3(tmp_path):
         env=UNMEASURED,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 3
     assert "File too large" in done.stderr
@@ -255,14 +236,14 @@ def test_binary_is_refused_on_a_terminal_and_readable_through_a_pipe(tmp_path):
         stdout=terminal,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     os.close(terminal)
     os.close(main)
     assert done.returncode == 2
     assert "npy is binary and standard output is a terminal" in done.stderr
     piped = subprocess.run(
-        [*POSENC, *SMALL, "--out", "-"], cwd=tmp_path, capture_output=True, timeout=60
+        [*POSENC, *SMALL, "--out", "-"], cwd=tmp_path, capture_output=True, timeout=PATIENCE
     )
     (tmp_path / "piped.npy").write_bytes(piped.stdout)
     assert np.load(tmp_path / "piped.npy").shape == (100, 64)
@@ -322,7 +303,7 @@ def test_escape_codes_go_only_where_they_are_wanted(env, arguments, escapes, tmp
         env={**base, **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0
     assert ("\x1b[" in done.stdout) == escapes
@@ -342,7 +323,7 @@ def test_no_line_is_wider_than_asked(columns, arguments, tmp_path):
         env={**os.environ, "COLUMNS": columns},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     limit = min(int(columns), 80) if columns.isdigit() and columns != "0" else 80
@@ -433,11 +414,10 @@ def test_the_command_line_takes_little_memory_beside_numpy(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs on this system")
 def test_a_fifo_is_written_directly(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    process = subprocess.Popen(
-        [*POSENC, *SMALL, "--out", "pipe", "--format", "npy", "-q"], cwd=tmp_path
-    )
-    data = (tmp_path / "pipe").read_bytes()
-    assert process.wait(60) == 0
+    asked = [*POSENC, *SMALL, "--out", "pipe", "--format", "npy", "-q"]
+    with spawn(asked, cwd=tmp_path) as process:
+        data = (tmp_path / "pipe").read_bytes()
+        assert process.wait(PATIENCE) == 0
     (tmp_path / "copy.npy").write_bytes(data)
     assert np.load(tmp_path / "copy.npy").shape == (100, 64)
 

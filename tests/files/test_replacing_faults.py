@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,11 @@ import pytest
 
 from posenc_cli.errors import Unavailable
 from posenc_cli.files.atomic import replacing
+from tests.processes import PATIENCE, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 REPORT = """
 import sys
@@ -50,13 +53,13 @@ def script(body: str, *arguments: object, **options) -> subprocess.CompletedProc
     environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
     command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
     return subprocess.run(
-        command, stderr=subprocess.PIPE, timeout=60, check=False, env=environment, **options
+        command, stderr=subprocess.PIPE, timeout=PATIENCE, check=False, env=environment, **options
     )
 
 
-def start(body: str, *arguments: object) -> subprocess.Popen[bytes]:
+def start(body: str, *arguments: object) -> AbstractContextManager[subprocess.Popen[bytes]]:
     command = [sys.executable, "-c", REPORT + body, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def names(folder: Path) -> list[str]:
@@ -159,28 +162,21 @@ def test_an_owner_that_cannot_be_kept_is_no_failure(public_folder: Path) -> None
 def test_readers_never_see_a_torn_file(tmp_path: Path) -> None:
     path, size = tmp_path / "a", 300_000
     path.write_bytes(b"0" * size)
-    writers = [
-        start(
-            """
+    body = """
 for _ in range(200):
     with replacing(sys.argv[1]) as stream:
         for _ in range(3):
             stream.write(sys.argv[2].encode() * 100_000)
-""",
-            path,
-            letter,
-        )
-        for letter in "1234"
-    ]
+"""
     seen = set()
-    while any(writer.poll() is None for writer in writers):
-        data = path.read_bytes()
-        assert len(data) == size
-        assert data == data[:1] * size
-        seen.add(data[:1])
-    assert [writer.wait() for writer in writers] == [0] * 4
-    for writer in writers:
-        writer.communicate()
+    with ExitStack() as stack:
+        writers = [stack.enter_context(start(body, path, letter)) for letter in "1234"]
+        while any(writer.poll() is None for writer in writers):
+            data = path.read_bytes()
+            assert len(data) == size
+            assert data == data[:1] * size
+            seen.add(data[:1])
+        assert [writer.wait() for writer in writers] == [0] * 4
     assert len(seen) > 1
     assert names(tmp_path) == ["a"]
 
@@ -195,8 +191,8 @@ for turn in range(25):
         pass
     print(attempt(lambda: write(path, sys.argv[2].encode(), clobber=False)))
 """
-    racers = [start(body, tmp_path, number) for number in (1, 2)]
-    statuses = [racer.communicate(timeout=60)[0].split() for racer in racers]
+    with start(body, tmp_path, 1) as one, start(body, tmp_path, 2) as two:
+        statuses = [racer.communicate(timeout=PATIENCE)[0].split() for racer in (one, two)]
     for turn in range(25):
         winner = (tmp_path / str(turn)).read_bytes()
         assert sorted(column[turn] for column in statuses) == [b"0", b"3"]
@@ -216,11 +212,10 @@ def slow():
 
 def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"old")
-    process = start(SLOW + "slow()", tmp_path / "a")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"writing\n"
-    process.kill()
-    process.communicate()
+    with start(SLOW + "slow()", tmp_path / "a") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        process.kill()
     assert (tmp_path / "a").read_bytes() == b"old"
     left = [name for name in names(tmp_path) if name != "a"]
     assert len(left) == 1
@@ -229,11 +224,11 @@ def test_a_killed_process_leaves_the_old_file_whole(tmp_path: Path) -> None:
 
 def test_an_interrupt_leaves_no_temporary(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"old")
-    process = start(SLOW + "slow()", tmp_path / "a")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"writing\n"
-    process.send_signal(signal.SIGINT)
-    assert b"KeyboardInterrupt" in process.communicate()[1]
+    with start(SLOW + "slow()", tmp_path / "a") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        process.send_signal(signal.SIGINT)
+        assert b"KeyboardInterrupt" in process.communicate(timeout=PATIENCE)[1]
     assert (tmp_path / "a").read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
 

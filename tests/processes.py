@@ -1,0 +1,38 @@
+"""Processes that a test starts, and that end with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+PATIENCE = 120.0
+"""Seconds for what takes one on a machine that has nothing else to do."""
+
+UNMEASURED = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
+"""An environment without coverage: limits would hit the data it writes, and a signal that arrives
+while it holds a lock would leave posenc's threads waiting for that."""
+
+
+@contextlib.contextmanager
+def spawn(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process that is killed where the test has not seen its end."""
+    with subprocess.Popen(command, **settings) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def await_that(holds: Callable[[], object], process: subprocess.Popen[Any]) -> None:
+    """Wait until something holds, which it must before the process ends."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
