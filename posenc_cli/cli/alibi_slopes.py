@@ -137,7 +137,7 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
         check_suffix(out, own, f"--format {form}", hint="--plot draws" if image else None)
         return form
     if image:
-        raise InvalidInput(f"--out {shown(out or '')}: is a picture's name", hint="add --plot")
+        raise InvalidInput(f"--out {shown(out or '')}: is the name of a picture", hint="add --plot")
     if suffix not in SUFFIXES:
         from posenc_cli.files.atomic import check_no_folder
 

@@ -7,13 +7,26 @@ from pathlib import PurePath
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
 
+# Not those of any bytes, which tell no format: .bin, .dat, .raw.
 _CONTENTS = {
     "a picture": ".png .svg .pdf .jpg .jpeg .gif .webp .bmp .tif .tiff .ico .eps .ps",
-    "an array file": ".npy .npz .safetensors .pt .pth .ckpt .gguf .onnx .h5 .hdf5 .pkl .pickle .bin"
-    " .parquet .mat",
-    "a CSV file": ".csv .tsv .xlsx",
-    "a JSON file": ".json .jsonl",
-    "an XML file": ".xml .html",
+    "an .npy array": ".npy",
+    "an .npz archive": ".npz",
+    "a safetensors file": ".safetensors",
+    "a checkpoint": ".pt .pth .ckpt",
+    "a GGUF model": ".gguf",
+    "an ONNX model": ".onnx",
+    "an HDF5 file": ".h5 .hdf5",
+    "a pickle": ".pkl .pickle",
+    "a Parquet table": ".parquet",
+    "a MATLAB file": ".mat",
+    "a CSV table": ".csv",
+    "a TSV table": ".tsv",
+    "a spreadsheet": ".xlsx",
+    "a JSON file": ".json",
+    "JSON lines": ".jsonl",
+    "an XML file": ".xml",
+    "an HTML page": ".html",
     "a settings file": ".toml .yaml .yml .ini .cfg",
     "a program": ".py .pyc .ipynb .sh .so .dll .c .cc .cpp .h .cu .rs .js",
     "an archive": ".zip .gz .bz2 .xz .zst .tar .whl",
@@ -40,7 +53,7 @@ def check_suffix(path: str | None, own: str, asking: str, *, hint: str | None = 
     if content is None or place.suffix.lower() == own or (content == "a text" and own in _TEXTUAL):
         return
     raise InvalidInput(
-        f"{asking}: cannot go with --out {shown(path or '')}, {content}'s name",
+        f"{asking}: cannot go with --out {shown(path or '')}, the name of {content}",
         hint=hint or f"--out {shown(place.with_suffix(own))}",
     )
 

@@ -232,6 +232,6 @@ def test_looks_need_a_plot(option, call):
 def test_numbers_do_not_go_into_a_picture(more, call, tmp_path):
     status, _, err = call("alibi-slopes", "--out", "a.png", *more.split())
     assert status == 2
-    assert "a picture's name" in err
+    assert "the name of a picture" in err
     assert "plot" in err
     assert not (tmp_path / "a.png").exists()

@@ -112,7 +112,7 @@ WRITING = {
 
 SUFFIXES = [
     *("txt", "md", "csv", "json", "xml", "npy", "npz", "safetensors"),
-    *("png", "svg", "pdf", "jpg", "py", "gz", "pt"),
+    *("png", "svg", "pdf", "jpg", "py", "gz", "pt", "jsonl"),
 ]
 
 
@@ -127,6 +127,34 @@ def test_no_result_gets_a_name_that_says_it_is_something_else(command, call, tmp
     assert not list(tmp_path.iterdir())
     for suffix in WRITING[command] - {"png", "svg", "pdf"}:
         assert call(*command.split(), "--out", f"a.{suffix}")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "meant"),
+    [
+        ("generate -s rope -l 4 --format npy", "x.npz", "an .npz archive"),
+        ("generate -s rope -l 4 --format npz", "x.NPY", "an .npy array"),
+        ("generate -s rope -l 4 --format npy", "x.safetensors", "a safetensors file"),
+        ("generate -s rope -l 4 --format csv", "x.tsv", "a TSV table"),
+        ("generate -s rope -l 4 --format npy", "x.pt", "a checkpoint"),
+        ("alibi-slopes --format json", "x.jsonl", "JSON lines"),
+        ("rope-check -s rope -l 4 --format junit", "x.html", "an HTML page"),
+    ],
+)
+def test_a_refused_name_is_told_what_its_suffix_means(words, out, meant, call):
+    status, _, err = call(*words.split(), "--out", out)
+    message = f"{' '.join(words.split()[-2:])}: cannot go with --out '{out}', the name of {meant}"
+    assert (status, err.splitlines()[0]) == (2, f"posenc: error: {message}")
+
+
+@pytest.mark.parametrize("suffix", ["bin", "dat", "raw", "v2", "embedding"])
+@pytest.mark.parametrize("form", ["npy", "npz", "csv", "safetensors"])
+def test_a_suffix_that_means_no_format_is_free_where_the_format_is_given(
+    form, suffix, call, tmp_path
+):
+    out = f"x.{suffix}"
+    assert call("generate", "-s", "rope", "-l", "4", "--format", form, "--out", out)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == [out]
 
 
 def test_what_one_run_read_the_next_may_replace(folder, call):
