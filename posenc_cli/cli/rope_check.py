@@ -15,8 +15,10 @@ from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command 
 from posenc_cli.cli.options import Choice, one_of
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.files.naming import shown
 from posenc_cli.files.suffixes import check_suffix
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
+from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from posenc_cli.checks.verdict import Report
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding, Request
+
+_STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
 """The forms of a report, and the suffix of each."""
@@ -101,6 +105,7 @@ def rope_check(
 
     form = _form(output, out, as_json=as_json)
     console.prepare(out, clobber=not no_clobber)
+    summary = StepSummary.find() if form == "github" else None
     rule = _rule(tol, strict=strict)
 
     def encoding(seq_len: int | None) -> Encoding:
@@ -131,8 +136,8 @@ def rope_check(
     else:
         text = _text(console, report)
     console.result(text, out=out, clobber=not no_clobber)
-    if form == "github":
-        _summarize(console, rendering.summary_markdown(report))
+    if summary is not None:
+        summary.add_at_end(rendering.summary_markdown(report), console)
     if out is not None and not report.ok:
         causes = "".join(f"; cause: {each.cause}: {each.message}" for each in report.diagnosis[:1])
         console.summary(f"{rendering.verdict(report)}{causes}")
@@ -146,12 +151,12 @@ def _progress(console: Console) -> Iterator[Callable[[int, int], None] | None]:
         yield None
         return
     began = time.monotonic()
-    with contextlib.ExitStack() as shown:
+    with contextlib.ExitStack() as stack:
         bars: list[tuple[Progress, TaskID]] = []
 
         def told(done: int, total: int) -> None:
             if not bars and time.monotonic() - began > PATIENCE:
-                bar = shown.enter_context(progress_bar(sys.stderr))
+                bar = stack.enter_context(progress_bar(sys.stderr))
                 bars.append((bar, bar.add_task("positions")))
             for bar, task in bars:
                 bar.update(task, completed=done, total=total)
@@ -237,13 +242,41 @@ def _picture(console: Console, report: Report) -> str | None:
     return curves_text(figure, Page(console.width, min(14, console.height), Medium()))
 
 
-def _summarize(console: Console, markdown: str) -> None:
-    """Add to the summary of the GitHub step, where there is one."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
-        return
-    try:
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(markdown)
-    except OSError as error:
-        console.warning(f"GITHUB_STEP_SUMMARY: {error.strerror or error}")
+class StepSummary(Record):
+    """The file to which a step of a GitHub workflow adds what its run is to show."""
+
+    path: str
+
+    @classmethod
+    def find(cls) -> StepSummary | None:
+        """The summary of this step, where there is one.
+
+        Raises: InvalidInput where the run reads that file.
+        """
+        path = os.environ.get(_STEP_SUMMARY)
+        if not path:
+            return None
+        with contextlib.suppress(OSError), transaction() as files:
+            files.note_replaced(
+                Path(path).stat(), f"{_STEP_SUMMARY} {shown(path)}", hint="name another file"
+            )
+        return cls(path)
+
+    def add_at_end(self, markdown: str, console: Console) -> None:
+        """Add to it when the run has succeeded; a summary that fails is but a warning."""
+        data = markdown.encode(errors="backslashreplace")
+
+        def add() -> None:
+            try:
+                # A FIFO is not waited for: no signal is heeded now.
+                with open(self.path, "ab", opener=_open_at_once) as file:
+                    file.write(data)
+            except OSError as error:
+                console.warning(f"{_STEP_SUMMARY}: {error.strerror or error}")
+
+        with transaction() as files:
+            files.claim_at_end(add)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
