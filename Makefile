@@ -30,34 +30,42 @@ demo: $(VENV)/.installed
 	$(RUN) -m posenc_cli generate --scheme rope --len 4096
 
 ## test: every file of tests but its sweeps, and few examples of each property
+# SHARE=4 runs every fourth test: what other Pythons and versions are tried on in `make check`.
+SHARE ?= 1
+OTHERS := 4
 test: $(DEVELOPED)
-	$(RUN) -m pytest -n 2 -m "not slow" --hypothesis-profile=test
+	$(RUN) -m pytest -n 2 -m "not slow" --one-in $(SHARE) --hypothesis-profile=test
 
 ## check: everything that must hold before a change lands
-check: lint types layers docs coverage pythons newest lowest
+check: lint types layers docs coverage sweeps pythons newest lowest
 
-## coverage: all tests, with branch coverage, which has a floor
+## coverage: the tests of make test, with all examples, and branch coverage, which has a floor
 coverage: $(DEVELOPED)
 	$(RUN) -m coverage erase
-	$(RUN) -m coverage run -m pytest -n auto
+	$(RUN) -m coverage run -m pytest -n 2 -m "not slow"
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 
-## pythons: make test with every other supported Python that is here
-pythons:
-	@found="$$("$(PYTHON)" tools/pythons.py $(SUPPORTED))" && echo "$$found" | while read -r version python; do \
-		if [ "$$python" = missing ]; then echo "== Python $$version is not here"; continue; fi; \
-		echo "== Python $$version: $$python"; \
-		$(MAKE) --no-print-directory test TORCH= PYTHON="$$python" VENV=.venv-$$version </dev/null || exit; \
-	done
+## sweeps: the tests that make test leaves out
+sweeps: $(DEVELOPED)
+	$(RUN) -m pytest -n 2 -m slow
 
 # The newest NumPy is there for the newest Python alone.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
 
-## newest, lowest: make types test with the newest, or the lowest, versions that pyproject.toml allows
+## pythons: a share of make test with every other supported Python that is here; newest has the last
+pythons:
+	@found="$$("$(PYTHON)" tools/pythons.py $(SUPPORTED))" && echo "$$found" | while read -r version python; do \
+		if [ "$$python" = missing ]; then echo "== Python $$version is not here"; continue; fi; \
+		if [ "$$python" = "$(NEWEST)" ]; then echo "== Python $$version: below, with the newest versions"; continue; fi; \
+		echo "== Python $$version: $$python"; \
+		$(MAKE) --no-print-directory test SHARE=$(OTHERS) TORCH= PYTHON="$$python" VENV=.venv-$$version </dev/null || exit; \
+	done
+
+## newest, lowest: make types, and a share of make test, with the newest or lowest versions allowed
 newest lowest:
 	@echo "== $@ versions"
-	@$(MAKE) --no-print-directory types test TORCH= VERSIONS=$@ $(if $(filter newest,$@),PYTHON="$(NEWEST)")
+	@$(MAKE) --no-print-directory types test SHARE=$(OTHERS) TORCH= VERSIONS=$@ $(if $(filter newest,$@),PYTHON="$(NEWEST)")
 
 ## sdist: the source distribution, into DIST
 sdist: $(DEVELOPED)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,19 @@ for _number, _handler in (
         signal.signal(_number, _handler)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of each sweep mark every case slow but the first, and every n-th after it."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--one-in N``: run the first of the tests, and every N-th after it."""
+    parser.addoption("--one-in", type=int, default=1, metavar="N", help="run every N-th test")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Of each sweep mark every case slow but the first, and every n-th after it.
+
+    Of what is then chosen by marks, keep the share that ``--one-in`` asks for.
+    """
     cases = Counter[str]()
     for item in items:
         if sweep := item.get_closest_marker("sweep"):
@@ -54,6 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if cases[test] % sweep.args[0]:
                 item.add_marker("slow")
             cases[test] += 1
+    yield
+    share = config.getoption("--one-in")
+    config.hook.pytest_deselected(items=[item for n, item in enumerate(items) if n % share])
+    items[:] = items[::share]
 
 
 GOLDEN = Path(__file__).parent / "golden"
