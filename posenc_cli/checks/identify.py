@@ -23,6 +23,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.checks.identify_census import census, rounded_positions, row_positions
 from posenc_cli.checks.identify_evidence import Evidence
+from posenc_cli.checks.identify_grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.checks.identify_presets import models_of, same_cells
 from posenc_cli.checks.identify_rows import row_hypotheses
 from posenc_cli.checks.identify_scores import (
@@ -62,7 +63,6 @@ _MUCH_DEARER = 2.0
 _OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
 """Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
 _LISTED = 64
-_LARGEST_GRID = 1 << 16
 _LEAST_ROWS = 12
 """Rows of which a half still shows the rates of waves."""
 _ROWS_AT_ONCE = 1 << 16
@@ -301,7 +301,7 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
     attempts = _tried(row_hypotheses(evidence), evidence, None)
     if any(each.trial.fits and each.trial.equal == 1 for each in attempts):
         return attempts
-    for groups in (wave_hypotheses, function_hypotheses):
+    for groups in (wave_hypotheses, _grid_groups, function_hypotheses):
         for group in groups(evidence):
             more = OTHER_READINGS if _settled(attempts) else MORE_TRIALS
             attempts += _tried(group, evidence, None, ordered=True, more=more)
@@ -313,6 +313,10 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
 def _settled(attempts: Sequence[Attempt]) -> bool:
     """Whether something fits that needs no fitted number and tolerance at once."""
     return any(each.trial.fits and not each.trial.strained for each in attempts)
+
+
+def _grid_groups(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
+    yield grid_hypotheses(evidence)
 
 
 def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
@@ -360,11 +364,11 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         ("rows, columns and channels", first.reshape(-1, first.shape[2])),
         ("channels, rows and columns", np.ascontiguousarray(first.reshape(first.shape[0], -1).T)),
     ):
-        if flat.shape[0] > _LARGEST_GRID:
+        if flat.shape[0] > MOST_PLACES:
             continue
         as_matrix = Evidence((flat,), evidence.stored, evidence.values)
         found = _matrix_attempts(as_matrix)
-        if found and found[0].trial.fits:
+        if found and found[0].trial.fits_most:
             notes.append(f"the axes are {text}; rows are counted along the first two of these")
             return found
     return attempts

@@ -49,7 +49,7 @@ class Evidence(Record):
     ``stored`` names the number format of the file, ``values`` the narrowest that holds all the
     values of the sample.
     ``skipped`` rows of the file come before those of the arrays. Where ``only`` is given it is
-    the sample.
+    the sample, of which a share of rows that are ``damaged`` must not hide what the others show.
     """
 
     arrays: tuple[NDArray[Any], ...]
@@ -57,6 +57,7 @@ class Evidence(Record):
     values: DType
     skipped: int = 0
     only: NDArray[np.int64] | None = None
+    damaged: float = 0.0
 
     @classmethod
     def of(cls, loaded: Sequence[Loaded]) -> Evidence:

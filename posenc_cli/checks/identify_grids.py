@@ -13,8 +13,10 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.checks.alternatives import KNOWN_BASES
+from posenc_cli.checks.identify_evidence import Evidence
 from posenc_cli.checks.identify_rules import snapped
 from posenc_cli.checks.identify_trial import Hypothesis
+from posenc_cli.checks.identify_views import bare_views, views
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.errors import PosencError
 from posenc_cli.schemes.declare import Rotation, Sinusoids
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.checks.identify_views import View
 
 _ROTARY = ("pixtral", "qwen2-vl", "dinov3", "gemma4", "llama4")
@@ -34,17 +35,33 @@ _SINUSOIDAL = {
     "interleaved": ("detr", "positional-encodings"),
 }
 _MISFIT = 0.02
+MOST_PLACES = 1 << 16
+"""Of a grid: all are looked at."""
+_MOST_CELLS = 1 << 24
+"""Of all places: held as complex numbers they take 256 MiB."""
+_VOTES = 256
+"""Rows that say which axis a pair follows."""
+_DAMAGED = 0.1
+"""Of the rows, that a grid is still seen in."""
 
 
-def grid_hypotheses(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
-    """What a view may be as waves on a grid."""
-    count = evidence.count
-    rows = evidence.rows
-    if rows.size != count or view.pairs.shape[0] != count or count < 4 or view.growth is not None:
+def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What a matrix, or two, may be as waves on a grid: the sample shows too few of its rows."""
+    cells = sum(array.size for array in evidence.arrays)
+    if not 4 <= evidence.count <= MOST_PLACES or cells > _MOST_CELLS or evidence.only is not None:
         return
+    whole = Evidence(
+        evidence.arrays,
+        evidence.stored,
+        evidence.values,
+        only=np.arange(evidence.count),
+        damaged=_DAMAGED,
+    )
     rounding = 2 * unit(evidence.values.name)
-    for grid in _grids(view.pairs, 3e-5 + 4 * rounding):
-        yield from _on_grid(view, evidence, grid, _MISFIT + 4 * rounding)
+    for view in (*bare_views(whole), *views(whole)):
+        if view.pairs.shape[0] == evidence.count and view.growth is None:
+            for grid in _grids(view.pairs, 3e-5 + 4 * rounding):
+                yield from _on_grid(view, evidence, grid, _MISFIT + 4 * rounding)
 
 
 def _grids(pairs: NDArray[np.complex128], limit: float) -> Iterator[tuple[int, ...]]:
@@ -66,11 +83,25 @@ def _grids(pairs: NDArray[np.complex128], limit: float) -> Iterator[tuple[int, .
 def _axes(
     pairs: NDArray[np.complex128], width: int, limit: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which pairs repeat after ``width`` rows, and which stay the same for as many."""
-    blocks = pairs.reshape(-1, width, pairs.shape[1])
-    repeats = np.abs(blocks - blocks[:1]).max(axis=(0, 1)) <= limit
-    stays = np.abs(blocks - blocks[:, :1]).max(axis=(0, 1)) <= limit
+    """Which pairs repeat after ``width`` rows, and which stay the same for as many.
+
+    Most of some rows say so, each beside one other row: a damaged row speaks for itself alone.
+    """
+    count = pairs.shape[0]
+    rows = np.unique(np.linspace(0, count - 1, _VOTES).astype(np.int64))
+    after = (rows + width) % count
+    beside = rows - rows % width + (rows % width + width // 2) % width
+    repeats, stays = (_alike(pairs[rows], pairs[others], limit) for others in (after, beside))
     return repeats, stays
+
+
+def _alike(
+    first: NDArray[np.complex128], second: NDArray[np.complex128], limit: float
+) -> NDArray[np.bool_]:
+    """Which pairs are the same in most rows; those that are no numbers do not say."""
+    apart = np.abs(first - second)  # (rows, pairs)
+    known = np.isfinite(apart)
+    return np.asarray((apart <= limit).sum(axis=0) > (1 - 2 * _DAMAGED) * known.sum(axis=0))
 
 
 def _on_grid(
@@ -85,7 +116,7 @@ def _on_grid(
                     scheme,
                     settled,
                     view.tables,
-                    np.arange(evidence.count),
+                    evidence.rows,
                     cost=2.0 + (0 if base is None else 0.2) + ("order" in given) * 0.1,
                     hidden=() if view.layout is not None or scheme != "rope-axial" else ("layout",),
                 )
@@ -115,7 +146,7 @@ def _schemes(view: View, width: int, grid: tuple[int, ...]) -> Iterator[tuple[st
 
 def _bases(view: View, grid: tuple[int, ...]) -> Iterator[float]:
     """Bases that the ladder of the columns' axis may have, from two of its pairs."""
-    steps = np.angle(view.pairs[1] * view.pairs[0].conj())
+    steps = np.nan_to_num(_steps(view, grid[-1]))
     turning = np.flatnonzero(steps > 1e-4)
     if turning.size < 2:
         return
@@ -128,8 +159,14 @@ def _bases(view: View, grid: tuple[int, ...]) -> Iterator[float]:
             yield snapped(base, 1e-5 * base)
 
 
+def _steps(view: View, width: int) -> NDArray[np.float64]:
+    """How far each pair turns from the first place of a row to the next: the median of all rows."""
+    first, second = view.pairs[::width], view.pairs[1::width]
+    return np.asarray(np.nanmedian(np.angle(second * first.conj()), axis=0))
+
+
 def _misfit(view: View, scheme: str, given: dict[str, Any]) -> float:
-    """The mean distance of pairs from where a hypothesis has them, on the unit circle."""
+    """How far pairs are from where a hypothesis has them, on the unit circle: the median row."""
     try:
         content = catalogue.BUILT_IN[scheme].bind(given).content
     except PosencError:
@@ -147,4 +184,4 @@ def _misfit(view: View, scheme: str, given: dict[str, Any]) -> float:
     points = np.exp(1j * angles)
     if view.function:
         points = points.real if view.function == "cos" else points.imag
-    return float(np.abs(points - view.pairs[rows]).mean(axis=0).max())
+    return float(np.nanmedian(np.abs(points - view.pairs[rows]), axis=0).max())

@@ -67,7 +67,10 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
     if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
         return
     ways: list[tuple[str, str | None, int, NDArray[Any]]] = [("", None, 1, values)]
-    ways += [("-full", layout, parts, some) for layout, parts, some in _repeated(values)]
+    ways += [
+        ("-full", layout, parts, some)
+        for layout, parts, some in _repeated(values, evidence.damaged)
+    ]
     for suffix, layout, parts, some in ways:
         for function in ("cos", "sin"):
             yield View(
@@ -88,7 +91,7 @@ def views(evidence: Evidence) -> Iterator[View]:
     if first.dtype.kind == "c":
         yield from _evened(first, evidence, kind="rotary", tables=("complex",))
         return
-    if not np.isfinite(first).all():
+    if not evidence.damaged and not np.isfinite(first).all():
         return
     if len(evidence.arrays) == 2:
         yield from _two_tables(evidence)
@@ -100,7 +103,7 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
     cos, sin = evidence.sample
     for swapped in (False, True):
         both = sin + 1j * cos if swapped else cos + 1j * sin
-        repeated = list(_repeated(both))
+        repeated = list(_repeated(both, evidence.damaged))
         for layout, parts, pairs in repeated:
             yield from _evened(
                 pairs,
@@ -117,9 +120,7 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
             )
 
 
-def _repeated(
-    table: NDArray[Any],
-) -> Iterator[tuple[str, int, NDArray[Any]]]:
+def _repeated(table: NDArray[Any], damaged: float = 0.0) -> Iterator[tuple[str, int, NDArray[Any]]]:
     """The layouts in which a full table repeats each value: layout, parts, and the pairs."""
     width = table.shape[1]
     if width % 2:
@@ -128,7 +129,7 @@ def _repeated(
     for layout, parts in ways:
         columns = paired_columns(layout, width // 2, parts)  # type: ignore[arg-type]
         first, second = (table[:, list(each)] for each in columns)
-        if np.array_equal(first, second):
+        if (first != second).any(axis=1).mean() <= damaged:
             yield layout, parts, first
 
 
@@ -231,6 +232,9 @@ def function_views(evidence: Evidence) -> Iterator[View]:
 def _evened(pairs: NDArray[np.complex128], evidence: Evidence, **rest: Any) -> Iterator[View]:
     """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
     sizes = np.abs(pairs)
+    if evidence.damaged:
+        yield from _mostly_even(pairs, sizes, evidence.damaged, **rest)
+        return
     if not np.isfinite(sizes).all() or (sizes <= 0).any():
         return
     rounding = 4 * unit(evidence.values.name)
@@ -248,3 +252,15 @@ def _evened(pairs: NDArray[np.complex128], evidence: Evidence, **rest: Any) -> I
     missed = np.abs(logarithms - starts - np.multiply.outer(rows, slopes)).max()
     if missed <= 1e-5 + 2 * rounding:
         yield View(pairs=pairs / sizes, growth=slopes, start=starts, **rest)
+
+
+def _mostly_even(
+    pairs: NDArray[np.complex128], sizes: NDArray[np.float64], damaged: float, **rest: Any
+) -> Iterator[View]:
+    """A view of pairs that are waves in most rows; NaN stands in the others."""
+    middle = float(np.nanmedian(sizes))
+    even = np.all(np.abs(sizes / middle - 1) <= _UNEVEN, axis=1)  # (rows,)
+    if 1 - even.mean() <= damaged:
+        yield View(
+            pairs=np.where(even.reshape(-1, 1), pairs / sizes, np.nan), amplitude=middle, **rest
+        )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.alternatives import KNOWN_BASES
-from posenc_cli.checks.identify_grids import grid_hypotheses
 from posenc_cli.checks.identify_rates import Rates, positions_at, rates_of
 from posenc_cli.checks.identify_rules import (
     CONTEXTS,
@@ -27,7 +26,7 @@ from posenc_cli.checks.identify_rules import (
     snapped,
 )
 from posenc_cli.checks.identify_trial import BACKWARD, SWAPPED, Hypothesis, apart, computed
-from posenc_cli.checks.identify_views import bare_views, function_views, views
+from posenc_cli.checks.identify_views import function_views, views
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
@@ -76,8 +75,6 @@ def _amplitudes(proposal: Proposal) -> tuple[str, ...]:
 
 def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
     """What a matrix, or two, may be as waves: for each way to read it, the plainest first."""
-    for view in bare_views(evidence):
-        yield grid_hypotheses(view, evidence)
     for view in views(evidence):
         yield _of_view(view, evidence)
 
@@ -89,7 +86,6 @@ def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
 
 
 def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
-    yield from grid_hypotheses(view, evidence)
     rounding = 2 * unit(evidence.values.name)
     rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
     if rates is None:

@@ -226,8 +226,8 @@ def _unknown(found: Identification) -> str:
         return "; ".join(found.notes)
     if not found.candidates:
         return (
-            "no scheme's rule gives these numbers; a table that was learned, or a rotation that "
-            "was applied to vectors, shows none"
+            "posenc knows no scheme that gives these numbers; a table that was learned, or a "
+            "rotation that was applied to vectors, shows none"
         )
     nearest = found.candidates[0]
     if nearest.census is None and nearest.fits_sample:
