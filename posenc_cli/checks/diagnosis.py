@@ -388,7 +388,11 @@ def _ratio_text(frequencies: NDArray[np.float64], sample: Sample) -> str:
     ratios = np.where(np.isfinite(ratios), ratios, -1)
     pair = int(np.argmax(ratios))
     ratio = frequencies[pair] / right[pair] if right[pair] else float("inf")
-    return f"frequency of pair {pair}: {frequencies[pair]:.6g}, {ratio:.4g} times the right one"
+    times = f"{ratio:.4g}"
+    if times == "1":
+        times = told_apart(float(ratio), 1.0)[0]
+    frequency = told_apart(float(frequencies[pair]), float(right[pair]))[0]
+    return f"frequency of pair {pair}: {frequency}, {times} times the right one"
 
 
 def _collisions(dtype: str) -> Cause:
@@ -491,7 +495,7 @@ def _moved_positions(sample: Sample, whole: Whole) -> Cause | None:
     if explained.mean() < ENOUGH:
         return None
     moved: list[tuple[int, int]] = []
-    count = rows = 0
+    count = rows = backward = 0
     for piece in whole.pieces():
         read, explained = _as_read(piece)
         plain = piece.explained(*Hypothesis().predicted(piece)).all(axis=1)
@@ -499,6 +503,9 @@ def _moved_positions(sample: Sample, whole: Whole) -> Cause | None:
         pairs = zip(piece.positions[others[:3]].tolist(), read[others[:3]].tolist(), strict=True)
         moved += pairs if len(moved) < 3 else ()
         count += others.size
+        backward += int(np.count_nonzero(read[others] == -piece.positions[others]))
+        if (read[others] < 0).any() and backward < count:
+            return None  # no position is negative
         rows += piece.positions.size
     if not moved:
         return None
@@ -507,6 +514,13 @@ def _moved_positions(sample: Sample, whole: Whole) -> Cause | None:
     )
     shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
     which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
+    if backward == count:
+        where = f"at {count} of {rows} positions, the first of them {moved[0][0]}"
+        return Cause(
+            "direction",
+            f"the rotation runs backward {where}",
+            f"the sine has the wrong sign there{left.exceptions}",
+        )
     if count == 1:
         which = f"position {moved[0][0]} is turned as another is, and no other of the {rows}"
     return Cause("position-offset", which, f"position {shown}{left.exceptions}")
@@ -585,13 +599,24 @@ def _single_pairs(sample: Sample, whole: Whole) -> Cause | None:
         evidence = f"at one of {extent.of_rows} positions, {extent.first}"
     if 2 * extent.rows > extent.of_rows:
         rates = fitted(sample.positions, sample.factors).frequencies
-        evidence += f"; {_ratio_text(np.where(extent.pairs, right, rates), sample)}"
+        # A line through two regimes has a slope that no row has.
+        steady = whole.extent_of(lambda piece: _turned_at(rates, piece)).pairs
+        if (steady & ~extent.pairs).any():
+            named = np.where(steady & ~extent.pairs, rates, right)
+            evidence += f"; {_ratio_text(named, sample)}"
     differ = "differs" if pairs.size == 1 else "differ"
     return Cause(
         "unknown",
         f"{_pairs_text(pairs.tolist(), right.size)} {differ}, the others are right",
         evidence,
     )
+
+
+def _turned_at(rates: NDArray[np.float64], piece: Sample) -> NDArray[np.bool_]:
+    """Which cells are turned by these frequencies. Shape: (positions, pairs)."""
+    angles = np.multiply.outer(piece.positions.astype(np.float64), rates)
+    factors = np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)  # (positions, pairs)
+    return piece.explained(factors, np.abs(rates))
 
 
 def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:

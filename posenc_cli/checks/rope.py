@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 CURVE_POINTS = 120
 
+Parts = tuple[tuple[Any, Any], tuple[Any, Any]]
+"""The two parts of a map, of x and of x̄, as they are and as rotations would have them."""
+
 SPARSE = 128
 """Positions below which a fit may miss the rotation that is there: known ones are tried as well,
 as they are where half a precision blurs it."""
@@ -63,6 +66,7 @@ class Finding(Record):
     """One check: whether it holds, the worst deviation, what was allowed there, and where.
 
     ``worst`` and ``tolerance`` are None where a value is not a number, or there is none to give.
+    ``worst_is`` says whether ``worst`` was measured at ``at``, or bounds what occurs anywhere.
     """
 
     check: str
@@ -71,6 +75,7 @@ class Finding(Record):
     tolerance: float | None
     at: dict[str, int] | None
     message: str
+    worst_is: Literal["value", "bound"] = "value"
 
 
 @dataclass
@@ -275,18 +280,28 @@ def _survey_block(
     found.errors += zip(positions[rows].tolist(), peaks.tolist(), strict=True)
 
 
+class Partner(Record):
+    """The position whose scores with the worst one change most, in its pair, and by how much.
+
+    ``change`` is None where more than the pair has a part in its scores, and only a bound is known.
+    """
+
+    position: int
+    change: float | None
+
+
 class Consistency(Record):
     """How near a subject is to rotations of its own, at every position.
 
-    ``partner`` is the position n whose scores with the worst position change most, in its pair,
-    None where nothing is worse than allowed. ``longest`` is the most that any length is stretched.
+    ``partner`` goes with the worst position, None where nothing is worse than allowed.
+    ``longest`` is the most that any length is stretched.
     """
 
     rotations: Rotations
     worst: Worst
     stretch: float
     longest: float
-    partner: int | None
+    partner: Partner | None
 
 
 def consistency(
@@ -319,21 +334,28 @@ def consistency(
         rest = minor * turns(sample.positions).conj()
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)
     worst, longest = Worst(), 0.0
+
+    def parts(block: Block) -> Parts:
+        """What a block does and what the rotations would do: each the main part and the other."""
+        same = turning.pairs == reference.pairs
+        major = normalised(block, reference) if same else block.turned
+        minor = block.mirrored
+        if mirrors and minor is not None:
+            major, minor = minor, major
+        units = turns(block.positions)
+        fitted_minor = None if other is None else units * other
+        return (major, minor), (units * rotations.amplitudes, fitted_minor)
+
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks(progress):
-            same = turning.pairs == reference.pairs
-            major = normalised(block, reference) if same else block.turned
-            minor_part = block.mirrored
-            if mirrors and minor_part is not None:
-                major, minor_part = minor_part, major
-            units = turns(block.positions)
+            (major, minor_part), (fitted_major, fitted_minor) = parts(block)
             sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))
             if block.rest is not None:
                 sizes = sizes + block.rest[:, None]
             longest = max(longest, float(sizes.max()))
-            missed = np.abs(major - units * rotations.amplitudes)
+            missed = np.abs(major - fitted_major)
             if minor_part is not None:
-                missed = missed + np.abs(minor_part - (0 if other is None else units * other))
+                missed = missed + np.abs(minor_part - (0 if fitted_minor is None else fitted_minor))
             if block.rest is not None:
                 missed = missed + block.rest[:, None]
             if block.seen is not None:
@@ -341,33 +363,62 @@ def consistency(
             followed = reference.followed(block.positions, rotations.axes)
             allowed = tolerance.cells(followed, rates)
             worst.update(block.positions, missed, allowed)
-    partner = _partner(turning, turns, worst) if worst.ratio > 1 else None
+    partner = _partner(turning, parts, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
     return Consistency(rotations, worst, stretch, longest, partner)
 
 
-def _partner(
-    turning: Turning,
-    turns: Callable[[NDArray[np.int64]], NDArray[np.complex128]],
-    worst: Worst,
-) -> int | None:
-    """An n at which z̄_m z_n is far from a function of n − m, m being the worst position.
+def _partner(turning: Turning, parts: Callable[[Block], Parts], worst: Worst) -> Partner | None:
+    """The n for which the score of m, the worst position, and n is farthest from the rotations'.
 
-    With g_p = z_p/u^p that function would be constant, and z̄_m z_n/u^(n−m) is ḡ_m g_n. Looked at
-    are positions at every scale and next to m. None where there is no other position.
+    Every n is looked at, m itself too. None where a score of m is not a number.
     """
-    rows = turning.places.sample_around(worst.row)
-    block = turning.read(rows)
-    rests = block.turned[:, worst.pair] * turns(block.positions)[:, worst.pair].conj()
-    rests = np.where(np.isfinite(rests), rests, 0)
-    at_worst = rests[np.argmax(rows == worst.row)]
-    others = block.positions != worst.position
-    if not others.any():
-        return None
-    changes = np.abs(at_worst.conj() * rests[others] - np.median(np.abs(rests)) ** 2)
-    return int(block.positions[others][np.argmax(changes)])
+
+    def column(some: tuple[Any, Any]) -> tuple[Any, Any]:
+        major, minor = some
+        return major[:, worst.pair], 0 if minor is None else minor[:, worst.pair]
+
+    def read(block: Block) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        found, right = parts(block)
+        return column(found), column(right)
+
+    at_worst = turning.read(np.array([worst.row], np.int64))
+    of_worst, right_of_worst = read(at_worst)
+    known = at_worst.rest is None
+    best: tuple[float, int] | None = None
+    with np.errstate(invalid="ignore", over="ignore"):
+        for block in turning.blocks():
+            known = known and block.rest is None
+            found, right = read(block)
+            changes = sum(
+                np.abs(a - b)
+                for a, b in zip(
+                    _scores(of_worst, found), _scores(right_of_worst, right), strict=True
+                )
+            )
+            if block.seen is not None:
+                changes = np.where(block.seen[:, worst.pair], changes, -1.0)
+            changes = np.where(np.isfinite(changes), changes, -1.0)
+            row = int(np.argmax(changes))
+            if changes[row] > (-1.0 if best is None else best[0]):
+                best = float(changes[row]), int(block.positions[row])
+    return None if best is None else Partner(best[1], best[0] if known else None)
+
+
+def _scores(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The two parts of A_mᵀ A_n within a pair of columns: of x, and of x̄.
+
+    With A x = z·x + w·x̄, whose transpose is z̄·x + w·x̄. The sum of their sizes is the norm, and
+    is the same where z and w, of both, change places.
+    """
+    z, w = left
+    other_z, other_w = right
+    return (
+        np.conj(z) * other_z + w * np.conj(other_w),
+        np.conj(z) * other_w + w * np.conj(other_z),
+    )
 
 
 def _nearest(

@@ -9,6 +9,7 @@ from posenc_cli.checks.rope import (
     Cells,
     Consistency,
     Finding,
+    Partner,
     Survey,
     Worst,
     consistency,
@@ -130,7 +131,7 @@ def _relative(
     seen: Survey | None,
     found: Consistency | None,
 ) -> Finding:
-    proofs: list[tuple[Worst, float, float, int | None]] = []
+    proofs: list[tuple[Worst, float, float, Partner | None]] = []
     if seen is not None:
         # The subject equals the reference, which turns with a constant rate.
         proofs.append((seen.reference, reference.scale, math.inf, None))
@@ -149,9 +150,9 @@ def _relative(
         verdict = {"ok": False, "worst": None, "tolerance": None}
     at = _place(worst)
     if at is not None and partner is not None and not verdict["ok"]:
-        at = {"m": worst.position, "n": partner, "pair": worst.pair}
+        at = {"m": worst.position, "n": partner.position, "pair": worst.pair}
     message = _relative_text(subject, reference, worst, value, partner, ok=verdict["ok"])
-    return Finding("relative", at=at, message=message, **verdict)
+    return Finding("relative", at=at, message=message, worst_is="bound", **verdict)
 
 
 def _relative_text(
@@ -159,7 +160,7 @@ def _relative_text(
     reference: Reference,
     worst: Worst,
     value: float,
-    partner: int | None,
+    partner: Partner | None,
     *,
     ok: bool,
 ) -> str:
@@ -175,11 +176,18 @@ def _relative_text(
         return f"holds for all q and k and all {pairs} pairs of positions"
     if not math.isfinite(worst.value):
         return f"q·k is not a number at position {worst.position}, pair {worst.pair}"
-    message = (
-        f"q·k is no function of {_offset(reference)}: at m = {worst.position} in pair {worst.pair} "
-        f"it differs from that of the rotation that fits by up to {_number(value)}"
+    no_function = f"q·k is no function of {_offset(reference)}"
+    where = f"at m = {worst.position}"
+    if partner is None or partner.change is None:
+        return (
+            f"{no_function}: {where} in pair {worst.pair} it differs from that of the rotation "
+            f"that fits by at most {_number(value)}"
+        )
+    return (
+        f"{no_function}: {where}, n = {partner.position} in pair {worst.pair} it differs from that "
+        f"of the rotation that fits by {_number(partner.change)}; worst, {_number(value)}, bounds "
+        "this for any two positions that miss the fit no more than m does"
     )
-    return message if partner is None else f"{message}, as with n = {partner}"
 
 
 def _offset(reference: Reference) -> str:

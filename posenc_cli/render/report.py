@@ -29,6 +29,7 @@ def fields(report: Report) -> dict[str, Any]:
                 "tolerance": each.tolerance,
                 "at": each.at,
                 "message": each.message,
+                "worst_is": each.worst_is,
             }
             for each in report.findings
         ],

@@ -87,6 +87,7 @@ def test_fields_are_what_json_promises():
     promised = ["ok", "subject", "reference", "positions", "pairs", "findings", "diagnosis"]
     assert list(fields)[: len(promised)] == promised
     for each in fields["findings"]:
-        assert list(each) == ["check", "ok", "worst", "tolerance", "at", "message"]
+        keys = ["check", "ok", "worst", "tolerance", "at", "message", "worst_is"]
+        assert list(each) == keys
     for each in fields["diagnosis"]:
         assert list(each) == ["cause", "message", "evidence"]
