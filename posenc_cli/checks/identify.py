@@ -202,11 +202,11 @@ def identify(evidence: Evidence) -> Identification:
     ('rope', 10000.0, ('cos-sin',))
     """
     notes: list[str] = []
-    if _constant(evidence):
-        notes.append("the numbers looked at are one and the same, which shows no rule")
-        return Identification(evidence.stored, evidence.shape, (), tuple(notes))
     # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
     with np.errstate(all="ignore"):
+        if _constant(evidence):
+            notes.append("the numbers looked at are one and the same, which shows no rule")
+            return Identification(evidence.stored, evidence.shape, (), tuple(notes))
         attempts = _attempts(evidence, notes)
         candidates = _candidates(attempts)
     return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
@@ -505,7 +505,8 @@ def _left_out(attempt: Attempt, known: Census | None) -> Iterator[str]:
         holds = "holds" if len(blank) == 1 else "hold"
         yield f"{rows} {holds} zeros, as of a class or padding token; the others were compared"
     if known is not None and known.hidden:
-        yield f"a mask hides {known.hidden} cells; the other {known.cells} were compared"
+        hides = "1 cell" if known.hidden == 1 else f"{known.hidden} cells"
+        yield f"a mask hides {hides}; the other {known.cells} were compared"
     if attempt.profile is not None and attempt.profile.causal:
         yield "keys to the right have 0, as behind a causal mask"
 

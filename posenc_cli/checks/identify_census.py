@@ -117,8 +117,8 @@ class Census(Record):
 
     @property
     def all_equal(self) -> bool:
-        """Whether every cell is the same number, those of padding too."""
-        return self.equal == self.cells and not self.padding
+        """Whether every cell is the same number, those of padding and behind a mask too."""
+        return self.equal == self.cells and not self.padding and not self.hidden
 
 
 def census(trial: Trial, evidence: Evidence) -> Census | None:
@@ -218,8 +218,12 @@ class RoundedPositions(Record):
 
 def rounded_positions(hypothesis: Hypothesis, evidence: Evidence) -> RoundedPositions | None:
     """The rounding that explains where the rows of the sample stand, if one does."""
-    where, rows = hypothesis.positions, evidence.rows
-    assert where is not None
+    assert hypothesis.positions is not None
+    return position_rounding(hypothesis.positions, evidence.rows)
+
+
+def position_rounding(where: NDArray[np.int64], rows: NDArray[np.int64]) -> RoundedPositions | None:
+    """The rounding that puts rows which follow one another there, if one does."""
     for dtype in (BFLOAT16, FLOAT16):
         found = RoundedPositions(int(where[0]) - int(rows[0]), dtype)
         if np.array_equal(where, found.at(rows)):

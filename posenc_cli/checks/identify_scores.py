@@ -54,6 +54,8 @@ _DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
 _HEADS = (8, 12, 16, 32, 6, 4, 2, 1, 24, 20, 40, 48, 64, 96, 112, 128)
 _MOST_HEADS = 256
 """Of a bias: models have up to 128, and each head of each candidate is computed."""
+_WRONG_OF = 16
+"""One cell in so many to the right of a causal mask may hold anything."""
 
 
 class Profile(Record):
@@ -125,9 +127,9 @@ def _profile_of_rows(
     offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
     hidden = masked(sample)
     future = np.broadcast_to(offsets > 0, sample.shape)
-    causal = bool(
-        not hidden.any() and queries > 1 and not sample[future].any() and sample[~future].any()
-    )
+    # A cell behind a mask may be damaged as well as any.
+    few = _WRONG_OF * np.count_nonzero(sample[future]) < np.count_nonzero(future)
+    causal = bool(not hidden.any() and queries > 1 and few and sample[~future].any())
     if causal:
         hidden = future.copy()
     sample[hidden] = np.nan
@@ -322,24 +324,53 @@ def score_census(trial: Trial, profile: Profile | None, evidence: Evidence) -> C
         scores = np.full((profile.heads, indices.size), np.nan)
         scores[:, profile.indices - first] = trial.read_off
         limits = np.full(scores.shape, trial.residual + 1e-30)
+    mask = _mask_of(evidence, profile)
     at_once = max(1, BLOCK_CELLS // keys)
     for head in range(profile.heads):
         for start in range(0, queries, at_once):
             some = slice(start, min(start + at_once, queries))
-            expected = scores[head], limits[head], trial.rounded
+            expected = scores[head], limits[head], trial.rounded, mask
             tally.take(_score_part(evidence, profile, expected, head, some))
     return replace(tally.census(), queries=None if profile.single else queries)
+
+
+class _Mask(Record):
+    """Which offsets attention does not see, from the first, 1 − keys, on, and which keys."""
+
+    offsets: NDArray[np.bool_]
+    keys: NDArray[np.bool_]
+
+
+def _mask_of(evidence: Evidence, profile: Profile) -> _Mask:
+    """The mask that low scores form: most cells of an offset, or a key for every query and head.
+
+    A low score elsewhere is one that is wrong.
+    """
+    keys, queries, heads = profile.keys, profile.queries, profile.heads
+    count = queries + keys - 1
+    of_offset, of_key = np.zeros(count, np.int64), np.zeros(keys, np.int64)
+    at_once = max(1, BLOCK_CELLS // keys)
+    for head, start in itertools.product(range(heads), range(0, queries, at_once)):
+        array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
+        some = array[start : start + at_once]
+        rows, columns = np.nonzero(masked(some))
+        of_offset += np.bincount(columns - rows - start + queries - 1, minlength=count)
+        of_key += np.bincount(columns, minlength=keys)
+        release(some)
+    index = np.arange(count)
+    lengths = np.minimum(np.minimum(index + 1, count - index), min(queries, keys))
+    return _Mask(2 * of_offset > heads * lengths, of_key == heads * queries)
 
 
 def _score_part(
     evidence: Evidence,
     profile: Profile,
-    expected: tuple[NDArray[np.float64], NDArray[np.float64], DType],
+    expected: tuple[NDArray[np.float64], NDArray[np.float64], DType, _Mask],
     head: int,
     some: slice,
 ) -> Part:
-    """Some queries of a head beside their scores, with the limits and the format of these."""
-    scores, limits, rounded = expected
+    """Some queries of a head beside their scores, with their limits, format and mask."""
+    scores, limits, rounded, mask = expected
     array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
     stored = array[some]
     cells = np.array(evidence.cleaned(np.asarray(stored, np.float64)))  # (queries, keys)
@@ -349,11 +380,12 @@ def _score_part(
     if profile.by == "key":
         where = np.broadcast_to(np.arange(profile.keys), offsets.shape)
     predicted, allowed = scores[where], limits[where]
-    hidden = masked(cells)
-    cells[hidden] = 0.0
-    predicted[hidden] = 0.0
+    hidden = masked(cells) & (mask.offsets[offsets - (1 - profile.keys)] | mask.keys)
     if profile.causal:
         predicted[offsets > 0] = 0.0
+        hidden |= (offsets > 0) & (cells == 0)
+    cells[hidden] = 0.0
+    predicted[hidden] = 0.0
     rows = head * profile.queries + queries
     found = part_of(cells, predicted, lambda: allowed, rows, rounded)
     on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))

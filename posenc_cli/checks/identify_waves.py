@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.alternatives import KNOWN_BASES
+from posenc_cli.checks.identify_census import position_rounding
 from posenc_cli.checks.identify_rates import Rates, positions_at, rates_of
 from posenc_cli.checks.identify_rules import (
     CONTEXTS,
@@ -230,22 +231,25 @@ def _placed(
     if positions_at(pairs[early], frequencies, signed=signed)[1].mean() > _MISFIT:
         return []
     solved, _ = positions_at(pairs[some], frequencies, signed=signed)
-    first = int(solved[0])
     # Several steps measure one better: half precision leaves a row's place uncertain.
     spans = rows[some][1:8] - rows[some][0]
-    steps = np.round((solved[1:8] - first) / np.maximum(spans, 1)).astype(np.int64)
+    steps = np.round((solved[1:8] - solved[0]) / np.maximum(spans, 1)).astype(np.int64)
     step = int(np.median(steps)) if steps.size else 1
     found = []
+    most = False
     if step != 0:
-        even = first + step * (rows - rows[0])
+        # Of rows that were damaged, or stand elsewhere, the first may be one.
+        starts, times = np.unique(solved - step * (rows[some] - rows[0]), return_counts=True)
+        even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
         if signed or even.min() >= 0:
             found.append(even)
-        agreeing = solved == first + step * (rows[some] - rows[some][0])
-        if agreeing.all():
+        if times.max() == some.size:
             return found
+        most = 2 * int(times.max()) > some.size
     if known == rows.size and rates.rows >= 1:
         every, misfits = positions_at(pairs, frequencies, signed=signed)
-        if np.median(misfits) <= _MISFIT:
+        # Rows off the line of most are damaged, unless a rounding of positions explains them all.
+        if np.median(misfits) <= _MISFIT and (not most or position_rounding(every, rows)):
             found.append(every)
     return found
 

@@ -233,7 +233,7 @@ def _unknown(found: Identification) -> str:
     if nearest.census is None and nearest.fits_sample:
         return (
             f"{nearest.scheme} fits the {nearest.compared} rows that were looked at; the others "
-            "stand at positions that follow no rule, and were not compared"
+            "are not evenly spaced, and were not compared"
         )
     return (
         f"nothing fits: the nearest, {nearest.scheme}, is off by {nearest.residual:.2g} within the "

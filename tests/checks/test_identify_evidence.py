@@ -113,3 +113,82 @@ def test_one_number_throughout_is_nothing(shape, value):
     result = of(np.full(shape, value))
     assert (result.found, result.nearest, result.candidates) == (None, None, ())
     assert result.notes == ("the numbers looked at are one and the same, which shows no rule",)
+
+
+# Rows that stand elsewhere.
+
+
+def swapped(table, one, other):
+    table[[one, other]] = table[[other, one]]
+    return [one, other]
+
+
+def held(table, first):
+    table[first:] = table[first - 1]
+    return list(range(first, len(table)))
+
+
+def repeated(table, row, of_row):
+    table[row] = table[of_row]
+    return [row]
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        *((swapped, pair) for pair in ((778, 2333), (100, 200), (3, 4), (4094, 4095))),
+        *((repeated, pair) for pair in ((1234, 99), (4095, 99), (100, 99))),
+        (held, (3000,)),
+    ],
+)
+def test_rows_of_other_positions_do_not_fit_wherever_they_are(change, where):
+    """Some of these rows are in the sample that suggests what the table is, others are not."""
+    table = matrix("rope", "0:4096", dim=32, base=500_000.0)
+    rows = change(table, *where)
+    result = of(table)
+    assert result.found is None
+    assert result.nearest.scheme == "rope"
+    assert result.nearest.census.misfit_rows.tolist() == rows
+
+
+# Masks.
+
+
+@pytest.mark.parametrize("low", [-np.inf, -1e10])
+def test_a_low_score_that_no_mask_hides_does_not_fit(low):
+    bias = matrix("alibi", "0:64", heads=8).copy()
+    bias[3, 40, 20] = low
+    result = of(bias)
+    assert result.found is None
+    assert result.nearest.census.misfit_rows.tolist() == [3 * 64 + 40]
+    bias[:, np.triu(np.ones((64, 64), bool), 1)] = low
+    result = of(bias)
+    assert result.found is None
+    assert result.nearest.census.misfit_rows.tolist() == [3 * 64 + 40]
+
+
+@pytest.mark.parametrize("low", [-np.inf, -1e10, 0.0])
+def test_a_masked_bias_is_none_that_a_command_writes_again(low):
+    bias = matrix("alibi", "0:64", heads=8).copy()
+    bias[:, np.triu(np.ones((64, 64), bool), 1)] = low
+    found = of(bias).found
+    assert (found.scheme, found.exact, found.census.hidden) == ("alibi", False, 8 * 64 * 63 // 2)
+    assert found.census.equal == found.census.cells
+    bias[2, 5, 30] = 0.25
+    assert of(bias).nearest.census.misfit_rows.tolist() == [2 * 64 + 5]
+
+
+def test_windows_and_columns_of_padding_are_masks():
+    query, key = np.indices((64, 64))
+    for hidden in ((key > query) | (key < query - 16), key >= 60):
+        bias = matrix("alibi", "0:64", heads=8).copy()
+        bias[:, hidden] = -np.inf
+        found = of(bias).found
+        assert (found.scheme, found.census.hidden) == ("alibi", 8 * int(hidden.sum()))
+
+
+def test_a_table_with_one_pair_too_fast_is_no_longrope():
+    rates = 10_000.0 ** (-np.arange(32) / 32)
+    rates[9] *= 1.5
+    angles = np.arange(300)[:, None] * rates
+    assert of(np.concatenate([np.cos(angles), np.sin(angles)], axis=1)).found is None
