@@ -196,14 +196,15 @@ class RotationReport(Record):
         return all(length.found.within(self.tolerance) for length in self.lengths)
 
     def fields(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """The report as plain values: the largest differences of all lengths, the pairs of one."""
         found, worst = self.found, self.found.worst
+        units = max(length.found.max_ulp for length in self.lengths)
         return {
             "kind": "rotations",
             "ok": self.ok,
             "tolerance": self.tolerance,
-            "max_abs": found.max_abs,
-            "max_ulp": found.max_ulp if found.counts_units else None,
+            "max_abs": max(length.found.max_abs for length in self.lengths),
+            "max_ulp": units if all(each.found.counts_units for each in self.lengths) else None,
             "at": None if worst is None else [worst.index],
             "differing": len(found.pairs),
             "count": found.count,
@@ -328,15 +329,20 @@ def _elsewhere(sides: Sequence[Side]) -> tuple[str, ...]:
         return ()
     found = []
     for key, side in zip("AB", sides, strict=True):
+        if side.choice is None or side.choice.positions is None:
+            continue
         rule = side.length_rule()
-        if not rule.switches or side.choice is None or side.choice.positions is None:
+        if rule.switches:
+            switches = ", ".join(f"from {switch} on" for switch in rule.switches)
+            more = ", and again with further positions" if rule.goes_on else ""
+            what = f"it changes with the length: {switches}{more}"
+        elif side.follows_length:
+            what = "its values follow the length, and those of other lengths were not compared"
+        else:
             continue
         length = side.choice.positions.last + 1
-        switches = ", ".join(f"from {switch} on" for switch in rule.switches)
-        more = ", and again with further positions" if rule.goes_on else ""
         found.append(
-            f"{key} was computed for a sequence of {length}, the last position + 1; it changes "
-            f"with the length: {switches}{more}"
+            f"{key} was computed for a sequence of {length}, the last position + 1; {what}"
         )
     return tuple(found)
 

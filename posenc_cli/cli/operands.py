@@ -53,8 +53,16 @@ class Side(Record):
         assert self.choice is not None
         return Encoding.of(self.choice.scheme, self.choice.given, seq_len=seq_len).bound
 
+    @property
+    def follows_length(self) -> bool:
+        """Whether a parameter of the side follows the length of the sequence."""
+        from posenc_cli.checks.lengths import depends_on_length
+
+        choice = self.choice
+        return choice is not None and depends_on_length(choice.scheme, choice.given)
+
     def length_rule(self) -> LengthRule:
-        """At which lengths of the sequence the side changes; never where it is an array."""
+        """At which lengths the frequencies of a rotation change; never where it is an array."""
         from posenc_cli.checks.lengths import LengthRule, length_rule
 
         if self.choice is None or self.choice.scheme.kind != "rotary":

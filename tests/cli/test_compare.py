@@ -430,3 +430,34 @@ def test_numbers_side_by_side_are_told_apart(call):
     assert "by up to × 1 " not in out
     _, out, _ = call("compare", "rope-yarn", "rope-yarn", "--set", "factor=4.7")
     assert "attention factor 1.15476 " in out
+
+
+SWITCHING = [
+    *("rope-longrope", "rope-longrope", "--dim", "4"),
+    *("--set", "a.short_factor=1,1", "--set", "b.short_factor=1.1,1"),
+    *("--set", "a.long_factor=1,1", "--set", "b.long_factor=1,2"),
+    *("--set", "original_max_position_embeddings=8", "--set", "max_position_embeddings=16"),
+]
+"""Pairs differ by 1/11 up to 8 positions; beyond, the other by half, of a frequency of 0.01."""
+
+
+def test_the_largest_difference_is_that_of_all_lengths(call):
+    status, found = report(call, *SWITCHING)
+    assert status == 1
+    assert found["max_abs"] == max(length["max_abs"] for length in found["lengths"])
+    assert found["max_abs"] == pytest.approx(1 / 11)
+    assert (found["seq_len"], found["at"]) == (9, [1])
+
+
+@pytest.mark.parametrize(("tolerance", "status"), [("0.05", 1), ("0.3", 1), ("0.6", 0)])
+def test_every_length_is_within_the_tolerance_or_the_check_fails(tolerance, status, call):
+    assert call("compare", *SWITCHING, "--tol", tolerance)[0] == status
+
+
+def test_rows_that_follow_the_length_are_compared_at_one_and_it_is_said(call):
+    sides = ("learned", "learned", "--set", "a.extend=interpolate", "--set", "b.extend=clamp")
+    status, found = report(call, *sides, "--len", "512", "--dim", "4")
+    assert (status, found["differing"]) == (0, 0)
+    assert len(found["not_compared"]) == 2
+    assert report(call, *sides, "--len", "600", "--dim", "4")[0] == 1
+    assert report(call, "sinusoidal", "rope", "--len", "8")[1]["not_compared"] == []
