@@ -30,25 +30,25 @@ demo: $(VENV)/.installed
 	$(RUN) -m posenc_cli generate --scheme rope --len 4096
 
 ## test: every file of tests but its sweeps, and few examples of each property
-# SHARE=4 runs every fourth test: what other Pythons and versions are tried on in `make check`.
+# SHARE=8 runs every eighth test: what other Pythons and versions are tried on in `make check`.
 SHARE ?= 1
-OTHERS := 4
+OTHERS := 8
 test: $(DEVELOPED)
 	$(RUN) -m pytest -n 2 -m "not slow" --one-in $(SHARE) --hypothesis-profile=test
 
 ## check: everything that must hold before a change lands
 check: lint types layers docs coverage sweeps pythons newest lowest
 
-## coverage: the tests of make test, with all examples, and branch coverage, which has a floor
+## coverage: the tests of make test, with branch coverage, which has a floor
 coverage: $(DEVELOPED)
 	$(RUN) -m coverage erase
-	$(RUN) -m coverage run -m pytest -n 2 -m "not slow"
+	$(RUN) -m coverage run -m pytest -n 3 -m "not slow" --hypothesis-profile=test
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 
-## sweeps: the tests that make test leaves out
+## sweeps: the tests that make test leaves out, and all examples of each property
 sweeps: $(DEVELOPED)
-	$(RUN) -m pytest -n 2 -m slow
+	$(RUN) -m pytest -n 3 -m "slow or hypothesis" --durations 20
 
 # The newest NumPy is there for the newest Python alone.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
