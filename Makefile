@@ -42,13 +42,13 @@ check: lint types layers docs coverage sweeps pythons newest lowest
 ## coverage: the tests of make test, with branch coverage, which has a floor
 coverage: $(DEVELOPED)
 	$(RUN) -m coverage erase
-	$(RUN) -m coverage run -m pytest -n 3 -m "not slow" --hypothesis-profile=test
+	$(RUN) -m coverage run -m pytest -n 3 --dist worksteal -m "not slow" --hypothesis-profile=test
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 
 ## sweeps: the tests that make test leaves out, and all examples of each property
 sweeps: $(DEVELOPED)
-	$(RUN) -m pytest -n 3 -m "slow or hypothesis" --durations 20
+	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or hypothesis" --durations 20
 
 # The newest NumPy is there for the newest Python alone.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
