@@ -46,9 +46,10 @@ coverage: $(DEVELOPED)
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 
-## sweeps: the tests that make test leaves out, and all examples of each property
+## sweeps: the tests that make test leaves out, and all examples of each property; SWEEPS=2 runs half
+SWEEPS ?= 1
 sweeps: $(DEVELOPED)
-	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or hypothesis" --durations 20
+	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or hypothesis" --one-in $(SWEEPS) --durations 20
 
 # The newest NumPy is there for the newest Python alone.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
