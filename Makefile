@@ -63,10 +63,10 @@ pythons:
 		$(MAKE) --no-print-directory test SHARE=$(OTHERS) TORCH= PYTHON="$$python" VENV=.venv-$$version </dev/null || exit; \
 	done
 
-## newest, lowest: make types, and a share of make test, with the newest or lowest versions allowed
+## newest, lowest: a share of make test with the newest or lowest versions allowed; make types with the newest
 newest lowest:
 	@echo "== $@ versions"
-	@$(MAKE) --no-print-directory types test SHARE=$(OTHERS) TORCH= VERSIONS=$@ $(if $(filter newest,$@),PYTHON="$(NEWEST)")
+	@$(MAKE) --no-print-directory $(if $(filter newest,$@),types) test SHARE=$(OTHERS) TORCH= VERSIONS=$@ $(if $(filter newest,$@),PYTHON="$(NEWEST)")
 
 ## sdist: the source distribution, into DIST
 sdist: $(DEVELOPED)
