@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli import catalogue
 from posenc_cli.encode import scores
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
@@ -70,53 +69,10 @@ def test_heads_share_a_profile_that_is_computed_once(arithmetic):
     blocks = scores.score_blocks(
         content, range(3), positions, None, precision=precision, engine=engine
     )
-    found = np.concatenate(list(blocks)).reshape(3, 10, 10)
+    found = np.stack(list(blocks))
     # At distance 0 the value is exactly 1, 2 or 3: those alone may be settled head by head.
     assert calls[:1] == [19]
     assert set(calls[1:]) <= {1}
     allowed = 1e-15 if arithmetic == "exact" else 1e-6
     for head in range(3):
         assert np.abs(found[head] - (head + 1) * np.exp(-np.abs(OFFSETS))).max() < allowed
-
-
-@pytest.mark.parametrize("name", ["kerple-log", "kerple-power", "alibi", "sandwich"])
-def test_many_heads_of_few_positions_are_computed_together_and_as_one_by_one(name, monkeypatch):
-    heads, positions = 300, Positions.parse("0:4")
-    encoding = Encoding.of(catalogue.find(name), {"heads": heads}, seq_len=4)
-    calls = []
-    proven = scores._ExactScores._proven
-
-    def counted(self, *arguments):
-        calls.append(arguments)
-        return proven(self, *arguments)
-
-    monkeypatch.setattr(scores._ExactScores, "_proven", counted)
-    precision = Precision.of(FLOAT64, None)
-    together = b"".join(
-        block.tobytes()
-        for block in Request(encoding, positions, precision).plan().matrix(Engine()).blocks()
-    )
-    assert len(calls) == 1
-    alone = b"".join(
-        block.tobytes()
-        for head in range(heads)
-        for block in Request(encoding, positions, precision, None, head)
-        .plan()
-        .matrix(Engine())
-        .blocks()
-    )
-    assert together == alone
-
-
-def test_a_formula_that_takes_one_number_alone_is_computed_head_by_head():
-    content = Bias(3, "offset", lambda xp: xp.arange(1, 4), lambda _xp, m, x: int(m) * x)
-    blocks = scores.score_blocks(
-        content,
-        range(3),
-        Positions.parse("0:10"),
-        None,
-        precision=Precision.of(FLOAT64, None),
-        engine=Engine(),
-    )
-    expected = np.arange(1, 4)[:, None, None] * OFFSETS
-    assert (np.concatenate(list(blocks)).reshape(3, 10, 10) == expected).all()
