@@ -167,12 +167,12 @@ TEXTS = st.lists(st.integers(0, 0xD7FF) | st.integers(0xE000, 0x10FFFF)).map(
 class TestSafetensors:
     @staticmethod
     def by_the_library(array: np.ndarray, dtype: DType, metadata: dict[str, str] | None) -> bytes:
-        spec = safetensors.TensorSpec(
-            dtype=dtype.name,
-            shape=array.shape,
-            data_ptr=array.ctypes.data,
-            data_len=array.nbytes,
-        )
+        named = {"dtype": dtype.name, "shape": array.shape}
+        if hasattr(safetensors, "TensorSpec"):
+            place = {"data_ptr": array.ctypes.data, "data_len": array.nbytes}
+            spec = safetensors.TensorSpec(**named, **place)
+        else:  # before 0.8
+            spec = {**named, "data": array.tobytes()}
         return bytes(safetensors.serialize({"encoding": spec}, metadata=metadata))
 
     @given(any_bits(SAFETENSORS_DTYPES), TEXTS, st.booleans())
