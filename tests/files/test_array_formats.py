@@ -171,7 +171,7 @@ class TestSafetensors:
         if hasattr(safetensors, "TensorSpec"):
             place = {"data_ptr": array.ctypes.data, "data_len": array.nbytes}
             spec = safetensors.TensorSpec(**named, **place)
-        else:  # before 0.8
+        else:  # as older ones take it
             spec = {**named, "data": array.tobytes()}
         return bytes(safetensors.serialize({"encoding": spec}, metadata=metadata))
 
