@@ -520,12 +520,7 @@ def result(
         before = counts[package]["killed"] if package in counts else 0
         killed = before + sum(outcome.killer is not None for outcome in outcomes)
         count = before + len(outcomes)
-        counts[package] = {
-            "places": places[package],
-            "mutants": count,
-            "killed": killed,
-            "score": round(killed / count, 3),
-        }
+        counts[package] = {"places": places[package], "mutants": count, "killed": killed}
     return {
         "tool": f"cosmic-ray {metadata.version('cosmic-ray')}",
         "python": platform.python_version(),
@@ -537,6 +532,15 @@ def result(
             for each in outcomes
             if each.killer is None
         ],
+    }
+
+
+def shares(saved: Mapping[str, Any]) -> dict[str, float]:
+    """The share killed in each package, of the mutants that can be told from the code."""
+    same = [each["file"].split("/")[1] for each in saved["survivors"] if each["equivalent"]]
+    return {
+        package: counts["killed"] / (counts["mutants"] - same.count(package))
+        for package, counts in saved["packages"].items()
     }
 
 
@@ -580,8 +584,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         written=written,
     )
     asked.out.write_text(json.dumps(saved, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    for package, counts in saved["packages"].items():
-        print(f"{package:10} {counts['killed']:3} of {counts['mutants']} killed")
+    for package, share in shares(saved).items():
+        counts = saved["packages"][package]
+        print(f"{package:10} {counts['killed']:3} of {counts['mutants']} killed, {share:.1%}")
     return 0
 
 

@@ -106,10 +106,12 @@ def test_a_run_again_counts_those_killed_before_and_keeps_what_a_reader_wrote(mo
         mutants.Outcome(mutant(n, f"x = {n}"), "t.py::t" if n else None, "y", 1) for n in (0, 1)
     ]
     saved = mutants.result({"a": first}, {"a": 9}, 3, last={}, written={})
-    assert saved["packages"]["a"] == {"places": 9, "mutants": 2, "killed": 1, "score": 0.5}
+    assert saved["packages"]["a"] == {"places": 9, "mutants": 2, "killed": 1}
+    assert mutants.shares(saved) == {"a": 0.5}
     (alive,) = saved["survivors"]
     assert (alive["line"], alive["before"], alive["equivalent"]) == (0, "x = 0", None)
     alive["equivalent"] = "so it is"
+    assert mutants.shares(saved) == {"a": 1.0}
     moved = mutant(70, "x = 0")
     written = mutants.survivors_of(saved, [[mutant(71, "x = 1")], [moved]])
     assert written == {moved: alive}
@@ -118,5 +120,5 @@ def test_a_run_again_counts_those_killed_before_and_keeps_what_a_reader_wrote(mo
     assert (alive["line"], alive["equivalent"]) == (70, "so it is")
     again = {"a": [mutants.Outcome(moved, "t.py::t", "y", 5)]}
     found = mutants.result(again, {"a": 9}, 3, last=saved, written=written)
-    assert found["packages"]["a"] == {"places": 9, "mutants": 2, "killed": 2, "score": 1.0}
+    assert found["packages"]["a"] == {"places": 9, "mutants": 2, "killed": 2}
     assert found["survivors"] == []
