@@ -1,13 +1,13 @@
 """Count what the tests see: small changes of posenc's own code, and how many make a test fail.
 
-Usage: python tools/mutants.py [--seed N] [--each N] [PACKAGE…]
+Usage: python tools/mutants.py [--seed N] [--each N] [--again] [PACKAGE…]
 
 Cosmic Ray makes the changes, one at a time, in a copy of the tree. A first run of the tests under
 coverage tells which of them reach which line; a mutant is tried against those alone, the quickest
 first. A sample is drawn of the places that can be changed, with one change for each. The result is
 tests/mutants.json, where what a reader wrote on a survivor (``equivalent``: why no test can tell it
-from the code) is kept from run to run. ``--again`` tries only the survivors that are in it, and
-counts anew.
+from the code) is kept from run to run. ``--again`` tries the survivors without such a reason alone,
+and counts anew.
 """
 
 from __future__ import annotations
@@ -566,14 +566,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         copy = _copied(Path(folder))
         print("which tests reach which line …", flush=True)
         reached = reach(copy)
-        mutants = [mutant for each in drawn.values() for mutant in each]
+        known = [
+            Outcome(mutant, None, same["after"], same["tests"])
+            for mutant, same in written.items()
+            if asked.again and same["equivalent"]
+        ]
+        told = {each.mutant for each in known}
+        mutants = [mutant for each in drawn.values() for mutant in each if mutant not in told]
         print(f"{len(mutants)} mutants …", flush=True)
-        all_outcomes = list(outcomes(mutants, reached))
+        all_outcomes = [*known, *outcomes(mutants, reached)]
         flaky = failing_unchanged((each.killer or "" for each in all_outcomes), copy)
     if flaky:
         sys.exit(f"these tests fail without a mutant too, and prove nothing: {', '.join(flaky)}")
     found = {
-        package: [each for each in all_outcomes if each.mutant in set(drawn[package])]
+        package: sorted(each for each in all_outcomes if each.mutant in set(drawn[package]))
         for package in asked.packages
     }
     saved = result(
