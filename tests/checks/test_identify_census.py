@@ -343,6 +343,7 @@ def test_heads_that_are_too_many_are_not_tried_as_a_bias(monkeypatch):
     assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).found is None
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("convention", "grid"),
     [("mae", "14x14"), ("timm", "16x16"), ("detr", "20x30"), ("positional-encodings", "40x40")],
@@ -362,6 +363,7 @@ def test_damaged_places_of_a_grid_are_named(convention, grid):
         assert near.census.misfit_rows.tolist() == [place]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("tables", [("cos", "sin"), ("cos-full", "sin-full"), ("cos-full",)])
 def test_damaged_places_of_an_axial_rotation_are_named(tables):
     params = {"dim": 32, "grid": "20x20", "convention": "pixtral"}
