@@ -9,7 +9,7 @@ from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LARGEST_POSITION = 2**53
 """The last position whose table cells are proven to be correctly rounded."""
@@ -137,6 +137,21 @@ class Positions(Record):
 
     def __str__(self) -> str:
         return ",".join(_text(each) for each in self.ranges)
+
+
+def consecutive_ranges(numbers: Iterable[int]) -> tuple[range, ...]:
+    """Ascending whole numbers as ranges of those that follow one another.
+
+    >>> consecutive_ranges([3, 7, 8, 9])
+    (range(3, 4), range(7, 10))
+    """
+    runs: list[range] = []
+    for number in numbers:
+        if runs and number == runs[-1].stop:
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+    return tuple(runs)
 
 
 def _length(positions: range) -> int:

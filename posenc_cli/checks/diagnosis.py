@@ -34,6 +34,7 @@ from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.rules import base_of
 from posenc_cli.checks.tolerance import Tolerance
 from posenc_cli.checks.verdict import Cause, told_apart
+from posenc_cli.positions import consecutive_ranges
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -677,11 +678,6 @@ def _ranges(numbers: list[int]) -> str:
     >>> _ranges([1, 2, 3, 7])
     '1–3, 7'
     """
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
+    runs = consecutive_ranges(numbers)
     shown = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs[:6]]
     return ", ".join(shown) + (", …" if len(runs) > 6 else "")

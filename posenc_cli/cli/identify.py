@@ -12,6 +12,9 @@ from posenc_cli.files.naming import shown
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from posenc_cli.checks.identify import Candidate, Identification
     from posenc_cli.checks.identify_census import Census
     from posenc_cli.files.reading import Loaded
@@ -154,10 +157,10 @@ def _rows(census: Census) -> str:
     """The rows that do not fit; of several heads the queries of each."""
     rows = census.misfit_rows
     if census.queries is None:
-        return _ranges(rows.tolist())
+        return _rows_text(rows)
     heads = rows // census.queries
     return "; ".join(
-        f"head {head}: {_ranges((rows[heads == head] % census.queries).tolist())}"
+        f"head {head}: {_rows_text(rows[heads == head] % census.queries)}"
         for head in dict.fromkeys(heads.tolist())
     )
 
@@ -169,19 +172,11 @@ def _index(census: Census | None, at: tuple[int, ...]) -> list[int]:
     return [*divmod(at[0], census.queries), *at[1:]]
 
 
-def _ranges(rows: list[int]) -> str:
-    """Row numbers in order, as --positions writes them.
+def _rows_text(rows: NDArray[np.int64]) -> str:
+    """Row numbers in order, as --positions writes them."""
+    from posenc_cli.positions import Positions, consecutive_ranges
 
-    >>> _ranges([3, 7, 8, 9])
-    '3,7:10'
-    """
-    texts: list[str] = []
-    start = 0
-    for index, row in enumerate(rows):
-        if index + 1 == len(rows) or rows[index + 1] != row + 1:
-            texts.append(str(row) if start == index else f"{rows[start]}:{row + 1}")
-            start = index + 1
-    return ",".join(texts)
+    return str(Positions(consecutive_ranges(rows.tolist())))
 
 
 def _text(console: Console, found: Identification, names: list[str]) -> str:

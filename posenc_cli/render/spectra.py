@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.similarity import finite_or_none
+from posenc_cli.positions import consecutive_ranges
 from posenc_cli.render.figure import Curve, Curves
 
 if TYPE_CHECKING:
@@ -213,11 +214,8 @@ def _ranges(numbers: Sequence[int]) -> str:
     >>> _ranges((0, 1, 2, 7, 9, 10))
     '0–2, 7, 9–10'
     """
-    runs = []
-    for _, run in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
-        members = [number for _, number in run]
-        runs.append(str(members[0]) if len(members) == 1 else f"{members[0]}–{members[-1]}")
-    return ", ".join(runs)
+    runs = consecutive_ranges(numbers)
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
 def _some(rows: list[list[str]]) -> list[list[str]]:
