@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.analysis.sampling import Cells
+    from posenc_cli.analysis.sampling import CellValues
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Plan, Request
     from posenc_cli.schemes.declare import Waves
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def row_cells(
     request: Request, points: Sequence[int], columns: Sequence[int], engine_for: EngineFor
-) -> Cells:
+) -> CellValues:
     """Cells of a request: rows at some of ``points``, columns from among ``columns``."""
 
     def cells(rows: Sequence[int], chosen: Sequence[int]) -> NDArray[Any]:
@@ -46,7 +46,7 @@ def row_cells(
     return cells
 
 
-def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) -> Cells:
+def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) -> CellValues:
     """Cells of one head of a bias: scores of queries at some points and keys at others."""
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
@@ -63,7 +63,7 @@ def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) 
 
 def similarity_cells(
     request: Request, grid: tuple[int, int], *, origin: int, position: int, engine_for: EngineFor
-) -> Cells:
+) -> CellValues:
     """Cells of a map: the cosine similarity of the rows on a plane of a grid to that of a position.
 
     The plane has rows of ``grid[1]`` positions, the first of them at ``origin``.

@@ -32,7 +32,7 @@ _LEAST_WIDTH = 64
 """What is told of a product takes as long as the product of two rows of this width."""
 
 
-class Rows(Record):
+class MatrixRows(Record):
     """The rows of a matrix, whole or some at a time.
 
     ``read(which)`` → float64 (n, width), of row numbers. ``unit`` is how far rounding
@@ -46,15 +46,15 @@ class Rows(Record):
     unit: float = 2.0**-53
     columns: Callable[[int, slice], NDArray[np.float64]] | None = None
 
-    def held(self) -> Rows:
+    def held(self) -> MatrixRows:
         """The same rows, in memory where they fit; if not, they are read again and again."""
         if self.count * self.width > HELD_VALUES:
             return self
         values = self.read(range(self.count))
-        return Rows.of(values, unit=self.unit)
+        return MatrixRows.of(values, unit=self.unit)
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], *, unit: float = 2.0**-53) -> Rows:
+    def of(cls, values: NDArray[np.float64], *, unit: float = 2.0**-53) -> MatrixRows:
         """The rows of an array."""
         count, width = values.shape
         return cls(
@@ -64,7 +64,7 @@ class Rows(Record):
             unit=unit,
         )
 
-    def scaled_to_one(self) -> Rows:
+    def scaled_to_one(self) -> MatrixRows:
         """The same rows, each divided by its length; a row of zeros has no direction: NaN."""
 
         def read(which: Sequence[int]) -> NDArray[np.float64]:
@@ -75,7 +75,7 @@ class Rows(Record):
                 directions: NDArray[np.float64] = rows / lengths
             return directions
 
-        return Rows(self.count, self.width, read, max(self.unit, 2.0**-53))
+        return MatrixRows(self.count, self.width, read, max(self.unit, 2.0**-53))
 
 
 def places(which: Sequence[int]) -> Any:
@@ -83,7 +83,7 @@ def places(which: Sequence[int]) -> Any:
     return slice(which.start, which.stop, which.step) if isinstance(which, range) else list(which)
 
 
-def product_rows(rows: Rows, which: range, columns: int) -> NDArray[np.float64]:
+def product_rows(rows: MatrixRows, which: range, columns: int) -> NDArray[np.float64]:
     """The products of consecutive rows with the first ``columns`` rows.
 
     ``which`` starts at a multiple of the tile's rows, and is not longer than it.
@@ -104,7 +104,7 @@ def product_rows(rows: Rows, which: range, columns: int) -> NDArray[np.float64]:
     return out
 
 
-def product_blocks(rows: Rows) -> Iterator[range]:
+def product_blocks(rows: MatrixRows) -> Iterator[range]:
     """The blocks of rows that :func:`product_rows` takes."""
     for begin in range(0, rows.count, TILE[0]):
         yield range(begin, min(begin + TILE[0], rows.count))
@@ -188,7 +188,7 @@ class Diagonals(Record):
         return float(finite.max()) if finite.size else 0.0
 
 
-def diagonals(rows: Rows, windows: tuple[range, ...] | None = None) -> Diagonals:
+def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Diagonals:
     """What is told of all pairs of rows, or of those of some equally spaced windows of rows.
 
     Windows are equally long and do not overlap; all pairs of rows within and between them count.
@@ -196,7 +196,9 @@ def diagonals(rows: Rows, windows: tuple[range, ...] | None = None) -> Diagonals
     windows = windows or (range(rows.count),)
     width, spacing = len(windows[0]), 0
     if len(windows) > 1:
-        rows = Rows.of(np.concatenate([rows.read(window) for window in windows]), unit=rows.unit)
+        rows = MatrixRows.of(
+            np.concatenate([rows.read(window) for window in windows]), unit=rows.unit
+        )
         spacing = windows[1].start - windows[0].start
     else:
         rows = rows.held()
@@ -246,7 +248,7 @@ def diagonals(rows: Rows, windows: tuple[range, ...] | None = None) -> Diagonals
     )
 
 
-def near_diagonals(rows: Rows, count: int = 4) -> Diagonals:
+def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
     """What is told of the products of every row with itself and with its nearest before it.
 
     Of n rows these are about ``count`` · n products: no row is left out, however many there are.
@@ -278,7 +280,7 @@ def near_diagonals(rows: Rows, count: int = 4) -> Diagonals:
     )
 
 
-def strip_diagonals(rows: Rows, offsets: range, *, number: int, length: int) -> Diagonals:
+def strip_diagonals(rows: MatrixRows, offsets: range, *, number: int, length: int) -> Diagonals:
     """What is told of some pairs at each of consecutive offsets.
 
     ``number`` times ``length`` consecutive rows, evenly spaced from the first to the last, are each

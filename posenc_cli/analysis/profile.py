@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.encode.engine import Engine
-    from posenc_cli.schemes.declare import BucketBias, Table, Waves
+    from posenc_cli.schemes.declare import BucketBias, RowLookup, Waves
 
 _BLOCK_VALUES = 1 << 17
 _PRECISION = Precision.of(FLOAT64, None)
@@ -165,7 +165,7 @@ def independent_profile(waves: Waves) -> Profile:
 
 
 def bias_profile(
-    content: Bias | BucketBias, head: int, table: Table | None, engine: Engine
+    content: Bias | BucketBias, head: int, table: RowLookup | None, engine: Engine
 ) -> Profile:
     """The scores of one head of a bias that goes by offset; the key is offset −Δ from the query."""
     scores = scores_by_index(content, table, precision=_PRECISION, engine=engine)

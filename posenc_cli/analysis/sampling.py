@@ -12,7 +12,7 @@ from posenc_cli.positions import Positions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Cells = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
+CellValues = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
 """Values at some rows and columns, by index: → (rows, columns), not finite where there is none."""
 
 Wavelengths = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
@@ -92,7 +92,7 @@ class Points(Sequence[int]):
         return self.positions.ranges[which][index - (self._ends[which - 1] if which else 0)]
 
 
-def wavelengths_by_values(cells: Cells, points: Sequence[int]) -> Wavelengths:
+def wavelengths_by_values(cells: CellValues, points: Sequence[int]) -> Wavelengths:
     """Wavelengths judged by values alone: how fast a column moves through its range.
 
     A column that crosses its whole range with every step that is shown is shown too seldom,

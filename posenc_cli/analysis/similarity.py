@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.analysis.encoded import offset_blocks
-from posenc_cli.analysis.products import Rows, places, product_blocks, product_rows
+from posenc_cli.analysis.products import MatrixRows, places, product_blocks, product_rows
 from posenc_cli.analysis.profile import (
     Profile,
     bias_profile,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from posenc_cli.encode.request import Request
     from posenc_cli.numerics.dtypes import DType
 
-Content = Literal["ones", "random", "independent"]
+QueryKeyContent = Literal["ones", "random", "independent"]
 Normalization = Literal["dot", "cosine"]
 
 SEED = 0
@@ -86,10 +86,10 @@ class Similarity(Record):
     name: str
     quantity: str
     positions: Positions
-    source: Profile | Rows | KeyScores
+    source: Profile | MatrixRows | KeyScores
     of_scores: bool = False
     pairs_queries: bool = False
-    content: Content | None = None
+    content: QueryKeyContent | None = None
 
     def deviation(self, offsets: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The standard deviation around S at some offsets, None where S is one value."""
@@ -119,7 +119,7 @@ class Similarity(Record):
 
         Shape: (len(queries), len(keys)).
         """
-        if isinstance(self.source, Rows):
+        if isinstance(self.source, MatrixRows):
             with np.errstate(all="ignore"):
                 products: NDArray[np.float64] = self.source.read(queries) @ self.source.read(keys).T
             return products
@@ -164,7 +164,7 @@ class Similarity(Record):
         source = self.source
         if isinstance(source, KeyScores):
             yield from _repeated(_rounded(source.at(self.positions_at(range(self.count))), dtype))
-        elif isinstance(source, Rows):
+        elif isinstance(source, MatrixRows):
             rows = source.held()
 
             def block(which: range) -> NDArray[Any]:
@@ -188,7 +188,11 @@ class Similarity(Record):
 
 
 def similarity(
-    request: Request, engine: Engine, *, content: Content = "ones", normalize: Normalization = "dot"
+    request: Request,
+    engine: Engine,
+    *,
+    content: QueryKeyContent = "ones",
+    normalize: Normalization = "dot",
 ) -> Similarity:
     """The similarity of the positions of a request, in float64.
 
@@ -207,7 +211,7 @@ def similarity(
             )
         return _of_bias(request, given, positions, engine)
     quantity = "cosine" if normalize == "cosine" else "dot product"
-    made: Profile | Rows | None = None
+    made: Profile | MatrixRows | None = None
     factors = None
     if isinstance(given, declare.Rotation) and content == "independent":
         quantity, made = _of_independent(given.waves, normalize)
@@ -273,7 +277,7 @@ def similarity_of_array(
     return Similarity(name, quantity, Positions.contiguous(0, rows.count), rows)
 
 
-def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> Rows:
+def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> MatrixRows:
     """The rows of an array that was stored as ``dtype``.
 
     A complex row counts as its real and imaginary parts: turned pairs.
@@ -297,7 +301,7 @@ def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> Rows:
         part: NDArray[np.float64] = values[:first, which].astype(np.float64)
         return part
 
-    return Rows(count, width, read, unit=_unit(dtype), columns=columns)
+    return MatrixRows(count, width, read, unit=_unit(dtype), columns=columns)
 
 
 def _unit(dtype: str) -> float:
@@ -326,7 +330,7 @@ def _of_bias(
     return Similarity(name, quantity, positions, source, of_scores=True, pairs_queries=True)
 
 
-def _content_weights(rotation: declare.Rotation, content: Content) -> NDArray[np.float64]:
+def _content_weights(rotation: declare.Rotation, content: QueryKeyContent) -> NDArray[np.float64]:
     """The squared length of what each pair turns, divided by the number of columns."""
     pairs = rotation.waves.count
     values = np.ones(2 * pairs)
@@ -353,7 +357,9 @@ def _refuse_growth(waves: declare.Waves) -> None:
         )
 
 
-def rows_of(request: Request, engine: Engine, factors: NDArray[np.float64] | None = None) -> Rows:
+def rows_of(
+    request: Request, engine: Engine, factors: NDArray[np.float64] | None = None
+) -> MatrixRows:
     """The rows of a request in float64, each column times its one of ``factors``."""
     count, width = request.plan().shape
     relative = request.scheme.kind == "relative"
@@ -383,7 +389,7 @@ def rows_of(request: Request, engine: Engine, factors: NDArray[np.float64] | Non
         some = tuple(range(p, p + 1) for p in (int(listed[place]) for place in which))
         return drawn(Positions(some))
 
-    return Rows(count, width, read)
+    return MatrixRows(count, width, read)
 
 
 def _inner_offsets(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.analysis.products import Rows
+    from posenc_cli.analysis.products import MatrixRows
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding, Request
     from posenc_cli.numerics.dtypes import DType
@@ -349,7 +349,7 @@ class PowerSpectrum(Record):
     along: Along = "positions"
 
 
-def power_spectrum(rows: Rows, *, name: str) -> PowerSpectrum:
+def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
     """The power spectrum of the columns of some rows, by a Fourier transform of each.
 
     Raises: InvalidInput where there are fewer than two rows, or no finite column.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.analysis.products import (
-    Rows,
+    MatrixRows,
     diagonals,
     near_diagonals,
     strip_diagonals,
@@ -111,7 +111,7 @@ def verdict(of: Similarity) -> Verdict:
         return _proven(of, of.source, of.step)
     if of.step is None:
         return _scattered(of)
-    if isinstance(of.source, Rows):
+    if isinstance(of.source, MatrixRows):
         return _measured(of, of.source, of.step)
     assert not isinstance(of.source, Profile)
     return _by_key(of, of.source, of.step)
@@ -148,7 +148,7 @@ def _proven(of: Similarity, profile: Profile, step: int) -> Verdict:
     )
 
 
-def _measured(of: Similarity, rows: Rows, step: int) -> Verdict:
+def _measured(of: Similarity, rows: MatrixRows, step: int) -> Verdict:
     windows = windows_of(rows.count, rows.width, products=PRODUCTS)
     found = diagonals(rows, windows)
     if windows is not None and rows.count * rows.width <= SCANNED:
@@ -258,7 +258,7 @@ def _scattered(of: Similarity) -> Verdict:
     spread = float((most - least)[counts > 0].max())
     proven = of.source if isinstance(of.source, Profile) else None
     tolerance = 0.0
-    if isinstance(of.source, Rows):
+    if isinstance(of.source, MatrixRows):
         reach = np.diagonal(values)
         tolerance = _tolerance(of.source, float(np.where(np.isfinite(reach), reach, 0).max()))
     origin = int(np.searchsorted(offsets, 0))
@@ -271,7 +271,7 @@ def _scattered(of: Similarity) -> Verdict:
         toeplitz=spread <= tolerance,
         spread=spread,
         tolerance=tolerance,
-        symmetric=isinstance(of.source, Rows) or bool(np.array_equal(values, values.T)),
+        symmetric=isinstance(of.source, MatrixRows) or bool(np.array_equal(values, values.T)),
         peak=float(mean[origin]),
         half_distance=half.first,
         half_of=_half_of(of),
@@ -283,7 +283,7 @@ def _scattered(of: Similarity) -> Verdict:
     )
 
 
-def _tolerance(rows: Rows, reach: float) -> float:
+def _tolerance(rows: MatrixRows, reach: float) -> float:
     return 2 * (2 * rows.unit + (rows.width + 2) * 2.0**-53) * reach
 
 
@@ -311,7 +311,9 @@ def _searched_profile(of: Similarity, profile: Profile, step: int, half: _Halvin
     return _Halving(None, (end - 1) * step, half.first)
 
 
-def _searched_rows(of: Similarity, rows: Rows, found: Diagonals) -> tuple[Diagonals, _Halving]:
+def _searched_rows(
+    of: Similarity, rows: MatrixRows, found: Diagonals
+) -> tuple[Diagonals, _Halving]:
     """The same of rows, by place, with some pairs at each offset that a sample left out before it.
 
     Returns the diagonals with these, too.
@@ -358,7 +360,7 @@ def _half_of(of: Similarity) -> Literal["value", "attention weight"]:
 
 def _nothing_finite(of: Similarity) -> InvalidInput:
     hint = None
-    if isinstance(of.source, Rows) and of.quantity != "cosine":
+    if isinstance(of.source, MatrixRows) and of.quantity != "cosine":
         some = of.source.read(range(min(of.count, _SCATTERED)))
         if np.isfinite(some).all(axis=1).any():
             hint = "--normalize cosine compares their directions"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Arithmetic = Literal["exact", "float64", "float32", "bfloat16"]
 Reduced = Literal["float64", "float32", "bfloat16"]
 
-Rule = Callable[[Any], Any]
+FrequencyRule = Callable[[Any], Any]
 """A scheme's frequencies over an array namespace: ``rule(xp)`` → (K,)."""
 
 
@@ -93,7 +93,7 @@ class Backend(Protocol):
         """
 
     def reduced(
-        self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
+        self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> WaveFiller:
         """Waves computed in a precision throughout, as code written with the library does.
 
@@ -105,7 +105,7 @@ class Backend(Protocol):
         """
 
     def frequencies(
-        self, rule: Rule, *, arithmetic: Reduced, device: str | None
+        self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None
     ) -> NDArray[np.float64]:
         """The frequencies as ``reduced`` waves use them, each a float64 that holds it exactly.
 

@@ -21,8 +21,8 @@ from posenc_cli.backends.numpy import NumpyBackend
 from posenc_cli.errors import Unavailable, described
 from posenc_cli.numerics import cells, halves
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
-from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, Pairing, columns_of
+from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Reduced, Rule, WaveFiller
+    from posenc_cli.backends.base import FrequencyRule, Reduced, WaveFiller
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.phasors import Phasors
     from posenc_cli.numerics.placements import Placement
@@ -46,7 +46,7 @@ SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, cells for float16 would leave float64's range
 
 
-Layout = Literal["columns", "halves", "alternate"]
+ColumnLayout = Literal["columns", "halves", "alternate"]
 
 
 class _Form(NamedTuple):
@@ -105,7 +105,7 @@ class FastBackend:
         return FusedWaves(WaveTable(frequencies, scale=scale), _kernels())
 
     def reduced(
-        self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
+        self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> WaveFiller:
         """Waves as NumPy code in that precision computes them.
 
@@ -114,7 +114,7 @@ class FastBackend:
         return self._numpy.reduced(rule, scale=scale, arithmetic=arithmetic, device=device)
 
     def frequencies(
-        self, rule: Rule, *, arithmetic: Reduced, device: str | None
+        self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None
     ) -> NDArray[np.float64]:
         """The frequencies as NumPy code in that precision computes them.
 
@@ -128,9 +128,9 @@ class Kernels:
 
     def __init__(self, module: Any) -> None:
         self._module = module
-        self._made = Kept[Any](KERNELS)
+        self._made = LRUCache[Any](KERNELS)
 
-    def of(self, storage: np.dtype[Any], layout: Layout) -> Any:
+    def of(self, storage: np.dtype[Any], layout: ColumnLayout) -> Any:
         """The kernel that writes float64, float32 or uint16, for one layout of columns."""
         return self._made.get((storage, layout), lambda: self._module.compiled(storage, layout))
 
@@ -177,7 +177,7 @@ class FusedWaves:
         self._ordinary = SMALLEST_SCALE < abs(core.scale) < LARGEST_SCALE and all(
             not frequency or abs(frequency) > SMALLEST_FREQUENCY for frequency in core.frequencies
         )
-        self._prepared = Kept[list[_Tables]](PREPARED_KEPT)
+        self._prepared = LRUCache[list[_KernelTables]](PREPARED_KEPT)
 
     def fill(
         self,
@@ -219,14 +219,14 @@ class FusedWaves:
 
     def _prepare(
         self, placements: Sequence[Placement], shape: tuple[int, ...], dtype: DType
-    ) -> list[_Tables] | None:
+    ) -> list[_KernelTables] | None:
         """Return the tables of these columns, or None where building them would not pay."""
         count, width = shape
         key = (dtype.name, width, *(each.key for each in placements))
         if key not in self._prepared and count * 4 < self._phasors.rows:
             return None
 
-        def prepared() -> list[_Tables]:
+        def prepared() -> list[_KernelTables]:
             groups = columns_of(placements, width=width, waves=len(self._core.frequencies))
             return [
                 _tables(each, self._phasors, dtype, magnitude=self._magnitude) for each in groups
@@ -234,7 +234,7 @@ class FusedWaves:
 
         return self._prepared.get(key, prepared)
 
-    def _fill(self, out: NDArray[Any], positions: NDArray[Any], tables: _Tables) -> None:
+    def _fill(self, out: NDArray[Any], positions: NDArray[Any], tables: _KernelTables) -> None:
         dtype, columns = tables.dtype, tables.columns
         storage = np.dtype(np.uint16) if dtype.itemsize == 2 else dtype.numpy
         kernel = self._kernels.of(storage, tables.layout)
@@ -270,14 +270,14 @@ class FusedWaves:
             out[...] = target
 
 
-class _Tables(ABC):
+class _KernelTables(ABC):
     """What a kernel reads to fill these columns in one format.
 
     Shape: ``low``, X and Y, (rows · columns,) each; batches, what follows from the multiples,
     (multiples, ``_cells``) each.
     """
 
-    layout: Layout
+    layout: ColumnLayout
     more: tuple[object, ...] = ()
     _cells: int
 
@@ -294,7 +294,7 @@ class _Tables(ABC):
         self.low = tuple(
             _aligned(table).reshape(-1) for table in (self._factors.first, self._factors.second)
         )
-        self._batches: Kept[tuple[NDArray[Any], ...]] = Kept(BATCHES_KEPT)
+        self._batches: LRUCache[tuple[NDArray[Any], ...]] = LRUCache(BATCHES_KEPT)
 
     @abstractmethod
     def sizes(self, row: int) -> tuple[np.uint64, np.uint64]:
@@ -327,7 +327,7 @@ class _Tables(ABC):
         return margins, np.where(margins > 2.0**-151, margins * 2.0**26, margins)
 
 
-class _ColumnTables(_Tables):
+class _ColumnTables(_KernelTables):
     """Of any columns: each row of the batches is repeated to a tile."""
 
     layout = "columns"
@@ -355,7 +355,7 @@ class _ColumnTables(_Tables):
         return tiles.reshape(count, self._cells)
 
 
-class _PairTables(_Tables):
+class _PairTables(_KernelTables):
     """Of columns that are a cosine and a sine of each wave."""
 
     def __init__(
@@ -385,7 +385,7 @@ class _PairTables(_Tables):
         return tuple(_aligned(table) for table in (first * factor, second * factor, *by_cell))
 
 
-def _tables(columns: Columns, phasors: Phasors, dtype: DType, *, magnitude: float) -> _Tables:
+def _tables(columns: Columns, phasors: Phasors, dtype: DType, *, magnitude: float) -> _KernelTables:
     pairing = columns.pairing
     if pairing is None or columns.waves.size < 2 * PAIRS_FROM:
         return _ColumnTables(columns, phasors, dtype, magnitude)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Reduced, Rule, WaveFiller
+    from posenc_cli.backends.base import FrequencyRule, Reduced, WaveFiller
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
@@ -42,13 +42,13 @@ class NumpyBackend:
         return WaveTable(frequencies, scale=scale)
 
     def reduced(
-        self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
+        self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> WaveFiller:
         """Waves as NumPy code in that precision computes them."""
         return ReducedWaves(rule, scale=scale, arithmetic=arithmetic)
 
     def frequencies(
-        self, rule: Rule, *, arithmetic: Reduced, device: str | None
+        self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None
     ) -> NDArray[np.float64]:
         """The frequencies as NumPy code in that precision computes them."""
         return Rounding(arithmetic).frequencies(rule).astype(np.float64)
@@ -92,7 +92,7 @@ class Rounding:
         wide = np.asarray(values, dtype=np.float64)
         return round_to(wide, FLOAT64, BFLOAT16).astype(np.float32)
 
-    def frequencies(self, rule: Rule) -> NDArray[Any]:
+    def frequencies(self, rule: FrequencyRule) -> NDArray[Any]:
         """A rule's frequencies in the precision; what overflows on the way is infinite or 0."""
         with np.errstate(all="ignore"):
             return self(rule(self.namespace))
@@ -101,7 +101,7 @@ class Rounding:
 class ReducedWaves:
     """cos and sin of position · frequency, every step rounded to a precision."""
 
-    def __init__(self, rule: Rule, *, scale: float, arithmetic: Reduced) -> None:
+    def __init__(self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced) -> None:
         self._rounding = Rounding(arithmetic)
         self._frequencies = self._rounding.frequencies(rule)
         # A scalar of the precision: one of float64 would widen the product.

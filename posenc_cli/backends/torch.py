@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Reduced, Rule, Status, WaveFiller
+    from posenc_cli.backends.base import FrequencyRule, Reduced, Status, WaveFiller
 
 
 class TorchBackend:
@@ -51,21 +51,21 @@ class TorchBackend:
         return ExactWaves(torch, frequencies, scale=scale, device=place)
 
     def reduced(
-        self, rule: Rule, *, scale: float, arithmetic: Reduced, device: str | None
+        self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> WaveFiller:
         """Waves as a torch module computes them in that precision.
 
         Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
         is missing, or lacks the precision.
         """
-        from posenc_cli.backends.torch_reduced import ReducedWaves
+        from posenc_cli.backends.torch_reduced import TorchReducedWaves
 
         torch = _library()
         place = _device_for(torch, device, arithmetic)
-        return ReducedWaves(torch, rule, scale=scale, arithmetic=arithmetic, device=place)
+        return TorchReducedWaves(torch, rule, scale=scale, arithmetic=arithmetic, device=place)
 
     def frequencies(
-        self, rule: Rule, *, arithmetic: Reduced, device: str | None
+        self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None
     ) -> NDArray[np.float64]:
         """The frequencies as a torch module in that precision holds them.
 

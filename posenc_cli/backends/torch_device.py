@@ -19,6 +19,9 @@ from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Tensor = Any
+"""A torch tensor, on any device."""
+
 HINT = "pip install 'posenc-cli[torch]'"
 _WARNINGS = threading.Lock()  # their filters belong to the whole process
 _ACCELERATORS = ("cuda", "mps", "xpu")

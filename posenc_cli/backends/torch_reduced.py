@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.backends.torch_device import moved
+from posenc_cli.backends.torch_device import Tensor, moved
 from posenc_cli.numerics.rounding import narrow
 
 if TYPE_CHECKING:
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.backends.base import Reduced, Rule
+    from posenc_cli.backends.base import FrequencyRule, Reduced
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
-
-Tensor = Any
 
 
 class RuleNamespace:
@@ -50,17 +48,19 @@ class RuleNamespace:
         return self._torch.asarray(values, **{**self._given, **({"dtype": dtype} if dtype else {})})
 
 
-def reduced_frequencies(torch: Any, rule: Rule, *, arithmetic: Reduced, device: Any) -> Tensor:
+def reduced_frequencies(
+    torch: Any, rule: FrequencyRule, *, arithmetic: Reduced, device: Any
+) -> Tensor:
     """The frequencies of a rule, evaluated in float32 (or float64) and cast to the arithmetic."""
     form = torch.float64 if arithmetic == "float64" else torch.float32
     return rule(RuleNamespace(torch, form, device)).to(getattr(torch, arithmetic))
 
 
-class ReducedWaves:
+class TorchReducedWaves:
     """cos and sin of position · frequency as torch computes them in a precision."""
 
     def __init__(
-        self, torch: Any, rule: Rule, *, scale: float, arithmetic: Reduced, device: Any
+        self, torch: Any, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: Any
     ) -> None:
         self._torch = torch
         self._device = device

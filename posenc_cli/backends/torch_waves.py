@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc_cli.backends.torch_device import moved
+from posenc_cli.backends.torch_device import Tensor, moved
 from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks, summed
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
-from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
+from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.phasors import Phasors
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
-Tensor = Any
-
 LAYOUTS_KEPT = 4
 CPU_CELLS = (1 << 15) - 1  # in cache, and below what torch would share among threads of its own
 DEVICE_CELLS = 1 << 24  # half a gigabyte of temporaries: enough to hide the start of a kernel
@@ -48,7 +46,7 @@ HALF_SPREAD = 2.0**-22  # two units of float32, relatively
 HALF_FLOOR = 2.0**-148  # and two of its subnormal units
 
 
-class Tables(NamedTuple):
+class LowTables(NamedTuple):
     """The low tables of some columns: on the host, and on the device, (1, rows, columns) each."""
 
     factors: Factors
@@ -85,9 +83,9 @@ class ExactWaves:
         self._cells = CPU_CELLS if device.type == "cpu" else DEVICE_CELLS
         self._phasors = Phasors(frequencies, scale=scale)
         self._magnitude = abs(float(scale))
-        self._layouts = Kept[Tables](LAYOUTS_KEPT)
-        self._judges = Kept[Judge](JUDGES_KEPT)
-        self._angles = Kept[AngleTable](1)
+        self._layouts = LRUCache[LowTables](LAYOUTS_KEPT)
+        self._judges = LRUCache[Judge](JUDGES_KEPT)
+        self._angles = LRUCache[AngleTable](1)
         self._scratch = Scratch()
         self._words = {2: torch.int16, 4: torch.int32, 8: torch.int64}
         self._formats = {
@@ -149,7 +147,7 @@ class ExactWaves:
             rows = np.concatenate(doubts)
             out[rows] = self._settled(positions[rows], tables, dtype)
 
-    def _pieces(self, tables: Tables, positions: NDArray[Any]) -> Iterator[Piece]:
+    def _pieces(self, tables: LowTables, positions: NDArray[Any]) -> Iterator[Piece]:
         step = max(1, self._cells // tables.factors.first.shape[1])
         if rising_by_one(positions):
             yield from self._consecutive(tables, int(positions[0]), positions.size, step)
@@ -157,7 +155,7 @@ class ExactWaves:
         for start in range(0, positions.size, step):
             yield self._gathered(tables, start, positions[start : start + step])
 
-    def _consecutive(self, tables: Tables, first: int, count: int, step: int) -> Iterator[Piece]:
+    def _consecutive(self, tables: LowTables, first: int, count: int, step: int) -> Iterator[Piece]:
         """Pieces that take slices of the low tables, or several times the whole of them."""
         rows = self._phasors.rows
         multiples = np.arange(first // rows, (first + count - 1) // rows + 1)
@@ -181,7 +179,7 @@ class ExactWaves:
             )
             done += size
 
-    def _gathered(self, tables: Tables, start: int, positions: NDArray[Any]) -> Piece:
+    def _gathered(self, tables: LowTables, start: int, positions: NDArray[Any]) -> Piece:
         """A piece of any positions, each with rows of its own."""
         rows = self._phasors.rows
         sizes = np.abs(positions)
@@ -265,7 +263,7 @@ class ExactWaves:
             return values.cpu().numpy()  # type: ignore[no-any-return]
         return values.view(self._torch.int16).cpu().numpy().view(np.uint16)  # type: ignore[no-any-return]
 
-    def _settled(self, positions: NDArray[Any], tables: Tables, dtype: DType) -> NDArray[Any]:
+    def _settled(self, positions: NDArray[Any], tables: LowTables, dtype: DType) -> NDArray[Any]:
         """Whole rows by the numerical core, which settles every doubt."""
         judge = self._judges.get(dtype.name, lambda: Judge(self._phasors, dtype))
         columns = tables.factors.columns
@@ -281,11 +279,11 @@ class ExactWaves:
         judge.fill(out, positions, columns, summed(blocks), self._scratch)
         return out
 
-    def _tables(self, columns: Columns) -> Tables:
-        def tables() -> Tables:
+    def _tables(self, columns: Columns) -> LowTables:
+        def tables() -> LowTables:
             factors = Factors(columns, self._phasors)
             low = (self._moved(part).unsqueeze(0) for part in (factors.first, factors.second))
-            return Tables(factors, *low)
+            return LowTables(factors, *low)
 
         return self._layouts.get(columns.key, tables)
 

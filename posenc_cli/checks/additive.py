@@ -28,7 +28,7 @@ from posenc_cli.checks.verdict import Report
 from posenc_cli.schemes.declare import Bias, BucketBias
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.checks.tolerance import ToleranceRule
     from posenc_cli.checks.turning import Progress
     from posenc_cli.encode.request import Request
 
@@ -36,7 +36,9 @@ FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""
 
 
-def checked_additive(request: Request, rule: Rule, *, progress: Progress | None = None) -> Report:
+def checked_additive(
+    request: Request, rule: ToleranceRule, *, progress: Progress | None = None
+) -> Report:
     """The report on a scheme that is not rotary: the one check that makes sense for it."""
     bound = request.encoding.bound
     content = bound.content
@@ -73,7 +75,7 @@ def _by_offset(request: Request) -> Finding:
     return Finding("relative", True, 0.0, 0.0, None, message)
 
 
-def _added(request: Request, rule: Rule, progress: Progress | None) -> Finding:
+def _added(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:
     first: np.ndarray | None = None
     positions = iter(request.positions or ())
     worst, size, at = 0.0, 0.0, 0

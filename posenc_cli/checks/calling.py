@@ -20,7 +20,7 @@ import numpy as np
 from posenc_cli.budget import check_size
 from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.subject import LAYOUTS, Subject
-from posenc_cli.checks.turning import Block, Places, Reading, Turning
+from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
 from posenc_cli.transaction import note_read
 
@@ -160,24 +160,24 @@ def _ending(status: int | None) -> str:
 
 
 @dataclass
-class _Kept:
+class _CallCache:
     """What is kept of a function's matrices, under one reading."""
 
-    reading: Reading
+    reading: ColumnPairing
     turned: NDArray[Any]
     mirrored: NDArray[Any]
     rest: NDArray[np.float64]
 
     @classmethod
-    def empty(cls, reading: Reading, count: int, kind: Any) -> _Kept:
+    def empty(cls, reading: ColumnPairing, count: int, kind: Any) -> _CallCache:
         shape = (count, reading.pairs)
         return cls(reading, np.empty(shape, kind), np.zeros(shape, kind), np.zeros(count))
 
     def turning(self, places: Places, dtype: str) -> Turning:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
 
-        def read(rows: Any) -> Block:
-            return Block(
+        def read(rows: Any) -> SubjectBlock:
+            return SubjectBlock(
                 places.at(rows),
                 self.turned[rows].astype(np.complex128),
                 self.mirrored[rows].astype(np.complex128) if mirrors else None,
@@ -221,7 +221,7 @@ def implementation(
             readings.append(reference.reading)
         single = places.count > _LARGE and dtype != "float64"
         kind = np.complex64 if single else np.complex128
-        kept = [_Kept.empty(each, places.count, kind) for each in readings]
+        kept = [_CallCache.empty(each, places.count, kind) for each in readings]
         step = max(1, _CELLS // dim**2)
         for start in range(0, places.count, step):
             rows = slice(start, min(start + step, places.count))
@@ -248,7 +248,7 @@ def implementation(
 
 
 def read_as(
-    matrices: NDArray[Any], reading: Reading
+    matrices: NDArray[Any], reading: ColumnPairing
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
     """Turned and mirrored parts of the pairs of a reading, and the norm of all else.
 
@@ -271,14 +271,14 @@ def read_as(
     return turned, mirrored, np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
 
 
-def _reading(matrices: NDArray[Any], reference: Reference) -> Reading:
+def _reading(matrices: NDArray[Any], reference: Reference) -> ColumnPairing:
     """How a function pairs columns: the first of the known ways that leaves little over.
 
     Where none does, each column's partner is the one that it mixes with most.
     """
     layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
     parts = reference.content.blocks
-    candidates = Reading.likely(layouts, reference.pairs, reference.head, parts)
+    candidates = ColumnPairing.likely(layouts, reference.pairs, reference.head, parts)
     finite = np.where(np.isfinite(matrices), matrices, 0)
     strays = [_stray(finite, each) for each in candidates]
     best = int(np.argmin(strays))
@@ -291,12 +291,12 @@ def _reading(matrices: NDArray[Any], reference: Reference) -> Reading:
     return candidates[best]
 
 
-def _stray(matrices: NDArray[Any], reading: Reading) -> float:
+def _stray(matrices: NDArray[Any], reading: ColumnPairing) -> float:
     _, mirrored, rest = read_as(matrices, reading)
     return float(np.abs(mirrored).max(initial=0) + rest.max(initial=0))
 
 
-def _by_partners(matrices: NDArray[Any]) -> Reading | None:
+def _by_partners(matrices: NDArray[Any]) -> ColumnPairing | None:
     mixing = np.abs(matrices).max(axis=0)
     mixing = np.maximum(mixing, mixing.T)
     np.fill_diagonal(mixing, 0)
@@ -306,7 +306,7 @@ def _by_partners(matrices: NDArray[Any]) -> Reading | None:
         return None
     first = tuple(j for j in moved if j < partners[j])
     second = tuple(int(partners[j]) for j in first)
-    return Reading(first, second, first, second, None, None)
+    return ColumnPairing(first, second, first, second, None, None)
 
 
 def _irregular(

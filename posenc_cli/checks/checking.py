@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.checks.tolerance import ToleranceRule
     from posenc_cli.checks.turning import Places, Progress
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding
@@ -52,7 +52,7 @@ _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
 
 
-class Asked(Record):
+class CheckRequest(Record):
     """What to check: at most one of the files and the function; none means posenc's own tables."""
 
     tables: tuple[str, str] | None = None
@@ -78,11 +78,11 @@ class Check(Record):
     ``positions`` are those asked for, None for the ones that suit the subject.
     """
 
-    asked: Asked
+    asked: CheckRequest
     encoding: Callable[[int | None], Encoding]
     engine: Callable[[Request], Engine]
     positions: Positions | None
-    rule: Rule
+    rule: ToleranceRule
     progress: Progress | None = None
 
     def report(self) -> Report:

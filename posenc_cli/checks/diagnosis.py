@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.alternatives import rounded
-from posenc_cli.checks.drift import FROM, SCATTER, offset_text
-from posenc_cli.checks.fitting import Rotations, fitted
-from posenc_cli.checks.hypotheses import (
+from posenc_cli.checks.defects import (
     ENOUGH,
     TURNS,
-    Hypothesis,
+    Defect,
     Sample,
     Whole,
     few_rows,
@@ -29,6 +27,8 @@ from posenc_cli.checks.hypotheses import (
     hypotheses,
     nearly_holds,
 )
+from posenc_cli.checks.drift import FROM, SCATTER, offset_text
+from posenc_cli.checks.fitting import Rotations, fitted
 from posenc_cli.checks.mirrors import mirrored_cause
 from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.rules import base_of
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.rules import Alternative
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.checks.turning import Block
+    from posenc_cli.checks.turning import SubjectBlock
     from posenc_cli.checks.verdict import Examined
 
 _NEARLY_ALL = 0.85
@@ -81,7 +81,7 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
     if told is not None:
         return (told,)
     causes: list[Cause] = []
-    if layout is None or not holds(sample, Hypothesis()):
+    if layout is None or not holds(sample, Defect()):
         causes = [each for each in _explained(examined, sample, whole) if each.cause != "layout"]
     if layout is not None:
         causes = [layout, *(each for each in causes if each.cause != "unknown")]
@@ -134,7 +134,7 @@ def _within_tolerance(examined: Examined, sample: Sample, whole: Whole) -> Cause
     if examined.fault is not None:
         return _drifted(examined.fault, examined, sample, whole)
     cells = None if examined.survey is None else examined.survey.cells
-    if cells is None or not whole.extent(Hypothesis()).whole:
+    if cells is None or not whole.extent(Defect()).whole:
         return None
     return Cause(
         "table-precision",
@@ -181,7 +181,7 @@ def sampled(examined: Examined) -> tuple[Sample, Whole]:
             of_frequencies=subject.frequencies is not None,
         )
 
-    def piece(block: Block, amplitude: float) -> Sample:
+    def piece(block: SubjectBlock, amplitude: float) -> Sample:
         stray = block.stray()
         return Sample(
             block.positions,
@@ -230,7 +230,7 @@ def _paired_otherwise(examined: Examined, whole: Whole) -> Cause | None:
     if (own.first, own.second) == (right.first, right.second):
         return None
     named = "" if own.layout is None else f" (--layout {own.layout})"
-    extent = whole.extent(Hypothesis())
+    extent = whole.extent(Defect())
     evidence = f"matches when columns are paired {own.text}{named}"
     if 2 * extent.rows > extent.of_rows:
         evidence = f"columns that are paired {own.text}{named} turn together"
@@ -246,8 +246,8 @@ def _explained(examined: Examined, sample: Sample, whole: Whole) -> list[Cause]:
     if examined.survey is not None and examined.survey.longest == 0:
         return [Cause("unknown", "everything becomes 0", "nothing is left to compare")]
     amplitude = _amplitude_cause(examined, sample)
-    if amplitude is not None and nearly_holds(sample, Hypothesis()):
-        exceptions = whole.extent(Hypothesis()).exceptions
+    if amplitude is not None and nearly_holds(sample, Defect()):
+        exceptions = whole.extent(Defect()).exceptions
         return [replace(amplitude, evidence=amplitude.evidence + exceptions)]
     known = mirrored_cause(examined) or _inverted(examined) or _still_pairs(sample, whole)
     known = known or _axis_cause(examined, sample, whole)
@@ -302,7 +302,7 @@ def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> l
     """
     few = sample.rows(few_rows(sample.positions))
     mixed: list[Cause] = []
-    nearly: Hypothesis | None = None
+    nearly: Defect | None = None
     for hypothesis in hypotheses(sample, seen):
         explained = few.explained(*hypothesis.predicted(few))
         if hypothesis.rounds:
@@ -322,7 +322,7 @@ def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> l
     return list(_causes(nearly, sample, whole))
 
 
-def _causes(hypothesis: Hypothesis, sample: Sample, whole: Whole) -> Iterator[Cause]:
+def _causes(hypothesis: Defect, sample: Sample, whole: Whole) -> Iterator[Cause]:
     """The causes of a hypothesis, in words, with what it leaves over."""
     extent = whole.extent(hypothesis)
     # A rounding that is emulated may fall the other way in cells here and there.
@@ -354,7 +354,7 @@ def _causes(hypothesis: Hypothesis, sample: Sample, whole: Whole) -> Iterator[Ca
         yield Cause(
             "position-precision",
             f"the angles, position times frequency, were rounded to {hypothesis.angles}",
-            f"cells differ first at position {whole.extent(Hypothesis()).first}; compute angles in "
+            f"cells differ first at position {whole.extent(Defect()).first}; compute angles in "
             "float32",
         )
     if hypothesis.cells:
@@ -439,11 +439,11 @@ def _mixture(
     few: Sample,
     sample: Sample,
     whole: Whole,
-    hypothesis: Hypothesis,
+    hypothesis: Defect,
     explained: NDArray[np.bool_],
 ) -> list[Cause]:
     """The causes of a hypothesis that explains just the pairs that are wrong."""
-    rule, plain = hypothesis.frequencies, Hypothesis()
+    rule, plain = hypothesis.frequencies, Defect()
     sound = few.explained(*plain.predicted(few)).all(axis=0)
     if rule is None or hypothesis.turn != "right" or hypothesis.offset:
         return []
@@ -466,7 +466,7 @@ def _mixture(
 def _still_pairs(sample: Sample, whole: Whole) -> Cause | None:
     """Pairs that do not turn though they should, the others being right."""
     right = sample.reference.frequencies
-    sound = sample.explained(*Hypothesis().predicted(sample)).all(axis=0)
+    sound = sample.explained(*Defect().predicted(sample)).all(axis=0)
 
     def stays(piece: Sample) -> NDArray[np.bool_]:
         factors = np.full(piece.factors.shape, complex(piece.amplitude))
@@ -479,7 +479,7 @@ def _still_pairs(sample: Sample, whole: Whole) -> Cause | None:
         return None
 
     def either(piece: Sample) -> NDArray[np.bool_]:
-        turned = piece.explained(*Hypothesis().predicted(piece))
+        turned = piece.explained(*Defect().predicted(piece))
         return np.where(sound, turned, stays(piece))
 
     pairs = np.flatnonzero(~sound).tolist()
@@ -499,7 +499,7 @@ def _moved_positions(sample: Sample, whole: Whole) -> Cause | None:
     count = rows = backward = 0
     for piece in whole.pieces():
         read, explained = _as_read(piece)
-        plain = piece.explained(*Hypothesis().predicted(piece)).all(axis=1)
+        plain = piece.explained(*Defect().predicted(piece)).all(axis=1)
         others = np.flatnonzero((read != piece.positions) & ~plain & explained.all(axis=1))
         pairs = zip(piece.positions[others[:3]].tolist(), read[others[:3]].tolist(), strict=True)
         moved += pairs if len(moved) < 3 else ()
@@ -511,7 +511,7 @@ def _moved_positions(sample: Sample, whole: Whole) -> Cause | None:
     if not moved:
         return None
     left = whole.extent_of(
-        lambda piece: _as_read(piece)[1] | piece.explained(*Hypothesis().predicted(piece))
+        lambda piece: _as_read(piece)[1] | piece.explained(*Defect().predicted(piece))
     )
     shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
     which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
@@ -591,7 +591,7 @@ def _imprecise(examined: Examined, sample: Sample) -> Cause | None:
 def _single_pairs(sample: Sample, whole: Whole) -> Cause | None:
     """Pairs that are wrong in a way of their own, the others being right."""
     right = sample.reference.frequencies
-    extent = whole.extent(Hypothesis())
+    extent = whole.extent(Defect())
     if not extent.pairs.any() or extent.first is None or sample.amplitude != sample.reference.scale:
         return None
     pairs = np.flatnonzero(~extent.pairs)

@@ -128,7 +128,7 @@ def difference(a: Operand, b: Operand) -> Difference:
             hint="--len, --dim, --head and --table choose what is computed of a scheme",
         )
     unit = min((_format(each.dtype) for each in (a, b)), key=lambda each: each.precision)
-    worst = _Worst(unit)
+    worst = _Differences(unit)
     for left, right in _aligned(a.blocks(), b.blocks()):
         worst.take(left, right)
     at = None if worst.at is None else tuple(map(int, np.unravel_index(worst.at, a.shape)))
@@ -161,7 +161,7 @@ def _format(name: str) -> DType:
 
 
 @dataclass
-class _Worst:
+class _Differences:
     """What has been found so far."""
 
     unit: DType

@@ -27,7 +27,7 @@ from posenc_cli.checks.identify_grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.checks.identify_presets import models_of, same_cells
 from posenc_cli.checks.identify_rows import row_hypotheses
 from posenc_cli.checks.identify_scores import (
-    Profile,
+    BiasProfile,
     bias_hypotheses,
     profiles_of,
     score_census,
@@ -160,7 +160,7 @@ class Attempt(Record):
 
     trial: Trial
     evidence: Evidence
-    profile: Profile | None = None
+    profile: BiasProfile | None = None
 
     def census(self) -> Census | None:
         """What the hypothesis leaves over of all cells, None where that cannot be known."""
@@ -377,7 +377,7 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 def _tried(
     hypotheses: Iterable[Hypothesis],
     evidence: Evidence,
-    profile: Profile | None,
+    profile: BiasProfile | None,
     *,
     ordered: bool = False,
     more: int = MORE_TRIALS,

@@ -58,7 +58,7 @@ class Proposal(Record):
     notes: tuple[str, ...] = ()
 
 
-class Preset(Record):
+class PresetProposal(Record):
     """The rotary encoding of a model's layers, as a proposal."""
 
     model: str
@@ -67,7 +67,7 @@ class Preset(Record):
 
 
 @lru_cache(maxsize=1)
-def presets() -> tuple[Preset, ...]:
+def presets() -> tuple[PresetProposal, ...]:
     """The rotary encodings of all models that posenc ships."""
     found = []
     for name in library.names():
@@ -75,7 +75,7 @@ def presets() -> tuple[Preset, ...]:
             given = {key: value for key, value in layers.values().items() if key != "layout"}
             proposal = proposed(layers.scheme, given, cost=3.0)
             if proposal is not None:
-                found.append(Preset(name, layers.layer_type, proposal))
+                found.append(PresetProposal(name, layers.layer_type, proposal))
     return tuple(found)
 
 

@@ -58,7 +58,7 @@ _WRONG_OF = 16
 """One cell in so many to the right of a causal mask may hold anything."""
 
 
-class Profile(Record):
+class BiasProfile(Record):
     """A bias as a number for each offset j − i or each key. Shape: ``values`` (heads, indices).
 
     What a mask hides is NaN; ``causal`` says that keys to the right hold 0 in its place.
@@ -80,7 +80,7 @@ class Profile(Record):
         return int(self.values.shape[0])
 
 
-def profiles_of(evidence: Evidence) -> list[Profile]:
+def profiles_of(evidence: Evidence) -> list[BiasProfile]:
     """The biases that an array may be, whose cells depend on the key, or on the offset, alone.
 
     One row of scores may be either; its query is then the last.
@@ -89,7 +89,7 @@ def profiles_of(evidence: Evidence) -> list[Profile]:
     return [each for each in found if each is not None]
 
 
-def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> Profile | None:
+def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> BiasProfile | None:
     array = evidence.arrays[0]
     if len(evidence.arrays) != 1 or array.dtype.kind == "c" or array.ndim not in (2, 3):
         return None
@@ -121,7 +121,7 @@ def _profile_of_rows(
     rows: NDArray[np.int64],
     evidence: Evidence,
     by: Literal["offset", "key"],
-) -> Profile | None:
+) -> BiasProfile | None:
     queries, keys = cube.shape[1:]
     sample = evidence.cleaned(np.asarray(cube[:, rows, :], np.float64)).copy()
     offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
@@ -140,7 +140,7 @@ def _profile_of_rows(
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * unit(evidence.values.name) * size:
         return None
-    return Profile(by, indices, values, keys, queries, False, scatter, causal)
+    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal)
 
 
 def masked(scores: NDArray[Any]) -> NDArray[np.bool_]:
@@ -167,7 +167,7 @@ def _gathered(
     return indices, values, scatter
 
 
-def bias_hypotheses(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
     """What a bias may be; positions are the offsets or keys of the profile."""
     if profile.by == "offset":
         if not np.nan_to_num(profile.values).any():
@@ -181,14 +181,14 @@ def bias_hypotheses(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis
 
 
 def _hypothesis(
-    scheme: str, given: dict[str, Any], profile: Profile, cost: float, **rest: Any
+    scheme: str, given: dict[str, Any], profile: BiasProfile, cost: float, **rest: Any
 ) -> Hypothesis:
     own = {name: value for name, value in given.items() if name != "head"}
     head = given.get("head", 0 if profile.single else None)
     return Hypothesis(scheme, own, (None,), profile.indices, cost=cost, head=head, **rest)
 
 
-def tried_scores(hypothesis: Hypothesis, profile: Profile | None, evidence: Evidence) -> Trial:
+def tried_scores(hypothesis: Hypothesis, profile: BiasProfile | None, evidence: Evidence) -> Trial:
     """The trial of a bias, or of slopes, which have no profile."""
     encoding = hypothesis.encoding()
     if "weights" in hypothesis.hidden and profile is not None:
@@ -223,7 +223,7 @@ def tried_scores(hypothesis: Hypothesis, profile: Profile | None, evidence: Evid
 def _scores_trial(
     hypothesis: Hypothesis,
     encoding: Encoding,
-    profile: Profile | None,
+    profile: BiasProfile | None,
     evidence: Evidence,
     *,
     rounded: DType,
@@ -296,7 +296,7 @@ def _score_limits(
     return np.asarray(limit, np.float64)
 
 
-def score_census(trial: Trial, profile: Profile | None, evidence: Evidence) -> Census:
+def score_census(trial: Trial, profile: BiasProfile | None, evidence: Evidence) -> Census:
     """What a bias, or slopes, leave over of all cells.
 
     Rows are those of queries, one head after another; what a mask hides is not compared.
@@ -341,7 +341,7 @@ class _Mask(Record):
     keys: NDArray[np.bool_]
 
 
-def _mask_of(evidence: Evidence, profile: Profile) -> _Mask:
+def _mask_of(evidence: Evidence, profile: BiasProfile) -> _Mask:
     """The mask that low scores form: most cells of an offset, or a key for every query and head.
 
     A low score elsewhere is one that is wrong.
@@ -364,7 +364,7 @@ def _mask_of(evidence: Evidence, profile: Profile) -> _Mask:
 
 def _score_part(
     evidence: Evidence,
-    profile: Profile,
+    profile: BiasProfile,
     expected: tuple[NDArray[np.float64], NDArray[np.float64], DType, _Mask],
     head: int,
     some: slice,
@@ -400,7 +400,7 @@ def _score_part(
     )
 
 
-def _linear(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+def _linear(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
     """ALiBi, −m·|i − j|."""
     distances = np.abs(profile.indices)
     far = int(np.argmax(np.where(np.isfinite(profile.values[0]), distances, -1)))
@@ -413,7 +413,7 @@ def _linear(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
         yield _hypothesis("alibi", extra, profile, cost, notes=notes)
 
 
-def _by_key(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+def _by_key(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
     """ALiBi as BLOOM and MPT write it: a multiple of the key."""
     values = profile.values
     if not np.isfinite(values).all() or profile.keys < 2:
@@ -491,7 +491,7 @@ def _slopes(heads: int, max_bias: float, rule: str) -> NDArray[np.float64]:
     return np.asarray(slopes_of_heads(np, heads, max_bias=max_bias, rule=rule), np.float64)  # type: ignore[arg-type]
 
 
-def _one_sided(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _one_sided(profile: BiasProfile) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """The distances seen and the values at them, if both sides are alike."""
     distances = np.abs(profile.indices)
     seen = np.isfinite(profile.values).all(axis=0)
@@ -512,7 +512,7 @@ def _one_sided(profile: Profile) -> tuple[NDArray[np.float64], NDArray[np.float6
     return where, values
 
 
-def _kerple(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+def _kerple(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
     sided = _one_sided(profile)
     if sided is None:
         return
@@ -537,7 +537,7 @@ def _kerple(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def _kerple_hypothesis(
-    scheme: str, pairs: list[tuple[float, float]], profile: Profile
+    scheme: str, pairs: list[tuple[float, float]], profile: BiasProfile
 ) -> Hypothesis:
     strengths, others = (list(column) for column in zip(*pairs, strict=True))
     given = {"heads": profile.heads, "r1": _shared(strengths), "r2": _shared(others)}
@@ -621,7 +621,7 @@ def _log_scale(ratio: float, far: float, small: float) -> tuple[float | None, fl
     return scale, min(1.0, 2 * small * ratio / max(slope, 1e-12)) * scale
 
 
-def _sandwich(profile: Profile, evidence: Evidence) -> Iterator[Hypothesis]:
+def _sandwich(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
     sided = _one_sided(profile)
     if sided is None:
         return
@@ -687,7 +687,7 @@ def _sandwich_bases(
         yield snapped(base, error * base)
 
 
-def _buckets(profile: Profile) -> Iterator[Hypothesis]:
+def _buckets(profile: BiasProfile) -> Iterator[Hypothesis]:
     """Learned biases: one value for all offsets of a bucket, and fewer buckets than offsets."""
     seen = np.isfinite(profile.values).all(axis=0)
     offsets = profile.indices[seen]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
-    from posenc_cli.schemes.declare import Bound, Table, Waves
+    from posenc_cli.schemes.declare import Bound, RowLookup, Waves
 
     Computation = Callable[[Any], NDArray[Any]]
     """Positions (n,), or None where there are none, to the rows at them."""
@@ -425,7 +425,7 @@ def computation(
 
 def _rows(
     content: Rows,
-    table: Table | None,
+    table: RowLookup | None,
     precision: Precision,
     engine: Engine,
     positions: NDArray[np.int64],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.hypotheses import Extent
+from posenc_cli.checks.defects import Extent
 from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.subject import LAYOUTS
 from posenc_cli.checks.turning import paired_columns
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.checks.reference import Reference
-    from posenc_cli.checks.turning import Block
+    from posenc_cli.checks.turning import SubjectBlock
     from posenc_cli.checks.verdict import Examined
 
 _Entries = tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]",
@@ -46,7 +46,7 @@ def mirrored_cause(examined: Examined) -> Cause | None:
     return None
 
 
-def _told(block: Block, examined: Examined) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _told(block: SubjectBlock, examined: Examined) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """What may stand at wrong places, and which cells (n, pairs) of a block it explains."""
     reference = examined.reference
     turned = normalised(block, reference)

@@ -70,7 +70,7 @@ _UNIT = 2.0**-53
 _UNENCODED = "nope"
 
 
-class Asked(Record):
+class PartRequest(Record):
     """A scheme and the parameters that were given for it: a part of what is checked."""
 
     scheme: Scheme
@@ -414,12 +414,12 @@ class OrderCheck(Record):
     expectation: Expectation = "auto"
     positions: tuple[int, ...] = ()
 
-    def finding(self, *asked: Asked) -> OrderFinding:
+    def finding(self, *asked: PartRequest) -> OrderFinding:
         """What attention with these encodings sees.
 
         >>> from posenc_cli.catalogue import find
         >>> check = OrderCheck(("dog", "bites", "man"))
-        >>> [check.finding(Asked(find(name), {})).verdict for name in ("nope", "rope")]
+        >>> [check.finding(PartRequest(find(name), {})).verdict for name in ("nope", "rope")]
         ['blind to order; scores depend on nothing', 'sees order; scores depend on distance']
 
         Raises: InvalidInput where they do not go together, or cannot encode so many words.
@@ -454,7 +454,7 @@ class OrderCheck(Record):
             random_weights=_random_weights(encodings, int(where.max())),
         )
 
-    def _shifts(self, asked: Sequence[Asked], where: NDArray[np.int64]) -> list[int]:
+    def _shifts(self, asked: Sequence[PartRequest], where: NDArray[np.int64]) -> list[int]:
         """How far positions are moved on: whole rows of a grid, and not past the last position."""
         length = int(where.max()) + 1
         shifts = list(SHIFTS)
@@ -522,7 +522,7 @@ def _capacity(content: Any) -> int | None:
     return None if capacity is None else int(capacity.positions)
 
 
-def _encoded(asked: Asked, length: int, *, side: str) -> Encoding:
+def _encoded(asked: PartRequest, length: int, *, side: str) -> Encoding:
     """The encoding of a part, on the side of the queries or of the keys."""
     given = dict(asked.given)
     own = asked.scheme.parameters.get("side")

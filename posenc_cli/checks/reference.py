@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.turning import Reading
+from posenc_cli.checks.turning import ColumnPairing
 from posenc_cli.encode.axial import located
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.tables import rotary_placements
@@ -125,9 +125,9 @@ class Reference(Record):
         )
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> ColumnPairing:
         """How the scheme pairs columns."""
-        return Reading.named(self.content.layout, self.pairs, parts=self.content.blocks)
+        return ColumnPairing.named(self.content.layout, self.pairs, parts=self.content.blocks)
 
     def followed(
         self, positions: NDArray[np.int64], axes: tuple[int, ...] | None = None

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.tolerance import Tolerance
-    from posenc_cli.checks.turning import Block, Progress, Turning
+    from posenc_cli.checks.turning import Progress, SubjectBlock, Turning
     from posenc_cli.numerics.dtypes import DType
 
 CURVE_POINTS = 120
 
-Parts = tuple[tuple[Any, Any], tuple[Any, Any]]
+MapParts = tuple[tuple[Any, Any], tuple[Any, Any]]
 """The two parts of a map, of x and of x̄, as they are and as rotations would have them."""
 
 SPARSE = 128
@@ -79,7 +79,7 @@ class Finding(Record):
 
 
 @dataclass
-class Worst:
+class WorstDeviation:
     """The largest deviation: among those above what is allowed there, if any are.
 
     ``ratio`` is the largest share of what is allowed, which may be reached elsewhere.
@@ -118,16 +118,16 @@ class Worst:
 
 
 @dataclass
-class Cells:
+class WrongCells:
     """The cells of tables that are not the correctly rounded ones, and how far the worst is."""
 
     dtype: DType
     wrong: int = 0
     total: int = 0
     units: float = 0.0
-    worst: Worst = field(default_factory=Worst)
+    worst: WorstDeviation = field(default_factory=WorstDeviation)
 
-    def update(self, block: Block, reference: Reference) -> None:
+    def update(self, block: SubjectBlock, reference: Reference) -> None:
         """Compare the cells of a block; a mirrored part is the distance of two that are one."""
         right = reference.cells(block.positions, self.dtype).view(np.float64)
         found = np.ascontiguousarray(block.turned).view(np.float64)
@@ -146,7 +146,7 @@ class Cells:
             self.units = float(shares[row, cell])
             position = int(block.positions[row])
             value = float(missed[row, cell])
-            self.worst = Worst(self.units, value, 0.0, position, cell // 2)
+            self.worst = WorstDeviation(self.units, value, 0.0, position, cell // 2)
 
 
 @dataclass
@@ -191,9 +191,9 @@ class Survey:
     ``stray`` the largest norm of what turns no pair of columns.
     """
 
-    reference: Worst = field(default_factory=Worst)
-    norm: Worst = field(default_factory=Worst)
-    identity: Worst = field(default_factory=Worst)
+    reference: WorstDeviation = field(default_factory=WorstDeviation)
+    norm: WorstDeviation = field(default_factory=WorstDeviation)
+    identity: WorstDeviation = field(default_factory=WorstDeviation)
     shortest: float = math.inf
     longest: float = 0.0
     largest: float = 0.0
@@ -201,10 +201,10 @@ class Survey:
     faults: Faults = field(default_factory=Faults)
     errors: list[tuple[int, float]] = field(default_factory=list)
     drift: Drift | None = None
-    cells: Cells | None = None
+    cells: WrongCells | None = None
 
 
-def normalised(block: Block, reference: Reference) -> NDArray[np.complex128]:
+def normalised(block: SubjectBlock, reference: Reference) -> NDArray[np.complex128]:
     """The factors of a block, freed of the amplitude that grows with the position by design.
 
     Keys shrink as queries grow, so that the amplitude of a score depends on n − m alone.
@@ -225,7 +225,7 @@ def survey(
 
     With ``rounded_to`` its factors are cells of tables, and compared with those of that format.
     """
-    found = Survey(cells=None if rounded_to is None else Cells(rounded_to))
+    found = Survey(cells=None if rounded_to is None else WrongCells(rounded_to))
     if tolerance.drifts and reference.coordinates is None:
         found.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
     per_point = max(1, -(-turning.places.count // CURVE_POINTS))
@@ -236,7 +236,7 @@ def survey(
 
 
 def _survey_block(
-    found: Survey, block: Block, reference: Reference, tolerance: Tolerance, per_point: int
+    found: Survey, block: SubjectBlock, reference: Reference, tolerance: Tolerance, per_point: int
 ) -> None:
     if found.cells is not None:
         found.cells.update(block, reference)
@@ -298,7 +298,7 @@ class Consistency(Record):
     """
 
     rotations: Rotations
-    worst: Worst
+    worst: WorstDeviation
     stretch: float
     longest: float
     partner: Partner | None
@@ -333,9 +333,9 @@ def consistency(
         minor = factors if mirrors else mirrored
         rest = minor * turns(sample.positions).conj()
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)
-    worst, longest = Worst(), 0.0
+    worst, longest = WorstDeviation(), 0.0
 
-    def parts(block: Block) -> Parts:
+    def parts(block: SubjectBlock) -> MapParts:
         """What a block does and what the rotations would do: each the main part and the other."""
         same = turning.pairs == reference.pairs
         major = normalised(block, reference) if same else block.turned
@@ -370,7 +370,9 @@ def consistency(
     return Consistency(rotations, worst, stretch, longest, partner)
 
 
-def _partner(turning: Turning, parts: Callable[[Block], Parts], worst: Worst) -> Partner | None:
+def _partner(
+    turning: Turning, parts: Callable[[SubjectBlock], MapParts], worst: WorstDeviation
+) -> Partner | None:
     """The n for which the score of m, the worst position, and n is farthest from the rotations'.
 
     Every n is looked at, m itself too. None where a score of m is not a number.
@@ -380,7 +382,7 @@ def _partner(turning: Turning, parts: Callable[[Block], Parts], worst: Worst) ->
         major, minor = some
         return major[:, worst.pair], 0 if minor is None else minor[:, worst.pair]
 
-    def read(block: Block) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    def read(block: SubjectBlock) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
         found, right = parts(block)
         return column(found), column(right)
 

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.subject import LAYOUTS, Rows, Subject, complex_of, matrix_of, row_positions
+from posenc_cli.checks.subject import (
+    LAYOUTS,
+    Subject,
+    Vectors,
+    complex_of,
+    matrix_of,
+    row_positions,
+)
 from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import ROWS, Block, Places, Reading, Turning
+from posenc_cli.checks.turning import ROWS, ColumnPairing, Places, SubjectBlock, Turning
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
 
@@ -60,7 +67,7 @@ def rotated_subject(
     if not x[: places.count].any():
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
-    def made(reading: Reading) -> Turning:
+    def made(reading: ColumnPairing) -> Turning:
         reader = _rotated_reader(x, y, reading, places, most=4 * reference.scale)
         return Turning(places, reading.pairs, dtype, 4, reading, reader)
 
@@ -71,11 +78,11 @@ def rotated_subject(
     if width not in (reference.head, 2 * reference.pairs):
         if width < 2:
             raise InvalidInput(f"--rotated {name}: has one column; rotary encodings turn pairs")
-        own = made(Reading.named(reference.content.layout, width // 2))
+        own = made(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject("rotated", name, own, None, mismatch, notes=notes)
     layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
-    likely = Reading.likely(layouts, reference.pairs, width, reference.content.blocks)
+    likely = ColumnPairing.likely(layouts, reference.pairs, width, reference.content.blocks)
     own = _likeliest([made(each) for each in likely])
     notes += _observed(x, own.reading or reference.reading, places, name)
     if own.pairs != reference.pairs:
@@ -85,7 +92,9 @@ def rotated_subject(
     return Subject("rotated", name, own, own if alike else made(reference.reading), notes=notes)
 
 
-def _observed(x: NDArray[Any], reading: Reading, places: Places, name: str) -> tuple[str, ...]:
+def _observed(
+    x: NDArray[Any], reading: ColumnPairing, places: Places, name: str
+) -> tuple[str, ...]:
     """What to note of the share of pairs and positions that vectors show; a zero shows no turn.
 
     Raises: InvalidInput when a pair or a position other than 0 is never seen: nothing that is
@@ -155,14 +164,14 @@ def _unlike_turns(turning: Turning) -> float:
 
 
 def _rotated_reader(
-    x: NDArray[Any], y: NDArray[Any], reading: Reading, places: Places, *, most: float
+    x: NDArray[Any], y: NDArray[Any], reading: ColumnPairing, places: Places, *, most: float
 ) -> Any:
     """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
     first, second = list(reading.first), list(reading.second)
     out_first, out_second = list(reading.out_first), list(reading.out_second)
     others = sorted(set(range(x.shape[1])) - set(first) - set(second))
 
-    def read(rows: Rows) -> Block:
+    def read(rows: Vectors) -> SubjectBlock:
         before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
         pairs = complex_of(before[:, first], before[:, second])
         turned = complex_of(after[:, out_first], after[:, out_second])
@@ -175,7 +184,7 @@ def _rotated_reader(
         # Not a reciprocal: 1/x of a small x would be infinite.
         factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
         factors /= np.maximum(np.abs(factors) / most, 1)
-        return Block(
+        return SubjectBlock(
             places.at(rows),
             factors,
             rest=rest if rest.any() else None,

@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import Block, Places, Reading, Turning, paired_columns
+from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning, paired_columns
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from posenc_cli.files.reading import Loaded
     from posenc_cli.schemes.declare import Layout
 
-Kind = Literal["posenc", "tables", "inv-freq", "rotated", "impl"]
-Rows = Any
+SubjectKind = Literal["posenc", "tables", "inv-freq", "rotated", "impl"]
+Vectors = Any
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
 
 _WIDE = 2048
@@ -47,7 +47,7 @@ class Subject(Record):
     of vectors at all, and ``broken_by`` what caused that.
     """
 
-    kind: Kind
+    kind: SubjectKind
     name: str
     own: Turning
     as_reference: Turning | None
@@ -78,11 +78,11 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
     filler = reference.engine.waves(waves)
     dtype = FLOAT32 if waves.growth is None else FLOAT64
 
-    def read(rows: Rows) -> Block:
+    def read(rows: Vectors) -> SubjectBlock:
         where = places.at(rows)
         out = np.empty((where.shape[0], 2 * waves.count), dtype.numpy)
         filler.fill(out, where, placements, dtype=dtype)
-        return Block(where, complex_of(out[:, 0::2], out[:, 1::2]))
+        return SubjectBlock(where, complex_of(out[:, 0::2], out[:, 1::2]))
 
     turning = Turning(places, waves.count, dtype.name, 1, reference.reading, read)
     return Subject("posenc", reference.encoding.bound.scheme.name, turning, turning)
@@ -161,10 +161,10 @@ def table_subject(
         notes.append(f"the first {places.count} of {cos.shape[0]} rows")
     roundings = 1 if reference.scale == 1 else 2
 
-    def half(rows: Rows) -> Block:
-        return Block(places.at(rows), complex_of(cos[rows], sin[rows]))
+    def half(rows: Vectors) -> SubjectBlock:
+        return SubjectBlock(places.at(rows), complex_of(cos[rows], sin[rows]))
 
-    def made(reading: Reading | None, pairs: int) -> Turning:
+    def made(reading: ColumnPairing | None, pairs: int) -> Turning:
         if reading is None:
             return Turning(places, pairs, dtype, roundings, None, half)
         return Turning(
@@ -182,7 +182,7 @@ def table_subject(
         if repeated not in (None, reference.content.layout):
             assert repeated is not None
             parts = reference.content.blocks
-            own = made(Reading.named(repeated, reference.pairs, parts=parts), reference.pairs)
+            own = made(ColumnPairing.named(repeated, reference.pairs, parts=parts), reference.pairs)
         if (repeated, reference.content.layout) == ("half", "interleaved"):
             # As GLM, Helium and DeepSeek keep them: reordered where they are applied.
             notes.append(
@@ -193,7 +193,7 @@ def table_subject(
         return Subject("tables", name, own, right, notes=tuple(notes))
     own = made(None, width)
     if repeated is not None:
-        own = made(Reading.named(repeated, width // 2), width // 2)
+        own = made(ColumnPairing.named(repeated, width // 2), width // 2)
     mismatch = (
         f"the tables turn {own.pairs} pairs ({width} columns"
         f"{', read as each value twice' if repeated else ''}), the reference {reference.pairs}"
@@ -208,19 +208,21 @@ def complex_of(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[np.comple
     return out
 
 
-def _full_reader(cos: NDArray[Any], sin: NDArray[Any], reading: Reading, places: Places) -> Any:
+def _full_reader(
+    cos: NDArray[Any], sin: NDArray[Any], reading: ColumnPairing, places: Places
+) -> Any:
     """What reads full tables: the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
     first, second = _columns(reading.first), _columns(reading.second)
 
-    def read(rows: Rows) -> Block:
+    def read(rows: Vectors) -> SubjectBlock:
         some_cos, some_sin = cos[rows], sin[rows]
         c1, c2 = some_cos[:, first], some_cos[:, second]
         s1, s2 = some_sin[:, first], some_sin[:, second]
         where = places.at(rows)
         if np.array_equal(c1, c2) and np.array_equal(s1, s2):
-            return Block(where, complex_of(c1, s1))
+            return SubjectBlock(where, complex_of(c1, s1))
         c1, c2, s1, s2 = (each.astype(np.float64) for each in (c1, c2, s1, s2))
-        return Block(
+        return SubjectBlock(
             where,
             complex_of((c1 + c2) / 2, (s1 + s2) / 2),
             complex_of((c1 - c2) / 2, (s2 - s1) / 2),
@@ -250,7 +252,9 @@ def _repeated_layout(
     rows = places.sample()
     fitting: list[Layout] = []
     for layout in LAYOUTS:
-        reading = Reading.named(layout, width // 2, parts=parts if width % (2 * parts) == 0 else 1)
+        reading = ColumnPairing.named(
+            layout, width // 2, parts=parts if width % (2 * parts) == 0 else 1
+        )
         first, second = list(reading.first), list(reading.second)
         if all(
             np.allclose(some[:, first], some[:, second], rtol=0, atol=1e-6, equal_nan=True)
@@ -306,12 +310,12 @@ def frequency_subject(
     def turns() -> Turns:
         return Turns.of(np.where(finite, given, 0.0), reference.engine)
 
-    def read(rows: Rows) -> Block:
+    def read(rows: Vectors) -> SubjectBlock:
         where = places.at(rows)
         factors = turns().at(where)
         factors *= reference.scale
         factors[:, ~finite] = np.nan
-        return Block(where, factors)
+        return SubjectBlock(where, factors)
 
     turning = Turning(places, given.size, dtype, 1, None, read)
     fits = given.size == reference.pairs

@@ -30,7 +30,7 @@ MOST = 0.5
 ARITHMETIC = 1e-15
 """Of the amplitude: what posenc's own comparison in float64 may show, a few of its roundings."""
 
-Rule = Literal["auto", "strict"] | float
+ToleranceRule = Literal["auto", "strict"] | float
 
 
 def unit(dtype: str) -> float:
@@ -73,7 +73,7 @@ class Tolerance(Record):
     @classmethod
     def of(
         cls,
-        rule: Rule,
+        rule: ToleranceRule,
         *,
         dtype: str,
         roundings: int,

@@ -34,7 +34,7 @@ ROWS = 2048
 """Rows of a block: a block of 64 pairs stays in the cache, and many blocks cost little memory."""
 
 
-class Reading(Record):
+class ColumnPairing(Record):
     """How columns are paired, going in and coming out: pair i is (first[i], second[i]).
 
     ``layout`` is the name of the pairing of the columns going in, None for one without a name;
@@ -51,10 +51,10 @@ class Reading(Record):
     @classmethod
     def named(
         cls, layout: Layout, pairs: int, *, parts: int = 1, out_layout: Layout | None = None
-    ) -> Reading:
+    ) -> ColumnPairing:
         """The pairing of a layout, within each of ``parts`` equal parts of the columns.
 
-        >>> Reading.named("half", 2).second, Reading.named("interleaved", 2).second
+        >>> ColumnPairing.named("half", 2).second, ColumnPairing.named("interleaved", 2).second
         ((2, 3), (1, 3))
         """
         out = out_layout or layout
@@ -65,7 +65,7 @@ class Reading(Record):
     @classmethod
     def likely(
         cls, layouts: tuple[Layout, ...], pairs: int, head: int, parts: int
-    ) -> list[Reading]:
+    ) -> list[ColumnPairing]:
         """The pairings of a head's columns that code is likely to have, the likeliest first.
 
         Of a head that turns in part, those are wrong that turn all of it, its last columns, or
@@ -98,7 +98,7 @@ class Reading(Record):
     def text(self) -> str:
         """The pairing, as messages show it.
 
-        >>> Reading.named("half", 32).text
+        >>> ColumnPairing.named("half", 32).text
         'i and i + 32'
         """
         if self.layout == "interleaved":
@@ -112,8 +112,8 @@ class Reading(Record):
         return "irregularly"
 
 
-def _both_ways(first: list[int], second: list[int]) -> Reading:
-    return Reading(tuple(first), tuple(second), tuple(first), tuple(second), None, None)
+def _both_ways(first: list[int], second: list[int]) -> ColumnPairing:
+    return ColumnPairing(tuple(first), tuple(second), tuple(first), tuple(second), None, None)
 
 
 def paired_columns(
@@ -131,7 +131,7 @@ def paired_columns(
     return first, tuple(column + count for column in first)
 
 
-class Block(Record):
+class SubjectBlock(Record):
     """What a subject does at some positions.
 
     ``turned`` is z and ``mirrored`` is w (None: 0), both (n, pairs); ``rest`` (n,) bounds all else
@@ -169,10 +169,10 @@ class Turning(Record):
     pairs: int
     dtype: str
     roundings: int
-    reading: Reading | None
-    read: Callable[[Any], Block]
+    reading: ColumnPairing | None
+    read: Callable[[Any], SubjectBlock]
 
-    def blocks(self, progress: Progress | None = None) -> Iterator[Block]:
+    def blocks(self, progress: Progress | None = None) -> Iterator[SubjectBlock]:
         """All of it, in order; ``progress`` is told how many rows were read, and of how many."""
         count = self.places.count
         for start in range(0, count, ROWS):

@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks.rope import (
-    Cells,
     Consistency,
     Finding,
     Partner,
     Survey,
-    Worst,
+    WorstDeviation,
+    WrongCells,
     consistency,
     judged,
     survey,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.checks.tolerance import ToleranceRule
     from posenc_cli.checks.turning import Progress
 
 
@@ -81,7 +81,7 @@ class Examined(Record):
 
 
 def examined(
-    subject: Subject, reference: Reference, rule: Rule, *, progress: Progress | None = None
+    subject: Subject, reference: Reference, rule: ToleranceRule, *, progress: Progress | None = None
 ) -> Examined:
     """The findings on one subject.
 
@@ -131,7 +131,7 @@ def _relative(
     seen: Survey | None,
     found: Consistency | None,
 ) -> Finding:
-    proofs: list[tuple[Worst, float, float, Partner | None]] = []
+    proofs: list[tuple[WorstDeviation, float, float, Partner | None]] = []
     if seen is not None:
         # The subject equals the reference, which turns with a constant rate.
         proofs.append((seen.reference, reference.scale, math.inf, None))
@@ -158,7 +158,7 @@ def _relative(
 def _relative_text(
     subject: Subject,
     reference: Reference,
-    worst: Worst,
+    worst: WorstDeviation,
     value: float,
     partner: Partner | None,
     *,
@@ -252,7 +252,7 @@ def _reference(
     return Finding("reference", at=_place(worst), message=message, **verdict)
 
 
-def _cells(cells: Cells) -> Finding:
+def _cells(cells: WrongCells) -> Finding:
     message = "every cell is the correctly rounded one of the reference"
     if cells.wrong:
         message = (
@@ -263,7 +263,7 @@ def _cells(cells: Cells) -> Finding:
     return Finding("reference", not cells.wrong, cells.worst.value, 0.0, place, message)
 
 
-def _place(worst: Worst) -> dict[str, int] | None:
+def _place(worst: WorstDeviation) -> dict[str, int] | None:
     if worst.ratio < 0:
         return None
     return {"position": worst.position, "pair": worst.pair}

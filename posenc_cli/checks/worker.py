@@ -20,7 +20,7 @@ def main(target: str) -> None:
     process = os.getpid()
     function, failure = None, Refused("cannot be loaded")
     try:
-        function = Function(load(target))
+        function = ServedFunction(load(target))
     except BaseException as error:
         failure = unloaded(target, error)
     leave_copy(process)
@@ -120,7 +120,7 @@ def load(target: str) -> Any:
     return found
 
 
-class Function:
+class ServedFunction:
     """A user's function, called with NumPy arrays, or with torch tensors where it needs them."""
 
     def __init__(self, function: Any) -> None:
@@ -192,7 +192,7 @@ def as_array(result: Any) -> tuple[Any, str]:
 
 
 def answer(
-    header: dict[str, Any], positions: bytes, vectors: bytes, function: Function
+    header: dict[str, Any], positions: bytes, vectors: bytes, function: ServedFunction
 ) -> tuple[Any, str]:
     """What the function makes of a request."""
     import numpy as np

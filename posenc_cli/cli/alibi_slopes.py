@@ -13,7 +13,16 @@ from posenc_cli import catalogue
 from posenc_cli.checks.slopes import check_slopes, slopes
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import one_of
-from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, Theme, Title, Width, show
+from posenc_cli.cli.pictures import (
+    IMAGES,
+    Dpi,
+    Height,
+    PictureOptions,
+    ThemeOption,
+    Title,
+    Width,
+    show,
+)
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.naming import shown
 from posenc_cli.files.suffixes import check_suffix
@@ -73,7 +82,7 @@ def alibi_slopes(
     width: Width = None,
     height: Height = None,
     dpi: Dpi = None,
-    theme: Theme = "light",
+    theme: ThemeOption = "light",
 ) -> int:
     """Print the slopes of ALiBi, or check some.
 

@@ -12,7 +12,7 @@ from posenc_cli.cli.operands import layout_of, operand, positioned, side, turns,
 from posenc_cli.cli.options import one_of, positions_of, whole_number
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated
-from posenc_cli.models.engines import ENGINES, TRANSFORMERS, find
+from posenc_cli.models.runtimes import RUNTIMES, TRANSFORMERS, find
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.schemes.parameters import Param, parameter
 
@@ -35,12 +35,12 @@ def compare(
         str | None,
         typer.Option("--tol", metavar="X", help="differences to pass over [default: none]"),
     ] = None,
-    engines: Annotated[
+    runtimes: Annotated[
         list[str] | None,
         typer.Option(
             "--as",
             metavar="ENGINE",
-            help=f"of a config: {'|'.join(ENGINES)}; once for both, twice for A and B",
+            help=f"of a config: {'|'.join(RUNTIMES)}; once for both, twice for A and B",
         ),
     ] = None,
     layer_types: Annotated[
@@ -104,7 +104,7 @@ def compare(
       posenc compare llama-2-7b --as vllm
     """
     tolerance = 0.0 if tol is None else _TOLERANCE.value(tol, flag="--tol")
-    first, second = _engines(engines or [], alone=b is None)
+    first, second = _runtimes(runtimes or [], alone=b is None)
     sides = with_parameters(
         [
             _side("A", a, first, layer_types or []),
@@ -146,13 +146,13 @@ def compare(
     return 0 if report.ok else 1
 
 
-def _side(key: str, text: str, engine: str | None, layer_types: Sequence[str]) -> Side:
+def _side(key: str, text: str, runtime: str | None, layer_types: Sequence[str]) -> Side:
     """One side, of which errors say that it is A or B.
 
     Raises: InvalidInput, Unavailable.
     """
     try:
-        return side(text, engine=engine, layer_type=_layer_type(key, layer_types))
+        return side(text, runtime=runtime, layer_type=_layer_type(key, layer_types))
     except PosencError as error:
         error.message = f"{key}: {error.message}"
         raise
@@ -171,7 +171,7 @@ def _layer_type(key: str, given: Sequence[str]) -> str | None:
     return next(iter([*own, *both]), None)
 
 
-def _engines(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:
+def _runtimes(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:
     """The engines of A and B; one name is for both, but of A alone for B."""
     if len(names) > 2:
         raise InvalidInput(f"--as {names[2]}: is the third; there are but two sides")

@@ -406,7 +406,7 @@ def _spread(pairs: Sequence[Pair], worst: Pair | None) -> list[Pair]:
 def _side_fields(each: Side) -> dict[str, Any]:
     return {
         "name": each.name,
-        "engine": each.engine,
+        "engine": each.runtime,
         "scheme": each.choice.scheme.name if each.choice else None,
         "weights": _random_weights(each),
         "warnings": list(each.warnings),

@@ -9,7 +9,7 @@ import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of, whole_number
-from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, Theme, Title, Width
+from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, ThemeOption, Title, Width
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.formats import FORMATS, format_of
@@ -75,7 +75,7 @@ def dot_similarity(
     width: Width = None,
     height: Height = None,
     dpi: Dpi = None,
-    theme: Theme = "light",
+    theme: ThemeOption = "light",
     no_clobber: Annotated[
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False,

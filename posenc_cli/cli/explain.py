@@ -38,7 +38,7 @@ def explain(
         typer.Argument(metavar="CONFIG", help="a config.json, its folder, - (stdin), or a model"),
     ],
     *,
-    engine: Annotated[
+    runtime: Annotated[
         str,
         typer.Option(
             "--as",
@@ -74,7 +74,7 @@ def explain(
       posenc explain config.json --strict
       posenc explain llama-3.1-8b
     """
-    resolved = resolve(_config(config), engine=engine, name=config)
+    resolved = resolve(_config(config), runtime=runtime, name=config)
     layers = resolved.layers
     if settings:
         given = settings_of(settings)

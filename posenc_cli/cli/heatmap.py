@@ -13,7 +13,7 @@ from posenc_cli.cli.pictures import (
     Dpi,
     Height,
     PictureOptions,
-    Theme,
+    ThemeOption,
     Title,
     Width,
     image_format,
@@ -76,7 +76,7 @@ def heatmap(
     width: Width = None,
     height: Height = None,
     dpi: Dpi = None,
-    theme: Theme = "light",
+    theme: ThemeOption = "light",
     no_clobber: Annotated[
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False,

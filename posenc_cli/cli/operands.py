@@ -11,7 +11,7 @@ from posenc_cli.cli.options import Choice
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.files.naming import shown
 from posenc_cli.models import library
-from posenc_cli.models.engines import TRANSFORMERS
+from posenc_cli.models.runtimes import TRANSFORMERS
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
@@ -41,7 +41,7 @@ class Side(Record):
     name: str
     loaded: Loaded | None = None
     choice: Choice | None = None
-    engine: str | None = None
+    runtime: str | None = None
     sources: Mapping[str, str] = fresh(dict)
     warnings: tuple[str, ...] = ()
     layer_type: str | None = None
@@ -73,10 +73,10 @@ class Side(Record):
     def title(self) -> str:
         """What the side is, for a reader."""
         name = self.name if _is_name(self.name) else shown(self.name)
-        return name if self.engine is None else f"{name} as {self.engine}"
+        return name if self.runtime is None else f"{name} as {self.runtime}"
 
 
-def side(text: str, *, engine: str | None, layer_type: str | None) -> Side:
+def side(text: str, *, runtime: str | None, layer_type: str | None) -> Side:
     """The side that an operand names.
 
     A file of numbers goes by its suffix, ``path:member`` included; a .json file or a folder is a
@@ -86,16 +86,16 @@ def side(text: str, *, engine: str | None, layer_type: str | None) -> Side:
     Raises: InvalidInput, Unavailable: there is no such thing, or it cannot be read.
     """
     if _is_array(text):
-        return _array(text, engine)
+        return _array(text, runtime)
     if PurePath(text).suffix.lower() == ".json" or Path(text).is_dir():
         from posenc_cli.models.config import read_config
 
-        return _configured(text, read_config(text, flag=None), engine, layer_type)
+        return _configured(text, read_config(text, flag=None), runtime, layer_type)
     if text in library.names():
-        return _configured(text, library.find(text).config, engine, layer_type)
+        return _configured(text, library.find(text).config, runtime, layer_type)
     if not _is_scheme(text):
         if Path(text).exists():
-            return _array(text, engine)
+            return _array(text, runtime)
         known = [*catalogue.BUILT_IN, *library.names()]
         raise InvalidInput(
             f"{abbreviated(text)}: is neither a file, nor a scheme, nor a model",
@@ -106,7 +106,7 @@ def side(text: str, *, engine: str | None, layer_type: str | None) -> Side:
             f"{abbreviated(text)}: is several encodings, and one is compared",
             hint=f"compare its parts: {', '.join(text.split('+'))}"[:60],
         )
-    _check_no_engine(text, engine)
+    _check_no_runtime(text, runtime)
     return Side(text, choice=Choice(catalogue.find(text), {}, None))
 
 
@@ -184,19 +184,19 @@ def _is_scheme(text: str) -> bool:
     return text in {each.name for each in catalogue.installed()}
 
 
-def _array(path: str, engine: str | None) -> Side:
+def _array(path: str, runtime: str | None) -> Side:
     from posenc_cli.files.reading import read_array
 
-    _check_no_engine(path, engine)
+    _check_no_runtime(path, runtime)
     return Side(path, loaded=read_array(path))
 
 
 def _configured(
-    name: str, config: Mapping[str, Any], engine: str | None, layer_type: str | None
+    name: str, config: Mapping[str, Any], runtime: str | None, layer_type: str | None
 ) -> Side:
     from posenc_cli.models.config import resolve
 
-    resolved = resolve(config, engine=engine or TRANSFORMERS, name=name)
+    resolved = resolve(config, runtime=runtime or TRANSFORMERS, name=name)
     alike = all(each.layer_type is None for each in resolved.layers)
     chosen = None if alike else layer_type
     layers = resolved.layer(chosen)
@@ -206,16 +206,16 @@ def _configured(
         choice=Choice(
             catalogue.find(layers.scheme), {key: each.value for key, each in params.items()}, None
         ),
-        engine=engine,
+        runtime=runtime,
         sources={key: each.source for key, each in params.items()},
         warnings=resolved.warnings,
         layer_type=chosen,
     )
 
 
-def _check_no_engine(name: str, engine: str | None) -> None:
-    if engine is not None:
-        raise InvalidInput(f"--as {engine}: {abbreviated(name)} is no config and no model")
+def _check_no_runtime(name: str, runtime: str | None) -> None:
+    if runtime is not None:
+        raise InvalidInput(f"--as {runtime}: {abbreviated(name)} is no config and no model")
 
 
 def turns(each: Side) -> bool:

@@ -156,7 +156,7 @@ def _chosen(
     device: str | None,
     threads: str | None,
     layer_type: str | None,
-    engine: str | None,
+    runtime: str | None,
     **own: str | None,
 ) -> Choice | None:
     """The choice that the options of a command line make, None where none names an encoding.
@@ -170,7 +170,7 @@ def _chosen(
         raise InvalidInput(f"{' and '.join(named)}: give one of them")
     given: dict[str, object] = {k: v for k, v in own.items() if v is not None}
     if not named:
-        said = {"--len": length, "--start": start, "--positions": positions, "--as": engine}
+        said = {"--len": length, "--start": start, "--positions": positions, "--as": runtime}
         said |= {"--layer-type": layer_type, "--set": settings[0] if settings else None}
         said |= {OWN_OPTIONS[name][0]: value for name, value in own.items()}
         for option, text in said.items():
@@ -189,7 +189,7 @@ def _chosen(
         "threads": _threads(threads),
     }
     if flag == "--scheme":
-        for option, text in (("--layer-type", layer_type), ("--as", engine)):
+        for option, text in (("--layer-type", layer_type), ("--as", runtime)):
             if text is not None:
                 raise InvalidInput(f"{option} {abbreviated(text)}: goes with --config or --model")
         return _of_schemes(source, given, **where)
@@ -197,7 +197,7 @@ def _chosen(
     from posenc_cli.models.library import find as find_model
 
     content = read_config(source) if flag == "--config" else find_model(source).config
-    resolved = resolve(content, engine=engine or "transformers", name=source)
+    resolved = resolve(content, runtime=runtime or "transformers", name=source)
     layers = resolved.layer(layer_type)
     found = catalogue.find(layers.scheme)
     warnings = list(resolved.warnings)
@@ -206,7 +206,7 @@ def _chosen(
             f"{source}: says how large its table is, and not what was trained: the values are "
             "drawn at random (--set weights=FILE reads them)"
         )
-    origin = {flag.removeprefix("--"): source, "layer_type": layer_type, "as": engine}
+    origin = {flag.removeprefix("--"): source, "layer_type": layer_type, "as": runtime}
     context = layers.derived.get("context")
     return Choice(
         found,
@@ -417,7 +417,7 @@ _CHOOSING = [
         help="which layers of a config, where they differ",
     ),
     _option(
-        "engine",
+        "runtime",
         str | None,
         None,
         "--as",

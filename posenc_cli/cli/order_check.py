@@ -13,7 +13,7 @@ from posenc_cli.cli.options import Choice, one_of
 from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.order import Asked, Deviation, OrderCheck, OrderFinding
+    from posenc_cli.checks.order import Deviation, OrderCheck, OrderFinding, PartRequest
     from posenc_cli.positions import Positions
 
 SENTENCE = "dog bites man"
@@ -114,10 +114,10 @@ def _findings(check: OrderCheck, choice: Choice | None) -> list[OrderFinding]:
     ]
 
 
-def _asked(scheme: Any, given: Any) -> Asked:
-    from posenc_cli.checks.order import Asked
+def _asked(scheme: Any, given: Any) -> PartRequest:
+    from posenc_cli.checks.order import PartRequest
 
-    return Asked(scheme, given)
+    return PartRequest(scheme, given)
 
 
 def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:

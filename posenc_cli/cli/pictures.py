@@ -47,7 +47,7 @@ Dpi = Annotated[
         help="pixels an inch, of text and of sides that are not given [default: 150]",
     ),
 ]
-Theme = Annotated[
+ThemeOption = Annotated[
     str, typer.Option("--theme", metavar="NAME", help=f"of a figure in a file: {'|'.join(THEMES)}")
 ]
 Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="of the picture")]

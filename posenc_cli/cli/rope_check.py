@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
-    from posenc_cli.checks.tolerance import Rule
+    from posenc_cli.checks.tolerance import ToleranceRule
     from posenc_cli.checks.verdict import Report
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding, Request
@@ -100,7 +100,7 @@ def rope_check(
       posenc rope-check -s rope-llama3 -d 128 --base 500000 --inv-freq dump.npy
       posenc rope-check -s rope -d 64 --impl my_model.rope:apply --len 4096 --out rope.xml
     """
-    from posenc_cli.checks.checking import Asked, Check
+    from posenc_cli.checks.checking import Check, CheckRequest
     from posenc_cli.render import report as rendering
 
     form = _form(output, out, as_json=as_json)
@@ -120,7 +120,7 @@ def rope_check(
 
     with _progress(console) as progress:
         report = Check(
-            asked=Asked(tables, inv_freq, rotated, impl),
+            asked=CheckRequest(tables, inv_freq, rotated, impl),
             encoding=encoding,
             engine=engine,
             positions=choice.positions,
@@ -178,7 +178,7 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
     return form
 
 
-def _rule(text: str, *, strict: bool) -> Rule:
+def _rule(text: str, *, strict: bool) -> ToleranceRule:
     """The tolerance asked for."""
     if text == "auto":
         return "strict" if strict else "auto"

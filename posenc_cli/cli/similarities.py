@@ -64,7 +64,7 @@ _BESIDE = 76
 """Columns from which a map and a curve stand side by side."""
 
 
-class Subject(Record):
+class SimilarityRequest(Record):
     """A similarity, what computes it, and what was asked for."""
 
     similarity: Similarity
@@ -85,7 +85,7 @@ class Subject(Record):
 class Judged(Record):
     """A subject and the verdict on it."""
 
-    subject: Subject
+    subject: SimilarityRequest
     verdict: Verdict
 
     @property
@@ -101,7 +101,7 @@ def subjects(
     content: str | None,
     normalize: str,
     head: int | None,
-) -> list[Subject]:
+) -> list[SimilarityRequest]:
     """What is looked at: a file, or an encoding, of a hybrid each of its parts.
 
     Raises: InvalidInput, Unavailable: options contradict each other, or the file cannot be read.
@@ -120,7 +120,9 @@ def subjects(
     return [_of_part(part, content=content, normalize=normalize, head=head) for part in parts]
 
 
-def _of_file(source: str, *, content: str | None, normalize: str, head: int | None) -> Subject:
+def _of_file(
+    source: str, *, content: str | None, normalize: str, head: int | None
+) -> SimilarityRequest:
     for flag, value in (("--content", content), ("--head", head)):
         if value is not None:
             raise InvalidInput(f"{flag} {value}: cannot go with --in, whose rows are as they are")
@@ -133,10 +135,12 @@ def _of_file(source: str, *, content: str | None, normalize: str, head: int | No
     )
     shape = list(loaded.values.shape)
     asked = {"in": source, "shape": shape, "dtype": loaded.dtype, "normalize": normalize}
-    return Subject(of, Engine(threads=threads_for(of.count**2, None)), asked)
+    return SimilarityRequest(of, Engine(threads=threads_for(of.count**2, None)), asked)
 
 
-def _of_part(part: Choice, *, content: str | None, normalize: str, head: int | None) -> Subject:
+def _of_part(
+    part: Choice, *, content: str | None, normalize: str, head: int | None
+) -> SimilarityRequest:
     kind = part.scheme.kind
     request = Request(
         encoding=part.encoding(),
@@ -155,10 +159,10 @@ def _of_part(part: Choice, *, content: str | None, normalize: str, head: int | N
     engine = replace(engine, threads=threads_for(of.count**2, part.threads))
     told = request.description()
     asked = {name: told[name] for name in ("scheme", "params", "positions", "head", "weights")}
-    return Subject(of, engine, {**asked, "content": held, "normalize": normalize})
+    return SimilarityRequest(of, engine, {**asked, "content": held, "normalize": normalize})
 
 
-def single(chosen: Sequence[Subject], out: str) -> Subject:
+def single(chosen: Sequence[SimilarityRequest], out: str) -> SimilarityRequest:
     """The one subject that a file of numbers can hold.
 
     Raises: InvalidInput where there are several.
@@ -171,7 +175,7 @@ def single(chosen: Sequence[Subject], out: str) -> Subject:
     return chosen[0]
 
 
-def judged(chosen: Sequence[Subject], console: Console) -> list[Judged]:
+def judged(chosen: Sequence[SimilarityRequest], console: Console) -> list[Judged]:
     """The verdict on each, with a warning of what is not finite."""
     found = [Judged(subject, verdict(subject.similarity)) for subject in chosen]
     for each in found:
@@ -250,7 +254,7 @@ def fields(found: Sequence[Judged]) -> Mapping[str, Any]:
 
 
 def save_values(
-    subject: Subject,
+    subject: SimilarityRequest,
     out: str,
     form: Format,
     dtype: DType,
@@ -285,7 +289,7 @@ def save_values(
     return save(matrix, out, format=form, clobber=clobber, announce=announce)
 
 
-def _matrix(subject: Subject, dtype: DType) -> Matrix:
+def _matrix(subject: SimilarityRequest, dtype: DType) -> Matrix:
     of = subject.similarity
     return Matrix(
         shape=(of.count, of.count),
@@ -295,7 +299,7 @@ def _matrix(subject: Subject, dtype: DType) -> Matrix:
     )
 
 
-def _profile(subject: Subject, dtype: DType) -> Matrix:
+def _profile(subject: SimilarityRequest, dtype: DType) -> Matrix:
     found = verdict(subject.similarity)
 
     def blocks() -> Iterator[NDArray[Any]]:

@@ -44,13 +44,13 @@ from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Sinusoids
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.analysis.products import Rows
+    from posenc_cli.analysis.products import MatrixRows
     from posenc_cli.analysis.spectrum import Along
     from posenc_cli.cli.options import Choice
     from posenc_cli.render.figure import Curves
 
 
-class Report(Record):
+class SpectrumReport(Record):
     """A spectrum, ready to be shown: a table of so many rows in all, a figure, and words.
 
     Where no column changes there is no figure.
@@ -82,7 +82,7 @@ class Report(Record):
         return [elided, *self.sentences]
 
 
-def of_file(source: str) -> Report:
+def of_file(source: str) -> SpectrumReport:
     """The power spectrum of the columns of a file.
 
     Raises: InvalidInput, Unavailable: it cannot be read, or is no matrix.
@@ -94,7 +94,7 @@ def of_file(source: str) -> Report:
     return _of_rows(rows, shown(source), asked, complex_values=values.dtype.kind == "c")
 
 
-def of_choice(choice: Choice) -> Report:
+def of_choice(choice: Choice) -> SpectrumReport:
     """The waves of an encoding, or the power spectrum of its columns.
 
     Raises: InvalidInput where it is a bias, or its positions are not evenly spaced.
@@ -135,7 +135,7 @@ def _named(choice: Choice, encoding: Encoding) -> str:
     return f"{source}{choice.name}" + (f" ({told})" if told else "")
 
 
-def _of_waves(choice: Choice, encoding: Encoding) -> Report:
+def _of_waves(choice: Choice, encoding: Encoding) -> SpectrumReport:
     width = _request(encoding, Positions.contiguous(0, 1)).plan().shape[-1]
     check_size(f"dim={width} of {choice.name}", width, REPEATED_COLUMNS, "columns of waves")
     context, origin = context_of(encoding, choice.positions, choice.context)
@@ -147,7 +147,7 @@ def _of_waves(choice: Choice, encoding: Encoding) -> Report:
     equal = neighbours(request, searched, choice.engine(request.plan()))
     columns, rows = wave_table(found)
     asked = {**_asked(request), "positions": choice.positions and str(choice.positions)}
-    return Report(
+    return SpectrumReport(
         columns,
         rows,
         len(found.wavelengths),
@@ -168,14 +168,14 @@ def _of_waves(choice: Choice, encoding: Encoding) -> Report:
 
 
 def _of_rows(
-    rows: Rows,
+    rows: MatrixRows,
     name: str,
     asked: Mapping[str, Any],
     *,
     step: int = 1,
     rows_along: Along = "positions",
     complex_values: bool = False,
-) -> Report:
+) -> SpectrumReport:
     found = replace(power_spectrum(rows, name=name), along=rows_along)
     if step != 1:
         found = replace(found, wavelengths=found.wavelengths * step, dominant=found.dominant * step)
@@ -183,7 +183,7 @@ def _of_rows(
     columns, table = power_table(found, names)
     dropped = len(found.dropped)
     warning = f"{name}: {dropped} of {rows.width} columns are not finite, and left out"
-    return Report(
+    return SpectrumReport(
         columns,
         table,
         rows.width,

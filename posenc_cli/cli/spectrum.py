@@ -15,7 +15,7 @@ from posenc_cli.cli.pictures import (
     Dpi,
     Height,
     PictureOptions,
-    Theme,
+    ThemeOption,
     Title,
     Width,
     image_format,
@@ -28,7 +28,7 @@ from posenc_cli.records import replace
 from posenc_cli.render.terminal import LOWEST
 
 if TYPE_CHECKING:
-    from posenc_cli.cli.spectra import Report
+    from posenc_cli.cli.spectra import SpectrumReport
 
 _LINES, _LEAST_LINES = 18, 11
 """Lines of the curve: as a rule, and on a screen that is low."""
@@ -53,7 +53,7 @@ def spectrum(
     width: Width = None,
     height: Height = None,
     dpi: Dpi = None,
-    theme: Theme = "light",
+    theme: ThemeOption = "light",
     no_clobber: Annotated[
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False,
@@ -93,7 +93,7 @@ def spectrum(
         _show(report, options, console)
 
 
-def _show(report: Report, options: PictureOptions, console: Console) -> None:
+def _show(report: SpectrumReport, options: PictureOptions, console: Console) -> None:
     """Print the table, the curve and the words: on a terminal, as much as fills its screen."""
     rows, notes, height = report.rows, report.notes, _LINES
     words = said(notes, options, console)

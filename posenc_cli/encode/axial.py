@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.numerics.kept import Kept
+from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Capacity, Rotation, Sinusoids, Waves
@@ -51,10 +51,10 @@ class AxialWaves:
         followed = np.asarray(coordinates.axes, np.intp)
         ladder = lru_cache(maxsize=1)(waves.frequencies)
         self._axes = [
-            _Axis.of(axis, np.flatnonzero(followed == axis), waves, ladder, engine)
+            _AxisFiller.of(axis, np.flatnonzero(followed == axis), waves, ladder, engine)
             for axis in sorted(set(coordinates.axes))
         ]
-        self._layouts = Kept[list[_Columns]](_LAYOUTS_KEPT)
+        self._layouts = LRUCache[list[_AxisColumns]](_LAYOUTS_KEPT)
 
     def fill(
         self,
@@ -94,17 +94,17 @@ class AxialWaves:
             out[:, axis.waves] = axis.angles(coordinates[axis.index], dtype)
         return out
 
-    def _columns(self, placements: Sequence[Placement], width: int) -> list[_Columns]:
+    def _columns(self, placements: Sequence[Placement], width: int) -> list[_AxisColumns]:
         """Return the columns of each axis, the same for each block of a table."""
         return self._layouts.get(
             (width, *(placement.key for placement in placements)),
             lambda: [
-                _Columns.of(axis.waves, placements, width, self._count) for axis in self._axes
+                _AxisColumns.of(axis.waves, placements, width, self._count) for axis in self._axes
             ],
         )
 
 
-class _Columns(Record):
+class _AxisColumns(Record):
     """The columns of a table that hold waves of one axis.
 
     ``there`` places its waves in the table, ``apart`` in a narrower one of its columns alone, in
@@ -119,7 +119,7 @@ class _Columns(Record):
     @classmethod
     def of(
         cls, waves: NDArray[Any], placements: Sequence[Placement], width: int, count: int
-    ) -> _Columns:
+    ) -> _AxisColumns:
         """The columns of the axis that these ``waves`` of ``count`` follow."""
         inner = np.full(count, -1)
         inner[waves] = np.arange(waves.size)
@@ -158,7 +158,7 @@ class _Repeated(NamedTuple):
         return cls(np.arange(low, high + 1, dtype=np.int64), coordinates - low)
 
 
-class _Axis(Record):
+class _AxisFiller(Record):
     """One axis, which of all waves follow it, and what fills columns with them."""
 
     index: int
@@ -173,7 +173,7 @@ class _Axis(Record):
         whole: Waves,
         ladder: Callable[[Any], Any],
         engine: Engine,
-    ) -> _Axis:
+    ) -> _AxisFiller:
         """The axis that these ``waves`` of the ``whole`` follow, filled by an engine."""
         runs = [run for run, _ in _runs(waves, waves)]
 
@@ -186,7 +186,7 @@ class _Axis(Record):
         return cls(index, waves, engine.waves(Waves(waves.size, frequencies, scale=whole.scale)))
 
     def fill(
-        self, out: NDArray[Any], coordinates: NDArray[np.int64], columns: _Columns, dtype: DType
+        self, out: NDArray[Any], coordinates: NDArray[np.int64], columns: _AxisColumns, dtype: DType
     ) -> None:
         if columns.width == 0:
             return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from posenc_cli.encode.precision import Precision
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.positions import Positions
-    from posenc_cli.schemes.declare import Rows, Table, Waves
+    from posenc_cli.schemes.declare import RowLookup, Rows, Waves
 
 
 def wave_blocks(
@@ -72,7 +72,7 @@ def angle_blocks(
 def row_blocks(
     content: Rows,
     positions: Positions,
-    table: Table | None,
+    table: RowLookup | None,
     *,
     precision: Precision,
     engine: Engine,

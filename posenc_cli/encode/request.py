@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encode.precision import Precision
     from posenc_cli.numerics.placements import Placement
-    from posenc_cli.schemes.declare import Bound, Capacity, Layout, Scheme, Table, Waves
+    from posenc_cli.schemes.declare import Bound, Capacity, Layout, RowLookup, Scheme, Waves
 
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 
@@ -36,7 +36,7 @@ class Encoding(Record):
     """A scheme with its parameters settled and its learned table, if it has one, at hand."""
 
     bound: Bound
-    table: Table | None = None
+    table: RowLookup | None = None
 
     @classmethod
     def of(cls, scheme: Scheme, given: Mapping[str, object], *, seq_len: int | None) -> Encoding:

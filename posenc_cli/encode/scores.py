@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from posenc_cli.encode.precision import Precision
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
-    from posenc_cli.schemes.declare import Table
+    from posenc_cli.schemes.declare import RowLookup
 
     Scores = Callable[[NDArray[np.int64]], NDArray[Any]]
 
@@ -43,7 +43,7 @@ def score_blocks(
     content: Bias | BucketBias,
     heads: range,
     positions: Positions,
-    table: Table | None,
+    table: RowLookup | None,
     *,
     precision: Precision,
     engine: Engine,
@@ -61,7 +61,7 @@ def score_blocks(
 
 
 def scores_by_index(
-    content: Bias | BucketBias, table: Table | None, *, precision: Precision, engine: Engine
+    content: Bias | BucketBias, table: RowLookup | None, *, precision: Precision, engine: Engine
 ) -> Callable[[int, NDArray[np.int64]], NDArray[Any]]:
     """The scores of a head at some offsets j − i, or keys: head and indices (n,) → (n,)."""
     if isinstance(content, Bias):
@@ -97,7 +97,7 @@ def _gathered(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
 
 
 def _table_scores(
-    content: BucketBias, table: Table | None, precision: Precision, engine: Engine
+    content: BucketBias, table: RowLookup | None, precision: Precision, engine: Engine
 ) -> Callable[[int, NDArray[np.int64]], NDArray[Any]]:
     """Scores from a learned table: head and offsets → (n,), rounded and stored."""
     assert table is not None

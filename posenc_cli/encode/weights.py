@@ -12,7 +12,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from posenc_cli.schemes.declare import Scheme, Table, Weights
+    from posenc_cli.schemes.declare import RowLookup, Scheme, Weights
 
 _ROWS_A_STREAM = 64
 """Rows that share one random stream: the unit in which a drawn table can be entered."""
@@ -105,7 +105,7 @@ class ExtendedTable(Record):
         return inside
 
 
-def table_of(weights: Weights, scheme: Scheme, loaded: LoadedTable | None) -> Table:
+def table_of(weights: Weights, scheme: Scheme, loaded: LoadedTable | None) -> RowLookup:
     """The table a scheme asks for: ``loaded`` where a file was given, else drawn."""
     drawn = DrawnTable(weights.columns, weights.seed, weights.std)
     return ExtendedTable(loaded.checked(weights, scheme), drawn) if loaded else drawn

@@ -46,7 +46,7 @@ def read(source: Source) -> Stored:
     Raises:
         InvalidInput: a line is not a row of numbers like the others.
     """
-    table = _Table(source.name)
+    table = _NumberTable(source.name)
     for block in _blocks(source):
         table.add(block)
         source.afford(len(table.values))
@@ -84,7 +84,7 @@ def _with_newlines(block: bytes) -> bytes:
     return block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
 
 
-class _Table:
+class _NumberTable:
     """The rows of numbers in the lines seen so far."""
 
     def __init__(self, name: str) -> None:

@@ -44,7 +44,7 @@ _MALFORMED = (
 )
 
 
-class _Bounded(io.RawIOBase):
+class _ShortReads(io.RawIOBase):
     """A file that refuses long reads.
 
     ``zipfile`` reads the table of contents at once, and a million entries would take a gigabyte.
@@ -82,7 +82,7 @@ def read(source: Source) -> Stored:
     with _refuse_as(f"{source.name} is not a sound .npz archive"):
         file = source.seekable()
         size = file.seek(0, os.SEEK_END)
-        archive = zipfile.ZipFile(_Bounded(file))
+        archive = zipfile.ZipFile(_ShortReads(file))
     with archive:
         members: dict[str, list[zipfile.ZipInfo]] = {}
         for info in archive.infolist():

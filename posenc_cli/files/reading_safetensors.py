@@ -37,7 +37,7 @@ _FORMATS = {
 _LONGEST_HEADER = 8 << 20
 
 
-class _Tensor(Record):
+class _TensorEntry(Record):
     dtype: str
     shape: tuple[int, ...]
     begin: int
@@ -88,7 +88,7 @@ def _header_length(source: Source) -> int:
     return length
 
 
-def _tensors(text: bytes, name: str) -> dict[str, _Tensor]:
+def _tensors(text: bytes, name: str) -> dict[str, _TensorEntry]:
     try:
         header = json.loads(text)
         header.pop("__metadata__", None)
@@ -97,12 +97,12 @@ def _tensors(text: bytes, name: str) -> dict[str, _Tensor]:
         raise InvalidInput(f"{name} has a malformed header") from None
 
 
-def _tensor(*, dtype: Any, shape: Any, data_offsets: Any) -> _Tensor:
+def _tensor(*, dtype: Any, shape: Any, data_offsets: Any) -> _TensorEntry:
     begin, end = data_offsets
     lengths = (*shape, begin, end)
     if not isinstance(dtype, str) or any(type(n) is not int or n < 0 for n in lengths):
         raise ValueError
-    return _Tensor(dtype, tuple(shape), begin, end)
+    return _TensorEntry(dtype, tuple(shape), begin, end)
 
 
 def _check(source: Source, content: Any) -> None:

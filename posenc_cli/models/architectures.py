@@ -1,6 +1,6 @@
 """The families that the class names of ``architectures`` speak of, and how they bear on model_type.
 
-transformers goes by model_type and most other engines by the class. Where model_type is unknown,
+transformers goes by model_type and most other runtimes by the class. Where model_type is unknown,
 the class is all that says which code is meant; where both are known and lead to different
 encodings, one of them is wrong.
 """

@@ -2,10 +2,10 @@
 
 A config means what transformers 5 makes of it. ``resolve`` finds the text model in it, and its
 family's reader does the rest: :mod:`~posenc_cli.models.rope` for rotary families,
-:mod:`~posenc_cli.models.nonrotary` for the others. What another engine makes of the same config
+:mod:`~posenc_cli.models.nonrotary` for the others. What another runtime makes of the same config
 is a change to that: where one is named, :func:`resolve` hands the layers of each type, with the
-:class:`~posenc_cli.models.rope.RopeReading` they came from, to ``engines.adjusted``, which gives
-the layers as that engine has them, and what to warn of.
+:class:`~posenc_cli.models.rope.RopeReading` they came from, to ``runtimes.adjusted``, which gives
+the layers as that runtime has them, and what to warn of.
 """
 
 from __future__ import annotations
@@ -123,11 +123,11 @@ def _of_allowed_size(content: bytes) -> bytes:
 
 
 def resolve(
-    config: Mapping[str, Any], *, engine: str = TRANSFORMERS, name: str = _FILE
+    config: Mapping[str, Any], *, runtime: str = TRANSFORMERS, name: str = _FILE
 ) -> Resolved:
     """What a config says of positions, in the schemes of the catalogue.
 
-    ``engine`` reads it as another program does, and ``name`` is how errors call the config.
+    ``runtime`` reads it as another program does, and ``name`` is how errors call the config.
 
     Raises: InvalidInput, naming the key, for what contradicts itself, lacks a value, or stands for
     no scheme.
@@ -154,8 +154,8 @@ def resolve(
         layers = list(reader.layers())
         readings = reader.readings
     _note_other_classes(top, text, model_type, layers, notes)
-    if engine != TRANSFORMERS:
-        layers = _layers_as(engine, layers, readings, text, notes)
+    if runtime != TRANSFORMERS:
+        layers = _layers_as(runtime, layers, readings, text, notes)
     paths = tuple(top.unread(skipped=_skipped(top, text)))
     found = tuple(findings(top, paths, Holding(layers, text)))
     note_findings(found, family, notes, own_code=_own_code(top))
@@ -171,21 +171,21 @@ def resolve(
 
 
 def _layers_as(
-    engine: str,
+    runtime: str,
     layers: Sequence[Layers],
     readings: Mapping[str | None, RopeReading],
     text: Keys,
     notes: Notes,
 ) -> list[Layers]:
-    """Layers as another engine has them.
+    """Layers as another runtime has them.
 
-    Raises: InvalidInput where it is not known what the engine does, or it cannot.
+    Raises: InvalidInput where it is not known what the runtime does, or it cannot.
     """
-    from posenc_cli.models import engines
+    from posenc_cli.models import runtimes
 
     found = []
     for each in layers:
-        other, warnings = engines.adjusted(each, readings.get(each.layer_type), engine=engine)
+        other, warnings = runtimes.adjusted(each, readings.get(each.layer_type), runtime=runtime)
         check_values(text.name, other.scheme, other.params)
         found.append(_with_magnitude(other))
         for warning in warnings:

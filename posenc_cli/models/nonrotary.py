@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from posenc_cli.models.resolved import Notes
 
 
-class Family(Record):
+class NonRotaryFamily(Record):
     """A family of models without rope.
 
     ``dim``, ``rows``, ``heads`` and ``layers`` name the keys, each with its default. ``offset``
@@ -40,10 +40,10 @@ class Family(Record):
     params: Mapping[str, Any] | None = None
 
 
-def within(family: Family, defaults: Mapping[str, int]) -> Family:
+def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFamily:
     """A family with the defaults that it has in a larger model.
 
-    >>> within(Family("learned"), {"hidden_size": 1024}).dim
+    >>> within(NonRotaryFamily("learned"), {"hidden_size": 1024}).dim
     ('hidden_size', 1024)
     """
     dim, rows, heads, layers = (
@@ -53,14 +53,14 @@ def within(family: Family, defaults: Mapping[str, int]) -> Family:
     return replace(family, dim=dim, rows=rows, heads=heads, layers=layers)
 
 
-_GPT2 = Family("learned", ("n_embd", 768), ("n_positions", 1024))
-_BERT = Family("learned")
-_ROBERTA = Family("learned", offset="padding", pad=1)
-_BART = Family(
+_GPT2 = NonRotaryFamily("learned", ("n_embd", 768), ("n_positions", 1024))
+_BERT = NonRotaryFamily("learned")
+_ROBERTA = NonRotaryFamily("learned", offset="padding", pad=1)
+_BART = NonRotaryFamily(
     "learned", ("d_model", 1024), ("max_position_embeddings", 1024), offset=2, extra=True
 )
-_T5 = Family("t5", heads=("num_heads", 8), layers=("num_layers", 6))
-_FAIRSEQ = Family(
+_T5 = NonRotaryFamily("t5", heads=("num_heads", 8), layers=("num_layers", 6))
+_FAIRSEQ = NonRotaryFamily(
     "sinusoidal",
     ("d_model", 1024),
     ("max_position_embeddings", 1024),
@@ -68,20 +68,20 @@ _FAIRSEQ = Family(
     pad=1,
     params={"layout": "concat", "spacing": "tensor2tensor", "odd": "pad"},
 )
-_MARIAN = Family(
+_MARIAN = NonRotaryFamily(
     "sinusoidal",
     ("d_model", 1024),
     ("max_position_embeddings", 1024),
     params={"layout": "concat", "odd": "split"},
 )
-_MUSICGEN = Family(
+_MUSICGEN = NonRotaryFamily(
     "sinusoidal",
     ("hidden_size", 1024),
     ("max_position_embeddings", 2048),
     params={"layout": "concat", "spacing": "tensor2tensor", "order": "cos-first", "odd": "pad"},
 )
-_XLM = Family("xlm", ("emb_dim", 2048))
-_GPTJ = Family(
+_XLM = NonRotaryFamily("xlm", ("emb_dim", 2048))
+_GPTJ = NonRotaryFamily(
     "gptj",
     ("n_embd", 4096),
     ("n_positions", 2048),
@@ -89,63 +89,69 @@ _GPTJ = Family(
     ("n_layer", 28),
 )
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, NonRotaryFamily] = {
     "gpt2": _GPT2,
     "gpt-sw3": _GPT2,
     "gpt_bigcode": _GPT2,
-    "openai-gpt": Family("learned", ("n_embd", 768), ("n_positions", 512)),
-    "gpt_neo": Family("learned", ("hidden_size", 2048), ("max_position_embeddings", 2048)),
-    "decision_transformer": Family("learned", ("hidden_size", 128), ("n_positions", 1024)),
+    "openai-gpt": NonRotaryFamily("learned", ("n_embd", 768), ("n_positions", 512)),
+    "gpt_neo": NonRotaryFamily("learned", ("hidden_size", 2048), ("max_position_embeddings", 2048)),
+    "decision_transformer": NonRotaryFamily("learned", ("hidden_size", 128), ("n_positions", 1024)),
     "bert": _BERT,
-    "bert-generation": Family("learned", ("hidden_size", 1024)),
+    "bert-generation": NonRotaryFamily("learned", ("hidden_size", 1024)),
     "ernie": _BERT,
-    "megatron-bert": Family("learned", ("hidden_size", 1024)),
-    "mobilebert": Family("learned", ("hidden_size", 512)),
+    "megatron-bert": NonRotaryFamily("learned", ("hidden_size", 1024)),
+    "mobilebert": NonRotaryFamily("learned", ("hidden_size", 512)),
     "splinter": _BERT,
-    "big_bird": Family("learned", rows=("max_position_embeddings", 4096)),
-    "rembert": Family("learned", ("input_embedding_size", 256)),
-    "albert": Family("learned", ("embedding_size", 128)),
-    "electra": Family("learned", ("embedding_size", 128)),
-    "convbert": Family("learned", ("embedding_size", 768)),
-    "distilbert": Family("learned", ("dim", 768)),
-    "clip_text_model": Family("learned", ("hidden_size", 512), ("max_position_embeddings", 77)),
-    "siglip_text_model": Family("learned", rows=("max_position_embeddings", 64)),
+    "big_bird": NonRotaryFamily("learned", rows=("max_position_embeddings", 4096)),
+    "rembert": NonRotaryFamily("learned", ("input_embedding_size", 256)),
+    "albert": NonRotaryFamily("learned", ("embedding_size", 128)),
+    "electra": NonRotaryFamily("learned", ("embedding_size", 128)),
+    "convbert": NonRotaryFamily("learned", ("embedding_size", 768)),
+    "distilbert": NonRotaryFamily("learned", ("dim", 768)),
+    "clip_text_model": NonRotaryFamily(
+        "learned", ("hidden_size", 512), ("max_position_embeddings", 77)
+    ),
+    "siglip_text_model": NonRotaryFamily("learned", rows=("max_position_embeddings", 64)),
     "roberta": _ROBERTA,
     "roberta-prelayernorm": _ROBERTA,
     "xlm-roberta": _ROBERTA,
-    "xlm-roberta-xl": Family(
+    "xlm-roberta-xl": NonRotaryFamily(
         "learned", ("hidden_size", 2560), ("max_position_embeddings", 514), offset="padding", pad=1
     ),
     "camembert": _ROBERTA,
     "xmod": _ROBERTA,
     "longformer": _ROBERTA,
     "data2vec-text": _ROBERTA,
-    "esm": Family("learned", rows=("max_position_embeddings", 1026), offset="padding"),
-    "opt": Family("learned", rows=("max_position_embeddings", 2048), offset=2, extra=True),
-    "biogpt": Family(
+    "esm": NonRotaryFamily("learned", rows=("max_position_embeddings", 1026), offset="padding"),
+    "opt": NonRotaryFamily("learned", rows=("max_position_embeddings", 2048), offset=2, extra=True),
+    "biogpt": NonRotaryFamily(
         "learned", ("hidden_size", 1024), ("max_position_embeddings", 1024), offset=2, extra=True
     ),
     "bart": _BART,
     "mbart": _BART,
     "mvp": _BART,
-    "plbart": Family(
+    "plbart": NonRotaryFamily(
         "learned", ("d_model", 768), ("max_position_embeddings", 1024), offset=2, extra=True
     ),
-    "blenderbot": Family("learned", ("d_model", 2560), ("max_position_embeddings", 128)),
-    "blenderbot-small": Family("learned", ("d_model", 512)),
-    "bigbird_pegasus": Family("learned", ("d_model", 1024), ("max_position_embeddings", 4096)),
+    "blenderbot": NonRotaryFamily("learned", ("d_model", 2560), ("max_position_embeddings", 128)),
+    "blenderbot-small": NonRotaryFamily("learned", ("d_model", 512)),
+    "bigbird_pegasus": NonRotaryFamily(
+        "learned", ("d_model", 1024), ("max_position_embeddings", 4096)
+    ),
     "t5": _T5,
-    "mt5": Family("t5", heads=("num_heads", 6), layers=("num_layers", 8)),
-    "umt5": Family("t5", heads=("num_heads", 6), layers=("num_layers", 8)),
+    "mt5": NonRotaryFamily("t5", heads=("num_heads", 6), layers=("num_layers", 8)),
+    "umt5": NonRotaryFamily("t5", heads=("num_heads", 6), layers=("num_layers", 8)),
     "longt5": _T5,
-    "switch_transformers": Family("t5", heads=("num_heads", 12), layers=("num_layers", 12)),
+    "switch_transformers": NonRotaryFamily(
+        "t5", heads=("num_heads", 12), layers=("num_layers", 12)
+    ),
     "pop2piano": _T5,
-    "bloom": Family("bloom", heads=("n_head", 8), layers=("n_layer", 2)),
-    "mpt": Family("mpt", heads=("n_heads", 16), layers=("n_layers", 24)),
-    "falcon": Family("falcon", ("hidden_size", 4544), heads=("num_attention_heads", 71)),
+    "bloom": NonRotaryFamily("bloom", heads=("n_head", 8), layers=("n_layer", 2)),
+    "mpt": NonRotaryFamily("mpt", heads=("n_heads", 16), layers=("n_layers", 24)),
+    "falcon": NonRotaryFamily("falcon", ("hidden_size", 4544), heads=("num_attention_heads", 71)),
     "marian": _MARIAN,
     "pegasus": _MARIAN,
-    "ctrl": Family(
+    "ctrl": NonRotaryFamily(
         "sinusoidal", ("n_embd", 1280), ("n_positions", 256), params={"layout": "concat"}
     ),
     "xlm": _XLM,
@@ -153,7 +159,7 @@ FAMILIES: Mapping[str, Family] = {
     "m2m_100": _FAIRSEQ,
     "nllb-moe": _FAIRSEQ,
     "fsmt": _FAIRSEQ,
-    "speech_to_text": Family(
+    "speech_to_text": NonRotaryFamily(
         "sinusoidal",
         ("d_model", 256),
         ("max_source_positions", 6000),
@@ -161,7 +167,7 @@ FAMILIES: Mapping[str, Family] = {
         pad=1,
         params=_FAIRSEQ.params,
     ),
-    "xglm": Family(
+    "xglm": NonRotaryFamily(
         "sinusoidal",
         ("d_model", 1024),
         ("max_position_embeddings", 2048),
@@ -170,13 +176,15 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "musicgen_decoder": _MUSICGEN,
     "musicgen_melody_decoder": _MUSICGEN,
-    "whisper": Family("whisper", ("d_model", 384)),
+    "whisper": NonRotaryFamily("whisper", ("d_model", 384)),
     "gptj": _GPTJ,
     "codegen": _GPTJ,
-    "roformer": Family("roformer", rows=("max_position_embeddings", 1536)),
-    "xlnet": Family("transformer-xl", ("d_model", 1024), layers=("n_layer", 24)),
-    "nemotron_h": Family("nemotron", ("hidden_size", 4096), ("max_position_embeddings", 4096)),
-    "transfo-xl": Family("transformer-xl", ("d_model", 1024), layers=("n_layer", 18)),
+    "roformer": NonRotaryFamily("roformer", rows=("max_position_embeddings", 1536)),
+    "xlnet": NonRotaryFamily("transformer-xl", ("d_model", 1024), layers=("n_layer", 24)),
+    "nemotron_h": NonRotaryFamily(
+        "nemotron", ("hidden_size", 4096), ("max_position_embeddings", 4096)
+    ),
+    "transfo-xl": NonRotaryFamily("transformer-xl", ("d_model", 1024), layers=("n_layer", 18)),
 }
 
 SYNONYMS = (
@@ -204,7 +212,7 @@ REFUSED: Mapping[str, tuple[str, str | None]] = {
 class Reader:
     """Reads the config of a family without rope."""
 
-    def __init__(self, text: Keys, model_type: str, family: Family, notes: Notes) -> None:
+    def __init__(self, text: Keys, model_type: str, family: NonRotaryFamily, notes: Notes) -> None:
         self.text = text
         self.family = family
         self.notes = notes

@@ -28,7 +28,7 @@ SHARE = "partial_rotary_factor"
 
 
 class RopeReading(Record):
-    """What was read of the rope of some layers: what another engine may take otherwise.
+    """What was read of the rope of some layers: what another runtime may take otherwise.
 
     ``rope`` holds the values of the rope object by name, ``top`` those that stand around it, and
     ``per_layer_type`` says whether the object belongs to one of several layer types. ``name`` is

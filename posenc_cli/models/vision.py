@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from posenc_cli.models.resolved import Notes
 
 
-class Family(Record):
+class VisionFamily(Record):
     """A family of vision encoders: its convention, and what its configs leave out."""
 
     convention: str
@@ -27,10 +27,10 @@ class Family(Record):
     patch_size: int
 
 
-FAMILIES: Mapping[str, Family] = {
-    "dinov3_vit": Family("dinov3", 100.0, 384, 6, 12, 224, 16),
-    "pixtral": Family("pixtral", 10_000.0, 1024, 16, 24, 1024, 16),
-    "llama4_vision_model": Family("llama4", 10_000.0, 768, 16, 34, 448, 14),
+FAMILIES: Mapping[str, VisionFamily] = {
+    "dinov3_vit": VisionFamily("dinov3", 100.0, 384, 6, 12, 224, 16),
+    "pixtral": VisionFamily("pixtral", 10_000.0, 1024, 16, 24, 1024, 16),
+    "llama4_vision_model": VisionFamily("llama4", 10_000.0, 768, 16, 34, 448, 14),
 }
 
 
@@ -77,7 +77,7 @@ def layers(keys: Keys, model_type: str, notes: Notes) -> list[Layers]:
     return [Layers(None, numbers, "rope-axial", params, derived)]
 
 
-def _base(keys: Keys, family: Family, default: str, notes: Notes) -> Sourced:
+def _base(keys: Keys, family: VisionFamily, default: str, notes: Notes) -> Sourced:
     rope = keys.section("rope_parameters")
     if rope is not None:
         rope.get("rope_type")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.numerics.dtypes import DType
 
-Function = Literal["cos", "sin"]
+CosOrSin = Literal["cos", "sin"]
 
 GUARD_BITS = 24
 _ERROR = 2  # units in the last place that `sine_cosine` promises
@@ -121,7 +121,7 @@ def nearest(numerator: int, denominator: int, dtype: DType) -> float:
 
 
 def exact_cell(
-    function: Function,
+    function: CosOrSin,
     position: int,
     frequency: Decimal,
     *,

@@ -36,7 +36,7 @@ SIGN = np.uint32(0x80000000)
 REBIAS = np.float32(2.0**-112)  # from the exponent bias of float32 to that of float16
 
 
-class _Format(Record):
+class _HalfFormat(Record):
     """How the bits of a float32 become those of a half precision, and for which magnitudes."""
 
     tie: np.uint32
@@ -55,8 +55,8 @@ def _float16_bits(value: float) -> int:
 
 
 FORMATS = {
-    BFLOAT16.name: _Format(np.uint32(1 << 15), 0, 2.0**-100, 2.0**100, _bfloat16_bits),
-    FLOAT16.name: _Format(np.uint32(1 << 12), 3, 2.0**-20, 2.0**14, _float16_bits),
+    BFLOAT16.name: _HalfFormat(np.uint32(1 << 15), 0, 2.0**-100, 2.0**100, _bfloat16_bits),
+    FLOAT16.name: _HalfFormat(np.uint32(1 << 12), 3, 2.0**-20, 2.0**14, _float16_bits),
 }
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc_cli.numerics.kept import Kept
+from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class Factors(High):
     ) -> None:
         self.first, self.second = _low(columns, phasors, offsets)
         super().__init__(columns, phasors, self.first, self.second)
-        self._batches = Kept[Batch](BATCHES_KEPT)
+        self._batches = LRUCache[Batch](BATCHES_KEPT)
 
     def batch(self, index: int, *, scale: float) -> Batch:
         """Return the high factors of the multiples of a batch."""
@@ -319,7 +319,7 @@ class Pairs(High):
         rows, pairs = first.shape
         # A power of two, as the rows are: nothing is left over.
         self.repeats = power_of_two(min(rows, TILE_PAIRS // pairs))
-        self._batches = Kept[PairBatch](BATCHES_KEPT)
+        self._batches = LRUCache[PairBatch](BATCHES_KEPT)
 
     def batch(self, index: int, *, scale: float) -> PairBatch:
         """Return the high factors of the multiples of a batch."""

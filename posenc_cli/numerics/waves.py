@@ -53,8 +53,8 @@ from posenc_cli.numerics.cells import (
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.halves import suits
 from posenc_cli.numerics.judge import JUDGES_KEPT, Doubts, Judge, Table
-from posenc_cli.numerics.kept import Kept
 from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
+from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.paired import rounded_pairs
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.placements import Placement
@@ -95,12 +95,12 @@ class WaveTable:
         self.scale = scale
         self.phasors = Phasors(self.frequencies, scale=scale)
         self._magnitude = abs(float(scale))
-        self._judges = Kept[Judge](JUDGES_KEPT)
-        self._layouts = Kept[Factors](LAYOUTS_KEPT)
-        self._paired = Kept[Pairs](LAYOUTS_KEPT)
-        self._placed = Kept[list[Columns]](LAYOUTS_KEPT)
+        self._judges = LRUCache[Judge](JUDGES_KEPT)
+        self._layouts = LRUCache[Factors](LAYOUTS_KEPT)
+        self._paired = LRUCache[Pairs](LAYOUTS_KEPT)
+        self._placed = LRUCache[list[Columns]](LAYOUTS_KEPT)
         self._scratch = Scratch()
-        self._angles = Kept[AngleTable](1)
+        self._angles = LRUCache[AngleTable](1)
 
     def fill(
         self,

@@ -44,7 +44,7 @@ _ALWAYS = ("dim", "base", "factor")
 _NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
 
 
-class _Columns(Record):
+class _DrawnColumns(Record):
     """The columns of a table in the order of drawing, their bands, and the wave behind each.
 
     ``points`` are their names on the axis, ``computed`` their places among the computed columns
@@ -138,7 +138,9 @@ def _positions(request: Request) -> Positions:
     return Positions.contiguous(0, capacity.positions)  # type: ignore[union-attr]
 
 
-def _rows(request: Request, every: _Columns, engine_for: EngineFor, dims: range | None) -> Heatmap:
+def _rows(
+    request: Request, every: _DrawnColumns, engine_for: EngineFor, dims: range | None
+) -> Heatmap:
     """The rows of an absolute, rotary or relative scheme."""
     content = request.encoding.bound.content
     relative = request.scheme.kind == "relative"
@@ -189,25 +191,25 @@ def _limits(waves: Waves | None) -> tuple[float, float] | None:
     return (-scale, scale) if scale > 0 else None
 
 
-def _columns(request: Request, width: int) -> _Columns:
+def _columns(request: Request, width: int) -> _DrawnColumns:
     """The columns of a table, sines and cosines apart."""
     content = request.encoding.bound.content
     table = request.table or "cos-sin"
     if isinstance(content, Rotation):
         pairs = content.waves.count
         if table == "angles":
-            return _Columns(range(width), (), range(width))
+            return _DrawnColumns(range(width), (), range(width))
         if table == "complex":
             bands = (Band("real", 0, pairs), Band("imaginary", pairs, 2 * pairs))
-            return _Columns([*range(pairs)] * 2, bands, [*range(pairs)] * 2, range(2 * pairs))
+            return _DrawnColumns([*range(pairs)] * 2, bands, [*range(pairs)] * 2, range(2 * pairs))
         placements = rotary_placements(table, pairs, content.layout, content.blocks)
         return _placed(placements, width, content.waves)
     if isinstance(content, Sinusoids):
         return _placed(content.placements, width, content.waves)
-    return _Columns(range(width), (), None)
+    return _DrawnColumns(range(width), (), None)
 
 
-def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _Columns:
+def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _DrawnColumns:
     """Columns by what they hold: a band for each function, or for each function of an axis."""
     groups: dict[str, list[tuple[int, int]]] = {}
     apart = len(placements) <= _MOST_BANDS
@@ -225,7 +227,7 @@ def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _Colum
     held = {label: sorted(each) for label, each in groups.items() if each}
     if len(held) < 2:
         ordered = sorted(pair for each in held.values() for pair in each)
-        return _Columns([c for c, _ in ordered], (), [w for _, w in ordered])
+        return _DrawnColumns([c for c, _ in ordered], (), [w for _, w in ordered])
     bands: list[Band] = []
     points: list[int] = []
     behind: list[int] = []
@@ -233,14 +235,14 @@ def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _Colum
         bands.append(Band(label, len(points), len(points) + len(each)))
         points += [column for column, _ in each]
         behind += [wave for _, wave in each]
-    return _Columns(points, tuple(bands), behind)
+    return _DrawnColumns(points, tuple(bands), behind)
 
 
-def _unsplit(columns: _Columns) -> _Columns:
+def _unsplit(columns: _DrawnColumns) -> _DrawnColumns:
     """The columns in their own order."""
     order = sorted(range(len(columns.points)), key=columns.points.__getitem__)
     waves = columns.waves and [columns.waves[i] for i in order]
-    return _Columns([columns.points[i] for i in order], (), waves)
+    return _DrawnColumns([columns.points[i] for i in order], (), waves)
 
 
 def _axis_of(waves: Waves, some: Sequence[int]) -> str:
@@ -256,7 +258,7 @@ def _axis_of(waves: Waves, some: Sequence[int]) -> str:
     return _NAMES_OF_AXES[count][axis] if count in _NAMES_OF_AXES else str(axis)
 
 
-def _cropped(columns: _Columns, dims: range | None) -> _Columns:
+def _cropped(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
     """The columns that ``dims`` names.
 
     Raises: InvalidInput where there are not so many.
@@ -273,7 +275,7 @@ def _cropped(columns: _Columns, dims: range | None) -> _Columns:
         if inside:
             start = bands[-1].stop if bands else 0
             bands.append(Band(band.label, start, start + len(inside)))
-    return _Columns(
+    return _DrawnColumns(
         [columns.points[i] for i in kept],
         tuple(bands),
         columns.waves and [columns.waves[i] for i in kept],

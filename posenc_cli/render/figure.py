@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.analysis.sampling import Cells, Wavelengths
+    from posenc_cli.analysis.sampling import CellValues, Wavelengths
 
-Content = TypeVar("Content", str, bytes)
+TextOrBytes = TypeVar("TextOrBytes", str, bytes)
 ScaleKind = Literal["sequential", "diverging", "cyclic"]
 
 MOST_PANELS = 256
@@ -184,7 +184,7 @@ class Shown(Record):
         }
 
 
-class Survey(Record):
+class ValueSummary(Record):
     """What is known of all values of a heatmap, shown or not.
 
     ``missing`` of ``size`` values are not finite; the others reach from ``low`` to ``high``, which
@@ -200,15 +200,16 @@ class Survey(Record):
 class Heatmap(Record):
     """Values over two axes, rows from the top down.
 
-    ``values`` are an array, or a function that gives those of chosen rows and columns (``Cells``).
-    Without ``limits`` the colours reach from the least value shown to the greatest; without a
-    ``scale`` values of both signs diverge from 0. ``square`` says that both axes count alike,
-    ``wavelengths`` how fast columns change along the rows, ``notes`` are lines to go with the
-    picture, and ``survey`` is of all values, where somebody has gone through them. ``averaged``
-    says that where rows and columns are skipped, ``values`` are means of those up to the next.
+    ``values`` are an array, or a function that gives those of chosen rows and columns
+    (``CellValues``). Without ``limits`` the colours reach from the least value shown to the
+    greatest; without a ``scale`` values of both signs diverge from 0. ``square`` says that both
+    axes count alike, ``wavelengths`` how fast columns change along the rows, ``notes`` are
+    lines to go with the picture, and ``survey`` is of all values, where somebody has gone through
+    them. ``averaged`` says that where rows and columns are skipped, ``values`` are means of those
+    up to the next.
     """
 
-    values: NDArray[Any] | Cells
+    values: NDArray[Any] | CellValues
     rows: Axis
     columns: Axis
     title: str = ""
@@ -218,7 +219,7 @@ class Heatmap(Record):
     square: bool = False
     wavelengths: Wavelengths | None = None
     notes: tuple[str, ...] = ()
-    survey: Survey | None = None
+    survey: ValueSummary | None = None
     averaged: bool = False
 
     def shown(self, most_rows: int, most_columns: int) -> Shown:
@@ -367,10 +368,10 @@ def _finite(values: Sequence[float]) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in values]
 
 
-class Picture(Record, Generic[Content]):
+class Picture(Record, Generic[TextOrBytes]):
     """A figure as drawn, what its reader should be warned of, and what of heatmaps it shows."""
 
-    content: Content
+    content: TextOrBytes
     warnings: tuple[str, ...] = ()
     shown: tuple[Shown, ...] = ()
 

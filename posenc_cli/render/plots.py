@@ -36,7 +36,7 @@ _FRAME = 2
 """Lines of the axis below, and of its labels."""
 
 
-class Grid(Record):
+class Gridlines(Record):
     """Lines at equal distances, of values or of their decimal logarithms.
 
     Line i, counted from the lowest, has the value (first + i) · apart / every; those whose number,
@@ -88,7 +88,7 @@ def _short(value: float, slack: float) -> str:
     return plain if len(plain) <= max(7, len(text)) else text
 
 
-def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> Grid:
+def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> Gridlines:
     """The finest grid of at most so many lines, three or more, that holds two values.
 
     >>> some = grid(0.17, 1.0, 10)
@@ -105,7 +105,7 @@ def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> G
         low, high = low - margin, high + margin
     rough = max(high / (lines - 1) - low / (lines - 1), _FAINTEST)
     whole = logarithmic and high - low >= _LEAST_DECADES
-    found: list[Grid] = []
+    found: list[Gridlines] = []
     lowest = math.floor(math.log10(rough))
     for exponent in range(max(0, lowest) if whole else lowest, lowest + 3):
         for mantissa in (1, 2, 5):
@@ -115,7 +115,7 @@ def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> G
                 first = math.floor(low / step + 1e-9)
                 count = math.ceil(high / step - 1e-9) - first + 1
                 if count <= lines:
-                    found.append(Grid(first, count, apart, every, logarithmic))
+                    found.append(Gridlines(first, count, apart, every, logarithmic))
     # Rather a label at every power of ten than a few lines more.
     return min(found, key=lambda each: each.step * (1.5 if whole and each.apart > 1 else 1))
 

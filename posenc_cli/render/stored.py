@@ -14,7 +14,7 @@ from posenc_cli.analysis.sampling import spread, wavelengths_by_values
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.naming import shown
 from posenc_cli.records import replace
-from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Heatmap, Panels, Survey
+from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Heatmap, Panels, ValueSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ def _matrix(values: NDArray[Any], title: str, dims: range | None, *, split: bool
     )
 
 
-def _survey(values: NDArray[Any], wanted: range) -> Survey:
+def _survey(values: NDArray[Any], wanted: range) -> ValueSummary:
     """All values of some columns in brief, some rows at a time: a file may be larger than memory.
 
     Complex numbers count as two values.
@@ -119,7 +119,7 @@ def _survey(values: NDArray[Any], wanted: range) -> Survey:
                     continue
                 least, most = finite.min(), finite.max()
             low, high = min(low, float(least)), max(high, float(most))
-    return Survey(size, missing, low, high)
+    return ValueSummary(size, missing, low, high)
 
 
 def _columns(

@@ -162,7 +162,7 @@ class Weights(Record):
         return f"random weights from position {self.drawn_from} on, seed {self.seed}"
 
 
-Table = Callable[[Array], Array]
+RowLookup = Callable[[Array], Array]
 """Rows of a learned table: indices (n,) → values (n, columns)."""
 
 
@@ -177,9 +177,9 @@ class Rows(Record):
     """What an absolute or relative scheme gives by formula.
 
     ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair
-    (high, low) whose sum is the value. ``table`` is the :data:`Table` of ``weights``, None without.
-    ``positions`` says whether the formula computes with them or looks something up. Of a relative
-    scheme they are offsets j − i of key and query; those past ``farthest`` share its row.
+    (high, low) whose sum is the value. ``table`` is the :data:`RowLookup` of ``weights``, None
+    without. ``positions`` says whether the formula computes with them or looks something up. Of a
+    relative scheme they are offsets j − i of key and query; those past ``farthest`` share its row.
     """
 
     width: int

@@ -112,7 +112,7 @@ def _turns(xp: Any, count: int) -> Any:
     return 2_000_000 * xp.asarray(xp.pi) / (1_000_000 * count + 1)
 
 
-class _Convention(Record):
+class _GridConvention(Record):
     """How a library divides columns among axes.
 
     ``columns``: sines then cosines of each axis (``by-axis``), of all axes together
@@ -184,12 +184,12 @@ class _Convention(Record):
 
 
 _SINUSOIDAL = {
-    "mae": _Convention("by-axis", last_axis_first=True),
-    "vit-mae": _Convention("by-axis"),
-    "timm": _Convention("by-function"),
-    "detr": _Convention("alternating", origin=1),
-    "tensor2tensor": _Convention("by-axis", most_axes=None, rest="zero", ends_at_base=True),
-    "positional-encodings": _Convention("alternating", most_axes=3, rest="cut"),
+    "mae": _GridConvention("by-axis", last_axis_first=True),
+    "vit-mae": _GridConvention("by-axis"),
+    "timm": _GridConvention("by-function"),
+    "detr": _GridConvention("alternating", origin=1),
+    "tensor2tensor": _GridConvention("by-axis", most_axes=None, rest="zero", ends_at_base=True),
+    "positional-encodings": _GridConvention("alternating", most_axes=3, rest="cut"),
 }
 
 
@@ -276,7 +276,7 @@ def rope_axial(
     )
 
 
-class _Turning(Record):
+class _AxisTurns(Record):
     """How a model turns two axes.
 
     ``alternating``: the axes take turns on one ladder of frequencies, where others have it twice.
@@ -299,11 +299,11 @@ class _Turning(Record):
 
 
 _ROTARY = {
-    "pixtral": _Turning(alternating=True),
-    "qwen2-vl": _Turning(),
-    "dinov3": _Turning(base=100.0, centred=True),
-    "gemma4": _Turning(base=100.0, blocks=2),
-    "llama4": _Turning(layout="interleaved", order="wh", origin=1),
+    "pixtral": _AxisTurns(alternating=True),
+    "qwen2-vl": _AxisTurns(),
+    "dinov3": _AxisTurns(base=100.0, centred=True),
+    "gemma4": _AxisTurns(base=100.0, blocks=2),
+    "llama4": _AxisTurns(layout="interleaved", order="wh", origin=1),
 }
 
 

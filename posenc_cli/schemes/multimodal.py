@@ -9,7 +9,7 @@ from posenc_cli.schemes.declare import AxesFile, Coordinates, Rotation, Waves, r
 from posenc_cli.schemes.parameters import Base, Dim, Param, as_text
 from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
 
-Order = Literal["thw", "hwt"]
+AxisOrder = Literal["thw", "hwt"]
 _TIME, _HEIGHT, _WIDTH = range(3)
 
 
@@ -48,7 +48,7 @@ def mrope(
         Param("deal the axes out pair by pair, in place of one section after another"),
     ] = False,
     order: Annotated[
-        Order,
+        AxisOrder,
         Param("axes of the sections: t, h, w, or h and w in turn and then t", source="Qwen2-VL"),
     ] = "thw",
     axes: Annotated[
@@ -80,7 +80,7 @@ def mrope(
     return Rotation(Waves(rotated // 2, frequencies, coordinates=coordinates), layout)
 
 
-def _followed(sections: tuple[int, ...], *, interleaved: bool, order: Order) -> tuple[int, ...]:
+def _followed(sections: tuple[int, ...], *, interleaved: bool, order: AxisOrder) -> tuple[int, ...]:
     """The axis (row of the file) that each pair follows.
 
     >>> _followed((2, 1, 1), interleaved=False, order="thw")

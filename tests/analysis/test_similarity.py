@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.analysis import products, verdict
-from posenc_cli.analysis.products import Rows, diagonals, product_rows, windows_of
+from posenc_cli.analysis.products import MatrixRows, diagonals, product_rows, windows_of
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.encode.engine import Engine
@@ -105,7 +105,7 @@ def test_rotary_similarity_is_q_dot_k_of_the_turned_content(scheme, given, conte
 def test_waves_on_axes_are_not_taken_for_a_function_of_the_offset():
     given = {"grid": "5x8", "dim": 16}
     of = similarity_of("rope-axial", **given)
-    assert isinstance(of.source, Rows)
+    assert isinstance(of.source, MatrixRows)
     cos, sin = (
         matrix("rope-axial", "0:40", dtype="float64", table=table, **given)
         for table in ("cos", "sin")
@@ -218,7 +218,7 @@ def test_values_are_rounded_once_to_the_format():
 
 def test_diagonals_tell_the_extremes_and_means_of_every_offset():
     table = np.random.default_rng(1).standard_normal((77, 6))
-    found = diagonals(Rows.of(table))
+    found = diagonals(MatrixRows.of(table))
     expected = [np.diagonal(table @ table.T, -k) for k in range(77)]
     assert found.offsets.tolist() == list(range(77))
     assert (found.pairs, found.dropped) == (77 * 78 // 2, 0)
@@ -233,7 +233,7 @@ def test_windows_look_at_pairs_from_start_to_end():
     table = np.random.default_rng(2).standard_normal((900, 4))
     windows = windows_of(900, 4, products=320_000)
     assert windows[-1].stop == 900
-    found = diagonals(Rows.of(table), windows)
+    found = diagonals(MatrixRows.of(table), windows)
     places = np.concatenate([np.arange(each.start, each.stop) for each in windows])
     values: dict[int, list[float]] = {}
     for m in places:
@@ -281,7 +281,7 @@ def test_a_declaration_proves_that_only_the_offset_counts(scheme, given):
     if scheme == "sinusoidal":
         # The proof against the values: the products of rows that were computed one by one.
         table = matrix(scheme, "0:40", dtype="float64", **given)
-        assert diagonals(Rows.of(table)).spread <= 64 * 64 * EPSILON
+        assert diagonals(MatrixRows.of(table)).spread <= 64 * 64 * EPSILON
 
 
 def test_a_sine_without_its_cosine_spoils_it():
@@ -408,7 +408,7 @@ def test_any_length_has_a_profile():
 
 
 def test_rows_past_memory_are_read_again(monkeypatch):
-    rows = Rows.of(np.random.default_rng(3).standard_normal((1100, 3)))
+    rows = MatrixRows.of(np.random.default_rng(3).standard_normal((1100, 3)))
     expected = product_rows(rows, range(32, 64), 1100)
     monkeypatch.setattr(products, "HELD_VALUES", 100)
     np.testing.assert_array_equal(product_rows(rows, range(32, 64), 1100), expected)
@@ -416,9 +416,9 @@ def test_rows_past_memory_are_read_again(monkeypatch):
 
 def test_a_row_alone_in_its_block_is_the_row_it_is_among_others():
     table = np.random.default_rng(4).standard_normal((640, 61))
-    longer = product_rows(Rows.of(table), range(32, 64), 640)
+    longer = product_rows(MatrixRows.of(table), range(32, 64), 640)
     for count in (33, 34, 40):
-        alone = product_rows(Rows.of(table[:count]), range(32, count), count)
+        alone = product_rows(MatrixRows.of(table[:count]), range(32, count), count)
         np.testing.assert_array_equal(alone, longer[: count - 32, :count])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from posenc_cli.analysis import products, verdict
 from posenc_cli.analysis.products import (
-    Rows,
+    MatrixRows,
     diagonals,
     near_diagonals,
     strip_diagonals,
@@ -65,17 +65,17 @@ def test_no_row_is_left_out_of_the_nearest_diagonals(spoiled, monkeypatch):
         whole = spoiled @ spoiled.T
     for values in (1, 21, 3000):
         monkeypatch.setattr(products, "_SCANNED_VALUES", values)
-        found = near_diagonals(Rows.of(spoiled))
+        found = near_diagonals(MatrixRows.of(spoiled))
         assert_tells_of(found, {k: np.diagonal(whole, -k).tolist() for k in range(4)})
-        assert found.reach == pytest.approx(diagonals(Rows.of(spoiled)).reach, rel=1e-14)
-    assert near_diagonals(Rows.of(spoiled[:2])).offsets.tolist() == [0, 1]
+        assert found.reach == pytest.approx(diagonals(MatrixRows.of(spoiled)).reach, rel=1e-14)
+    assert near_diagonals(MatrixRows.of(spoiled[:2])).offsets.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("offsets", [range(30, 45), range(60, 90), range(89, 90)])
 def test_strips_tell_of_some_rows_at_every_offset(spoiled, offsets):
     with np.errstate(all="ignore"):
         whole = spoiled @ spoiled.T
-    found = strip_diagonals(Rows.of(spoiled), offsets, number=3, length=5)
+    found = strip_diagonals(MatrixRows.of(spoiled), offsets, number=3, length=5)
     room = 90 - offsets[-1]
     length = max(1, min(5, room // 3))
     starts = sorted({0, (room - length) // 2, room - length})
@@ -156,7 +156,7 @@ def test_as_few_rows_as_windows_are_all_looked_at():
 
 def test_a_pair_of_uneven_positions_is_dropped_once():
     table = np.array([[1.0, 0], [np.nan, 1], [0, 1]])
-    of = Similarity("x", "dot product", Positions.parse("1,5,7"), Rows.of(table))
+    of = Similarity("x", "dot product", Positions.parse("1,5,7"), MatrixRows.of(table))
     found = verdict.verdict(of)
     assert (found.pairs, found.dropped) == (6, 3)
 

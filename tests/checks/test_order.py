@@ -7,9 +7,9 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.checks.order import (
-    Asked,
     Layer,
     OrderCheck,
+    PartRequest,
     embeddings,
     permutations,
     with_causal_mask,
@@ -27,7 +27,7 @@ SYMMETRIC = ("alibi", "kerple-log", "kerple-power", "sandwich")
 def asked(name, **given):
     if name == "rope-longrope":
         given = {**LONGROPE, **given}
-    return Asked(catalogue.find(name), given)
+    return PartRequest(catalogue.find(name), given)
 
 
 def finding(name, words=WORDS, **given):
@@ -169,7 +169,7 @@ def test_an_encoding_that_does_nothing_fails():
         """Zeros, by mistake."""
         return Rows(dim, lambda xp, positions, _: xp.zeros((positions.shape[0], dim)))
 
-    found = OrderCheck(WORDS).finding(Asked(forgotten, {}))
+    found = OrderCheck(WORDS).finding(PartRequest(forgotten, {}))
     assert not found.sees_order
     assert not found.ok
 
@@ -185,7 +185,7 @@ def test_a_bias_that_is_the_same_for_all_offsets_fails():
             lambda _, c, offsets: offsets * 0 + c,
         )
 
-    assert not OrderCheck(WORDS).finding(Asked(flat, {})).ok
+    assert not OrderCheck(WORDS).finding(PartRequest(flat, {})).ok
 
 
 def test_an_expectation_can_be_given():

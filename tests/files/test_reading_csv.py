@@ -68,7 +68,7 @@ def test_gaps_are_read_as_fast_as_numbers(path, monkeypatch):
     array = np.random.default_rng(1).standard_normal((300, 8))
     array[::7, 3] = np.nan
     np.savetxt(path, array, delimiter=",")
-    monkeypatch.delattr(reading_csv._Table, "_parse_by_line")
+    monkeypatch.delattr(reading_csv._NumberTable, "_parse_by_line")
     assert np.array_equal(read_array(path).values, array, equal_nan=True)
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-Value = TypeVar("Value")
+Cached = TypeVar("Cached")
 
 
-class Kept(Generic[Value]):
+class LRUCache(Generic[Cached]):
     """The last ``count`` values made, by key; of two threads that ask for one, one makes it.
 
     >>> squares = Kept[int](2)
@@ -24,7 +24,7 @@ class Kept(Generic[Value]):
     def __init__(self, count: int) -> None:
         self._count = count
         self._lock = threading.Lock()
-        self._values: dict[Hashable, Value] = {}
+        self._values: dict[Hashable, Cached] = {}
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._values
@@ -32,7 +32,7 @@ class Kept(Generic[Value]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+    def get(self, key: Hashable, make: Callable[[], Cached]) -> Cached:
         """Return the value of a key, made now unless it is kept; the oldest gives way."""
         with self._lock:
             if key not in self._values:

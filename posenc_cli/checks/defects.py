@@ -122,7 +122,7 @@ class Whole(Record):
 
     pieces: Callable[[], Iterator[Sample]]
 
-    def extent(self, hypothesis: Hypothesis) -> Extent:
+    def extent(self, hypothesis: Defect) -> Extent:
         """How far a hypothesis explains all cells."""
         return self.extent_of(lambda piece: piece.explained(*hypothesis.predicted(piece)))
 
@@ -131,7 +131,7 @@ class Whole(Record):
         return Extent.counted((each.positions, explained(each)) for each in self.pieces())
 
 
-class Hypothesis(Record):
+class Defect(Record):
     """Changes of the right factors, each of which has a cause; at most one of each kind."""
 
     frequencies: Alternative | None = None
@@ -148,7 +148,7 @@ class Hypothesis(Record):
         return bool(self.positions or self.rates or self.angles or self.cells)
 
     @property
-    def unrounded(self) -> Hypothesis:
+    def unrounded(self) -> Defect:
         """The same without any rounding."""
         return replace(self, positions=None, rates=None, angles=None, cells=None)
 
@@ -195,7 +195,7 @@ TURNS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
 }
 
 
-def holds(sample: Sample, hypothesis: Hypothesis) -> bool:
+def holds(sample: Sample, hypothesis: Defect) -> bool:
     """Whether a hypothesis explains the whole sample."""
     predicted, frequencies = hypothesis.predicted(sample)
     explained = sample.explained(predicted, frequencies)
@@ -206,7 +206,7 @@ def holds(sample: Sample, hypothesis: Hypothesis) -> bool:
     return bool(explained.mean() >= ENOUGH and mended >= _MENDED)
 
 
-def nearly_holds(sample: Sample, hypothesis: Hypothesis) -> bool:
+def nearly_holds(sample: Sample, hypothesis: Defect) -> bool:
     """Whether a hypothesis explains most rows wholly, so that the others are something else."""
     explained = sample.explained(*hypothesis.predicted(sample))
     return bool(explained.all(axis=1).mean() >= ENOUGH)
@@ -221,12 +221,12 @@ def few_rows(positions: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.unique(np.concatenate([early, np.linspace(24, count - 1, _FEW - 24).astype(int)]))
 
 
-def hypotheses(sample: Sample, seen: Rotations | None) -> Iterator[Hypothesis]:
+def hypotheses(sample: Sample, seen: Rotations | None) -> Iterator[Defect]:
     """What is tried, from the simplest on."""
-    plain = Hypothesis()
+    plain = Defect()
     offsets = _offsets(sample)
     turns = [turn for turn in TURNS if turn != "right"]
-    yield Hypothesis(turn="still")
+    yield Defect(turn="still")
     yield from (replace(plain, turn=turn) for turn in turns)
     yield from (replace(plain, offset=offset) for offset in offsets)
     halves = ("bfloat16", "float16")

@@ -1,8 +1,8 @@
-"""What other engines make of the same config: their known differences, as data.
+"""What other runtimes make of the same config: their known differences, as data.
 
 transformers 5 is what a config means. Each entry of :data:`DIFFERENCES` is one point at which
-another engine is known to compute something else, read in that engine's own code at the version
-its :class:`Engine` names. What was not read is refused: no engine's behaviour is guessed.
+another runtime is known to compute something else, read in that runtime's own code at the version
+its :class:`Runtime` names. What was not read is refused: no runtime's behaviour is guessed.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
-from posenc_cli.models import engine_rules as rules
-from posenc_cli.models.engine_rules import Reading
+from posenc_cli.models import runtime_rules as rules
 from posenc_cli.models.resolved import Sourced
+from posenc_cli.models.runtime_rules import LayerReading
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.models.engine_rules import Changes
     from posenc_cli.models.resolved import Layers
     from posenc_cli.models.rope import RopeReading
+    from posenc_cli.models.runtime_rules import Changes
 
 __all__ = [
     "DIFFERENCES",
-    "ENGINES",
+    "RUNTIMES",
     "Adjusted",
-    "Engine",
-    "EngineDifference",
-    "Reading",
+    "LayerReading",
+    "Runtime",
+    "RuntimeDifference",
     "adjusted",
     "find",
     "read_as",
 ]
 
 
-class Engine(Record):
-    """An engine at the version whose code was read.
+class Runtime(Record):
+    """A runtime at the version whose code was read.
 
     ``model_types`` are those whose rotary embedding was traced through its code, each with the
-    schemes for which that was done; elsewhere it is not known what the engine does.
+    schemes for which that was done; elsewhere it is not known what the runtime does.
     """
 
     name: str
@@ -48,22 +48,22 @@ class Engine(Record):
     model_types: Mapping[str, frozenset[str]]
 
 
-class EngineDifference(Record):
-    """One point at which an engine differs from transformers 5.
+class RuntimeDifference(Record):
+    """One point at which a runtime differs from transformers 5.
 
     ``evidence`` is where that can be read. ``rule(reading)`` gives the changes, empty where the
     difference makes none for this config. ``model_types`` limits it, empty to none.
     """
 
-    engine: str
+    runtime: str
     topic: str
     schemes: frozenset[str]
     what: str
     evidence: str
-    rule: Callable[[Reading], Changes]
+    rule: Callable[[LayerReading], Changes]
     model_types: frozenset[str] = frozenset()
 
-    def applies(self, reading: Reading) -> bool:
+    def applies(self, reading: LayerReading) -> bool:
         """Whether it concerns this kind of layer."""
         return reading.scheme in self.schemes and (
             not self.model_types or reading.model_type in self.model_types
@@ -71,50 +71,50 @@ class EngineDifference(Record):
 
 
 class Adjusted(Record):
-    """What an engine makes of a reading: the scheme, its parameters, and why they differ.
+    """What a runtime makes of a reading: the scheme, its parameters, and why they differ.
 
     ``reasons`` says for each parameter that differs (``scheme`` too) which difference it is.
     """
 
     scheme: str
     params: Mapping[str, Any]
-    reasons: Mapping[str, EngineDifference]
+    reasons: Mapping[str, RuntimeDifference]
 
 
-def find(name: str) -> Engine:
-    """The engine of a name.
+def find(name: str) -> Runtime:
+    """The runtime of a name.
 
     Raises: InvalidInput with the nearest name as a hint.
 
     >>> find("vllm").version
     '0.33.0'
     """
-    if name not in ENGINES:
-        known = ", ".join(ENGINES)
+    if name not in RUNTIMES:
+        known = ", ".join(RUNTIMES)
         raise InvalidInput(
-            f"--as {abbreviated(name)}: must be one of {known}", hint=nearest(name, ENGINES)
+            f"--as {abbreviated(name)}: must be one of {known}", hint=nearest(name, RUNTIMES)
         )
-    return ENGINES[name]
+    return RUNTIMES[name]
 
 
-def read_as(engine: str, reading: Reading) -> Adjusted:
-    """What an engine makes of what transformers reads, in plain values.
+def read_as(runtime: str, reading: LayerReading) -> Adjusted:
+    """What a runtime makes of what transformers reads, in plain values.
 
-    Raises: InvalidInput for an unknown engine, and where it is not known what this one does.
+    Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
     """
-    found = find(engine)
-    if engine == TRANSFORMERS:
+    found = find(runtime)
+    if runtime == TRANSFORMERS:
         return Adjusted(reading.scheme, reading.params, {})
     if reading.scheme not in found.model_types.get(reading.model_type, frozenset()):
         raise InvalidInput(
-            f"--as {engine}: what {engine} {found.version} makes of {reading.scheme} in "
+            f"--as {runtime}: what {runtime} {found.version} makes of {reading.scheme} in "
             f"{reading.model_type} was not read in its code, and is not guessed",
             hint=_known(found),
         )
     scheme, params = reading.scheme, dict(reading.params)
-    reasons: dict[str, EngineDifference] = {}
+    reasons: dict[str, RuntimeDifference] = {}
     for difference in DIFFERENCES:
-        if difference.engine != engine or not difference.applies(reading):
+        if difference.runtime != runtime or not difference.applies(reading):
             continue
         for name, value in difference.rule(reading).items():
             if name == "scheme":
@@ -131,24 +131,24 @@ def read_as(engine: str, reading: Reading) -> Adjusted:
 
 
 def adjusted(
-    layers: Layers, read: RopeReading | None, *, engine: str
+    layers: Layers, read: RopeReading | None, *, runtime: str
 ) -> tuple[Layers, tuple[str, ...]]:
-    """Layers as an engine reads them, and for each difference what it is and its evidence.
+    """Layers as a runtime reads them, and for each difference what it is and its evidence.
 
     ``read`` is what was read of their rope, None of layers without.
 
-    Raises: InvalidInput for an unknown engine, and where it is not known what this one does.
+    Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
     """
-    found = find(engine)
+    found = find(runtime)
     if read is None:
         if layers.scheme != "nope":
             raise InvalidInput(
-                f"--as {engine}: what {engine} {found.version} makes of {layers.scheme} was not "
+                f"--as {runtime}: what {runtime} {found.version} makes of {layers.scheme} was not "
                 "read in its code, and is not guessed"
             )
         return layers, ()
     context = layers.derived.get("context")
-    reading = Reading(
+    reading = LayerReading(
         model_type=read.model_type,
         scheme=layers.scheme,
         params=layers.values(),
@@ -159,21 +159,21 @@ def adjusted(
         name=read.name,
         prefix=read.prefix,
     )
-    result = read_as(engine, reading)
+    result = read_as(runtime, reading)
     params = {
         name: layers.params[name]
         if name in layers.params and layers.params[name].value == value
-        else Sourced(value, f"{engine}: {result.reasons[name].topic}")
+        else Sourced(value, f"{runtime}: {result.reasons[name].topic}")
         for name, value in result.params.items()
     }
     differences = {id(each): each for each in result.reasons.values()}.values()
     return replace(layers, scheme=result.scheme, params=params), tuple(
-        f"{engine} {found.version}: {each.what} ({each.evidence})" for each in differences
+        f"{runtime} {found.version}: {each.what} ({each.evidence})" for each in differences
     )
 
 
-def _known(engine: Engine) -> str:
-    return f"known of {engine.name}: {', '.join(sorted(engine.model_types))}"
+def _known(runtime: Runtime) -> str:
+    return f"known of {runtime.name}: {', '.join(sorted(runtime.model_types))}"
 
 
 TRANSFORMERS = "transformers"
@@ -187,11 +187,11 @@ def _of(schemes: frozenset[str], *model_types: str) -> dict[str, frozenset[str]]
 
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
 
-ENGINES: Mapping[str, Engine] = {
+RUNTIMES: Mapping[str, Runtime] = {
     each.name: each
     for each in (
-        Engine(TRANSFORMERS, "5.23", {}),
-        Engine(
+        Runtime(TRANSFORMERS, "5.23", {}),
+        Runtime(
             "transformers-4.50",
             "4.50.3",
             {
@@ -201,7 +201,7 @@ ENGINES: Mapping[str, Engine] = {
                 **_of(_SCALED, "gpt_neox", "phi", "stablelm", "granite"),
             },
         ),
-        Engine(
+        Runtime(
             "vllm",
             "0.33.0",
             {
@@ -217,7 +217,7 @@ ENGINES: Mapping[str, Engine] = {
                 **_of(_SCALED - {"rope-dynamic"} | {"nope"}, "smollm3"),
             },
         ),
-        Engine(
+        Runtime(
             "vllm-0.11",
             "0.11.0",
             {
@@ -226,7 +226,7 @@ ENGINES: Mapping[str, Engine] = {
                 **_of(frozenset({"rope-yarn"}), "gpt_oss"),
             },
         ),
-        Engine(
+        Runtime(
             "llama.cpp",
             "as in llama-cpp-python 0.3.36",
             {
@@ -240,7 +240,7 @@ ENGINES: Mapping[str, Engine] = {
         ),
     )
 }
-"""The engines by name, transformers 5 first."""
+"""The runtimes by name, transformers 5 first."""
 
 
 _YARN = frozenset({"rope-yarn"})
@@ -253,8 +253,8 @@ _VLLM_11 = f"{_HUB}/vllm-project/vllm/blob/v0.11.0/vllm/model_executor"
 _LLAMA_CPP = f"{_HUB}/ggml-org/llama.cpp"
 _ROTARY = "layers/rotary_embedding"
 
-DIFFERENCES: tuple[EngineDifference, ...] = (
-    EngineDifference(
+DIFFERENCES: tuple[RuntimeDifference, ...] = (
+    RuntimeDifference(
         "transformers-4.50",
         "container",
         _SCALED | _LONGROPE,
@@ -262,7 +262,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_TRANSFORMERS_450}/models/llama/configuration_llama.py",
         rules.old_container,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "transformers-4.50",
         "original length",
         _YARN,
@@ -270,7 +270,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_TRANSFORMERS_450}/modeling_rope_utils.py",
         rules.old_yarn,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "transformers-4.50",
         "fields",
         _LONGROPE,
@@ -280,21 +280,21 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         frozenset({"phi3"}),
     ),
     *(
-        EngineDifference(
-            engine,
+        RuntimeDifference(
+            runtime,
             "fields",
             _YARN,
             "divides by beta_fast and beta_slow as they stand",
             evidence,
-            partial(rules.no_beta_of_zero, engine=engine),
+            partial(rules.no_beta_of_zero, runtime=runtime),
         )
-        for engine, evidence in (
+        for runtime, evidence in (
             ("vllm", f"{_VLLM}/{_ROTARY}/common.py"),
             ("vllm-0.11", f"{_VLLM_11}/{_ROTARY}/common.py"),
             ("llama.cpp", f"{_LLAMA_CPP}/blob/master/ggml/src/ggml.c"),
         )
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm",
         "partial rotation",
         frozenset({"rope"}),
@@ -303,7 +303,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         rules.vllm_share,
         frozenset(_LLAMA_LIKE),
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm",
         "truncate",
         _YARN,
@@ -312,7 +312,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         rules.vllm_nested_truncate,
         frozenset({*_LLAMA_LIKE, "gemma3_text"}),
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm",
         "attention factor",
         _YARN,
@@ -321,7 +321,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         rules.vllm_deepseek,
         rules.DEEPSEEK,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm",
         "attention factor",
         _YARN,
@@ -330,7 +330,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         rules.vllm_gpt_oss,
         frozenset({"gpt_oss"}),
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm",
         "choice of factors",
         _LONGROPE,
@@ -339,7 +339,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_VLLM}/{_ROTARY}/phi3_long_rope_scaled_rope.py",
         rules.vllm_longrope,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm",
         "dynamic length",
         _DYNAMIC,
@@ -347,7 +347,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_VLLM}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         rules.vllm_dynamic,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm",
         "factor",
         frozenset({"rope-proportional"}),
@@ -355,7 +355,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_VLLM}/{_ROTARY}/gemma4_rope.py",
         rules.vllm_proportional,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm-0.11",
         "container",
         _SCALED,
@@ -363,7 +363,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_VLLM_11}/models/llama.py",
         rules.vllm11_container,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm-0.11",
         "attention factor",
         _YARN,
@@ -372,7 +372,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
         rules.vllm11_yarn,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "vllm-0.11",
         "dynamic length",
         _DYNAMIC,
@@ -380,7 +380,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         rules.vllm11_dynamic,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "llama.cpp",
         "fields",
         _PLAIN | _YARN,
@@ -389,7 +389,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         rules.llama_cpp_ministral,
         frozenset({"ministral3"}),
     ),
-    EngineDifference(
+    RuntimeDifference(
         "llama.cpp",
         "original length",
         _YARN | {"rope-llama3"},
@@ -398,7 +398,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         rules.llama_cpp_original,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "llama.cpp",
         "fields",
         _LONGROPE | {"rope"},
@@ -407,7 +407,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         rules.llama_cpp_original,
         frozenset({"phi3", "phimoe"}),
     ),
-    EngineDifference(
+    RuntimeDifference(
         "llama.cpp",
         "attention factor",
         _YARN,
@@ -416,7 +416,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_LLAMA_CPP}/pull/17945",
         rules.llama_cpp_yarn,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "llama.cpp",
         "choice of factors",
         _LONGROPE,
@@ -425,7 +425,7 @@ DIFFERENCES: tuple[EngineDifference, ...] = (
         f"{_LLAMA_CPP}/blob/master/src/llama-model.cpp",
         rules.llama_cpp_longrope,
     ),
-    EngineDifference(
+    RuntimeDifference(
         "llama.cpp",
         "dynamic length",
         _DYNAMIC,

@@ -1,8 +1,8 @@
-"""How engines depart from transformers 5, each departure a rule on plain values.
+"""How runtimes depart from transformers 5, each departure a rule on plain values.
 
-A rule takes a :class:`Reading`, which is what transformers makes of one kind of layer and what the
-file says, and gives the parameters that the engine sets otherwise. Where the rules were read is
-said with the differences, in :mod:`posenc_cli.models.engines`.
+A rule takes a :class:`LayerReading`, which is what transformers makes of one kind of layer and what
+the file says, and gives the parameters that the runtime sets otherwise. Where the rules were read
+is said with the differences, in :mod:`posenc_cli.models.runtimes`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ ORIGINAL = "original_max_position_embeddings"
 DEEPSEEK = frozenset({"deepseek_v2", "deepseek_v3"})
 
 Changes = Mapping[str, Any]
-"""Parameters of the scheme that an engine sets otherwise; None leaves one to the scheme's rule.
-``scheme`` is the scheme's own name, where the engine uses another."""
+"""Parameters of the scheme that a runtime sets otherwise; None leaves one to the scheme's rule.
+``scheme`` is the scheme's own name, where the runtime uses another."""
 
 
-class Reading(Record):
+class LayerReading(Record):
     """One kind of layer as transformers reads it.
 
     ``scheme`` and ``params`` are what it resolves to. ``rope`` is the mapping of rope parameters
@@ -75,8 +75,8 @@ class Reading(Record):
         return self.context
 
 
-def _refused(engine: str, why: str) -> InvalidInput:
-    return InvalidInput(f"--as {engine}: {why}")
+def _refused(runtime: str, why: str) -> InvalidInput:
+    return InvalidInput(f"--as {runtime}: {why}")
 
 
 def _magnitude(factor: float, weight: float) -> float:
@@ -85,12 +85,12 @@ def _magnitude(factor: float, weight: float) -> float:
     return float(scaled.yarn_magnitude(factor, weight))
 
 
-def _truncated(reading: Reading) -> Changes:
+def _truncated(reading: LayerReading) -> Changes:
     """Whole pairs as the ends of YaRN's ramp, which is what the scheme does unless told not to."""
     return {} if reading.params.get("truncate", True) else {"truncate": None}
 
 
-def no_beta_of_zero(reading: Reading, *, engine: str) -> Changes:
+def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
     """Transformers reads a beta of 0 as absent; others take a length over 0 turns.
 
     Raises: InvalidInput.
@@ -99,7 +99,7 @@ def no_beta_of_zero(reading: Reading, *, engine: str) -> Changes:
         stated = reading.entry.number(name, minimum=0)
         if stated is not None and not stated.value:
             raise _refused(
-                engine, f"{stated.source} 0: transformers alone reads 0 as if it were absent"
+                runtime, f"{stated.source} 0: transformers alone reads 0 as if it were absent"
             )
     return {}
 
@@ -111,7 +111,7 @@ _NEED_ROPE_TYPE = ("cohere", "granite", "gemma3_text")
 _PHI3_SCALING = frozenset({"type", "short_factor", "long_factor"})
 
 
-def old_container(reading: Reading) -> Changes:
+def old_container(reading: LayerReading) -> Changes:
     """Transformers 4.50 knows ``rope_theta`` and ``rope_scaling`` alone."""
     if reading.container == "rope_parameters":
         raise _refused(
@@ -125,7 +125,7 @@ def old_container(reading: Reading) -> Changes:
     raise _refused(_OLD, "partial_rotary_factor makes its Llama fail")
 
 
-def _check_spelling(reading: Reading) -> None:
+def _check_spelling(reading: LayerReading) -> None:
     """Refuse a ``rope_scaling`` that classes of transformers 4.50 fail on.
 
     Raises: InvalidInput.
@@ -148,7 +148,7 @@ def _check_spelling(reading: Reading) -> None:
         raise _refused(_OLD, f"its Phi-3 {what}")
 
 
-def old_yarn(reading: Reading) -> Changes:
+def old_yarn(reading: LayerReading) -> Changes:
     """Transformers 4.50 ramps from L, has no mscale, and always truncates."""
     given = reading.entry.number("attention_factor")
     stated = given.value if given else None
@@ -165,7 +165,7 @@ def old_yarn(reading: Reading) -> Changes:
     }
 
 
-def old_longrope(reading: Reading) -> Changes:
+def old_longrope(reading: LayerReading) -> Changes:
     """Phi-3 of transformers 4.50 takes a mapping of three keys and no other."""
     _check_spelling(reading)
     return {}
@@ -174,7 +174,7 @@ def old_longrope(reading: Reading) -> Changes:
 # vLLM
 
 
-def _stated_share(reading: Reading) -> float | None:
+def _stated_share(reading: LayerReading) -> float | None:
     """A partial_rotary_factor that the file states and transformers ignores."""
     key = "partial_rotary_factor"
     stated = first(reading.entry.number(key), reading.top.number(key))
@@ -185,7 +185,7 @@ def _stated_share(reading: Reading) -> float | None:
     return float(stated.value)
 
 
-def vllm_share(reading: Reading) -> Changes:
+def vllm_share(reading: LayerReading) -> Changes:
     """VLLM turns the share that ``partial_rotary_factor`` states, whatever the model."""
     share = _stated_share(reading)
     if share is None:
@@ -200,13 +200,13 @@ def vllm_share(reading: Reading) -> Changes:
     return {"partial": share}
 
 
-def vllm_nested_truncate(reading: Reading) -> Changes:
+def vllm_nested_truncate(reading: LayerReading) -> Changes:
     """VLLM reads ``truncate`` where transformers does not look for it."""
     stated = reading.entry.flag("truncate")
     return {} if stated is None else {"truncate": stated.value}
 
 
-def vllm_deepseek(reading: Reading) -> Changes:
+def vllm_deepseek(reading: LayerReading) -> Changes:
     """VLLM's DeepSeek: g(mscale)/g(mscale_all_dim), 1 and 0 by default."""
     weight, all_dim = _mscales(reading, "vllm")
     if weight and all_dim:
@@ -220,23 +220,23 @@ def vllm_deepseek(reading: Reading) -> Changes:
     }
 
 
-def _mscales(reading: Reading, engine: str) -> tuple[float, float]:
+def _mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
     found = []
     for name, fallback in (("mscale", 1.0), ("mscale_all_dim", 0.0)):
         stated = reading.entry.number(name, minimum=0)
         if stated is None and reading.entry.has(name):
-            raise _refused(engine, "null is no mscale to its DeepSeek")
+            raise _refused(runtime, "null is no mscale to its DeepSeek")
         found.append(fallback if stated is None else float(stated.value))
     return found[0], found[1]
 
 
-def vllm_gpt_oss(_reading: Reading) -> Changes:
+def vllm_gpt_oss(_reading: LayerReading) -> Changes:
     """VLLM's gpt-oss hands on neither attention_factor nor mscale."""
     return {"attention_factor": None, "mscale": None, "mscale_all_dim": None}
 
 
-def vllm_longrope(reading: Reading) -> Changes:
+def vllm_longrope(reading: LayerReading) -> Changes:
     """VLLM chooses the factors once, and takes s from the two contexts."""
     stated = reading.top.count(ORIGINAL)
     if stated is None and reading.top.has(ORIGINAL):
@@ -253,7 +253,7 @@ def vllm_longrope(reading: Reading) -> Changes:
     }
 
 
-def vllm_dynamic(reading: Reading) -> Changes:
+def vllm_dynamic(reading: LayerReading) -> Changes:
     """VLLM stretches by the context over ``max_trained_positions``."""
     trained = reading.entry.count("max_trained_positions")
     if trained is None:
@@ -261,7 +261,7 @@ def vllm_dynamic(reading: Reading) -> Changes:
     return {"max_position_embeddings": trained.value, "seq_len": reading.length}
 
 
-def vllm_proportional(_reading: Reading) -> Changes:
+def vllm_proportional(_reading: LayerReading) -> Changes:
     """VLLM divides proportional frequencies by nothing."""
     return {"factor": None}
 
@@ -269,14 +269,14 @@ def vllm_proportional(_reading: Reading) -> Changes:
 # vLLM 0.11
 
 
-def vllm11_container(reading: Reading) -> Changes:
+def vllm11_container(reading: LayerReading) -> Changes:
     """VLLM 0.11 knows ``rope_theta`` and ``rope_scaling`` alone."""
     if reading.container == "rope_parameters":
         raise _refused("vllm-0.11", "rope_parameters is a key it does not know")
     return {}
 
 
-def vllm11_yarn(reading: Reading) -> Changes:
+def vllm11_yarn(reading: LayerReading) -> Changes:
     """VLLM 0.11 reads ``attn_factor``, and mscale in DeepSeek alone."""
     if reading.rope.get("extrapolation_factor", 1) != 1:
         raise _refused("vllm-0.11", "extrapolation_factor has no counterpart in rope-yarn")
@@ -305,7 +305,7 @@ def vllm11_yarn(reading: Reading) -> Changes:
     return {**changes, "attention_factor": None if own == 1 else amplitude}
 
 
-def vllm11_dynamic(reading: Reading) -> Changes:
+def vllm11_dynamic(reading: LayerReading) -> Changes:
     """VLLM 0.11 stretches once, for L · s positions."""
     return {"seq_len": int(reading.length * reading.factor)}
 
@@ -319,12 +319,12 @@ _STRETCH = (
 """The parameters that YaRN has beside plain rope's."""
 
 
-def _llama_cpp_leaves_out(reading: Reading) -> bool:
+def _llama_cpp_leaves_out(reading: LayerReading) -> bool:
     """Whether its converter leaves YaRN out: it does where the factor is null."""
     return reading.entry.has("factor") and reading.rope["factor"] is None
 
 
-def llama_cpp_original(reading: Reading) -> Changes:
+def llama_cpp_original(reading: LayerReading) -> Changes:
     """llama.cpp's converter: the original length in the rope object, then the one beside it."""
     if reading.scheme == "rope-yarn" and _llama_cpp_leaves_out(reading):
         return {}
@@ -349,7 +349,7 @@ _LLAMA_CPP_LLAMA3 = 8192
 """The one that the converter itself takes for the rule of Llama 3."""
 
 
-def llama_cpp_ministral(reading: Reading) -> Changes:
+def llama_cpp_ministral(reading: LayerReading) -> Changes:
     """llama.cpp's converter wants the file itself to say that Ministral 3 is stretched, and how."""
     if reading.scheme != "rope-yarn":
         raise _refused("llama.cpp", "its converter takes ministral3 with rope_type yarn alone")
@@ -365,7 +365,7 @@ def llama_cpp_ministral(reading: Reading) -> Changes:
 _ROPE_OBJECTS = ("rope_parameters", "rope_scaling")
 
 
-def llama_cpp_yarn(reading: Reading) -> Changes:
+def llama_cpp_yarn(reading: LayerReading) -> Changes:
     """llama.cpp: 1 + 0.1 ln s, over g(mscale_all_dim) in two families; nothing without a factor."""
     if _llama_cpp_leaves_out(reading):
         return {"scheme": "rope", **dict.fromkeys(_STRETCH)}
@@ -387,7 +387,7 @@ def llama_cpp_yarn(reading: Reading) -> Changes:
     return changes
 
 
-def llama_cpp_longrope(reading: Reading) -> Changes:
+def llama_cpp_longrope(reading: LayerReading) -> Changes:
     """llama.cpp chooses the factors once, and takes s from the two contexts."""
     return {
         "factor": None,
@@ -397,6 +397,6 @@ def llama_cpp_longrope(reading: Reading) -> Changes:
     }
 
 
-def llama_cpp_dynamic(_reading: Reading) -> Changes:
+def llama_cpp_dynamic(_reading: LayerReading) -> Changes:
     """llama.cpp's converter leaves dynamic out."""
     return {"scheme": "rope", "factor": None, "max_position_embeddings": None, "seq_len": None}

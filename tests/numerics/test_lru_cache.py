@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from posenc_cli.numerics.kept import Kept
+from posenc_cli.numerics.lru_cache import LRUCache
 
 
 def test_threads_that_ask_together_get_the_one_value_that_one_of_them_made():
-    made, kept, together = [], Kept(2), threading.Barrier(4)
+    made, kept, together = [], LRUCache(2), threading.Barrier(4)
 
     def make():
         time.sleep(0.02)
@@ -33,7 +33,7 @@ def test_threads_that_ask_together_get_the_one_value_that_one_of_them_made():
 
 
 def test_the_oldest_gives_way():
-    kept = Kept(2)
+    kept = LRUCache(2)
     for key in "abc":
         kept.get(key, lambda: key)  # noqa: B023 - called at once
     assert [key in kept for key in "abc"] == [False, True, True]
@@ -41,7 +41,7 @@ def test_the_oldest_gives_way():
 
 
 def test_what_could_not_be_made_is_not_kept_and_drops_nothing():
-    kept = Kept(1)
+    kept = LRUCache(1)
     kept.get("a", lambda: 1)
     with pytest.raises(ZeroDivisionError):
         kept.get("b", lambda: 1 // 0)

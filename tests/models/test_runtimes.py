@@ -14,24 +14,24 @@ from hypothesis import strategies as st
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.models.config import resolve
-from posenc_cli.models.engine_rules import Reading
-from posenc_cli.models.engines import DIFFERENCES, ENGINES, find, read_as
+from posenc_cli.models.runtime_rules import LayerReading
+from posenc_cli.models.runtimes import DIFFERENCES, RUNTIMES, find, read_as
 from posenc_cli.numerics import exact
 from tests import tolerances
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "engines.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "runtimes.json").read_text())
 CASES = {case["name"]: case for case in GOLDEN["cases"]}
 
 
 def as_engine(case):
-    found = read_as(case["engine"], Reading(**case["reading"]))
+    found = read_as(case["engine"], LayerReading(**case["reading"]))
     bound = catalogue.find(found.scheme).bind(found.params, seq_len=case.get("seq_len"))
     return found, bound.content.waves
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_frequencies_and_amplitude_are_the_engines_own(name, golden):
-    case, (_, arrays) = CASES[name], golden("engines")
+    case, (_, arrays) = CASES[name], golden("runtimes")
     _, waves = as_engine(case)
     frequencies = [float(f) for f in waves.frequencies(exact)]
     np.testing.assert_allclose(frequencies, arrays[name], rtol=tolerances.FREQUENCY)
@@ -45,7 +45,7 @@ def test_what_differs_says_where_that_can_be_read(name):
     case = CASES[name]
     found, _ = as_engine(case)
     for parameter, difference in found.reasons.items():
-        assert difference.engine == case["engine"]
+        assert difference.runtime == case["engine"]
         assert parameter == "scheme" or (
             found.params.get(parameter) != case["reading"]["params"].get(parameter)
         )
@@ -64,13 +64,13 @@ def test_every_difference_is_covered_by_a_number():
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda each: f"{each.engine} {each.topic}")
 def test_every_difference_names_its_evidence(difference):
-    assert difference.engine in ENGINES
+    assert difference.runtime in RUNTIMES
     assert difference.evidence.startswith("https://github.com/")
     assert difference.what
 
 
 def test_transformers_is_left_as_it_is():
-    reading = Reading("anything", "alibi", {"heads": 3})
+    reading = LayerReading("anything", "alibi", {"heads": 3})
     found = read_as("transformers", reading)
     assert (found.scheme, found.params, found.reasons) == ("alibi", {"heads": 3}, {})
 
@@ -80,76 +80,82 @@ ORIGINAL = {"original_max_position_embeddings": 2048}
 YARN = {**LLAMA, "factor": 4.0, **ORIGINAL}
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "transformers"])
-def test_plain_rope_of_a_llama_is_the_same_everywhere(engine):
-    found = read_as(engine, Reading("llama", "rope", LLAMA, context=2048))
+@pytest.mark.parametrize("engine", [name for name in RUNTIMES if name != "transformers"])
+def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
+    found = read_as(runtime, LayerReading("llama", "rope", LLAMA, context=2048))
     assert (found.scheme, found.params, found.reasons) == ("rope", LLAMA, {})
 
 
 @pytest.mark.parametrize(
     ("engine", "reading", "message"),
     [
-        ("vlm", Reading("llama", "rope", LLAMA), "--as 'vlm': must be one of transformers"),
-        ("vllm", Reading("bloom", "alibi", {}), "makes of alibi in bloom was not read"),
-        ("vllm", Reading("new_model", "rope", LLAMA), "makes of rope in new_model was not read"),
+        ("vlm", LayerReading("llama", "rope", LLAMA), "--as 'vlm': must be one of transformers"),
+        ("vllm", LayerReading("bloom", "alibi", {}), "makes of alibi in bloom was not read"),
+        (
+            "vllm",
+            LayerReading("new_model", "rope", LLAMA),
+            "makes of rope in new_model was not read",
+        ),
         (
             "llama.cpp",
-            Reading("qwen2", "rope-llama3", YARN),
+            LayerReading("qwen2", "rope-llama3", YARN),
             "makes of rope-llama3 in qwen2 was not read",
         ),
         (
             "transformers-4.50",
-            Reading("llama", "rope", LLAMA, container="rope_parameters"),
+            LayerReading("llama", "rope", LLAMA, container="rope_parameters"),
             "rope_parameters is a key it does not know",
         ),
         (
             "transformers-4.50",
-            Reading("llama", "rope", LLAMA, config={"partial_rotary_factor": 0.5}),
+            LayerReading("llama", "rope", LLAMA, config={"partial_rotary_factor": 0.5}),
             "partial_rotary_factor makes its Llama fail",
         ),
         (
             "transformers-4.50",
-            Reading("llama", "rope-yarn", YARN),
+            LayerReading("llama", "rope-yarn", YARN),
             "max_position_embeddings is missing",
         ),
         (
             "transformers-4.50",
-            Reading("phi3", "rope-longrope", LLAMA, rope={"type": "su", "factor": 2.0}),
+            LayerReading("phi3", "rope-longrope", LLAMA, rope={"type": "su", "factor": 2.0}),
             "its Phi-3 takes no factor in rope_scaling",
         ),
         (
             "vllm-0.11",
-            Reading("qwen2", "rope-yarn", YARN, rope={"type": "yarn"}),
+            LayerReading("qwen2", "rope-yarn", YARN, rope={"type": "yarn"}),
             "it fails where original_max_position_embeddings is missing",
         ),
         (
             "vllm-0.11",
-            Reading("qwen2", "rope-yarn", YARN, container="rope_parameters"),
+            LayerReading("qwen2", "rope-yarn", YARN, container="rope_parameters"),
             "rope_parameters is a key it does not know",
         ),
         (
             "llama.cpp",
-            Reading("qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "extrapolation_factor": 0.5}),
+            LayerReading(
+                "qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "extrapolation_factor": 0.5}
+            ),
             "extrapolation_factor has no counterpart",
         ),
         *(
             (
-                engine,
-                Reading("qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "beta_fast": 0}),
+                runtime,
+                LayerReading("qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "beta_fast": 0}),
                 "beta_fast 0: transformers alone reads 0",
             )
-            for engine in ("vllm", "vllm-0.11", "llama.cpp")
+            for runtime in ("vllm", "vllm-0.11", "llama.cpp")
         ),
         (
             "vllm",
-            Reading("deepseek_v3", "rope-yarn", YARN, rope={"mscale": None}),
+            LayerReading("deepseek_v3", "rope-yarn", YARN, rope={"mscale": None}),
             "null is no mscale",
         ),
     ],
 )
-def test_what_is_not_known_is_refused(engine, reading, message):
+def test_what_is_not_known_is_refused(runtime, reading, message):
     with pytest.raises(InvalidInput) as refused:
-        read_as(engine, reading)
+        read_as(runtime, reading)
     assert message in refused.value.message
     assert refused.value.message.startswith(("--as ", "max_position"))
 
@@ -198,9 +204,9 @@ RAMP = {"factor": 4.0, "original_max_position_embeddings": 2048}
 def test_transformers_450_takes_the_spellings_that_its_classes_take(model_type, scaling, fails):
     if fails:
         with pytest.raises(InvalidInput, match="--as transformers-4.50: its"):
-            resolve(config(model_type, scaling), engine="transformers-4.50")
+            resolve(config(model_type, scaling), runtime="transformers-4.50")
     else:
-        assert resolve(config(model_type, scaling), engine="transformers-4.50").layers
+        assert resolve(config(model_type, scaling), runtime="transformers-4.50").layers
 
 
 LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 32}
@@ -251,9 +257,9 @@ LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 3
         ),
     ],
 )
-def test_what_an_engine_reads_besides_is_checked_like_the_rest(engine, config, words):
+def test_what_an_engine_reads_besides_is_checked_like_the_rest(runtime, config, words):
     with pytest.raises(InvalidInput) as refused:
-        resolve(config, engine=engine)
+        resolve(config, runtime=runtime)
     assert words in refused.value.message
 
 
@@ -271,16 +277,16 @@ _READ = st.sampled_from(
 
 
 @given(
-    st.sampled_from(sorted(ENGINES)),
+    st.sampled_from(sorted(RUNTIMES)),
     st.sampled_from(["llama", "qwen2_moe", "phi3", "deepseek_v3", "gemma3_text", "olmo2"]),
     st.sampled_from(["yarn", "dynamic", "linear", "longrope", "llama3"]),
     st.dictionaries(_READ, _ANY, max_size=3),
     st.dictionaries(_READ, _ANY, max_size=2),
 )
-def test_whatever_an_engine_reads_it_resolves_or_is_refused(engine, model_type, kind, inside, top):
+def test_whatever_an_engine_reads_it_resolves_or_is_refused(runtime, model_type, kind, inside, top):
     scaling = {**LONG, **RAMP, "type": kind, "low_freq_factor": 1, "high_freq_factor": 4, **inside}
     with contextlib.suppress(PosencError):
-        for each in resolve(config(model_type, scaling, **top), engine=engine).layers:
+        for each in resolve(config(model_type, scaling, **top), runtime=runtime).layers:
             catalogue.find(each.scheme).bind(each.values())
 
 
@@ -296,7 +302,7 @@ def test_whatever_an_engine_reads_it_resolves_or_is_refused(engine, model_type, 
 )
 def test_vllm_takes_the_amplitude_of_the_factors_it_takes(allocated, stated, expected):
     scaling = {**LONG, "original_max_position_embeddings": 4096, **stated}
-    reading = Reading(
+    reading = LayerReading(
         "phi3",
         "rope-longrope",
         {
@@ -322,7 +328,7 @@ CONVERTER = json.loads(
 
 def stretched(case):
     """The layers of a converter's case that its rope object speaks of, as llama.cpp reads them."""
-    layers = resolve(case["config"], engine="llama.cpp").layers
+    layers = resolve(case["config"], runtime="llama.cpp").layers
     return next((each for each in layers if each.layer_type == "full_attention"), layers[0])
 
 
@@ -331,7 +337,7 @@ def test_llama_cpps_converter_reads_what_it_reads_and_fails_where_it_fails(numbe
     case = CONVERTER["cases"][number]
     if "fails" in case:
         with pytest.raises(InvalidInput, match=r"--as llama\.cpp: its converter"):
-            resolve(case["config"], engine="llama.cpp")
+            resolve(case["config"], runtime="llama.cpp")
         return
     layers, written = stretched(case), case["writes"]
     if written["scaling"] == "yarn":
@@ -359,7 +365,7 @@ def test_llama_cpps_converter_reads_what_it_reads_and_fails_where_it_fails(numbe
 )
 def test_vllms_deepseek_divides_one_magnitude_by_the_other(weight, all_dim, expected):
     stated = {"mscale": weight, "mscale_all_dim": all_dim}
-    reading = Reading(
+    reading = LayerReading(
         "deepseek_v3",
         "rope-yarn",
         {"dim": 64, "factor": 40.0, "original_max_position_embeddings": 4096, **stated},

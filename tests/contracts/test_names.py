@@ -1,0 +1,37 @@
+"""One word, one thing: no two classes or types of posenc share a name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(__file__).parents[2] / "posenc_cli"
+
+
+def types_defined(tree: ast.Module) -> Iterator[str]:
+    """The names of classes, at any depth, and of the type aliases and variables of a module.
+
+    >>> list(types_defined(ast.parse("Kind = Literal['a']\\nclass _Table: ...\\nLIMIT = 1")))
+    ['_Table', 'Kind']
+    """
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                word = name.lstrip("_")
+                if word[:1].isupper() and not word.isupper():
+                    yield name
+
+
+def test_no_two_classes_or_types_share_a_name() -> None:
+    defined = defaultdict(set)
+    for path in PACKAGE.rglob("*.py"):
+        for name in types_defined(ast.parse(path.read_text("utf-8"))):
+            defined[name.lstrip("_")].add(path.relative_to(PACKAGE).as_posix())
+    assert len(defined) > 200
+    assert {name: sorted(paths) for name, paths in defined.items() if len(paths) > 1} == {}
