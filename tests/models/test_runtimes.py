@@ -62,7 +62,7 @@ def test_every_difference_is_covered_by_a_number():
         assert id(difference) in covered or difference.topic in refusals, difference.what
 
 
-@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda each: f"{each.engine} {each.topic}")
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda each: f"{each.runtime} {each.topic}")
 def test_every_difference_names_its_evidence(difference):
     assert difference.runtime in RUNTIMES
     assert difference.evidence.startswith("https://github.com/")
