@@ -19,6 +19,7 @@ from posenc_cli.checks.verdict import examined
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.positions import Positions
 from tests.checks import rope
+from tests.processes import PATIENCE, spawn
 
 GOOD = """
 import os, sys
@@ -412,25 +413,25 @@ def asked(*positions):
 
 def worker(target):
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen([sys.executable, "-P", str(WORKER), target], **pipes)
+    return spawn([sys.executable, "-P", str(WORKER), target], **pipes)
 
 
 def test_a_worker_that_has_no_function_answers_each_request_and_nothing_between():
     # Bytes of position 10 are a line feed: the rest of a request would be taken for another.
-    out, err = worker("absent_for_sure:f").communicate(2 * asked(10, 123, 10))
+    with worker("absent_for_sure:f") as process:
+        out, err = process.communicate(2 * asked(10, 123, 10))
     answers = [json.loads(line) for line in out.splitlines()]
     assert [each["why"] for each in answers] == ["missing", "missing"]
     assert err == b""
 
 
 def test_a_worker_whose_answers_nobody_reads_ends_in_silence():
-    process = worker("absent_for_sure:f")
-    process.stdout.close()
-    process.stdin.write(asked(1))
-    process.stdin.close()
-    assert process.wait(30) == 1
-    assert process.stderr.read() == b""
-    process.stderr.close()
+    with worker("absent_for_sure:f") as process:
+        process.stdout.close()
+        process.stdin.write(asked(1))
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 1
+        assert process.stderr.read() == b""
 
 
 @pytest.mark.sweep(3)

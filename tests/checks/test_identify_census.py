@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.checks.identify import identified, identify
+from posenc_cli.checks.identify_census import CellTally, Largest, Part
 from posenc_cli.checks.identify_evidence import Evidence, short_numbers
 from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import Loaded
@@ -97,12 +98,21 @@ def test_zeros_are_padding_in_the_first_two_rows_alone():
 def test_rows_are_counted_from_the_first_of_the_file_behind_a_class_token(golden):
     table = golden("sin2d_mae_d64_g14_cls0")[1]["table"]
     assert of(table).found.scheme == "sinusoidal-nd"
-    damaged = np.asarray(table, np.float32).copy()
+    damaged = table.copy()
+    damaged[100, 7] += 0.1
+    assert of(damaged).nearest.census.misfit_rows.tolist() == [100]
     exact = matrix("sinusoidal", "0:1500", dim=16)
     shifted = np.concatenate([np.zeros((1, 16), np.float32), exact])
     shifted[1200, 3] += 0.1
     assert of(shifted).nearest.census.misfit_rows.tolist() == [1200]
-    assert damaged.shape == table.shape
+
+
+def test_of_equal_differences_in_two_parts_the_first_is_named():
+    tally = CellTally()
+    for row in (3, 9):
+        largest = Largest(0.5, 0, (row, 5), 1.0, 0.5)
+        tally.take(Part(1, 64, 63, 0.5, largest, np.array([row])))
+    assert tally.census().largest.at == (3, 5)
 
 
 def test_values_off_the_grid_of_their_sample_are_seen():

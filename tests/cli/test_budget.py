@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.processes import spawn
+
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="counts memory as Linux does"
 )
@@ -111,7 +113,7 @@ def ended(tmp_path_factory):
     """How a command line ends, by a process that runs one after another under bounds."""
     folder = tmp_path_factory.mktemp("huge")
     np.save(folder / "stack.npy", np.arange(373_248 * 2, dtype="f4").reshape(-1, 1, 2))
-    with subprocess.Popen(
+    with spawn(
         [sys.executable, str(Path(__file__).with_name("huge.py"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
