@@ -14,7 +14,7 @@ Cached = TypeVar("Cached")
 class LRUCache(Generic[Cached]):
     """The last ``count`` values made, by key; of two threads that ask for one, one makes it.
 
-    >>> squares = Kept[int](2)
+    >>> squares = LRUCache[int](2)
     >>> [squares.get(n, lambda: n * n) for n in (2, 3, 4)]
     [4, 9, 16]
     >>> 2 in squares, 3 in squares, len(squares)

@@ -415,8 +415,8 @@ def test_biases_and_tables_of_families_without_rope():
 def test_what_follows_from_parameters_follows_from_another_engines_too():
     scaling = {**YARN, "attention_factor": 1.5}
     here, there = (
-        resolve({**LLAMA, "rope_scaling": scaling}, engine=engine).layer().derived
-        for engine in ("transformers", "vllm-0.11")
+        resolve({**LLAMA, "rope_scaling": scaling}, runtime=runtime).layer().derived
+        for runtime in ("transformers", "vllm-0.11")
     )
     assert (here["attention_factor"].value, here["logit_multiplier"].value) == (1.5, 2.25)
     assert there["attention_factor"].value == pytest.approx(1.1386294361119891)

@@ -80,14 +80,14 @@ ORIGINAL = {"original_max_position_embeddings": 2048}
 YARN = {**LLAMA, "factor": 4.0, **ORIGINAL}
 
 
-@pytest.mark.parametrize("engine", [name for name in RUNTIMES if name != "transformers"])
+@pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != "transformers"])
 def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
     found = read_as(runtime, LayerReading("llama", "rope", LLAMA, context=2048))
     assert (found.scheme, found.params, found.reasons) == ("rope", LLAMA, {})
 
 
 @pytest.mark.parametrize(
-    ("engine", "reading", "message"),
+    ("runtime", "reading", "message"),
     [
         ("vlm", LayerReading("llama", "rope", LLAMA), "--as 'vlm': must be one of transformers"),
         ("vllm", LayerReading("bloom", "alibi", {}), "makes of alibi in bloom was not read"),
@@ -213,7 +213,7 @@ LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 3
 
 
 @pytest.mark.parametrize(
-    ("engine", "config", "words"),
+    ("runtime", "config", "words"),
     [
         (
             "vllm",
