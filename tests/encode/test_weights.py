@@ -55,6 +55,19 @@ def test_a_weights_file_settles_the_shape(weights):
     assert (matrix("learned", "0:4", weights=weights) == np.arange(12).reshape(4, 3)).all()
 
 
+@pytest.mark.parametrize(
+    ("positions", "extend", "rows"), [("0:2", "error", [2, 3]), ("0:5", "clamp", [2, 3, 3, 3, 3])]
+)
+def test_an_offset_is_the_row_of_position_0(weights, positions, extend, rows):
+    ours = matrix("learned", positions, weights=weights, offset=2, extend=extend)
+    assert (ours == np.arange(12).reshape(4, 3)[rows]).all()
+
+
+def test_rows_before_position_0_are_none_that_positions_may_have(weights):
+    with pytest.raises(InvalidInput, match="the table has 4 rows, 2 of them before it"):
+        matrix("learned", "0:3", weights=weights, offset=2)
+
+
 def test_a_weights_file_of_another_shape_is_refused_with_both_shapes(weights):
     with pytest.raises(InvalidInput, match=r"is 4×3, but .* = 4×5"):
         request("learned", "0:4", weights=weights, dim=5)
