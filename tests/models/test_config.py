@@ -444,7 +444,10 @@ def test_phimoe_keeps_short_factors_and_its_own_amplitude():
     resolved = resolve({"model_type": "phimoe", "rope_scaling": scaling})
     params = resolved.layer().values()
     assert (params["attention_factor"], params["long_factor"]) == (1.24, (1.0,) * 64)
-    assert "long_mscale 1.25" in resolved.warnings[-1]
+    assert resolved.warnings[-1] == (
+        "transformers' phimoe uses short_factor at any length; past 4096 positions its attention "
+        "factor is rope_scaling.long_mscale 1.25"
+    )
 
 
 def test_every_parameter_is_one_the_scheme_takes():

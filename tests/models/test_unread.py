@@ -110,6 +110,13 @@ def test_a_key_stated_twice_with_two_values_is_one(outer):
     assert resolved.unread == tuple(outer)
 
 
+@pytest.mark.parametrize(("inner", "outer"), [(None, YARN), (YARN, None), (YARN, "yarn")])
+def test_an_object_and_what_is_none_are_two_values(inner, outer):
+    text = {**LLAMA, "rope_scaling": inner}
+    resolved = resolve({"model_type": "llava", "text_config": text, "rope_scaling": outer})
+    assert resolved.unread == (() if outer is None else ("rope_scaling",))
+
+
 NOMIC = {
     "model_type": "nomic_bert",
     "n_embd": 768,
