@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -87,3 +88,30 @@ def abbreviated(text: str, *, limit: int = 60) -> str:
         return repr(text)
     half = limit // 2 - 2
     return f"{text[:half] + '…' + text[-half:]!r} ({len(text)} characters)"
+
+
+def quoted_name(name: str | os.PathLike[str]) -> str:
+    r"""A name that a user or a file chose, a path above all: quoted, on one line, unambiguous.
+
+    >>> print(quoted_name("my café.npy"), quoted_name("a\nb"), quoted_name(os.fsdecode(b"\xff")))
+    'my café.npy' 'a\nb' '\xff'
+    """
+    text = os.fspath(name).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{printable_text(text)}'"
+
+
+def printable_text(text: str) -> str:
+    r"""``text`` on one line, with escapes for what moves the cursor or changes a terminal.
+
+    >>> print(printable_text("red \x1b[31m, a bell \a, a\nline, café"))
+    red \x1b[31m, a bell \x07, a\nline, café
+    """
+    return "".join(map(_escaped_character, text))
+
+
+def _escaped_character(character: str) -> str:
+    if 0xDC80 <= ord(character) <= 0xDCFF:  # a byte that is not UTF-8
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")

@@ -41,8 +41,7 @@ from posenc_cli.checks.identify_waves import (
     function_hypotheses,
     wave_hypotheses,
 )
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -185,7 +184,8 @@ def identified(loaded: Sequence[Loaded]) -> Identification:
     for each in loaded if len(loaded) > 1 else ():
         if each.values.dtype.kind == "c":
             raise InvalidInput(
-                f"{shown(each.path)}: holds complex numbers, which are cosines and sines in one",
+                f"{quoted_name(each.path)}: holds complex numbers, which are cosines and sines in "
+                "one",
                 hint="FILE2 is the table of sines of FILE",
             )
     found = identify(Evidence.of(loaded))

@@ -17,8 +17,7 @@ from posenc_cli.checks.subject import (
 )
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.checks.turning import ROWS, ColumnPairing, Places, SubjectBlock, Turning
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,11 +36,11 @@ def vectors(before: str, after: str, reference: Reference, positions: Positions 
     if x.values.shape != y.values.shape:
         sizes = [f"{a.values.shape[0]}×{a.values.shape[1]}" for a in (x, y)]
         raise InvalidInput(
-            f"{flag} {shown(before)} {shown(after)}: must have one shape, "
+            f"{flag} {quoted_name(before)} {quoted_name(after)}: must have one shape, "
             f"not {sizes[0]} and {sizes[1]}"
         )
     where = row_positions(x.values.shape[0], positions, flag)
-    name = f"{shown(before)} {shown(after)}"
+    name = f"{quoted_name(before)} {quoted_name(after)}"
     return rotated_subject(x.values, y.values, y.dtype, reference, where, name=name)
 
 

@@ -15,8 +15,7 @@ from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning, paired_columns
 from posenc_cli.encode.tables import rotary_placements
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import read_array
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
@@ -100,7 +99,9 @@ def matrix_of(path: str, flag: str) -> Loaded:
     if values.ndim != 2 or values.dtype.kind != "f":
         shape = "×".join(map(str, loaded.values.shape))
         what = "complex numbers" if values.dtype.kind == "c" else f"an array of shape {shape}"
-        raise InvalidInput(f"{flag} {shown(path)}: must be a matrix of real numbers, not {what}")
+        raise InvalidInput(
+            f"{flag} {quoted_name(path)}: must be a matrix of real numbers, not {what}"
+        )
     return type(loaded)(values, loaded.dtype, loaded.path)
 
 
@@ -136,12 +137,12 @@ def tables(
     if cos.values.shape != sin.values.shape:
         sizes = [f"{a.values.shape[0]}×{a.values.shape[1]}" for a in (cos, sin)]
         raise InvalidInput(
-            f"{flag} {shown(cos_path)} {shown(sin_path)}: must have one shape, "
+            f"{flag} {quoted_name(cos_path)} {quoted_name(sin_path)}: must have one shape, "
             f"not {sizes[0]} and {sizes[1]}"
         )
     dtype = max((cos.dtype, sin.dtype), key=unit)
     where = row_positions(cos.values.shape[0], positions, flag)
-    name = f"{shown(cos_path)} {shown(sin_path)}"
+    name = f"{quoted_name(cos_path)} {quoted_name(sin_path)}"
     return table_subject(cos.values, sin.values, dtype, reference, where, name=name)
 
 
@@ -281,11 +282,11 @@ def inverse_frequencies(path: str, reference: Reference, positions: Positions) -
     if values.size != max(values.shape) or values.dtype.kind != "f":
         shape = "×".join(map(str, values.shape))
         raise InvalidInput(
-            f"--inv-freq {shown(path)}: must be one row of real numbers, not an array of "
+            f"--inv-freq {quoted_name(path)}: must be one row of real numbers, not an array of "
             f"shape {shape}"
         )
     return frequency_subject(
-        values.reshape(-1), loaded.dtype, reference, positions, name=shown(path)
+        values.reshape(-1), loaded.dtype, reference, positions, name=quoted_name(path)
     )
 
 

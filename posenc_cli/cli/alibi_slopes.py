@@ -23,8 +23,7 @@ from posenc_cli.cli.pictures import (
     Width,
     show,
 )
-from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.suffixes import check_suffix
 from posenc_cli.records import replace
 from posenc_cli.transaction import open_input
@@ -146,14 +145,16 @@ def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
         check_suffix(out, own, f"--format {form}", hint="--plot draws" if image else None)
         return form
     if image:
-        raise InvalidInput(f"--out {shown(out or '')}: is the name of a picture", hint="add --plot")
+        raise InvalidInput(
+            f"--out {quoted_name(out or '')}: is the name of a picture", hint="add --plot"
+        )
     if suffix not in SUFFIXES:
         from posenc_cli.files.atomic import check_no_folder
 
         check_no_folder(out or "")
         raise InvalidInput(
-            f"--out {shown(out or '')}: no form of the slopes has the suffix {shown(suffix)} "
-            f"(known: {', '.join(filter(None, SUFFIXES))})",
+            f"--out {quoted_name(out or '')}: no form of the slopes has the suffix "
+            f"{quoted_name(suffix)} (known: {', '.join(filter(None, SUFFIXES))})",
             hint=f"--format {'|'.join(FORMATS)}",
         )
     return SUFFIXES[suffix]
@@ -169,7 +170,9 @@ def _read(path: str) -> tuple[list[float], str]:
     values = loaded.values
     if max(values.shape) != values.size or values.dtype.kind != "f":
         shape = "×".join(map(str, values.shape))
-        raise InvalidInput(f"--check {shown(path)}: holds a {shape} array, not a row of slopes")
+        raise InvalidInput(
+            f"--check {quoted_name(path)}: holds a {shape} array, not a row of slopes"
+        )
     return values.reshape(-1).tolist(), loaded.dtype
 
 
@@ -181,14 +184,16 @@ def _read_json(path: str) -> list[float]:
         with open_input(path) as file:
             text = file.read(_LARGEST_JSON + 1)
         if len(text) > _LARGEST_JSON:
-            raise InvalidInput(f"--check {shown(path)}: is larger than {_LARGEST_JSON >> 20} MiB")
+            raise InvalidInput(
+                f"--check {quoted_name(path)}: is larger than {_LARGEST_JSON >> 20} MiB"
+            )
         document = json.loads(text)
         slopes = document["slopes"] if isinstance(document, dict) else document
         return [float(m) for m in slopes]
     except OSError as error:
-        raise Unavailable(f"cannot read {shown(path)}: {error.strerror}") from error
+        raise Unavailable(f"cannot read {quoted_name(path)}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise InvalidInput(f"--check {shown(path)}: holds no slopes as JSON") from error
+        raise InvalidInput(f"--check {quoted_name(path)}: holds no slopes as JSON") from error
 
 
 def _report(check: SlopesCheck, heads: int) -> str:

@@ -10,10 +10,9 @@ import typer
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of, whole_number
 from posenc_cli.cli.pictures import IMAGES, Dpi, Height, PictureOptions, ThemeOption, Title, Width
-from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.formats import FORMATS, format_of
-from posenc_cli.files.naming import shown
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 
 NORMALIZATIONS = ("dot", "cosine")
@@ -156,7 +155,7 @@ def _refuse_others(
         ("--theme", options.theme),
     ):
         if value not in (None, PictureOptions.theme):
-            file = shown(options.out or "")
+            file = quoted_name(options.out or "")
             raise InvalidInput(
                 f"{flag} {abbreviated(value)}: goes with a picture; --out {file} holds numbers"
             )

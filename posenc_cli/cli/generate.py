@@ -14,10 +14,9 @@ from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
 from posenc_cli.encode.tables import ROTARY_TABLES
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.formats import FORMATS, format_of
-from posenc_cli.files.naming import shown
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 from posenc_cli.records import replace
@@ -146,7 +145,7 @@ def generate(
             }
             console.json("generate", fields)
             return
-        place = "standard output" if out == STANDARD_OUTPUT else shown(saved.path)
+        place = "standard output" if out == STANDARD_OUTPUT else quoted_name(saved.path)
         shapes = " and ".join(" × ".join(map(str, each.shape)) for each in matrix.arrays)
         console.summary(
             f"wrote {place}: {choice.name}, {shapes} {matrix.dtype.name}, "

@@ -136,7 +136,7 @@ def _encoded(
     choice: Choice, table: str | None, head: int | None, dims: range | None, *, split: bool
 ) -> tuple[Figure, dict[str, Any]]:
     """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
-    from posenc_cli.files.naming import shown
+    from posenc_cli.errors import quoted_name
     from posenc_cli.render.encoded import figure_of
 
     table = table and one_of("--table", table, ROTARY_TABLES)
@@ -144,7 +144,7 @@ def _encoded(
         request = _request(choice, table, head)
         figure = figure_of(request, choice.engine, dims=dims, split=split)
         if choice.source:
-            figure = replace(figure, title=f"{shown(choice.source)}: {figure.title}")
+            figure = replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
         return figure, _description(request)
     kinds = [part.scheme.kind for part in choice.parts]
     for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def identify(
     if as_json:
         console.json("identify", _fields(found))
     else:
-        console.result(_text(console, found, [shown(path) for path in paths]))
+        console.result(_text(console, found, [quoted_name(path) for path in paths]))
     return 0 if found.found else 1
 
 
@@ -61,9 +60,9 @@ def _numbers(path: str) -> Loaded:
     loaded = read_array(path)
     values = loaded.values
     if values.size < 2 or values.ndim == 0:
-        raise InvalidInput(f"{shown(path)}: holds one number, which could be anything")
+        raise InvalidInput(f"{quoted_name(path)}: holds one number, which could be anything")
     if values.dtype.kind not in "fc":
-        raise InvalidInput(f"{shown(path)}: holds no numbers")
+        raise InvalidInput(f"{quoted_name(path)}: holds no numbers")
     return loaded
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli import catalogue
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.cli.options import Choice
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.models import library
 from posenc_cli.models.runtimes import TRANSFORMERS
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
@@ -72,7 +71,7 @@ class Side(Record):
     @property
     def title(self) -> str:
         """What the side is, for a reader."""
-        name = self.name if _is_name(self.name) else shown(self.name)
+        name = self.name if _is_name(self.name) else quoted_name(self.name)
         return name if self.runtime is None else f"{name} as {self.runtime}"
 
 

@@ -83,10 +83,10 @@ def show(
 
     Raises: InvalidInput, Unavailable: as options, figure and file do.
     """
-    from posenc_cli.files.naming import printable
+    from posenc_cli.errors import printable_text
 
     one_of("--theme", options.theme, THEMES)
-    figure = replace(figure, title=printable(figure.title))
+    figure = replace(figure, title=printable_text(figure.title))
     if options.out is None:
         _without_file(options)
         if json is None:
@@ -108,10 +108,10 @@ def show(
     if json is not None:
         _report(figure, picture.shown, json, console, {"path": options.out})
     else:
-        from posenc_cli.files.naming import shown as quoted
+        from posenc_cli.errors import quoted_name
 
         to_stdout = options.out == STANDARD_OUTPUT
-        place = "standard output" if to_stdout else quoted(options.out)
+        place = "standard output" if to_stdout else quoted_name(options.out)
         console.summary(f"wrote {place}: {figure.title}, {len(picture.content)} bytes")
 
 
@@ -142,8 +142,8 @@ def image_format(out: str) -> ImageFormat:
 
     Raises: InvalidInput where no picture has that suffix.
     """
+    from posenc_cli.errors import quoted_name
     from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
-    from posenc_cli.files.naming import shown
 
     if out == STANDARD_OUTPUT:
         return "png"
@@ -153,7 +153,7 @@ def image_format(out: str) -> ImageFormat:
         hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
         if not suffix and Path(out).exists():  # a device
             hint = None
-        raise InvalidInput(f"--out {shown(out)}: must end in {', '.join(IMAGES)}", hint=hint)
+        raise InvalidInput(f"--out {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]
 
 

@@ -14,8 +14,7 @@ import typer
 from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
 from posenc_cli.cli.options import Choice, one_of
 from posenc_cli.cli.progress import PATIENCE, progress_bar
-from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.suffixes import check_suffix
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import transaction
@@ -258,7 +257,7 @@ class StepSummary(Record):
             return None
         with contextlib.suppress(OSError), transaction() as files:
             files.note_replaced(
-                Path(path).stat(), f"{_STEP_SUMMARY} {shown(path)}", hint="name another file"
+                Path(path).stat(), f"{_STEP_SUMMARY} {quoted_name(path)}", hint="name another file"
             )
         return cls(path)
 

@@ -19,10 +19,9 @@ from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.encode.engine import Engine, threads_for
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.files.naming import shown
 from posenc_cli.files.reading import read_array
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -130,7 +129,7 @@ def _of_file(
     of = similarity_of_array(
         loaded.values,
         loaded.dtype,
-        name=shown(source),
+        name=quoted_name(source),
         normalize=normalize,  # type: ignore[arg-type]
     )
     shape = list(loaded.values.shape)
@@ -169,7 +168,7 @@ def single(chosen: Sequence[SimilarityRequest], out: str) -> SimilarityRequest:
     """
     if len(chosen) > 1:
         raise InvalidInput(
-            f"--out {shown(out)}: holds one matrix, and these are {len(chosen)}",
+            f"--out {quoted_name(out)}: holds one matrix, and these are {len(chosen)}",
             hint="write them one by one, or draw them: --out similarity.png",
         )
     return chosen[0]
@@ -266,8 +265,8 @@ def save_values(
     """Write the matrix, or its values by offset."""
     if subject.similarity.content == "independent":
         raise InvalidInput(
-            f"--out {shown(out)}: of independent q and k there are a mean, which is 0 everywhere, "
-            "and a deviation; no matrix",
+            f"--out {quoted_name(out)}: of independent q and k there are a mean, which is 0 "
+            "everywhere, and a deviation; no matrix",
             hint="--json has both, and --out similarity.png draws them",
         )
     matrix = _profile(subject, dtype) if profile else _matrix(subject, dtype)
@@ -278,7 +277,7 @@ def save_values(
         matrix = with_progress(matrix, sys.stderr)
 
     def announce(saved: Saved) -> None:
-        place = "standard output" if out == STANDARD_OUTPUT else shown(saved.path)
+        place = "standard output" if out == STANDARD_OUTPUT else quoted_name(saved.path)
         size = " × ".join(map(str, matrix.shape))
         what = " by offset" if profile else ""
         console.summary(

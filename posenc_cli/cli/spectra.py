@@ -20,8 +20,7 @@ from posenc_cli.analysis.spectrum import (
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Request
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import read_array
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
@@ -89,9 +88,9 @@ def of_file(source: str) -> SpectrumReport:
     """
     loaded = read_array(source)
     values = loaded.values[:, None] if loaded.values.ndim == 1 else loaded.values
-    rows = rows_of_array(values, loaded.dtype, name=shown(source))
+    rows = rows_of_array(values, loaded.dtype, name=quoted_name(source))
     asked = {"in": source, "shape": list(loaded.values.shape), "dtype": loaded.dtype}
-    return _of_rows(rows, shown(source), asked, complex_values=values.dtype.kind == "c")
+    return _of_rows(rows, quoted_name(source), asked, complex_values=values.dtype.kind == "c")
 
 
 def of_choice(choice: Choice) -> SpectrumReport:
@@ -131,7 +130,7 @@ def _named(choice: Choice, encoding: Encoding) -> str:
     """What a figure is of: the model, the scheme and its parameters."""
     last = None if choice.positions is None else choice.positions.last
     told = parameters_text(encoding.bound, last=last)
-    source = f"{shown(choice.source)}: " if choice.source else ""
+    source = f"{quoted_name(choice.source)}: " if choice.source else ""
     return f"{source}{choice.name}" + (f" ({told})" if told else "")
 
 

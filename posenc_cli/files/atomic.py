@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from posenc_cli.errors import Unavailable
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import Unavailable, quoted_name
 from posenc_cli.records import Record
 from posenc_cli.transaction import transaction
 
@@ -55,9 +54,11 @@ def preflight(
     folder = target.path.parent
     with _translate_errors(target.place):
         if not folder.exists():
-            raise FileNotFoundError(errno.ENOENT, f"there is no folder {shown(folder)}")
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {quoted_name(folder)}")
         if not _writable(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, f"the folder {shown(folder)} is write-protected")
+            raise PermissionError(
+                errno.EACCES, f"the folder {quoted_name(folder)} is write-protected"
+            )
         free = shutil.disk_usage(folder).free
     if needed is not None and needed > free:
         raise Unavailable(
@@ -163,7 +164,7 @@ class _Target(Record):
             InvalidInput: the run reads it.
             Unavailable: a folder, a loop of links, a protected file, or one not to be clobbered.
         """
-        place = shown(path)
+        place = quoted_name(path)
         with _translate_errors(place):
             found = _status(path)
             _check_no_folder(found)
@@ -187,7 +188,7 @@ def check_no_folder(path: str | os.PathLike[str]) -> None:
 
     Raises: Unavailable.
     """
-    with _translate_errors(shown(path)):
+    with _translate_errors(quoted_name(path)):
         _check_no_folder(_status(path))
 
 

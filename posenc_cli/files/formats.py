@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput, nearest
+from posenc_cli.errors import InvalidInput, nearest, quoted_name
 from posenc_cli.files import csv_text, npy, npz, safetensors_file
 from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
-from posenc_cli.files.naming import shown
 from posenc_cli.files.suffixes import check_suffix, content_of
 from posenc_cli.records import Record
 
@@ -98,7 +97,7 @@ def format_of(path: str | None, name: str | None) -> Format:
             check_suffix(path, FORMATS[name].suffix, f"--format {name}")
             return FORMATS[name]
         raise InvalidInput(
-            f"--format {shown(name)}: known formats are {', '.join(FORMATS)}",
+            f"--format {quoted_name(name)}: known formats are {', '.join(FORMATS)}",
             hint=nearest(name.lower(), FORMATS),
         )
     if path is None or path == STANDARD_OUTPUT:
@@ -111,11 +110,12 @@ def format_of(path: str | None, name: str | None) -> Format:
     known = ", ".join(suffixes)
     if not suffix:
         raise InvalidInput(
-            f"--out {shown(path)}: the name has no suffix to tell the format ({known})",
+            f"--out {quoted_name(path)}: the name has no suffix to tell the format ({known})",
             hint=f"add --format {'|'.join(FORMATS)}",
         )
     raise InvalidInput(
-        f"--out {shown(path)}: no format has the suffix {shown(suffix)} (known: {known})",
+        f"--out {quoted_name(path)}: no format has the suffix {quoted_name(suffix)} "
+        f"(known: {known})",
         hint=nearest(suffix, suffixes) or _hint(path),
     )
 
@@ -126,4 +126,4 @@ def _hint(path: str) -> str:
     if content_of(path) is None:
         return f"add --format {named}"
     better = PurePath(path).with_suffix(DEFAULT.suffix)
-    return f"--out {shown(better)}, or --format {named} with a suffix that means nothing else"
+    return f"--out {quoted_name(better)}, or --format {named} with a suffix that means nothing else"

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading_source import Source, Stored
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ class _NumberTable:
             raise InvalidInput(f"{place} a field of {len(text)} characters")
         if _NOT_FINITE.fullmatch(text):
             return float(text)
-        word = shown(text[:_LONGEST_SHOWN].decode("utf-8", "surrogateescape"))
+        word = quoted_name(text[:_LONGEST_SHOWN].decode("utf-8", "surrogateescape"))
         if not _DECIMAL.fullmatch(text):
             what = f"{word} is not a number" if text else "the field is empty"
             raise InvalidInput(f"{place} {what}")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading_source import CHUNK, MAPPED_FROM, Source, Stored, value_count
 from posenc_cli.records import Record
 
@@ -192,8 +191,8 @@ def _number_format(descr: str, name: str) -> np.dtype[Any]:
             ("floats", "float64") if extended["float"] else ("complex numbers", "complex128")
         )
         raise InvalidInput(
-            f"{name} holds extended-precision {kind} (dtype {shown(descr[:40])}), a format that "
-            "posenc does not read",
+            f"{name} holds extended-precision {kind} (dtype {quoted_name(descr[:40])}), a format "
+            "that posenc does not read",
             hint=f"save {double}: np.save(file, array.astype(np.{double}))",
         )
     what = _REFUSED.get(descr.lstrip("<>=|")[:1], "an unknown kind of values")
@@ -204,4 +203,6 @@ def _number_format(descr: str, name: str) -> np.dtype[Any]:
         hint = (
             "objects are pickled, and reading a pickle can run any code: save an array of numbers"
         )
-    raise InvalidInput(f"{name} holds {what} (dtype {shown(descr[:40])}), not numbers", hint=hint)
+    raise InvalidInput(
+        f"{name} holds {what} (dtype {quoted_name(descr[:40])}), not numbers", hint=hint
+    )

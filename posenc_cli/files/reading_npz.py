@@ -14,9 +14,8 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files import reading_npy
-from posenc_cli.files.naming import shown
 from posenc_cli.files.reading_source import CHUNK, Source, Stored, select_member
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def read(source: Source) -> Stored:
 
         member = select_member(source, list(members), numeric=numeric)
         if len(members[member]) > 1:
-            raise InvalidInput(f"{source.name} holds {shown(member)} more than once")
+            raise InvalidInput(f"{source.name} holds {quoted_name(member)} more than once")
         info = members[member][0]
         # A compressed size beyond the file itself would make any ratio look modest.
         _check_expansion(_member_place(info, source), info.file_size, min(info.compress_size, size))
@@ -142,7 +141,7 @@ def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> 
 
 
 def _member_place(info: zipfile.ZipInfo, source: Source) -> str:
-    return f"{source.name} member {shown(info.filename.removesuffix('.npy'))}"
+    return f"{source.name} member {quoted_name(info.filename.removesuffix('.npy'))}"
 
 
 @contextmanager

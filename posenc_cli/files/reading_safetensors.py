@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files.reading_source import Source, Stored, select_member, value_count
 from posenc_cli.records import Record
 
@@ -62,9 +61,11 @@ def read(source: Source) -> Stored:
 
     chosen = select_member(source, list(tensors), numeric=numeric)
     tensor = tensors[chosen]
-    name = f"{source.name} tensor {shown(chosen)}"
+    name = f"{source.name} tensor {quoted_name(chosen)}"
     if tensor.dtype not in _FORMATS:
-        raise InvalidInput(f"{name} is {shown(tensor.dtype[:40])}, a number format posenc lacks")
+        raise InvalidInput(
+            f"{name} is {quoted_name(tensor.dtype[:40])}, a number format posenc lacks"
+        )
     dtype, storage = _FORMATS[tensor.dtype]
     count = value_count(name, tensor.shape)
     start, stop = 8 + length + tensor.begin, 8 + length + tensor.end

@@ -14,8 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.records import Record
 from posenc_cli.transaction import STANDARD_INPUT, open_input
 
@@ -127,7 +126,7 @@ def open_source(path: str, *, max_bytes: int) -> Source:
         Unavailable: the file cannot be opened.
         InvalidInput: the path holds a NUL character, or the run is to replace the file.
     """
-    name = shown(path)
+    name = quoted_name(path)
     member = None
     try:
         try:
@@ -135,7 +134,7 @@ def open_source(path: str, *, max_bytes: int) -> Source:
         except (FileNotFoundError, NotADirectoryError):
             for prefix, rest in _splits(path):
                 if Path(prefix).is_file():
-                    file, name, member = open_input(prefix), shown(prefix), rest
+                    file, name, member = open_input(prefix), quoted_name(prefix), rest
                     path = prefix
                     break
             else:
@@ -193,7 +192,7 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
         if source.member in names:
             return source.member
         raise InvalidInput(
-            f"{source.name} holds no {shown(source.member)}, only {_name_list(names)}"
+            f"{source.name} holds no {quoted_name(source.member)}, only {_name_list(names)}"
         )
     if "encoding" in names:
         return "encoding"
@@ -204,7 +203,7 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
     if candidates:
         raise InvalidInput(
             f"{source.name} holds several arrays: {_name_list(candidates)}",
-            hint=f"name one, as in {shown(f'{source.path}:{candidates[0]}')}",
+            hint=f"name one, as in {quoted_name(f'{source.path}:{candidates[0]}')}",
         )
     if len(names) == 1:
         return names[0]
@@ -212,6 +211,6 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
 
 
 def _name_list(names: Sequence[str]) -> str:
-    listed = ", ".join(shown(name) for name in names[:_MEMBERS_LISTED])
+    listed = ", ".join(quoted_name(name) for name in names[:_MEMBERS_LISTED])
     more = len(names) - _MEMBERS_LISTED
     return (f"{listed} and {more} more" if more > 0 else listed) or "nothing"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 
 # Not those of any bytes, which tell no format: .bin, .dat, .raw.
 _CONTENTS = {
@@ -53,8 +52,8 @@ def check_suffix(path: str | None, own: str, asking: str, *, hint: str | None = 
     if content is None or place.suffix.lower() == own or (content == "a text" and own in _TEXTUAL):
         return
     raise InvalidInput(
-        f"{asking}: cannot go with --out {shown(path or '')}, the name of {content}",
-        hint=hint or f"--out {shown(place.with_suffix(own))}",
+        f"{asking}: cannot go with --out {quoted_name(path or '')}, the name of {content}",
+        hint=hint or f"--out {quoted_name(place.with_suffix(own))}",
     )
 
 

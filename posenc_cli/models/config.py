@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest, quoted_name
 from posenc_cli.models import families, nonrotary, vision
 from posenc_cli.models.architectures import KEY, is_alike, named, standing_in
 from posenc_cli.models.keys import Keys, printable
@@ -71,7 +70,7 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
 
     Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
     """
-    where = shown(path) if flag is None else f"{flag} {shown(path)}"
+    where = quoted_name(path) if flag is None else f"{flag} {quoted_name(path)}"
     try:
         # NaN and Infinity, which Python's JSON writes, are refused where a number is read.
         found = json.loads(
@@ -136,7 +135,7 @@ def resolve(
     >>> resolve(config).layer().params["base"]
     Sourced(value=10000.0, source='default of llama')
     """
-    top = Keys(config, name=name if name.isprintable() else shown(name))
+    top = Keys(config, name=name if name.isprintable() else quoted_name(name))
     stated, text = _text_model(top)
     notes = Notes()
     container = _container(top, text)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.sampling import spread, wavelengths_by_values
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.naming import shown
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.records import replace
 from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Heatmap, Panels, ValueSummary
 
@@ -45,18 +44,21 @@ def figure_of_array(
     stack = values.reshape(-1, *(values.shape if values.ndim > 1 else (1, values.size))[-2:])
     leading = values.shape[:-2]
     size = " × ".join(map(str, values.shape))
-    title = f"{shown(loaded.path)}: {size} {loaded.dtype}"
+    title = f"{quoted_name(loaded.path)}: {size} {loaded.dtype}"
     if dims is not None:
         title += f", {len(dims)} of {stack.shape[2]} columns"
     if dims is not None and dims.stop > stack.shape[2]:
         raise InvalidInput(
-            f"--dims {dims.start}:{dims.stop}: {shown(loaded.path)} has {stack.shape[2]} columns"
+            f"--dims {dims.start}:{dims.stop}: {quoted_name(loaded.path)} has "
+            f"{stack.shape[2]} columns"
         )
     if head is not None:
         if not leading:
-            raise InvalidInput(f"--head {head}: {shown(loaded.path)} is one matrix, {size}")
+            raise InvalidInput(f"--head {head}: {quoted_name(loaded.path)} is one matrix, {size}")
         if head >= len(stack):
-            raise InvalidInput(f"--head {head}: {shown(loaded.path)} has 0 to {len(stack) - 1}")
+            raise InvalidInput(
+                f"--head {head}: {quoted_name(loaded.path)} has 0 to {len(stack) - 1}"
+            )
         return _matrix(stack[head], f"{title}, matrix {_place(head, leading)}", dims, split=split)
     if len(stack) == 1:
         return _matrix(stack[0], title, dims, split=split)
