@@ -15,6 +15,7 @@ from posenc_cli import catalogue
 from posenc_cli.backends import registry
 from posenc_cli.encode.arrays import position_array, rows_a_block
 from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Plan, Request
 from posenc_cli.encode.tables import rotary_placements
@@ -63,7 +64,7 @@ class Work:
 
     def fill(self, out: NDArray[Any], engine: Engine) -> None:
         """Compute the table into ``out``, block by block, on the engine's threads."""
-        filler = engine.waves(_waves(self.dim))
+        filler = wave_filler(_waves(self.dim), engine)
         placements = rotary_placements("cos-sin", self.dim // 2)
         dtype = REAL_DTYPES[self.dtype]
         step = rows_a_block(self.dim, engine.backend.block_values)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.scores import scores_by_index
 from posenc_cli.numerics import exact
@@ -96,7 +97,7 @@ def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> 
     if waves.coordinates is not None:
         return None
     rates = _growth_rates(waves)
-    filler = engine.waves(replace(waves, scale=1, growth=None))
+    filler = wave_filler(replace(waves, scale=1, growth=None), engine)
     weights = weights * float(waves.scale) ** 2
     rows = max(1, _BLOCK_VALUES // max(1, waves.count))
     columns = (Placement("cos", slice(0, waves.count)),)

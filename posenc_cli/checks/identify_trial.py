@@ -21,6 +21,7 @@ from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
 from posenc_cli.encode import blocks
 from posenc_cli.encode.axial import located
 from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
 from posenc_cli.encode.tables import rotary_placements
@@ -410,7 +411,7 @@ def computation(
     if isinstance(content, Rows):
         return partial(_rows, content, encoding.table, precision, engine)
     assert isinstance(content, Rotation | Sinusoids)
-    filler = engine.waves(content.waves)
+    filler = wave_filler(content.waves, engine)
     if table == "angles":
         return lambda positions: filler.angles(positions, dtype=rounded)
     placements, width = placed(content, table)

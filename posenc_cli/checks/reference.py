@@ -10,6 +10,7 @@ import numpy as np
 from posenc_cli.checks.turning import ColumnPairing
 from posenc_cli.encode.axial import located
 from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
@@ -56,7 +57,7 @@ class Turns(Record):
 
     @cached_property
     def _filler(self) -> Any:
-        return self.engine.waves(self.waves)
+        return wave_filler(self.waves, self.engine)
 
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.complex128]:
         """The factor of each pair at each position.
@@ -186,7 +187,7 @@ class Reference(Record):
 
     @cached_property
     def _filler(self) -> Any:
-        return self.engine.waves(self.content.waves)
+        return wave_filler(self.content.waves, self.engine)
 
     @property
     def text(self) -> str:

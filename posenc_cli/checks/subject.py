@@ -14,6 +14,7 @@ import numpy as np
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning, paired_columns
+from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import read_array
@@ -74,7 +75,7 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
     waves = reference.content.waves
     placements = rotary_placements("interleaved", waves.count)
     places = Places.of(positions)
-    filler = reference.engine.waves(waves)
+    filler = wave_filler(waves, reference.engine)
     dtype = FLOAT32 if waves.growth is None else FLOAT64
 
     def read(rows: Vectors) -> SubjectBlock:

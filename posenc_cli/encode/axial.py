@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.backends.base import WaveFiller
-    from posenc_cli.encode.engine import Engine
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import AxesFile, Bound, Coordinates
+
+    FillerOf = Callable[[Waves], WaveFiller]
 
 _LARGEST = 2.0**53
 _LAYOUTS_KEPT = 4
@@ -40,7 +41,8 @@ class AxialWaves:
     Shape: as :class:`posenc_cli.backends.base.WaveFiller` says.
     """
 
-    def __init__(self, waves: Waves, engine: Engine) -> None:
+    def __init__(self, waves: Waves, filler_of: FillerOf) -> None:
+        """``filler_of`` gives what fills columns with waves that follow the position itself."""
         coordinates = located(waves.coordinates) if waves.coordinates else None
         if coordinates is None or coordinates.at is None:
             raise ValueError("these waves follow no axes")
@@ -51,7 +53,7 @@ class AxialWaves:
         followed = np.asarray(coordinates.axes, np.intp)
         ladder = lru_cache(maxsize=1)(waves.frequencies)
         self._axes = [
-            _AxisFiller.of(axis, np.flatnonzero(followed == axis), waves, ladder, engine)
+            _AxisFiller.of(axis, np.flatnonzero(followed == axis), waves, ladder, filler_of)
             for axis in sorted(set(coordinates.axes))
         ]
         self._layouts = LRUCache[list[_AxisColumns]](_LAYOUTS_KEPT)
@@ -172,9 +174,9 @@ class _AxisFiller(Record):
         waves: NDArray[np.intp],
         whole: Waves,
         ladder: Callable[[Any], Any],
-        engine: Engine,
+        filler_of: FillerOf,
     ) -> _AxisFiller:
-        """The axis that these ``waves`` of the ``whole`` follow, filled by an engine."""
+        """The axis that these ``waves`` of the ``whole`` follow."""
         runs = [run for run, _ in _runs(waves, waves)]
 
         def frequencies(xp: Any) -> Any:
@@ -183,7 +185,7 @@ class _AxisFiller(Record):
                 raise ValueError(f"{every.shape[0]} frequencies where {whole.count} were declared")
             return every[runs[0]] if len(runs) == 1 else xp.concat([every[run] for run in runs])
 
-        return cls(index, waves, engine.waves(Waves(waves.size, frequencies, scale=whole.scale)))
+        return cls(index, waves, filler_of(Waves(waves.size, frequencies, scale=whole.scale)))
 
     def fill(
         self, out: NDArray[Any], coordinates: NDArray[np.int64], columns: _AxisColumns, dtype: DType

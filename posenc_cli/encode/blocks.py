@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.encode.arrays import in_arithmetic, position_blocks, rows_a_block
+from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.numerics import exact
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def wave_blocks(
 ) -> Iterator[NDArray[Any]]:
     """Blocks of rows of ``width`` columns, each a cosine or sine of one of ``waves``."""
     # A width of one column, padded with zeros, has no wave.
-    filler = engine.waves(waves) if waves.count else None
+    filler = wave_filler(waves, engine) if waves.count else None
     rounded = precision.rounded
 
     def block(some: NDArray[np.int64]) -> NDArray[Any]:
@@ -54,14 +55,17 @@ def frequency_blocks(
     if engine.arithmetic == "exact":
         yield precision.exact(list(waves.frequencies(exact)))
     else:
-        yield precision.narrow(engine.reduced_frequencies(waves))
+        backend, arithmetic = engine.backend, engine.arithmetic
+        yield precision.narrow(
+            backend.frequencies(waves.frequencies, arithmetic=arithmetic, device=engine.device)
+        )
 
 
 def angle_blocks(
     waves: Waves, positions: Positions, *, precision: Precision, engine: Engine
 ) -> Iterator[NDArray[Any]]:
     """Blocks of angles in radians, reduced to (−π, π]."""
-    filler = engine.waves(waves)
+    filler = wave_filler(waves, engine)
 
     def block(some: NDArray[np.int64]) -> NDArray[Any]:
         return precision.stored_as(filler.angles(some, dtype=precision.rounded))

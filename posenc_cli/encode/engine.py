@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from posenc_cli.backends import registry
-from posenc_cli.numerics import exact
 from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from numpy.typing import NDArray
-
-    from posenc_cli.backends.base import Arithmetic, Backend, WaveFiller
-    from posenc_cli.schemes.declare import Waves
+    from posenc_cli.backends.base import Arithmetic, Backend
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,38 +31,6 @@ class Engine(Record):
     arithmetic: Arithmetic = "exact"
     device: str | None = None
     threads: int = 1
-
-    def waves(self, waves: Waves) -> WaveFiller:
-        """What fills blocks with the cosines and sines of ``waves``."""
-        if waves.growth is not None:
-            from posenc_cli.encode.growing import GrowingWaves
-
-            return GrowingWaves(waves, self)
-        if waves.coordinates is not None:
-            from posenc_cli.encode.axial import AxialWaves
-
-            return AxialWaves(waves, self)
-        if self.arithmetic == "exact":
-            frequencies = list(waves.frequencies(exact))
-            if len(frequencies) != waves.count:
-                raise ValueError(
-                    f"{len(frequencies)} frequencies where {waves.count} were declared"
-                )
-            scale = exact.asarray(waves.scale)[0]
-            return self.backend.exact(frequencies, scale=scale, device=self.device)
-        return self.backend.reduced(
-            waves.frequencies,
-            scale=float(waves.scale),
-            arithmetic=self.arithmetic,
-            device=self.device,
-        )
-
-    def reduced_frequencies(self, waves: Waves) -> NDArray[Any]:
-        """The frequencies as an arithmetic that is not exact computes them, as float64."""
-        assert self.arithmetic != "exact"
-        return self.backend.frequencies(
-            waves.frequencies, arithmetic=self.arithmetic, device=self.device
-        )
 
     def in_order(
         self, function: Callable[[Item], Result], items: Iterable[Item]

@@ -33,14 +33,13 @@ from posenc_cli.numerics.fixed_point import nearest, sine_cosine
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.numerics.waves import WaveTable
-from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from posenc_cli.encode.engine import Engine
+    from posenc_cli.backends.base import Arithmetic, Reduced, WaveFiller
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.schemes.declare import Growth, Waves
@@ -63,15 +62,16 @@ class GrowingWaves:
     Shape: as :class:`posenc_cli.backends.base.WaveFiller` says.
     """
 
-    def __init__(self, waves: Waves, engine: Engine) -> None:
+    def __init__(self, waves: Waves, still: WaveFiller, arithmetic: Arithmetic) -> None:
+        """``still`` fills columns with the same waves before they grow."""
         if waves.growth is None or waves.coordinates is not None:
             raise ValueError("waves grow along the position itself")
-        self._still = engine.waves(replace(waves, growth=None))
+        self._still = still
         self._cells: _ReducedCells | _ExactCells
-        if engine.arithmetic == "exact":
+        if arithmetic == "exact":
             self._cells = _ExactCells(waves, waves.growth)
         else:
-            self._cells = _ReducedCells(self._still, waves.growth, engine)
+            self._cells = _ReducedCells(still, waves.growth, arithmetic)
 
     def fill(
         self,
@@ -106,13 +106,12 @@ class GrowingWaves:
 class _ReducedCells:
     """Cells as code in a precision computes them: amplitude, cosine and product each rounded."""
 
-    def __init__(self, still: Any, growth: Growth, engine: Engine) -> None:
+    def __init__(self, still: WaveFiller, growth: Growth, arithmetic: Reduced) -> None:
         from posenc_cli.backends.numpy import Rounding
 
-        assert engine.arithmetic != "exact"
         self._still = still
         self._growth = growth
-        self._rounded = Rounding(engine.arithmetic)
+        self._rounded = Rounding(arithmetic)
         with np.errstate(all="ignore"):
             self._bases = self._rounded(growth.bases(self._rounded.namespace))
 

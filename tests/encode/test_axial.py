@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from posenc_cli.encode.axial import AxialWaves
 from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.numerics.dtypes import COMPLEX64, FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.schemes.declare import Coordinates, Waves
@@ -41,8 +44,12 @@ def one_by_one(waves, coordinates, placements, width, *, dtype, engine):
             plain = Waves(1, lambda xp, k=wave: ladder(xp)[k : k + 1], scale=waves.scale)
             along = coordinates[waves.coordinates.axes[wave]]
             single = [Placement(placement.function, slice(column, column + 1))]
-            engine.waves(plain).fill(out, along, single, dtype=dtype)
+            wave_filler(plain, engine).fill(out, along, single, dtype=dtype)
     return out
+
+
+def axial(waves, engine):
+    return AxialWaves(waves, partial(wave_filler, engine=engine))
 
 
 PLACED = {
@@ -78,7 +85,7 @@ def test_every_column_is_a_plain_wave_at_its_axis_coordinates(placed, spread, da
     waves = waves_along(axes, table(coordinates), scale=1.25)
     out = np.zeros((coordinates.shape[1], 12), dtype.numpy)
     positions = np.arange(coordinates.shape[1])
-    AxialWaves(waves, Engine()).fill(out, positions, PLACED[placed], dtype=dtype)
+    axial(waves, Engine()).fill(out, positions, PLACED[placed], dtype=dtype)
     expected = one_by_one(waves, coordinates, PLACED[placed], 12, dtype=dtype, engine=Engine())
     assert out.tobytes() == expected.tobytes()
 
@@ -91,7 +98,7 @@ def test_reduced_arithmetic_is_that_of_plain_waves(arithmetic, farthest):
     waves = waves_along([0, 1, 0, 1, 1, 0], table(coordinates), scale=1.25)
     engine = Engine(arithmetic=arithmetic)
     out = np.zeros((50, 12), np.float32)
-    AxialWaves(waves, engine).fill(out, np.arange(50), PLACED["halves"], dtype=FLOAT32)
+    axial(waves, engine).fill(out, np.arange(50), PLACED["halves"], dtype=FLOAT32)
     expected = one_by_one(waves, coordinates, PLACED["halves"], 12, dtype=FLOAT32, engine=engine)
     assert out.tobytes() == expected.tobytes()
 
@@ -102,8 +109,8 @@ def test_angles_are_those_of_plain_waves(arithmetic, farthest):
     coordinates = np.random.default_rng(2).integers(-farthest, farthest, (2, 50))
     waves = waves_along([1, 0, 0, 1, 0, 1], table(coordinates))
     engine = Engine(arithmetic=arithmetic)
-    angles = AxialWaves(waves, engine).angles(np.arange(50), dtype=FLOAT32)
-    plain = engine.waves(Waves(6, ladder))
+    angles = axial(waves, engine).angles(np.arange(50), dtype=FLOAT32)
+    plain = wave_filler(Waves(6, ladder), engine)
     for wave, axis in enumerate(waves.coordinates.axes):
         assert np.array_equal(
             angles[:, wave], plain.angles(coordinates[axis], dtype=FLOAT32)[:, wave]
@@ -116,7 +123,7 @@ def test_zero_columns_are_zero_and_other_columns_are_left_alone(farthest):
     waves = waves_along([0, 0, 0, 1, 1, 1], table(coordinates))
     out = np.full((20, 9), 7.0)
     placements = (Placement("cos", slice(1, 7)), Placement("zero", slice(7, 8)))
-    AxialWaves(waves, Engine()).fill(out, np.arange(20), placements, dtype=FLOAT64)
+    axial(waves, Engine()).fill(out, np.arange(20), placements, dtype=FLOAT64)
     assert (out[:, [0, 8]] == 7).all()
     assert (out[:, 7] == 0).all()
     assert (np.abs(out[:, 1:7]) <= 1).all()
@@ -127,14 +134,14 @@ def test_a_complex_format_has_its_parts_in_neighbouring_columns():
     waves = waves_along([0, 1, 0, 1, 0, 1], table(coordinates))
     pairs = (Placement("cos", slice(0, 12, 2)), Placement("sin", slice(1, 12, 2)))
     turns = np.empty((4, 6), np.complex64)
-    AxialWaves(waves, Engine()).fill(turns, np.arange(4), pairs, dtype=COMPLEX64)
+    axial(waves, Engine()).fill(turns, np.arange(4), pairs, dtype=COMPLEX64)
     flat = np.empty((4, 12), np.float32)
-    AxialWaves(waves, Engine()).fill(flat, np.arange(4), pairs, dtype=FLOAT32)
+    axial(waves, Engine()).fill(flat, np.arange(4), pairs, dtype=FLOAT32)
     assert turns.view(np.float32).tobytes() == flat.tobytes()
 
 
 def test_no_positions_are_no_rows():
-    filler = AxialWaves(waves_along([0] * 6, table([[1, 2]])), Engine())
+    filler = axial(waves_along([0] * 6, table([[1, 2]])), Engine())
     none = np.array([], np.int64)
     filler.fill(np.empty((0, 12)), none, PLACED["halves"], dtype=FLOAT64)
     assert filler.angles(none, dtype=FLOAT64).shape == (0, 6)
@@ -144,20 +151,17 @@ def test_repeated_coordinates_are_computed_once():
     """A grid's rows and columns cost as many cells as they have coordinates."""
     asked = []
 
-    class Counting(Engine):
-        def waves(self, waves):
-            filler = super().waves(waves)
+    class Filler:
+        def __init__(self, waves):
+            self.filler = wave_filler(waves, Engine())
 
-            class Filler:
-                def fill(self, out, positions, placements, *, dtype):
-                    asked.append(positions.size)
-                    filler.fill(out, positions, placements, dtype=dtype)
-
-            return Filler()
+        def fill(self, out, positions, placements, *, dtype):
+            asked.append(positions.size)
+            self.filler.fill(out, positions, placements, dtype=dtype)
 
     grid = waves_along([0, 0, 0, 1, 1, 1], lambda positions: (positions // 30, positions % 30))
     out = np.empty((600, 12))
-    AxialWaves(grid, Counting()).fill(out, np.arange(600), PLACED["halves"], dtype=FLOAT64)
+    AxialWaves(grid, Filler).fill(out, np.arange(600), PLACED["halves"], dtype=FLOAT64)
     assert asked == [20, 30]
 
 
@@ -175,11 +179,11 @@ def test_repeated_coordinates_are_computed_once():
 )
 def test_waves_that_contradict_themselves_are_refused(waves, message):
     with pytest.raises(ValueError, match=message):
-        AxialWaves(waves, Engine())
+        axial(waves, Engine())
 
 
 def test_columns_that_cannot_hold_their_waves_are_refused():
-    filler = AxialWaves(waves_along([0] * 6, table([[1]])), Engine())
+    filler = axial(waves_along([0] * 6, table([[1]])), Engine())
     with pytest.raises(ValueError, match="3 columns cannot hold 6 waves"):
         filler.fill(
             np.empty((1, 12)), np.zeros(1, np.int64), [Placement("cos", slice(0, 3))], dtype=FLOAT64
@@ -198,7 +202,7 @@ def test_every_backend_on_the_cpu_gives_the_same_bytes(dtype):
     tables = []
     for backend in ("numpy", "fast"):
         out = np.empty((1600, 12), dtype.numpy)
-        filler = AxialWaves(grid, Engine(registry.find(backend)))
+        filler = axial(grid, Engine(registry.find(backend)))
         filler.fill(out, np.arange(1600), PLACED["halves"], dtype=dtype)
         tables.append(out.tobytes())
     assert tables[0] == tables[1]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from posenc_cli import catalogue
 from posenc_cli.encode import growing
 from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.rounding import round_exact
@@ -142,7 +143,9 @@ def test_sines_of_negative_positions_are_negative():
     for dtype in ("float32", "float64"):
         out = np.empty((50, 8), REAL_DTYPES[dtype].numpy)
         placements = [Placement("cos", slice(0, 4)), Placement("sin", slice(4, 8))]
-        Engine().waves(waves).fill(out, np.arange(-50, 0), placements, dtype=REAL_DTYPES[dtype])
+        wave_filler(waves, Engine()).fill(
+            out, np.arange(-50, 0), placements, dtype=REAL_DTYPES[dtype]
+        )
         for row, position in enumerate(range(-50, 0)):
             for column, function in ((1, "cos"), (5, "sin")):
                 with mpmath.workprec(500):
@@ -248,13 +251,13 @@ def test_tables_agree_with_each_other_in_every_order_of_columns():
 def test_a_scale_multiplies_growing_waves():
     waves = catalogue.find("xpos").bind({"dim": 8}, seq_len=9).content.waves
     out = np.zeros((9, 5))
-    filler = Engine().waves(replace(waves, scale=0.5))
+    filler = wave_filler(replace(waves, scale=0.5), Engine())
     placements = [Placement("cos", slice(0, 4)), Placement("zero", slice(4, 5))]
     out[:, 4] = 7
     filler.fill(out, np.arange(9), placements, dtype=REAL_DTYPES["float64"])
     assert (out[:, :4] == matrix("xpos", "0:9", dim=8, table="cos", dtype="float64") / 2).all()
     assert not out[:, 4].any()
-    Engine().waves(replace(waves, scale=0)).fill(
+    wave_filler(replace(waves, scale=0), Engine()).fill(
         out, np.arange(9), placements[:1], dtype=REAL_DTYPES["float64"]
     )
     assert not out.any()
@@ -264,10 +267,10 @@ def test_growth_that_does_not_fit_its_waves_is_refused():
     growth = Growth(lambda xp: xp.asarray([0.5]), span=1.0, centre=0)
     waves = Waves(2, lambda xp: xp.asarray([1.0, 0.5]), growth=growth)
     with pytest.raises(ValueError, match="2 frequencies and 1 bases"):
-        Engine().waves(waves)
+        wave_filler(waves, Engine())
     placed = Coordinates(axes=(0, 0), at=lambda positions: (positions,))
     with pytest.raises(ValueError, match="along the position"):
-        Engine().waves(replace(waves, coordinates=placed))
+        wave_filler(replace(waves, coordinates=placed), Engine())
 
 
 def test_amplitudes_past_all_numbers_are_infinite_or_zero():
