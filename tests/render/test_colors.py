@@ -8,6 +8,7 @@ import pytest
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.colors import (
+    _stored_maps,
     color_map,
     default_map,
     nearest_of_palette,
@@ -26,11 +27,39 @@ def test_oklab_is_as_published() -> None:
     assert found == pytest.approx(np.array(expected), abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["viridis", "gray"])
-def test_sequential_maps_get_lighter_in_equal_steps(name: str) -> None:
-    gained = np.diff(lightness(name)[::15])
+def test_the_sequential_map_gets_lighter_in_equal_steps() -> None:
+    gained = np.diff(lightness("viridis")[::15])
     assert gained.min() > 0
     assert gained.max() < 1.3 * gained.min()
+
+
+# Lightness, chroma and hue (degrees) in OKLCH at equal distances along the maps that are posenc's.
+BLUE, RED = 254.0, 30.0
+STOPS = {
+    "polar": [
+        *[(0.36, 0.120, BLUE), (0.665, 0.125, BLUE), (0.97, 0.0, BLUE)],
+        *[(0.97, 0.0, RED), (0.665, 0.150, RED), (0.36, 0.135, RED)],
+    ],
+    "polar-dark": [
+        *[(0.86, 0.075, BLUE), (0.53, 0.115, BLUE), (0.20, 0.0, BLUE)],
+        *[(0.20, 0.0, RED), (0.53, 0.130, RED), (0.86, 0.075, RED)],
+    ],
+    "phase": [
+        *[(0.92, 0.0, BLUE), (0.60, 0.115, BLUE), (0.28, 0.0, BLUE)],
+        *[(0.28, 0.0, RED), (0.60, 0.135, RED), (0.92, 0.0, RED)],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_maps_of_posencs_own_run_straight_between_their_stops(name: str) -> None:
+    """The stops are where the numbers of the file come from."""
+    places = np.linspace(0, 1, 256)
+    ends = np.array([0.0, 0.25, 0.5, np.nextafter(0.5, 1), 0.75, 1.0])
+    light, chroma, hue = (np.interp(places, ends, stop) for stop in zip(*STOPS[name], strict=True))
+    a, b = chroma * np.cos(np.radians(hue)), chroma * np.sin(np.radians(hue))
+    # Half a step of a channel is 0.002 of OKLab's lightness, and more of a dark channel's hue.
+    assert to_oklab(color_map(name)) == pytest.approx(np.stack([light, a, b], axis=1), abs=0.006)
 
 
 @pytest.mark.parametrize(("name", "sign"), [("polar", 1), ("polar-dark", -1)])
@@ -68,14 +97,20 @@ def test_the_ends_of_diverging_maps_differ_to_those_who_see_no_red_or_green(name
         assert np.linalg.norm(low - high) > 0.12
 
 
-def test_viridis_is_close_to_the_one_it_is_named_after() -> None:
-    published = mpl.colormaps["viridis"](np.arange(256), bytes=True)[:, :3].astype(int)
-    assert np.abs(color_map("viridis").astype(int) - published).max() <= 12
+def test_no_stored_map_is_left_to_matplotlib_and_none_of_its_names_is_given_away() -> None:
+    stored = _stored_maps()
+    assert {default_map(kind) for kind in ("sequential", "diverging", "cyclic")} <= set(stored)
+    assert set(mpl.colormaps) & set(stored) == {"viridis", "gray"}
 
 
-def test_other_names_are_matplotlibs_and_r_reverses() -> None:
-    magma = mpl.colormaps["magma"](np.arange(256), bytes=True)[:, :3]
-    assert np.array_equal(color_map("magma"), magma)
+@pytest.mark.parametrize("name", ["viridis", "viridis_r", "gray", "gray_r", "magma", "twilight_r"])
+def test_a_name_of_matplotlibs_means_its_map(name: str) -> None:
+    published = mpl.colormaps[name](np.linspace(0, 1, 256), bytes=True)[:, :3].astype(int)
+    # matplotlib rounds the greys down, once up the ramp and once down.
+    assert np.abs(color_map(name) - published).max() <= (name == "gray_r")
+
+
+def test_r_reverses_maps_of_posencs_own() -> None:
     assert np.array_equal(color_map("polar_r"), color_map("polar")[::-1])
 
 
