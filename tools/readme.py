@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from benchmarks.report import readme_section
 from posenc_cli.backends import registry
 from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.models import library
@@ -96,6 +97,19 @@ def mutants() -> str:
     )
 
 
+def codes() -> str:
+    """The words of rope-check's reports."""
+    tables = (
+        ("cause", Cause),
+        ("finding (`check`)", FindingName),
+        ("subject (`kind`)", SubjectKind),
+    )
+    return "\n\n".join(
+        _table(f"{header} | what it means", [[f"`{code}`", code.meaning] for code in kind])
+        for header, kind in tables
+    )
+
+
 def performance() -> str:
     """What the benchmark printed, from its saved result."""
     return readme_section(json.loads(RESULT.read_text()))
@@ -103,6 +117,7 @@ def performance() -> str:
 
 GENERATED = {"schemes": schemes, "tables": tables, "formats": formats}
 GENERATED |= {
+    "codes": codes,
     "mutants": mutants,
     "models": models,
     "backends": backends,

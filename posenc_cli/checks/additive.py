@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Report
 from posenc_cli.schemes.declare import Bias, BucketBias
@@ -48,7 +49,12 @@ def checked_additive(
     else:
         finding = _added(request, rule, progress)
     return Report(
-        subject={"kind": "posenc", "name": bound.scheme.name, "dtype": "float64", "layout": None},
+        subject={
+            "kind": SubjectKind.POSENC,
+            "name": bound.scheme.name,
+            "dtype": "float64",
+            "layout": None,
+        },
         reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
         positions=str(request.positions),
         count=0 if finding.at is None else request.positions.count,
@@ -72,7 +78,7 @@ def _by_offset(request: Request) -> Finding:
             "the bias c·j of a key is c·(j − i) and a number that all keys of a query share, "
             "which the softmax takes out"
         )
-    return Finding("relative", True, 0.0, 0.0, None, message)
+    return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
 
 
 def _added(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:
@@ -105,4 +111,4 @@ def _added(request: Request, rule: ToleranceRule, progress: Progress | None) -> 
     message = "all rows are equal: no score depends on any position"
     if worst > 0:
         message = differ if ok else f"q·k is no function of m − n: {differ}"
-    return Finding("relative", ok, worst, allowed, {"m": at, "n": at}, message)
+    return Finding(FindingName.RELATIVE, ok, worst, allowed, {"m": at, "n": at}, message)

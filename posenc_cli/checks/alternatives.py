@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.checks.codes import Cause
 from posenc_cli.checks.rules import CONTEXTS, Alternative, base_of, bound, ladder, number, rebound
 from posenc_cli.checks.stretched import stretched
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
@@ -73,14 +74,14 @@ def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
         plain = bound(catalogue.BUILT_IN["rope"], params, partial=_share(reference))
         if plain is not None:
             yield Alternative(
-                "scaling-missing",
+                Cause.SCALING_MISSING,
                 f"the scaling of {scheme.name} is not applied: the table is plain base "
                 f"{number(base)}",
                 plain,
             )
     for dtype in HALVES:
         yield Alternative(
-            "inv-freq-precision",
+            Cause.INV_FREQ_PRECISION,
             f"the frequencies were rounded to {dtype}",
             rounded(reference.frequencies.astype(np.float32).astype(np.float64), dtype),
         )
@@ -97,7 +98,7 @@ def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
     yield from _other_bases(reference, fitted)
     yield from _plain_bases(reference, fitted, fitted=True)
     yield Alternative(
-        "frequency-rule", "the frequencies are in reverse order", reference.frequencies[::-1]
+        Cause.FREQUENCY_RULE, "the frequencies are in reverse order", reference.frequencies[::-1]
     )
 
 
@@ -114,7 +115,9 @@ def _other_bases(reference: Reference, bases: list[float]) -> Iterator[Alternati
     for base in bases:
         values = rebound(reference, base=base)
         if values is not None:
-            yield Alternative("base", f"the base is {number(base)}, not {number(right)}", values)
+            yield Alternative(
+                Cause.BASE, f"the base is {number(base)}, not {number(right)}", values
+            )
 
 
 def _plain_bases(
@@ -135,10 +138,10 @@ def _plain_bases(
             continue
         if fitted and name in ("rope-ntk", "rope-dynamic"):
             message = f"the base {number(right)} is stretched to {number(base)}: another rule"
-            yield Alternative("frequency-rule", message, values)
+            yield Alternative(Cause.FREQUENCY_RULE, message, values)
             continue
         yield Alternative(
-            "scaling-missing",
+            Cause.SCALING_MISSING,
             f"the scaling is not applied and the base is {number(base)}, not {number(right)}",
             values,
         )
@@ -182,14 +185,14 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         turning = max(int(np.count_nonzero(reference.frequencies)), 1)
         own = np.where(reference.frequencies > 0, ladder(base, pairs / turning), 0)
         yield Alternative(
-            "frequency-rule",
+            Cause.FREQUENCY_RULE,
             f"the exponents divide by the {2 * turning} columns that turn, not by all {head}",
             own,
         )
     for message, exponents in counted:
-        yield Alternative("frequency-rule", message, ladder(base, exponents))
+        yield Alternative(Cause.FREQUENCY_RULE, message, ladder(base, exponents))
     yield Alternative(
-        "frequency-rule",
+        Cause.FREQUENCY_RULE,
         "each frequency is that of a column, base^(−2⌊i/2⌋/d), not of a pair",
         ladder(base, 2 * (pairs // 2) / rotated),
     )
@@ -206,14 +209,14 @@ def _other_rules(
             values = rebound(reference, **{name: context})
             if values is not None and context != params[name]:
                 yield Alternative(
-                    "frequency-rule", f"{name} is {context}, not {params[name]}", values
+                    Cause.FREQUENCY_RULE, f"{name} is {context}, not {params[name]}", values
                 )
     for name in _STRETCHED if factor is not None else ():
         if name == scheme.name:
             continue
         values = bound(catalogue.BUILT_IN[name], params)
         if values is not None:
-            yield Alternative("frequency-rule", f"the rule is that of {name}", values)
+            yield Alternative(Cause.FREQUENCY_RULE, f"the rule is that of {name}", values)
 
 
 def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]:
@@ -222,7 +225,7 @@ def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]
     for message, other in tried:
         values = rebound(reference, factor=other)
         if values is not None:
-            yield Alternative("frequency-rule", message, values)
+            yield Alternative(Cause.FREQUENCY_RULE, message, values)
     if reference.encoding.bound.scheme.name == "rope-ntk":
         values = bound(
             catalogue.BUILT_IN["rope"],
@@ -232,7 +235,7 @@ def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]
         )
         if values is not None:
             message = "the base is stretched by the factor without its exponent d/(d − 2)"
-            yield Alternative("frequency-rule", message, values)
+            yield Alternative(Cause.FREQUENCY_RULE, message, values)
 
 
 def _needless(reference: Reference) -> Iterator[Alternative]:
@@ -255,7 +258,7 @@ def _needless(reference: Reference) -> Iterator[Alternative]:
         values = bound(catalogue.BUILT_IN[name], reference.params, **given)
         if values is not None:
             message = f"the scaling of {name} is applied, factor {number(given['factor'])}"
-            yield Alternative("frequency-rule", f"{message}; the reference has none", values)
+            yield Alternative(Cause.FREQUENCY_RULE, f"{message}; the reference has none", values)
 
 
 def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
@@ -266,7 +269,7 @@ def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[A
              (math.pi, "times π"), (2.0, "times 2"), (0.5, "divided by 2")]  # fmt: skip
     known += [(1 / factor, f"divided by {number(factor)}") for factor in _FACTORS[1:]]
     for ratio, text in known:
-        yield Alternative("frequency-rule", f"all frequencies are {text}", right * ratio)
+        yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
     if seen is None or seen.frequencies.size != right.size:
         return
     turning = right > 0
@@ -274,7 +277,7 @@ def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[A
         ratio = float(np.median(np.abs(seen.frequencies[turning]) / right[turning]))
         if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 0.01:
             yield Alternative(
-                "frequency-rule",
+                Cause.FREQUENCY_RULE,
                 f"all frequencies are {ratio:.6g} times the right ones",
                 right * ratio,
             )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.budget import check_size
+from posenc_cli.checks.codes import Cause, SubjectKind
 from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.subject import LAYOUTS, Subject
 from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning
@@ -237,13 +238,13 @@ def implementation(
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
     return Subject(
-        "impl",
+        SubjectKind.IMPL,
         target,
         turnings[0],
         None if mismatch else turnings[-1],
         mismatch,
         broken=tuple(broken),
-        broken_by="position-offset" if broken == [IGNORES] else "unknown",
+        broken_by=Cause.POSITION_OFFSET if broken == [IGNORES] else Cause.UNKNOWN,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.alternatives import alternatives, rounded
+from posenc_cli.checks.codes import Cause
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -172,24 +173,28 @@ class Defect(Record):
             return TURNS[self.turn][0](factors), frequencies
 
 
-TURNS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
-    "right": (lambda z: z, "", ""),
-    "backward": (np.conj, "direction", "the rotation runs backward: the sine has the wrong sign"),
-    "swapped": (lambda z: 1j * z.conj(), "cos-sin-mispaired", "cosines and sines are swapped"),
+TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
+    "right": (lambda z: z, Cause.UNKNOWN, ""),
+    "backward": (
+        np.conj,
+        Cause.DIRECTION,
+        "the rotation runs backward: the sine has the wrong sign",
+    ),
+    "swapped": (lambda z: 1j * z.conj(), Cause.COS_SIN_MISPAIRED, "cosines and sines are swapped"),
     "swapped-sign": (
         lambda z: -1j * z,
-        "cos-sin-mispaired",
+        Cause.COS_SIN_MISPAIRED,
         "cosines and sines are swapped, and the sign of one",
     ),
-    "negated": (lambda z: -z, "cos-sin-mispaired", "cosines and sines have the wrong sign"),
+    "negated": (lambda z: -z, Cause.COS_SIN_MISPAIRED, "cosines and sines have the wrong sign"),
     "negated-cosine": (
         lambda z: -z.conj(),
-        "cos-sin-mispaired",
+        Cause.COS_SIN_MISPAIRED,
         "cosines have the wrong sign",
     ),
     "still": (
         lambda z: np.abs(z).max() + 0 * z,
-        "no-rotation",
+        Cause.NO_ROTATION,
         "nothing turns: every position is left as it is",
     ),
 }

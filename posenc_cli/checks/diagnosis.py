@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.alternatives import rounded
+from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
 from posenc_cli.checks.defects import (
     ENOUGH,
     TURNS,
@@ -33,7 +34,7 @@ from posenc_cli.checks.mirrors import mirrored_cause
 from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.rules import base_of
 from posenc_cli.checks.tolerance import Tolerance
-from posenc_cli.checks.verdict import Cause, told_apart
+from posenc_cli.checks.verdict import Explanation, told_apart
 from posenc_cli.positions import consecutive_ranges
 from posenc_cli.records import replace
 
@@ -63,7 +64,7 @@ _FLOAT16_OVERFLOW = 65520.0
 """From here on float16 rounds to infinity."""
 
 
-def diagnosed(examined: Examined) -> tuple[Cause, ...]:
+def diagnosed(examined: Examined) -> tuple[Explanation, ...]:
     """At most three causes for what the findings found, the likeliest first; none if all hold."""
     if examined.ok:
         return ()
@@ -80,31 +81,33 @@ def diagnosed(examined: Examined) -> tuple[Cause, ...]:
     told = _within_tolerance(examined, sample, whole) if layout is None else None
     if told is not None:
         return (told,)
-    causes: list[Cause] = []
+    causes: list[Explanation] = []
     if layout is None or not holds(sample, Defect()):
-        causes = [each for each in _explained(examined, sample, whole) if each.cause != "layout"]
+        causes = [
+            each for each in _explained(examined, sample, whole) if each.cause != Cause.LAYOUT
+        ]
     if layout is not None:
-        causes = [layout, *(each for each in causes if each.cause != "unknown")]
+        causes = [layout, *(each for each in causes if each.cause != Cause.UNKNOWN)]
     known = {each.cause: each for each in reversed(causes)}
     first = [each for each in causes if known[each.cause] is each]
     return tuple(first[:MOST]) or (_unexplained(examined, sample),)
 
 
-def _broken(examined: Examined) -> Cause:
+def _broken(examined: Examined) -> Explanation:
     """The cause of a subject that is no map of vectors."""
     subject = examined.subject
     overflowed = None
-    if subject.kind == "impl" and subject.as_reference is not None:
+    if subject.kind == SubjectKind.IMPL and subject.as_reference is not None:
         overflowed = _overflowed(sampled(examined)[1])
     if overflowed is not None:
         return overflowed
     what = "what it does to a row does not follow from the row and its position"
-    if subject.kind != "impl":
+    if subject.kind != SubjectKind.IMPL:
         what = "not all values are numbers"
-    return Cause(subject.broken_by, what, "; ".join(subject.broken))
+    return Explanation(subject.broken_by, what, "; ".join(subject.broken))
 
 
-def _inverted(examined: Examined) -> Cause | None:
+def _inverted(examined: Examined) -> Explanation | None:
     """The cause where what was given is the inverse of frequencies."""
     given, right = examined.subject.frequencies, examined.reference.frequencies
     if given is None or given.size != right.size or not (right > 0).all():
@@ -113,42 +116,42 @@ def _inverted(examined: Examined) -> Cause | None:
         if np.allclose(given, values, rtol=1e-5, atol=0):
             text = f"{given[-1]:.6g}, not {right[-1]:.6g}"
             message = f"{what} were given, not frequencies"
-            return Cause("frequency-rule", message, f"pair {right.size - 1} is {text}")
+            return Explanation(Cause.FREQUENCY_RULE, message, f"pair {right.size - 1} is {text}")
     return None
 
 
-def _missing(survey: Survey, sample: Sample) -> Cause:
+def _missing(survey: Survey, sample: Sample) -> Explanation:
     """Values that are no numbers, for a reason unknown."""
     faults = survey.faults
     position, pair = faults.missing_at or (0, 0)
-    return Cause(
-        "unknown",
+    return Explanation(
+        Cause.UNKNOWN,
         "not all values are numbers",
         f"{faults.missing} of {faults.looked_at * sample.reference.pairs} are not, the first at "
         f"position {position}, pair {pair}",
     )
 
 
-def _within_tolerance(examined: Examined, sample: Sample, whole: Whole) -> Cause | None:
+def _within_tolerance(examined: Examined, sample: Sample, whole: Whole) -> Explanation | None:
     """The cause where every cell is right to what float32 code can show, None where not."""
     if examined.fault is not None:
         return _drifted(examined.fault, examined, sample, whole)
     cells = None if examined.survey is None else examined.survey.cells
     if cells is None or not whole.extent(Defect()).whole:
         return None
-    return Cause(
-        "table-precision",
+    return Explanation(
+        Cause.TABLE_PRECISION,
         f"cells are not correctly rounded to {cells.dtype.name}",
         f"{cells.wrong} of {cells.total} cells, by up to {cells.units:.3g} units in the last "
         "place, but all are right to what float32 code can show",
     )
 
 
-def _drifted(fault: Fault, examined: Examined, sample: Sample, whole: Whole) -> Cause:
+def _drifted(fault: Fault, examined: Examined, sample: Sample, whole: Whole) -> Explanation:
     """The cause of errors that the tolerance of each cell grants, and roundings do not make."""
     if fault.offset is not None:
-        return Cause(
-            "position-offset",
+        return Explanation(
+            Cause.POSITION_OFFSET,
             f"positions are off by {offset_text(fault.offset)}",
             f"from position {FROM} on the angles of {fault.pairs} pairs err by the same share, "
             f"about {fault.offset / fault.position:.2g}, where roundings differ by pair",
@@ -158,10 +161,10 @@ def _drifted(fault: Fault, examined: Examined, sample: Sample, whole: Whole) -> 
     strict = replace(sample, tolerance=tolerance)
     strictly = Whole(lambda: (replace(each, tolerance=tolerance) for each in whole.pieces()))
     for cause in _explained(examined, strict, strictly):
-        if cause.cause != "unknown":
+        if cause.cause != Cause.UNKNOWN:
             return cause
-    return Cause(
-        "unknown",
+    return Explanation(
+        Cause.UNKNOWN,
         "phases err as no rounding of a frequency and its product with the position does",
         f"no one error of the frequency of pair {fault.pair} explains all its positions, "
         f"as at position {fault.position}",
@@ -221,7 +224,7 @@ def _amplitude(sample: Sample, *, floor: float) -> float:
     return right if abs(amplitude - right) <= max(2 * floor, scatter) else amplitude
 
 
-def _paired_otherwise(examined: Examined, whole: Whole) -> Cause | None:
+def _paired_otherwise(examined: Examined, whole: Whole) -> Explanation | None:
     """The cause where a subject does not pair columns as the reference does."""
     subject = examined.subject
     own, right = subject.own.reading, examined.reference.reading
@@ -234,17 +237,17 @@ def _paired_otherwise(examined: Examined, whole: Whole) -> Cause | None:
     evidence = f"matches when columns are paired {own.text}{named}"
     if 2 * extent.rows > extent.of_rows:
         evidence = f"columns that are paired {own.text}{named} turn together"
-    return Cause(
-        "layout",
+    return Explanation(
+        Cause.LAYOUT,
         f"columns are paired {own.text}; the reference pairs {right.text}",
         evidence if 2 * extent.rows > extent.of_rows else evidence + extent.exceptions,
     )
 
 
-def _explained(examined: Examined, sample: Sample, whole: Whole) -> list[Cause]:
+def _explained(examined: Examined, sample: Sample, whole: Whole) -> list[Explanation]:
     """The causes of what explains the sample, if anything does."""
     if examined.survey is not None and examined.survey.longest == 0:
-        return [Cause("unknown", "everything becomes 0", "nothing is left to compare")]
+        return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
     amplitude = _amplitude_cause(examined, sample)
     if amplitude is not None and nearly_holds(sample, Defect()):
         exceptions = whole.extent(Defect()).exceptions
@@ -265,7 +268,7 @@ def _explained(examined: Examined, sample: Sample, whole: Whole) -> list[Cause]:
     return [] if others is None else [others]
 
 
-def _axis_cause(examined: Examined, sample: Sample, whole: Whole) -> Cause | None:
+def _axis_cause(examined: Examined, sample: Sample, whole: Whole) -> Explanation | None:
     """Pairs that turn with the coordinate of another axis than they should."""
     reference, found = sample.reference, examined.consistency
     if reference.coordinates is None or found is None or found.rotations.axes is None:
@@ -287,21 +290,21 @@ def _axis_cause(examined: Examined, sample: Sample, whole: Whole) -> Cause | Non
     axes = sorted({(int(right[pair]), int(seen[pair])) for pair in others})
     how = ", ".join(f"axis {b} in place of axis {a}" for a, b in axes)
     follow = "follows" if others.size == 1 else "follow"
-    return Cause(
-        "axis",
+    return Explanation(
+        Cause.AXIS,
         f"{_pairs_text(others.tolist(), right.size)} {follow} {how}",
         "matches in every pair once this is mended" + whole.extent_of(told).exceptions,
     )
 
 
-def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> list[Cause]:
+def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> list[Explanation]:
     """The causes of the first hypothesis that explains the whole sample.
 
     Failing that, those of the first rule of frequencies that explains all pairs that are wrong, or
     of the first hypothesis that explains nearly all rows.
     """
     few = sample.rows(few_rows(sample.positions))
-    mixed: list[Cause] = []
+    mixed: list[Explanation] = []
     nearly: Defect | None = None
     for hypothesis in hypotheses(sample, seen):
         explained = few.explained(*hypothesis.predicted(few))
@@ -322,22 +325,22 @@ def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> l
     return list(_causes(nearly, sample, whole))
 
 
-def _causes(hypothesis: Defect, sample: Sample, whole: Whole) -> Iterator[Cause]:
+def _causes(hypothesis: Defect, sample: Sample, whole: Whole) -> Iterator[Explanation]:
     """The causes of a hypothesis, in words, with what it leaves over."""
     extent = whole.extent(hypothesis)
     # A rounding that is emulated may fall the other way in cells here and there.
     besides = "" if hypothesis.rounds else extent.exceptions
     if hypothesis.turn != "right":
         _, cause, message = TURNS[hypothesis.turn]
-        yield Cause(cause, message, f"matches in every pair once this is mended{besides}")
+        yield Explanation(cause, message, f"matches in every pair once this is mended{besides}")
     if hypothesis.frequencies is not None:
         cause_of_rule = _frequency_cause(hypothesis.frequencies, sample, None)
         yield replace(cause_of_rule, evidence=cause_of_rule.evidence + besides)
     if hypothesis.offset:
         explained = sample.explained(*hypothesis.predicted(sample)).all(axis=1)
         first = int(sample.positions[int(np.argmax(explained))])
-        yield Cause(
-            "position-offset",
+        yield Explanation(
+            Cause.POSITION_OFFSET,
             f"positions are off by {hypothesis.offset:+g}",
             f"what stands at position {first} is the rotation of {first + hypothesis.offset:g}"
             f"{besides}",
@@ -345,40 +348,40 @@ def _causes(hypothesis: Defect, sample: Sample, whole: Whole) -> Iterator[Cause]
     if hypothesis.positions:
         yield _collisions(hypothesis.positions)
     if hypothesis.rates:
-        yield Cause(
-            "inv-freq-precision",
+        yield Explanation(
+            Cause.INV_FREQ_PRECISION,
             f"the frequencies were rounded to {hypothesis.rates}",
             _ratio_text(rounded(sample.reference.frequencies, hypothesis.rates), sample),
         )
     if hypothesis.angles:
-        yield Cause(
-            "position-precision",
+        yield Explanation(
+            Cause.POSITION_PRECISION,
             f"the angles, position times frequency, were rounded to {hypothesis.angles}",
             f"cells differ first at position {whole.extent(Defect()).first}; compute angles in "
             "float32",
         )
     if hypothesis.cells:
-        yield Cause(
-            "table-precision",
+        yield Explanation(
+            Cause.TABLE_PRECISION,
             f"cosines and sines were rounded to {hypothesis.cells}, and stored wider",
             f"{extent.cells} of {extent.of_cells} pairs of cells are the exact ones, so rounded",
         )
 
 
-def _frequency_cause(rule: Alternative, sample: Sample, pairs: list[int] | None) -> Cause:
+def _frequency_cause(rule: Alternative, sample: Sample, pairs: list[int] | None) -> Explanation:
     right = sample.reference.frequencies
-    if rule.cause == "scaling-missing" or pairs is not None:
+    if rule.cause == Cause.SCALING_MISSING or pairs is not None:
         which = pairs
         if which is None:
             which = np.flatnonzero(~np.isclose(rule.frequencies, right, rtol=1e-6)).tolist()
-        what = "not scaled" if rule.cause == "scaling-missing" else "so"
+        what = "not scaled" if rule.cause == Cause.SCALING_MISSING else "so"
         are = "is" if len(which) == 1 else "are"
         evidence = f"{_pairs_text(which, right.size)} {are} {what}"
-        if rule.cause == "scaling-missing":
+        if rule.cause == Cause.SCALING_MISSING:
             evidence += f": {_ratio_text(rule.frequencies, sample)}"
     else:
         evidence = _ratio_text(rule.frequencies, sample)
-    return Cause(rule.cause, rule.message, evidence)
+    return Explanation(rule.cause, rule.message, evidence)
 
 
 def _ratio_text(frequencies: NDArray[np.float64], sample: Sample) -> str:
@@ -396,16 +399,16 @@ def _ratio_text(frequencies: NDArray[np.float64], sample: Sample) -> str:
     return f"frequency of pair {pair}: {frequency}, {times} times the right one"
 
 
-def _collisions(dtype: str) -> Cause:
+def _collisions(dtype: str) -> Explanation:
     first = {"bfloat16": 257, "float16": 2049}[dtype]
-    return Cause(
-        "position-precision",
+    return Explanation(
+        Cause.POSITION_PRECISION,
         f"positions were {dtype}",
         f"positions collide from {first} on: {dtype} has no {first}",
     )
 
 
-def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
+def _amplitude_cause(examined: Examined, sample: Sample) -> Explanation | None:
     found, right = sample.amplitude, examined.reference.scale
     if found in (right, 0.0):
         return None
@@ -427,8 +430,8 @@ def _amplitude_cause(examined: Examined, sample: Sample) -> Cause | None:
         if how
         else f"the attention factor is {applied}, not {wanted}"
     )
-    return Cause(
-        "attention-factor",
+    return Explanation(
+        Cause.ATTENTION_FACTOR,
         message,
         f"cos and sin are multiplied by {applied}, so scores by {found * found:.5g}, not "
         f"{right * right:.5g}",
@@ -441,7 +444,7 @@ def _mixture(
     whole: Whole,
     hypothesis: Defect,
     explained: NDArray[np.bool_],
-) -> list[Cause]:
+) -> list[Explanation]:
     """The causes of a hypothesis that explains just the pairs that are wrong."""
     rule, plain = hypothesis.frequencies, Defect()
     sound = few.explained(*plain.predicted(few)).all(axis=0)
@@ -463,7 +466,7 @@ def _mixture(
     return [replace(cause, evidence=cause.evidence + exceptions)]
 
 
-def _still_pairs(sample: Sample, whole: Whole) -> Cause | None:
+def _still_pairs(sample: Sample, whole: Whole) -> Explanation | None:
     """Pairs that do not turn though they should, the others being right."""
     right = sample.reference.frequencies
     sound = sample.explained(*Defect().predicted(sample)).all(axis=0)
@@ -483,14 +486,14 @@ def _still_pairs(sample: Sample, whole: Whole) -> Cause | None:
         return np.where(sound, turned, stays(piece))
 
     pairs = np.flatnonzero(~sound).tolist()
-    return Cause(
-        "rotary-dim",
+    return Explanation(
+        Cause.ROTARY_DIM,
         f"{_pairs_text(pairs, right.size)} {'does' if len(pairs) == 1 else 'do'} not turn",
         f"the other {right.size - len(pairs)} pairs are right{whole.extent_of(either).exceptions}",
     )
 
 
-def _moved_positions(sample: Sample, whole: Whole) -> Cause | None:
+def _moved_positions(sample: Sample, whole: Whole) -> Explanation | None:
     """Positions that are turned as if they were others."""
     _, explained = _as_read(sample)
     if explained.mean() < ENOUGH:
@@ -517,14 +520,14 @@ def _moved_positions(sample: Sample, whole: Whole) -> Cause | None:
     which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
     if backward == count:
         where = f"at {count} of {rows} positions, the first of them {moved[0][0]}"
-        return Cause(
-            "direction",
+        return Explanation(
+            Cause.DIRECTION,
             f"the rotation runs backward {where}",
             f"the sine has the wrong sign there{left.exceptions}",
         )
     if count == 1:
         which = f"position {moved[0][0]} is turned as another is, and no other of the {rows}"
-    return Cause("position-offset", which, f"position {shown}{left.exceptions}")
+    return Explanation(Cause.POSITION_OFFSET, which, f"position {shown}{left.exceptions}")
 
 
 def _as_read(piece: Sample) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -549,7 +552,7 @@ def _read_positions(sample: Sample) -> NDArray[np.int64]:
     return np.asarray(np.round(np.clip(read, -(2.0**53), 2.0**53)), np.int64)
 
 
-def _overflowed(whole: Whole) -> Cause | None:
+def _overflowed(whole: Whole) -> Explanation | None:
     """Values that are missing just where a float16 overflows."""
     for what in ("positions", "angles"):
         first: int | None = None
@@ -564,15 +567,15 @@ def _overflowed(whole: Whole) -> Cause | None:
                 first = int(piece.positions[int(np.argmax(missing.any(axis=1)))])
         else:
             if first is not None:
-                return Cause(
-                    "position-precision",
+                return Explanation(
+                    Cause.POSITION_PRECISION,
                     f"{what} were float16, whose largest number is 65504",
                     f"values are missing where {what} reach 65520, as at position {first}",
                 )
     return None
 
 
-def _imprecise(examined: Examined, sample: Sample) -> Cause | None:
+def _imprecise(examined: Examined, sample: Sample) -> Explanation | None:
     """Frequencies that are nearly right in every pair."""
     found, right = examined.consistency, sample.reference.frequencies
     if found is None or found.worst.ratio > 1:
@@ -581,14 +584,14 @@ def _imprecise(examined: Examined, sample: Sample) -> Cause | None:
     off = np.abs(frequencies - right) / np.where(right > 0, right, 1)
     if off.max() > _NEARLY or np.abs(np.angle(found.rotations.amplitudes)).max() > _NEARLY:
         return None
-    return Cause(
-        "inv-freq-precision",
+    return Explanation(
+        Cause.INV_FREQ_PRECISION,
         f"frequencies are off by up to about {off.max():.1g} of themselves",
         _ratio_text(frequencies, sample),
     )
 
 
-def _single_pairs(sample: Sample, whole: Whole) -> Cause | None:
+def _single_pairs(sample: Sample, whole: Whole) -> Explanation | None:
     """Pairs that are wrong in a way of their own, the others being right."""
     right = sample.reference.frequencies
     extent = whole.extent(Defect())
@@ -606,8 +609,8 @@ def _single_pairs(sample: Sample, whole: Whole) -> Cause | None:
             named = np.where(steady & ~extent.pairs, rates, right)
             evidence += f"; {_ratio_text(named, sample)}"
     differ = "differs" if pairs.size == 1 else "differ"
-    return Cause(
-        "unknown",
+    return Explanation(
+        Cause.UNKNOWN,
         f"{_pairs_text(pairs.tolist(), right.size)} {differ}, the others are right",
         evidence,
     )
@@ -620,7 +623,7 @@ def _turned_at(rates: NDArray[np.float64], piece: Sample) -> NDArray[np.bool_]:
     return piece.explained(factors, np.abs(rates))
 
 
-def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
+def _other_width(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
     """A subject that turns more or fewer columns than the reference."""
     own = subject.own
     base = base_of(reference) or 0.0
@@ -644,12 +647,12 @@ def _other_width(subject: Subject, reference: Reference) -> tuple[Cause, ...]:
         ):
             evidence = f"its frequencies are the first {own.pairs} of the reference's, to 0.1 %"
     evidence = evidence or "check the head dim and the share of it that turns (partial)"
-    return (Cause("rotary-dim", subject.mismatch or "", evidence),)
+    return (Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence),)
 
 
-def _unexplained(examined: Examined, sample: Sample) -> Cause:
+def _unexplained(examined: Examined, sample: Sample) -> Explanation:
     survey = examined.survey
-    relative = next(f for f in examined.findings if f.check == "relative")
+    relative = next(f for f in examined.findings if f.check == FindingName.RELATIVE)
     consistent = (
         "its scores depend on n − m alone" if relative.ok else "its scores are inconsistent"
     )
@@ -660,7 +663,7 @@ def _unexplained(examined: Examined, sample: Sample) -> Cause:
     )
     if survey is not None and survey.stray > sample.tolerance.floor:
         consistent += f"; a part of size {survey.stray:.2g} turns no pair of columns"
-    return Cause("unknown", "no known mistake gives these values", f"{consistent}{place}")
+    return Explanation(Cause.UNKNOWN, "no known mistake gives these values", f"{consistent}{place}")
 
 
 def _pairs_text(pairs: list[int], count: int) -> str:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.codes import Cause
 from posenc_cli.checks.defects import Extent
 from posenc_cli.checks.rope import normalised
 from posenc_cli.checks.subject import LAYOUTS
 from posenc_cli.checks.turning import paired_columns
-from posenc_cli.checks.verdict import Cause
+from posenc_cli.checks.verdict import Explanation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ _Entries = tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float
                  "NDArray[np.float64]"]  # fmt: skip
 
 
-def mirrored_cause(examined: Examined) -> Cause | None:
+def mirrored_cause(examined: Examined) -> Explanation | None:
     """The cause where cosines and sines stand at wrong places, None where that is not it."""
     turning = examined.subject.as_reference
     if turning is None:
@@ -42,7 +43,7 @@ def mirrored_cause(examined: Examined) -> Cause | None:
         if told.all():
             exceptions = _exceptions(examined, place)
             evidence = f"matches in every pair once this is mended{exceptions}"
-            return Cause("cos-sin-mispaired", message, evidence)
+            return Explanation(Cause.COS_SIN_MISPAIRED, message, evidence)
     return None
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.checks.codes import FindingName
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.tolerance import Tolerance
     from posenc_cli.checks.turning import Progress, SubjectBlock, Turning
@@ -69,7 +70,7 @@ class Finding(Record):
     ``worst_is`` says whether ``worst`` was measured at ``at``, or bounds what occurs anywhere.
     """
 
-    check: str
+    check: FindingName
     ok: bool
     worst: float | None
     tolerance: float | None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.subject import (
     LAYOUTS,
     Subject,
@@ -79,16 +80,18 @@ def rotated_subject(
             raise InvalidInput(f"--rotated {name}: has one column; rotary encodings turn pairs")
         own = made(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
-        return Subject("rotated", name, own, None, mismatch, notes=notes)
+        return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
     layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
     likely = ColumnPairing.likely(layouts, reference.pairs, width, reference.content.blocks)
     own = _likeliest([made(each) for each in likely])
     notes += _observed(x, own.reading or reference.reading, places, name)
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
-        return Subject("rotated", name, own, None, mismatch, notes=notes)
+        return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
     alike = own.reading is not None and own.reading.layout == reference.content.layout
-    return Subject("rotated", name, own, own if alike else made(reference.reading), notes=notes)
+    return Subject(
+        SubjectKind.ROTATED, name, own, own if alike else made(reference.reading), notes=notes
+    )
 
 
 def _observed(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.checks.codes import Cause
     from posenc_cli.checks.reference import Reference
     from posenc_cli.schemes.declare import Scheme
 
@@ -25,7 +26,7 @@ CONTEXTS = tuple(2**power for power in range(9, 21))
 class Alternative(Record):
     """Frequencies (pairs,), the cause they stand for, and what to say of them."""
 
-    cause: str
+    cause: Cause
     message: str
     frequencies: NDArray[np.float64]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.codes import Cause
 from posenc_cli.checks.rules import CONTEXTS, Alternative, ladder, number, rebound
 from posenc_cli.positions import LARGEST_POSITION
 
@@ -37,7 +38,7 @@ def _dynamic(reference: Reference, params: Mapping[str, Any]) -> Iterator[Altern
         values = rebound(reference, seq_len=length)
         if values is not None:
             yield Alternative(
-                "frequency-rule", f"the base is stretched for a length of {length}", values
+                Cause.FREQUENCY_RULE, f"the base is stretched for a length of {length}", values
             )
 
 
@@ -48,7 +49,9 @@ def _yarn(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternati
     values = rebound(reference, truncate=flipped)
     if values is not None:
         ends = "rounded to whole pairs" if flipped else "not rounded to whole pairs"
-        yield Alternative("frequency-rule", f"the ends of the ramp are {ends} (truncate)", values)
+        yield Alternative(
+            Cause.FREQUENCY_RULE, f"the ends of the ramp are {ends} (truncate)", values
+        )
     base, factor = params["base"], params["factor"]
     pairs = np.arange(reference.pairs, dtype=np.float64)
     kept = ladder(base, pairs / reference.pairs)
@@ -72,9 +75,9 @@ def _yarn(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternati
         ),
         ("all pairs are interpolated: there is no ramp", np.ones_like(pairs)),
     ):
-        yield Alternative("frequency-rule", message, kept / factor * share + kept * (1 - share))
+        yield Alternative(Cause.FREQUENCY_RULE, message, kept / factor * share + kept * (1 - share))
     yield Alternative(
-        "frequency-rule",
+        Cause.FREQUENCY_RULE,
         "the ramp blends wavelengths, not frequencies",
         1 / (ramp * factor / kept + (1 - ramp) / kept),
     )
@@ -83,7 +86,7 @@ def _yarn(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternati
             values = rebound(reference, **{name: other})
             if values is not None and other != params[name]:
                 yield Alternative(
-                    "frequency-rule",
+                    Cause.FREQUENCY_RULE,
                     f"{name} is {number(other)}, not {number(params[name])}",
                     values,
                 )
@@ -133,7 +136,7 @@ def _llama3(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alterna
             radians * kept + (1 - radians) * stretched,
         ),
     ):
-        yield Alternative("frequency-rule", message, values)
+        yield Alternative(Cause.FREQUENCY_RULE, message, values)
     for name, other in (
         ("low_freq_factor", low * 2),
         ("high_freq_factor", high / 2),
@@ -143,7 +146,9 @@ def _llama3(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alterna
         changed = rebound(reference, **{name: other})
         if changed is not None:
             yield Alternative(
-                "frequency-rule", f"{name} is {number(other)}, not {number(params[name])}", changed
+                Cause.FREQUENCY_RULE,
+                f"{name} is {number(other)}, not {number(params[name])}",
+                changed,
             )
 
 
@@ -154,7 +159,9 @@ def _longrope(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alter
     for name in ("short_factor", "long_factor"):
         factors = np.array(params[name], np.float64)
         if factors.size == reference.pairs:
-            yield Alternative("frequency-rule", f"{name} is applied at this length", kept / factors)
             yield Alternative(
-                "frequency-rule", f"{name} multiplies frequencies, not divides", kept * factors
+                Cause.FREQUENCY_RULE, f"{name} is applied at this length", kept / factors
+            )
+            yield Alternative(
+                Cause.FREQUENCY_RULE, f"{name} multiplies frequencies, not divides", kept * factors
             )

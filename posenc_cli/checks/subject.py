@@ -7,10 +7,11 @@ Owns the step from what someone computed to turns of pairs of columns. A functio
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.codes import Cause, SubjectKind
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning, paired_columns
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from posenc_cli.files.reading import Loaded
     from posenc_cli.schemes.declare import Layout
 
-SubjectKind = Literal["posenc", "tables", "inv-freq", "rotated", "impl"]
 Vectors = Any
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
 
@@ -55,7 +55,7 @@ class Subject(Record):
     frequencies: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
-    broken_by: str = "unknown"
+    broken_by: Cause = Cause.UNKNOWN
 
     def far_wider(self, reference: Reference) -> bool:
         """Whether it turns so many more pairs than the reference that none of them is evaluated.
@@ -85,7 +85,7 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
         return SubjectBlock(where, complex_of(out[:, 0::2], out[:, 1::2]))
 
     turning = Turning(places, waves.count, dtype.name, 1, reference.reading, read)
-    return Subject("posenc", reference.encoding.bound.scheme.name, turning, turning)
+    return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, turning, turning)
 
 
 def matrix_of(path: str, flag: str) -> Loaded:
@@ -177,7 +177,7 @@ def table_subject(
     if width == reference.pairs and (repeated is None or _repeats(reference, repeated)):
         notes.append("a column for each pair: no layout to check")
         turning = made(None, width)
-        return Subject("tables", name, turning, turning, notes=tuple(notes))
+        return Subject(SubjectKind.TABLES, name, turning, turning, notes=tuple(notes))
     if width == 2 * reference.pairs:
         right = made(reference.reading, reference.pairs)
         own = right
@@ -192,7 +192,7 @@ def table_subject(
                 "applies them reorders the columns (see it with --impl or --rotated)"
             )
             right = own
-        return Subject("tables", name, own, right, notes=tuple(notes))
+        return Subject(SubjectKind.TABLES, name, own, right, notes=tuple(notes))
     own = made(None, width)
     if repeated is not None:
         own = made(ColumnPairing.named(repeated, width // 2), width // 2)
@@ -200,7 +200,7 @@ def table_subject(
         f"the tables turn {own.pairs} pairs ({width} columns"
         f"{', read as each value twice' if repeated else ''}), the reference {reference.pairs}"
     )
-    return Subject("tables", name, own, None, mismatch, notes=tuple(notes))
+    return Subject(SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes))
 
 
 def complex_of(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[np.complex128]:
@@ -322,7 +322,7 @@ def frequency_subject(
     turning = Turning(places, given.size, dtype, 1, None, read)
     fits = given.size == reference.pairs
     return Subject(
-        "inv-freq",
+        SubjectKind.INV_FREQ,
         name,
         turning,
         turning if fits else None,

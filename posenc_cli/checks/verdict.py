@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
 from posenc_cli.checks.rope import (
     Consistency,
     Finding,
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from posenc_cli.checks.turning import Progress
 
 
-class Cause(Record):
-    """Why a subject differs from the reference, in the words of the list of causes."""
+class Explanation(Record):
+    """Why a subject differs from the reference, and what shows it."""
 
-    cause: str
+    cause: Cause
     message: str
     evidence: str
 
@@ -49,7 +50,7 @@ class Report(Record):
     count: int
     pairs: int
     findings: tuple[Finding, ...]
-    diagnosis: tuple[Cause, ...]
+    diagnosis: tuple[Explanation, ...]
     notes: tuple[str, ...]
     tolerance: str
     title: str
@@ -103,7 +104,8 @@ def examined(
     seen = None
     if subject.as_reference:
         stored = REAL_DTYPES.get(turning.dtype)
-        cells = stored if rule == "strict" and subject.kind in ("tables", "posenc") else None
+        has_cells = subject.kind in (SubjectKind.TABLES, SubjectKind.POSENC)
+        cells = stored if rule == "strict" and has_cells else None
         seen = survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
     found: Consistency | None = None
     if seen is None or seen.reference.ratio > 1 or tolerance.fixed is not None:
@@ -152,7 +154,7 @@ def _relative(
     if at is not None and partner is not None and not verdict["ok"]:
         at = {"m": worst.position, "n": partner.position, "pair": worst.pair}
     message = _relative_text(subject, reference, worst, value, partner, ok=verdict["ok"])
-    return Finding("relative", at=at, message=message, worst_is="bound", **verdict)
+    return Finding(FindingName.RELATIVE, at=at, message=message, worst_is="bound", **verdict)
 
 
 def _relative_text(
@@ -165,10 +167,10 @@ def _relative_text(
     ok: bool,
 ) -> str:
     if subject.broken:
-        return ("the function " if subject.kind == "impl" else "") + subject.broken[0]
+        return ("the function " if subject.kind == SubjectKind.IMPL else "") + subject.broken[0]
     if ok:
         pairs = subject.own.places.count**2
-        if subject.kind == "rotated":
+        if subject.kind == SubjectKind.ROTATED:
             return (
                 f"holds for the vectors given, at all {pairs} pairs of positions: one vector a "
                 "position cannot show all q and k"
@@ -210,28 +212,28 @@ def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
         message = f"every length is multiplied by {found}, not by {right}: an attention factor"
     else:
         message = f"lengths are multiplied by {seen.shortest:.4g} to {seen.longest:.4g}"
-    return Finding("norm", at=_place(seen.norm), message=message, **verdict)
+    return Finding(FindingName.NORM, at=_place(seen.norm), message=message, **verdict)
 
 
 def _identity(seen: Survey, tolerance: Tolerance) -> Finding:
     worst = seen.identity
     verdict = judged(worst.ratio, worst.value, worst.allowed, tolerance)
     message = "position 0 turns nothing" if verdict["ok"] else "position 0 changes q and k"
-    return Finding("identity", at=_place(worst), message=message, **verdict)
+    return Finding(FindingName.IDENTITY, at=_place(worst), message=message, **verdict)
 
 
 def _reference(
     subject: Subject, seen: Survey | None, tolerance: Tolerance, fault: Fault | None
 ) -> Finding:
     if seen is None:
-        return Finding("reference", False, None, None, None, subject.mismatch or "")
+        return Finding(FindingName.REFERENCE, False, None, None, None, subject.mismatch or "")
     if fault is not None and not subject.broken:
         place = {"position": fault.position, "pair": fault.pair}
         message = (
             f"differs from the reference by up to {_number(seen.largest)}: less than frequencies "
             "in float32 may, but not as their roundings do"
         )
-        return Finding("reference", False, fault.value, fault.allowed, place, message)
+        return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
     worst = seen.reference
     if seen.cells is not None and worst.ratio <= 1:
         return _cells(seen.cells)
@@ -249,7 +251,7 @@ def _reference(
             message += f"; columns come out as {reading.out_layout}, which no score can tell"
     else:
         message = f"differs from the reference by up to {_number(seen.largest)}"
-    return Finding("reference", at=_place(worst), message=message, **verdict)
+    return Finding(FindingName.REFERENCE, at=_place(worst), message=message, **verdict)
 
 
 def _cells(cells: WrongCells) -> Finding:
@@ -260,7 +262,7 @@ def _cells(cells: WrongCells) -> Finding:
             f"{cells.units:.3g} units in the last place"
         )
     place = _place(cells.worst)
-    return Finding("reference", not cells.wrong, cells.worst.value, 0.0, place, message)
+    return Finding(FindingName.REFERENCE, not cells.wrong, cells.worst.value, 0.0, place, message)
 
 
 def _place(worst: WorstDeviation) -> dict[str, int] | None:

@@ -64,8 +64,9 @@ def rows(report: Report) -> list[list[str]]:
 def place(finding: Finding) -> str:
     """Where a finding is worst, in words.
 
+    >>> from posenc_cli.checks.codes import FindingName
     >>> from posenc_cli.checks.rope import Finding
-    >>> place(Finding("norm", True, 0.0, 1e-6, {"position": 3, "pair": 0}, ""))
+    >>> place(Finding(FindingName.NORM, True, 0.0, 1e-6, {"position": 3, "pair": 0}, ""))
     'position 3, pair 0'
     """
     return ", ".join(f"{name} {value}" for name, value in (finding.at or {}).items())

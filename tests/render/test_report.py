@@ -6,23 +6,31 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
 from posenc_cli.checks.rope import Finding
-from posenc_cli.checks.verdict import Cause, Report
+from posenc_cli.checks.verdict import Explanation, Report
 from posenc_cli.records import replace
 from posenc_cli.render import report as rendering
 
 FINDINGS = (
-    Finding("relative", True, 1e-7, 2e-6, {"m": 3, "n": 5, "pair": 0}, "holds"),
-    Finding("reference", False, 1.5, 1e-6, {"position": 7, "pair": 2}, "differs: 50%\n<&> \x1b[0m"),
+    Finding(FindingName.RELATIVE, True, 1e-7, 2e-6, {"m": 3, "n": 5, "pair": 0}, "holds"),
+    Finding(
+        FindingName.REFERENCE,
+        False,
+        1.5,
+        1e-6,
+        {"position": 7, "pair": 2},
+        "differs: 50%\n<&> \x1b[0m",
+    ),
 )
 REPORT = Report(
-    subject={"kind": "tables", "name": "'a,b.npy'", "dtype": "float32", "layout": "half"},
+    subject={"kind": SubjectKind.TABLES, "name": "'a,b.npy'", "dtype": "float32", "layout": "half"},
     reference={"scheme": "rope", "params": {}},
     positions="0:8",
     count=8,
     pairs=4,
     findings=FINDINGS,
-    diagnosis=(Cause("base", "the base is 1, not 2", "see | pair\x00 3"),),
+    diagnosis=(Explanation(Cause.BASE, "the base is 1, not 2", "see | pair\x00 3"),),
     notes=("note \x07",),
     tolerance="",
     title="rope dim=8",
