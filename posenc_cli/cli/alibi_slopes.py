@@ -5,27 +5,18 @@ from __future__ import annotations
 import json
 import math
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_cli import catalogue
 from posenc_cli.checks.slopes import check_slopes, slopes
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import one_of
-from posenc_cli.cli.pictures import (
-    IMAGES,
-    Dpi,
-    Height,
-    PictureOptions,
-    ThemeOption,
-    Title,
-    Width,
-    show,
-)
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import ReportOptions, option
+from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.files.suffixes import check_suffix
 from posenc_cli.records import replace
+from posenc_cli.schemes.alibi import SlopesRule
 from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
@@ -33,40 +24,50 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.slopes import SlopesCheck
     from posenc_cli.render.figure import Curves
-    from posenc_cli.schemes.alibi import SlopesRule
 
-FORMATS = ("table", "csv", "json")
-SUFFIXES = {"": "table", ".txt": "table", ".csv": "csv", ".json": "json"}
+FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}
+"""The forms of the slopes, and the suffix of each."""
 _LARGEST_JSON = 8 << 20  # three times the slopes of the most heads; a device never ends
 _DECLARED = catalogue.BUILT_IN["alibi"].parameters
-_CONVENTIONS = _DECLARED["slopes"].choices
+
+
+def _declared(flag: str, name: str, metavar: str) -> Any:
+    """The option of a parameter of the scheme, with its checks."""
+    parameter = _DECLARED[name]
+
+    def value(flag: str, text: str) -> Any:
+        return parameter.value(text, flag=flag)
+
+    return option(
+        flag,
+        metavar=metavar,
+        help=f"{parameter.rules.help} [default: {parameter.default_text}]",
+        parse=value,
+        show_default=False,
+    )
+
+
+class SlopesOutput(ReportOptions):
+    """Where the slopes go, and in which form."""
+
+    form: Annotated[
+        str | None,
+        option(
+            "--format", known=FORMATS, help=f"{'|'.join(FORMATS)} [default: by the suffix, table]"
+        ),
+    ] = None
 
 
 def alibi_slopes(
     console: Console,
     *,
-    heads: Annotated[
-        str, typer.Option("--heads", metavar="N", help=_DECLARED["heads"].rules.help)
-    ] = _DECLARED["heads"].default_text,
-    max_bias: Annotated[
-        str, typer.Option("--max-bias", metavar="X", help=_DECLARED["max_bias"].rules.help)
-    ] = _DECLARED["max_bias"].default_text,
-    convention: Annotated[
-        str, typer.Option("--convention", metavar="NAME", help=_DECLARED["slopes"].rules.help)
-    ] = _DECLARED["slopes"].default_text,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix, table]"
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE", help="a file in place of stdout")
-    ] = None,
-    no_clobber: Annotated[
-        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
-    ] = False,
+    heads: Annotated[int, _declared("--heads", "heads", "N")] = _DECLARED["heads"].default,
+    max_bias: Annotated[float, _declared("--max-bias", "max_bias", "X")] = _DECLARED[
+        "max_bias"
+    ].default,
+    convention: Annotated[SlopesRule, _declared("--convention", "slopes", "NAME")] = _DECLARED[
+        "slopes"
+    ].default,
     check: Annotated[
         str | None,
         typer.Option(
@@ -77,11 +78,8 @@ def alibi_slopes(
         bool,
         typer.Option("--plot", help="draw the slopes, or a figure with --out NAME.png|.svg|.pdf"),
     ] = False,
-    title: Title = None,
-    width: Width = None,
-    height: Height = None,
-    dpi: Dpi = None,
-    theme: ThemeOption = "light",
+    picture: PictureOptions,
+    output: SlopesOutput,
 ) -> int:
     """Print the slopes of ALiBi, or check some.
 
@@ -95,69 +93,62 @@ def alibi_slopes(
       posenc alibi-slopes --heads 16 --plot
       posenc alibi-slopes --heads 16 --plot --out slopes.png
     """
-    count = _DECLARED["heads"].value(heads)
-    bias = _DECLARED["max_bias"].value(max_bias, flag="--max-bias")
-    rule: SlopesRule = one_of("--convention", convention, _CONVENTIONS)  # type: ignore[assignment]
-    image = plot and out is not None and PurePath(out).suffix.lower() in IMAGES
-    form = _form(output, None if image else out, as_json=as_json)
-    look = PictureOptions(out, width, height, dpi, theme, clobber=not no_clobber)
+    image = plot and output.suffix in IMAGES
+    form = _form(output, image=image)
     if plot:
         _check_plot(form, checks=check is not None, image=image)
-    else:
-        _without_plot(look, title)
+    for flag, value in () if plot else picture.given.items():
+        raise InvalidInput(f"{flag} {abbreviated(value)}: needs --plot")
     if check is not None and form == "csv":
         raise InvalidInput("--check: its report is a table or json, not csv")
-    console.prepare(out, clobber=not no_clobber)
-    values = slopes(count, max_bias=bias, rule=rule)
-    fields = {"heads": count, "convention": rule, "max_bias": bias, "slopes": values}
+    output.prepare()
+    values = slopes(heads, max_bias=max_bias, rule=convention)
+    fields = {"heads": heads, "convention": convention, "max_bias": max_bias, "slopes": values}
     if plot:
         asked = fields if form == "json" else None
-        _draw(_figure(values, rule, bias, title), look, console, image=image, fields=asked)
+        figure = _figure(values, convention, max_bias)
+        _draw(figure, picture, output, console, image=image, fields=asked)
         return 0
     checked = None
     if check is not None:
         found, dtype = _read(check)
-        checked = check_slopes(found, heads=count, max_bias=bias, rule=rule, dtype=dtype)
+        checked = check_slopes(found, heads=heads, max_bias=max_bias, rule=convention, dtype=dtype)
     if form == "json":
         text = console.json_text(
             "alibi-slopes", fields if checked is None else {**fields, "check": _fields(checked)}
         )
     elif checked is not None:
-        text = _report(checked, count)
+        text = _report(checked, heads)
     elif form == "csv":
         text = "\n".join(map(repr, values))
     else:
         rows = [[str(h), repr(m), f"2^{math.log2(m):g}"] for h, m in enumerate(values)]
         text = console.table_text(["head", "slope", "power"], rows)
-    console.result(text, out=out, clobber=not no_clobber)
+    console.result(text, output)
     return 0 if checked is None or checked.ok else 1
 
 
-def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
+def _form(output: SlopesOutput, *, image: bool) -> str:
     """The form of the result: as asked for, else by the suffix of the file."""
-    if as_json and output not in (None, "json"):
-        raise InvalidInput(f"--json: cannot go with --format {output}")
-    suffix = PurePath(out or "").suffix.lower()
-    image = suffix in IMAGES
-    if as_json or output is not None:
-        form = one_of("--format", output or "json", FORMATS)
-        own = {each: suffix for suffix, each in SUFFIXES.items()}[form]
-        check_suffix(out, own, f"--format {form}", hint="--plot draws" if image else None)
-        return form
+    pictured = output.suffix in IMAGES
     if image:
-        raise InvalidInput(
-            f"--out {quoted_name(out or '')}: is the name of a picture", hint="add --plot"
-        )
-    if suffix not in SUFFIXES:
+        output = replace(output, out=None)
+    form = output.form_asked_for(FORMATS, hint="--plot draws" if pictured else None)
+    if form is not None:
+        return form
+    if output.suffix in IMAGES:
+        raise InvalidInput(f"--out {output.place}: is the name of a picture", hint="add --plot")
+    forms = {"": "table"} | {suffix: form for form, suffix in FORMATS.items()}
+    if output.suffix not in forms:
         from posenc_cli.files.atomic import check_no_folder
 
-        check_no_folder(out or "")
+        check_no_folder(output.out or "")
         raise InvalidInput(
-            f"--out {quoted_name(out or '')}: no form of the slopes has the suffix "
-            f"{quoted_name(suffix)} (known: {', '.join(filter(None, SUFFIXES))})",
+            f"--out {output.place}: no form of the slopes has the suffix "
+            f"{quoted_name(output.suffix)} (known: {', '.join(FORMATS.values())})",
             hint=f"--format {'|'.join(FORMATS)}",
         )
-    return SUFFIXES[suffix]
+    return forms[output.suffix]
 
 
 def _read(path: str) -> tuple[list[float], str]:
@@ -226,27 +217,14 @@ def _check_plot(form: str, *, checks: bool, image: bool) -> None:
         )
 
 
-def _without_plot(look: PictureOptions, title: str | None) -> None:
-    """Refuse options that say how a picture is to look where none is drawn."""
-    for flag, value, usual in (
-        ("--title", title, None),
-        ("--width", look.width, None),
-        ("--height", look.height, None),
-        ("--dpi", look.dpi, None),
-        ("--theme", look.theme, PictureOptions.theme),
-    ):
-        if value != usual:
-            raise InvalidInput(f"{flag} {abbreviated(value or '')}: needs --plot")
-
-
-def _figure(values: Sequence[float], rule: str, max_bias: float, title: str | None) -> Curves:
+def _figure(values: Sequence[float], rule: str, max_bias: float) -> Curves:
     from posenc_cli.render.figure import Curve, Curves
 
     heads = f"{len(values)} head{'s' if len(values) > 1 else ''}"
-    told = f"ALiBi slopes, {heads} ({rule}, max_bias={max_bias:g})"
+    title = f"ALiBi slopes, {heads} ({rule}, max_bias={max_bias:g})"
     return Curves(
         curves=(Curve(x=tuple(range(len(values))), y=tuple(values)),),
-        title=told if title is None else title,
+        title=title,
         x_label="head",
         y_label="slope",
         y_scale="log",
@@ -257,6 +235,7 @@ def _figure(values: Sequence[float], rule: str, max_bias: float, title: str | No
 def _draw(
     figure: Curves,
     look: PictureOptions,
+    output: SlopesOutput,
     console: Console,
     *,
     image: bool,
@@ -264,14 +243,15 @@ def _draw(
 ) -> None:
     """Draw the slopes to the terminal, to a figure, or as text to a file."""
     if image:
-        show(figure, look, console, json=None if fields is None else ("alibi-slopes", fields))
-    elif look.out is None:
-        lines = look.height or str(min(20, console.height))
-        show(figure, replace(look, height=lines), console)
+        json = None if fields is None else ("alibi-slopes", fields)
+        show(figure, look, output, console, json=json)
+    elif output.out is None:
+        lines = look.height or min(20, console.height)
+        show(figure, replace(look, height=lines), output, console)
     else:
         from posenc_cli.render.blocks import Medium, Page
         from posenc_cli.render.terminal import picture_text
 
         page = Page(console.width, min(20, console.height), Medium())
-        text = picture_text(figure, page).content
-        console.result(text, out=look.out, clobber=look.clobber)
+        titled = replace(figure, title=look.title or figure.title)
+        console.result(picture_text(titled, page).content, output)

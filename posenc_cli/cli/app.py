@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from posenc_cli.cli.choosing import MAKERS, documented_options
 from posenc_cli.cli.console import WIDEST_PIPED, Console
-from posenc_cli.cli.options import command
+from posenc_cli.cli.options import OptionGroup
+from posenc_cli.cli.streams import ReaderGone
 from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from inspect import Parameter
 
 COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
@@ -53,6 +58,71 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     for name in [named] if named else COMMANDS:
         app.command(name, cls=SingleValues)(command(function_of(name), documented=documented))
     return app
+
+
+def command(
+    function: Callable[..., int | None], *, documented: bool = True
+) -> Callable[..., int | None]:
+    """A command as Typer sees it: ``function`` with an option for each value that it is made of.
+
+    ``documented`` says whether the options' help will be read: what it derives from takes a while.
+    """
+    options = _options(function)
+    if documented:
+        without_help = [name for name, each in options.items() if _help(each) is None]
+        options |= {name: documented_options()[name] for name in without_help}
+    options |= {name: options.pop(name) for name in Console.parameters() if name in options}
+
+    def run(**values: Any) -> int | None:
+        try:
+            status: int | None = _made(function, values)
+        except BrokenPipeError:
+            # Typer would give it status 1, as if a check had failed.
+            raise ReaderGone from None
+        return status
+
+    run.__doc__ = function.__doc__
+    parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in options.values()]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _options(function: Callable[..., Any]) -> dict[str, Parameter]:
+    """The options of a function, and those of the groups that it takes."""
+    options: dict[str, Parameter] = {}
+    for name, parameter in _parameters(function).items():
+        maker = _maker(parameter)
+        options |= {name: parameter} if maker is None else _options(maker)
+    return options
+
+
+def _made(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """What a function returns, of the values of options and of what groups make of them."""
+    return function(
+        **{
+            name: values[name] if (maker := _maker(parameter)) is None else _made(maker, values)
+            for name, parameter in _parameters(function).items()
+        }
+    )
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
+    if isinstance(function, type) and issubclass(function, OptionGroup):
+        return function.parameters()
+    return inspect.signature(function, eval_str=True).parameters
+
+
+def _maker(parameter: Parameter) -> Callable[..., Any] | None:
+    """What makes the value of a parameter that is no option itself."""
+    kind = parameter.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else MAKERS.get(kind)
+
+
+def _help(parameter: Parameter) -> str | None:
+    text: str | None = parameter.annotation.__metadata__[0].help
+    return text
 
 
 class SingleValues(TyperCommand):

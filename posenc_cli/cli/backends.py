@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import whole_number
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import Json, option, whole_number
 from posenc_cli.errors import Unavailable
 
 
@@ -15,12 +16,18 @@ def backends(
     console: Console,
     *,
     values: Annotated[
-        str, typer.Option("--values", metavar="N", help="the size of the job auto chooses for")
-    ] = str(4096 * 64),
+        int,
+        option(
+            "--values",
+            metavar="N",
+            help="the size of the job auto chooses for",
+            parse=partial(whole_number, minimum=1),
+        ),
+    ] = 4096 * 64,
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="the device asked for")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+    json: Json = False,
 ) -> None:
     """List the backends, and what auto chooses.
 
@@ -34,13 +41,12 @@ def backends(
     """
     from posenc_cli.backends import registry
 
-    count = whole_number("--values", values, minimum=1)
     found = {name: registry.status(name) for name in registry.names()}
-    auto, reason = _auto(device, count)
+    auto, reason = _auto(device, values)
     if json:
         fields = {
             "backends": [{"name": name, **each.as_dict()} for name, each in found.items()],
-            "values": count,
+            "values": values,
             "auto": {"name": auto, "reason": reason},
         }
         console.json("backends", fields)
@@ -50,7 +56,7 @@ def backends(
         for name, each in found.items()
     ]
     table = console.table_text(["backend", "version", "devices", "what it is"], rows)
-    choice = f"auto for {count} values: {auto or 'none'} ({reason})"
+    choice = f"auto for {values} values: {auto or 'none'} ({reason})"
     console.result(f"{table}\n\n{console.paragraph_text(choice)}")
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import one_of, settings_of
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of
 from posenc_cli.schemes.buckets import RULES
 
 if TYPE_CHECKING:
@@ -26,8 +26,13 @@ def buckets(
     rule: Annotated[str, typer.Argument(metavar="RULE", help="|".join(RULES))],
     *,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="a parameter of the rule (repeatable)"),
+        list[Setting] | None,
+        option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="a parameter of the rule (repeatable)",
+            parse=Setting.parse,
+        ),
     ] = None,
     positions: Annotated[
         str,
@@ -35,7 +40,7 @@ def buckets(
             "--positions", metavar="SPEC", help="relative positions: start:stop[:step], by commas"
         ),
     ] = "-600:601",
-    as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the bucket of each relative position, as T5 or DeBERTa share them out.
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posenc_cli.cli.choosing import ParameterOptions, PositionOptions
 from posenc_cli.cli.comparison import ArrayReport, RotationReport
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.console import Console
 from posenc_cli.cli.operands import layout_of, operand, positioned, side, turns, with_parameters
-from posenc_cli.cli.options import one_of, positions_of, whole_number
+from posenc_cli.cli.options import Head, Json, Setting, number_format, option
 from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated
 from posenc_cli.models.runtimes import RUNTIMES, TRANSFORMERS, find
-from posenc_cli.numerics.dtypes import REAL_DTYPES
+from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 from posenc_cli.schemes.parameters import Param, parameter
 
 if TYPE_CHECKING:
@@ -24,6 +25,20 @@ if TYPE_CHECKING:
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
 
 
+class PairParameterOptions(ParameterOptions):
+    """The parameters of both sides, or of one."""
+
+    settings: Annotated[
+        list[Setting] | None,
+        option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="any other parameter, for both; a.NAME=VALUE or b.NAME=VALUE for one",
+            parse=Setting.parse,
+        ),
+    ] = None
+
+
 def compare(
     console: Console,
     a: Annotated[str, typer.Argument(metavar="A", help="a file, scheme, config or model")],
@@ -32,9 +47,15 @@ def compare(
     ] = None,
     *,
     tol: Annotated[
-        str | None,
-        typer.Option("--tol", metavar="X", help="differences to pass over [default: none]"),
-    ] = None,
+        float,
+        option(
+            "--tol",
+            metavar="X",
+            help="differences to pass over [default: none]",
+            show_default=False,
+            parse=lambda flag, text: _TOLERANCE.value(text, flag=flag),
+        ),
+    ] = 0.0,
     runtimes: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,45 +70,27 @@ def compare(
             "--layer-type", metavar="NAME", help="which layers, of both; a.NAME or b.NAME of one"
         ),
     ] = None,
-    length: Annotated[
-        str | None, typer.Option("--len", "-l", metavar="N", help="how many positions")
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option("--start", metavar="N", help="the first position [default: 0]")
-    ] = None,
-    positions: Annotated[
-        str | None, typer.Option("--positions", metavar="SPEC", help="in place of --len")
-    ] = None,
-    dim: Annotated[str | None, typer.Option("--dim", "-d", metavar="N", help="columns")] = None,
-    heads: Annotated[str | None, typer.Option("--heads", metavar="H")] = None,
-    base: Annotated[str | None, typer.Option("--base", metavar="X")] = None,
-    layout: Annotated[str | None, typer.Option("--layout", metavar="NAME")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="any other parameter, for both; a.NAME=VALUE or b.NAME=VALUE for one",
-        ),
-    ] = None,
+    where: PositionOptions,
+    parameters: PairParameterOptions,
     table: Annotated[
         str | None,
-        typer.Option(
-            "--table", metavar="NAME", help=f"of rotary schemes: {'|'.join(ROTARY_TABLES)}"
+        option(
+            "--table",
+            known=ROTARY_TABLES,
+            help=f"of rotary schemes: {'|'.join(ROTARY_TABLES)}",
         ),
     ] = None,
-    head: Annotated[
-        str | None, typer.Option("--head", metavar="H", help="one head of a bias, from 0")
-    ] = None,
+    head: Head = None,
     dtype: Annotated[
-        str | None,
-        typer.Option(
+        DType | None,
+        option(
             "--dtype",
             metavar="NAME",
             help=f"of what is computed: {'|'.join(REAL_DTYPES)} [default: the file's, or float64]",
+            parse=number_format,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+    as_json: Json = False,
 ) -> int:
     """Compare two arrays or encodings; status 1 where they differ.
 
@@ -103,15 +106,13 @@ def compare(
       posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256
       posenc compare llama-2-7b --as vllm
     """
-    tolerance = 0.0 if tol is None else _TOLERANCE.value(tol, flag="--tol")
     first, second = _runtimes(runtimes or [], alone=b is None)
     sides = with_parameters(
         [
             _side("A", a, first, layer_types or []),
             _side("B", a if b is None else b, second, layer_types or []),
         ],
-        {"dim": dim, "heads": heads, "base": base, "layout": layout},
-        settings or [],
+        parameters,
     )
     if layer_types and not any(each.layer_type for each in sides):
         raise InvalidInput(
@@ -120,25 +121,19 @@ def compare(
     for warning in dict.fromkeys(warning for each in sides for warning in each.warnings):
         of = [key for key, each in zip("AB", sides, strict=True) if warning in each.warnings]
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
-    where = positions_of(length, start, positions)
-    one_head = None if head is None else whole_number("--head", head, minimum=0)
-    sides = positioned(sides, where, head=one_head)
+    positions = where.resolve()
+    sides = positioned(sides, positions, head=head)
     report: ArrayReport | RotationReport
-    if where is None and table is None and all(map(turns, sides)):
-        report = RotationReport.of(sides, tolerance)
+    if positions is None and table is None and all(map(turns, sides)):
+        report = RotationReport.of(sides, tol)
     else:
         if table is None and all(map(turns, sides)) and len({*map(layout_of, sides)}) > 1:
             table = "cos-full"  # which follows the layout; cos-sin is the same in any
         operands = [
-            operand(
-                *(each, other),
-                table=table and one_of("--table", table, ROTARY_TABLES),
-                head=one_head,
-                dtype=None if dtype is None else REAL_DTYPES[one_of("--dtype", dtype, REAL_DTYPES)],
-            )
+            operand(each, other, table=table, head=head, dtype=dtype)
             for each, other in zip(sides, sides[::-1], strict=True)
         ]
-        report = ArrayReport.of(sides, operands, tolerance)
+        report = ArrayReport.of(sides, operands, tol)
     if as_json:
         console.json("compare", report.fields())
     else:

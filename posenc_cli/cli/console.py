@@ -7,25 +7,32 @@ import json
 import os
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from posenc_cli.budget import TABLE_ROWS, check_size
 from posenc_cli.cli import streams
-from posenc_cli.records import Record
+from posenc_cli.cli.options import OptionGroup, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from posenc_cli.cli.options import OutputOptions
+
+COLORS = ("auto", "always", "never")
 
 WIDEST_PIPED = 80
 NARROWEST = 20
 _SIZE_DIGITS = 3  # as many as --width and --height take; int() refuses thousands of them
 
 
-class Console(Record):
+class Console(OptionGroup):
     """The options that every command has, and the output that follows them."""
 
-    quiet: bool = False
-    color: str = "auto"
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no summary and no progress")] = False
+    color: Annotated[str, option("--color", metavar="WHEN", known=COLORS)] = "auto"
+    debug: Annotated[bool, typer.Option("--debug", help="show the traceback of an error")] = False
 
     @property
     def shows_progress(self) -> bool:
@@ -46,22 +53,15 @@ class Console(Record):
         """A line to stderr, even if quiet."""
         print(f"posenc: warning: {text}", file=sys.stderr)
 
-    def prepare(self, out: str | None, *, clobber: bool) -> None:
-        """Refuse, before anything is computed, a file ``out`` that ``result`` could not write."""
-        from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight
-
-        if out not in (None, STANDARD_OUTPUT):
-            preflight(out, clobber=clobber)
-
-    def result(self, text: str, *, out: str | None = None, clobber: bool = True) -> None:
-        """A result as text, to stdout or to the file ``out`` (``-`` is stdout too)."""
-        from posenc_cli.files.atomic import STANDARD_OUTPUT, replacing
-
-        if out is None or out == STANDARD_OUTPUT:
+    def result(self, text: str, output: OutputOptions | None = None) -> None:
+        """A result as text, to stdout or to the file of ``--out`` (``-`` is stdout too)."""
+        if output is None or output.out is None or output.to_stdout:
             print(text)
-        else:
-            with replacing(out, clobber=clobber) as stream:
-                stream.write(f"{text}\n".encode())
+            return
+        from posenc_cli.files.atomic import replacing
+
+        with replacing(output.out, clobber=output.clobber) as stream:
+            stream.write(f"{text}\n".encode())
 
     def json(self, schema: str, fields: Mapping[str, Any]) -> None:
         """A result as one JSON object, to stdout."""

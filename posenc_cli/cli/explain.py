@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.console import Console
 from posenc_cli.cli.listing import parameters_text
-from posenc_cli.cli.options import settings_of
+from posenc_cli.cli.options import Json, Setting, option, settings_of
 from posenc_cli.errors import Unavailable, nearest
 from posenc_cli.models import library
 from posenc_cli.models.config import (
@@ -48,9 +48,12 @@ def explain(
         ),
     ] = TRANSFORMERS,
     settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="a parameter in place of the config's, repeatable"
+        list[Setting] | None,
+        option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="a parameter in place of the config's, repeatable",
+            parse=Setting.parse,
         ),
     ] = None,
     strict: Annotated[
@@ -60,7 +63,7 @@ def explain(
             help="status 1 if a value is a default, or a rope key unread or contradicted",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+    as_json: Json = False,
 ) -> int:
     """Say what a Hugging Face config resolves to, and where each value comes from.
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import ARITHMETICS, Choice, one_of, whole_number
+from posenc_cli.cli.choosing import Choice
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.matrices import MatrixOutput
+from posenc_cli.cli.options import Head, Table, number_format, option
 from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
-from posenc_cli.encode.tables import ROTARY_TABLES
-from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.atomic import STANDARD_OUTPUT
+from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import FORMATS, format_of
 from posenc_cli.files.save import save
-from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
+from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -28,60 +28,59 @@ if TYPE_CHECKING:
     from posenc_cli.files.save import Saved
 
 
-def generate(
-    choice: Choice,
-    console: Console,
-    *,
+ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
+
+
+class GenerateOutput(MatrixOutput):
+    """Where the matrix goes, and in which format."""
+
     out: Annotated[
         str | None,
         typer.Option(
             "--out", "-o", metavar="FILE", help="- is stdout [default: <scheme>-<shape>.npy]"
         ),
-    ] = None,
-    file_format: Annotated[
-        str | None,
-        typer.Option(
-            "--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix]"
-        ),
-    ] = None,
+    ] = None
+    json: Annotated[
+        bool, typer.Option("--json", help="print what was written as one JSON object")
+    ] = False
+
+
+def generate(
+    choice: Choice,
+    console: Console,
+    *,
+    output: GenerateOutput,
     dtype: Annotated[
-        str, typer.Option("--dtype", metavar="NAME", help=f"{'|'.join(REAL_DTYPES)}")
-    ] = "float32",
+        DType,
+        option(
+            "--dtype",
+            metavar="NAME",
+            help=f"{'|'.join(REAL_DTYPES)} [default: float32]",
+            parse=number_format,
+            show_default=False,
+        ),
+    ] = FLOAT32,
     round_to: Annotated[
-        str | None,
-        typer.Option(
+        DType | None,
+        option(
             "--round-to",
             metavar="NAME",
             help="round the values to this coarser number format, and store them in --dtype",
+            parse=number_format,
         ),
     ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--table",
-            metavar="NAME",
-            help=f"of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
-        ),
-    ] = None,
+    table: Table = None,
     arithmetic: Annotated[
         str,
-        typer.Option(
+        option(
             "--arithmetic",
-            metavar="NAME",
+            known=ARITHMETICS,
             help="exact, or what frameworks compute in float64|float32|bfloat16",
         ),
     ] = "exact",
-    head: Annotated[
-        str | None, typer.Option("--head", metavar="H", help="one head of a bias, from 0")
-    ] = None,
+    head: Head = None,
     header: Annotated[
         bool, typer.Option("--header", help="name the columns of a CSV, positions first")
-    ] = False,
-    no_clobber: Annotated[
-        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="print what was written as one JSON object")
     ] = False,
 ) -> None:
     """Write the matrix of an encoding to a file.
@@ -99,37 +98,28 @@ def generate(
       posenc generate --model llama-3.1-8b --len 8192
       posenc generate -s sinusoidal+t5 --len 512
     """
-    if json and out == STANDARD_OUTPUT:
-        raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
-    precision = Precision.of(
-        _dtype("--dtype", dtype), None if round_to is None else _dtype("--round-to", round_to)
-    )
-    whole = _requests(
-        choice,
-        precision,
-        table=table and one_of("--table", table, ROTARY_TABLES),
-        head=None if head is None else whole_number("--head", head, minimum=0),
-    )
-    form = _format(choice, out, file_format)
+    output.check_stdout()
+    precision = Precision.of(dtype, round_to)
+    whole = _requests(choice, precision, table=table, head=head)
+    form = _format(choice, output)
     if header and form.binary:
         raise InvalidInput(f"--header: {form.name} has no header line; only csv has")
     if header and whole[0].table == "inv-freq":
         raise InvalidInput("--header: --table inv-freq has no positions to label its rows with")
-    arithmetic = one_of("--arithmetic", arithmetic, ARITHMETICS)
     plans = [request.plan() for request in whole]
     engines = [choice.engine(plan, arithmetic=arithmetic) for plan in plans]
-    shows_progress = console.shows_progress and out != STANDARD_OUTPUT
+    shows_progress = console.shows_progress and not output.to_stdout
     drawn = [
         _observe(replace(plan.matrix(engine), header=header), plan, console, shows_progress)
         for plan, engine in zip(plans, engines, strict=True)
     ]
     matrix = drawn[0] if len(drawn) == 1 else _together(drawn, whole)
-    path = out if out is not None else f"{choice.name}-{_size_text(matrix, choice)}{form.suffix}"
+    path = output.out or f"{choice.name}-{_size_text(matrix, choice)}{form.suffix}"
     began = time.perf_counter()
 
     def announce(saved: Saved) -> None:
         seconds = time.perf_counter() - began
-        if json:
+        if output.json:
             fields = {
                 **_description(choice, whole, matrix),
                 **choice.origin,
@@ -145,14 +135,13 @@ def generate(
             }
             console.json("generate", fields)
             return
-        place = "standard output" if out == STANDARD_OUTPUT else quoted_name(saved.path)
         shapes = " and ".join(" × ".join(map(str, each.shape)) for each in matrix.arrays)
         console.summary(
-            f"wrote {place}: {choice.name}, {shapes} {matrix.dtype.name}, "
-            f"{saved.bytes} bytes in {seconds:.2f} s{_random_text(whole)}"
+            f"wrote {replace(output, out=path).place}: {choice.name}, {shapes} "
+            f"{matrix.dtype.name}, {saved.bytes} bytes in {seconds:.2f} s{_random_text(whole)}"
         )
 
-    save(matrix, path, format=form, clobber=not no_clobber, digest=json, announce=announce)
+    save(matrix, path, format=form, clobber=output.clobber, digest=output.json, announce=announce)
 
 
 def _requests(
@@ -182,11 +171,11 @@ def _requests(
     ]
 
 
-def _format(choice: Choice, out: str | None, name: str | None) -> Format:
+def _format(choice: Choice, output: GenerateOutput) -> Format:
     """The format to write: of a hybrid, one that holds an array for each part."""
-    if choice.parts and out is None and name is None:
+    if choice.parts and output.out is None and output.form is None:
         return FORMATS["npz"]
-    form = format_of(out, name)
+    form = format_of(output.out, output.form)
     if choice.parts and not form.holds_several:
         several = [each.name for each in FORMATS.values() if each.holds_several]
         raise InvalidInput(
@@ -239,7 +228,3 @@ def _description(choice: Choice, requests: list[Request], matrix: Matrix) -> dic
         for request, array in zip(requests, matrix.arrays, strict=True)
     ]
     return each[0] if len(each) == 1 else {"scheme": choice.name, "parts": each}
-
-
-def _dtype(flag: str, name: str) -> DType:
-    return REAL_DTYPES[one_of(flag, name, REAL_DTYPES)]

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import Choice, check_subject, one_of, whole_number
-from posenc_cli.cli.pictures import (
-    Dpi,
-    Height,
-    PictureOptions,
-    ThemeOption,
-    Title,
-    Width,
-    image_format,
-    show,
-)
-from posenc_cli.encode.tables import ROTARY_TABLES
+from posenc_cli.cli.choosing import Choice, check_subject
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import OutputOptions, Source, Table, option, whole_number
+from posenc_cli.cli.pictures import ColorPictureOptions, image_format, show
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
@@ -34,55 +26,62 @@ _FIRST = 512
 """Positions of a model that are shown where nobody says how many."""
 
 
+def column_range(flag: str, text: str) -> range:
+    """The columns that ``A:B`` names, or ``A`` alone.
+
+    Raises: InvalidInput.
+    """
+    match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text.strip())
+    if match is None:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be A:B, two column numbers")
+    first = int(match[1])
+    stop = first + 1 if match[2] is None else int(match[2])
+    if stop <= first:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: holds no column")
+    return range(first, stop)
+
+
+class HeatmapOutput(OutputOptions):
+    """Where the picture goes."""
+
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help="draw to a .png, .svg or .pdf file"),
+    ] = None
+    json: Annotated[
+        bool, typer.Option("--json", help="print the plotted data as one JSON object")
+    ] = False
+
+
 def heatmap(
     choice: Choice | None,
     console: Console,
     *,
-    source: Annotated[
-        str | None,
-        typer.Option("--in", metavar="FILE", help="a .npy, .npz, .csv or .safetensors file"),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="draw to a .png, .svg or .pdf file"),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            "--table",
-            metavar="NAME",
-            help=f"of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
+    source: Source = None,
+    table: Table = None,
+    head: Annotated[
+        int | None,
+        option(
+            "--head",
+            metavar="H",
+            help="one head of a bias, or one matrix of a stack",
+            parse=partial(whole_number, minimum=0),
         ),
     ] = None,
-    head: Annotated[
-        str | None,
-        typer.Option("--head", metavar="H", help="one head of a bias, or one matrix of a stack"),
-    ] = None,
     dims: Annotated[
-        str | None, typer.Option("--dims", metavar="A:B", help="only these columns, half-open")
+        range | None,
+        option(
+            "--dims",
+            metavar="A:B",
+            help="only these columns, half-open",
+            parse=column_range,
+        ),
     ] = None,
     unsplit: Annotated[
         bool, typer.Option("--unsplit", help="columns as they are stored, sines among cosines")
     ] = False,
-    cmap: Annotated[
-        str | None,
-        typer.Option(
-            "--cmap",
-            metavar="NAME",
-            help="viridis|polar|polar-dark|phase|gray, or any of matplotlib's; _r reverses it",
-        ),
-    ] = None,
-    title: Title = None,
-    width: Width = None,
-    height: Height = None,
-    dpi: Dpi = None,
-    theme: ThemeOption = "light",
-    no_clobber: Annotated[
-        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="print the plotted data as one JSON object")
-    ] = False,
+    picture: ColorPictureOptions,
+    output: HeatmapOutput,
 ) -> None:
     """Draw the values of an encoding as colours, in the terminal or to a file.
 
@@ -102,22 +101,15 @@ def heatmap(
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
     check_subject(choice, source)
-    which = None if head is None else whole_number("--head", head, minimum=0)
-    columns = None if dims is None else _dims(dims)
-    if cmap is not None and not cmap.strip():
-        raise InvalidInput(f"--cmap {abbreviated(cmap)}: no colour map has that name")
-    if out is not None:
-        image_format(out)
-    console.prepare(out, clobber=not no_clobber)
+    if output.out is not None:
+        image_format(output.out)
+    output.prepare()
     if choice is None:
-        figure, fields = _stored(source or "", table, which, columns, split=not unsplit)
+        figure, fields = _stored(source or "", table, head, dims, split=not unsplit)
     else:
         choice = _with_positions(choice, table)
-        figure, fields = _encoded(choice, table, which, columns, split=not unsplit)
-    if title is not None:
-        figure = replace(figure, title=title)
-    picture = PictureOptions(out, width, height, dpi, theme, cmap, clobber=not no_clobber)
-    show(figure, picture, console, json=("heatmap", fields) if json else None)
+        figure, fields = _encoded(choice, table, head, dims, split=not unsplit)
+    show(figure, picture, output, console, json=("heatmap", fields) if output.json else None)
 
 
 def _with_positions(choice: Choice, table: str | None) -> Choice:
@@ -139,7 +131,6 @@ def _encoded(
     from posenc_cli.errors import quoted_name
     from posenc_cli.render.encoded import figure_of
 
-    table = table and one_of("--table", table, ROTARY_TABLES)
     if not choice.parts:
         request = _request(choice, table, head)
         figure = figure_of(request, choice.engine, dims=dims, split=split)
@@ -197,15 +188,3 @@ def _stored(
     loaded = read_array(path)
     figure = figure_of_array(loaded, head=head, dims=dims, split=split)
     return figure, {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
-
-
-def _dims(text: str) -> range:
-    """The columns that ``A:B`` names, or ``A`` alone."""
-    match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text.strip())
-    if match is None:
-        raise InvalidInput(f"--dims {abbreviated(text)}: must be A:B, two column numbers")
-    first = int(match[1])
-    stop = first + 1 if match[2] is None else int(match[2])
-    if stop <= first:
-        raise InvalidInput(f"--dims {abbreviated(text)}: holds no column")
-    return range(first, stop)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import Json
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.schemes.parameters import as_text
 
@@ -28,7 +29,7 @@ def identify(
         str | None, typer.Argument(metavar="[FILE2]", help="the sines, where FILE has cosines")
     ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+    as_json: Json = False,
 ) -> int:
     """Say which encoding an array is; status 1 where nothing fits.
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.console import Console
 from posenc_cli.cli.listing import parameters_text
+from posenc_cli.cli.options import Json
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
 from posenc_cli.schemes.parameters import as_text
@@ -25,7 +26,7 @@ def models(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="describe this model alone")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+    as_json: Json = False,
 ) -> None:
     """List the models that posenc knows, or describe one.
 

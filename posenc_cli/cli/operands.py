@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.budget import COMPUTED_CELLS, check_size
-from posenc_cli.cli.options import Choice
+from posenc_cli.cli.choosing import Choice
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.models import library
 from posenc_cli.models.runtimes import TRANSFORMERS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.difference import Operand
     from posenc_cli.checks.lengths import LengthRule
+    from posenc_cli.cli.choosing import ParameterOptions
     from posenc_cli.files.reading import Loaded
     from posenc_cli.models.resolved import Sourced
     from posenc_cli.numerics.dtypes import DType
@@ -109,9 +110,7 @@ def side(text: str, *, runtime: str | None, layer_type: str | None) -> Side:
     return Side(text, choice=Choice(catalogue.find(text), {}, None))
 
 
-def with_parameters(
-    sides: Sequence[Side], own: Mapping[str, str | None], settings: Sequence[str]
-) -> list[Side]:
+def with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> list[Side]:
     """The sides with the parameters that a command line gives both, or one as ``a.`` and ``b.``.
 
     A parameter for both goes to those that have it.
@@ -119,8 +118,9 @@ def with_parameters(
     Raises: InvalidInput for one that none has, or that is given twice.
     """
     given: list[dict[str, object]] = [{} for _ in sides]
-    plain = [(name, value, flag(name)) for name, value in own.items() if value is not None]
-    for stated, value, option in [*plain, *map(_setting, settings)]:
+    stated_once = [(name, value, flag(name)) for name, value in parameters.own.items()]
+    settings = [(each.name, each.value, each.option) for each in parameters.settings or ()]
+    for stated, value, option in [*stated_once, *settings]:
         prefix, dot, rest = stated.partition(".")
         of_one = bool(dot) and prefix in _SIDES
         name = rest if of_one else stated
@@ -154,14 +154,6 @@ def _unknown(sides: Sequence[Side], name: str, option: str) -> InvalidInput:
     return InvalidInput(
         f"{option}: neither of the two has a parameter {name!r}", hint=nearest(name, known)
     )
-
-
-def _setting(text: str) -> tuple[str, str, str]:
-    name, equals, value = text.partition("=")
-    name = name.strip().replace("-", "_")
-    if not equals or not name:
-        raise InvalidInput(f"--set {abbreviated(text)}: must be NAME=VALUE")
-    return name, value, f"--set {abbreviated(text)}"
 
 
 def _is_name(text: str) -> bool:

@@ -8,8 +8,9 @@ import typer
 
 from posenc_cli import catalogue
 from posenc_cli.budget import check_size
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import Choice, one_of
+from posenc_cli.cli.choosing import Choice
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import Json, one_of
 from posenc_cli.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def order_check(
             help="auto (what the scheme declares), order or none",
         ),
     ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+    as_json: Json = False,
 ) -> int:
     """Check that attention sees the order of its tokens.
 

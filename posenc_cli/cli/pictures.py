@@ -11,14 +11,15 @@ import typer
 
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli import streams
-from posenc_cli.cli.options import one_of, whole_number
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
-from posenc_cli.records import Record, replace
+from posenc_cli.cli.options import OptionGroup, option, whole_number
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.cli.console import Console
+    from posenc_cli.cli.options import OutputOptions
     from posenc_cli.render.blocks import Page
     from posenc_cli.render.figure import Figure, Heatmap, Picture
     from posenc_cli.render.image import ImageFormat
@@ -31,97 +32,128 @@ IMAGES: dict[str, ImageFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
 _DPI = range(10, 1201)
 
-Width = Annotated[
-    str | None,
-    typer.Option("--width", metavar="N", help="columns in the terminal, pixels in a file"),
-]
-Height = Annotated[
-    str | None,
-    typer.Option("--height", metavar="N", help="lines in the terminal, pixels in a file"),
-]
-Dpi = Annotated[
-    str | None,
-    typer.Option(
-        "--dpi",
-        metavar="N",
-        help="pixels an inch, of text and of sides that are not given [default: 150]",
-    ),
-]
-ThemeOption = Annotated[
-    str, typer.Option("--theme", metavar="NAME", help=f"of a figure in a file: {'|'.join(THEMES)}")
-]
-Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="of the picture")]
 
+class PictureOptions(OptionGroup):
+    """How a picture is to look."""
 
-class PictureOptions(Record):
-    """What the options of a command say of its picture, as they were typed.
-
-    ``usual`` are the width and height of a figure where they say nothing of it.
-    """
-
-    out: str | None = None
-    width: str | None = None
-    height: str | None = None
-    dpi: str | None = None
-    theme: str = "light"
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="of the picture")] = (
+        None
+    )
+    width: Annotated[
+        int | None,
+        option(
+            "--width",
+            metavar="N",
+            help="columns in the terminal, pixels in a file",
+            parse=whole_number,
+        ),
+    ] = None
+    height: Annotated[
+        int | None,
+        option(
+            "--height",
+            metavar="N",
+            help="lines in the terminal, pixels in a file",
+            parse=whole_number,
+        ),
+    ] = None
+    dpi: Annotated[
+        int | None,
+        option(
+            "--dpi",
+            metavar="N",
+            help="pixels an inch, of text and of sides that are not given [default: 150]",
+            parse=whole_number,
+        ),
+    ] = None
+    theme: Annotated[
+        str, option("--theme", known=THEMES, help=f"of a figure in a file: {'|'.join(THEMES)}")
+    ] = "light"
     cmap: str | None = None
-    clobber: bool = True
-    usual: tuple[int, int] | None = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The options that say other than the default, by flag."""
+        defaults = type(self)()
+        return {
+            f"--{name}": str(value)
+            for name, value in self.as_dict().items()
+            if value != getattr(defaults, name)
+        }
+
+
+def colour_map(flag: str, name: str) -> str:
+    """The name of a colour map.
+
+    Raises: InvalidInput where it is empty.
+    """
+    if not name.strip():
+        raise InvalidInput(f"{flag} {abbreviated(name)}: no colour map has that name")
+    return name
+
+
+class ColorPictureOptions(PictureOptions):
+    """How a picture that shows values as colours is to look."""
+
+    cmap: Annotated[
+        str | None,
+        option(
+            "--cmap",
+            metavar="NAME",
+            help="viridis|polar|polar-dark|phase|gray, or any of matplotlib's; _r reverses it",
+            parse=colour_map,
+        ),
+    ] = None
 
 
 def show(
     figure: Figure,
-    options: PictureOptions,
+    look: PictureOptions,
+    output: OutputOptions,
     console: Console,
     *,
+    usual: tuple[int, int] | None = None,
     json: tuple[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Draw a figure to the terminal, or to the file that the options name.
 
-    ``json``, the name of a command and what its JSON begins with, asks for the plotted data on
-    stdout; in the terminal they take the place of the picture.
+    ``usual`` are its width and height in a file where the options say nothing of them. ``json``,
+    the name of a command and what its JSON begins with, asks for the plotted data on stdout; in
+    the terminal they take the place of the picture.
 
     Raises: InvalidInput, Unavailable: as options, figure and file do.
     """
-    from posenc_cli.errors import printable_text
-
-    one_of("--theme", options.theme, THEMES)
-    figure = replace(figure, title=printable_text(figure.title))
-    if options.out is None:
-        _without_file(options)
+    title = figure.title if look.title is None else look.title
+    figure = replace(figure, title=printable_text(title))
+    if output.out is None:
+        _without_file(look)
         if json is None:
-            _print(figure, page_of(options, console), console)
+            _print(figure, page_of(look, console), console)
             return
         from posenc_cli.render.figure import heatmaps_of, warnings_of
 
-        sides = _sides_of_data(options, heatmaps_of(figure))
+        sides = _sides_of_data(look, heatmaps_of(figure))
         shown = [each.shown(*sides) for each in heatmaps_of(figure)]
         _report(figure, shown, json, console, {})
         _warn(warnings_of(heatmaps_of(figure), shown), console)
         return
-    from posenc_cli.files.atomic import STANDARD_OUTPUT
-
-    if json is not None and options.out == STANDARD_OUTPUT:
-        raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
-    picture = _written(figure, options, _style(options))
+    if json is not None:
+        output.check_stdout()
+    picture = _written(figure, output, _style(look, usual))
     _warn(picture.warnings, console)
     if json is not None:
-        _report(figure, picture.shown, json, console, {"path": options.out})
+        _report(figure, picture.shown, json, console, {"path": output.out})
     else:
-        from posenc_cli.errors import quoted_name
-
-        to_stdout = options.out == STANDARD_OUTPUT
-        place = "standard output" if to_stdout else quoted_name(options.out)
-        console.summary(f"wrote {place}: {figure.title}, {len(picture.content)} bytes")
+        console.summary(f"wrote {output.place}: {figure.title}, {len(picture.content)} bytes")
 
 
-def _sides_of_data(options: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[int, int]:
+def _sides_of_data(look: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[int, int]:
     """At most how many rows and columns of each heatmap are told as numbers.
 
     Raises: InvalidInput where the options ask for more than is told.
     """
-    rows = _size("--height", options.height, range(1, 1 << 16), _ROWS_OF_DATA)
-    columns = _size("--width", options.width, range(1, 1 << 16), _COLUMNS_OF_DATA)
+    rows = _size("--height", look.height, range(1, 1 << 16)) or _ROWS_OF_DATA
+    columns = _size("--width", look.width, range(1, 1 << 16)) or _COLUMNS_OF_DATA
 
     def values(rows: int, columns: int) -> int:
         return sum(
@@ -129,7 +161,7 @@ def _sides_of_data(options: PictureOptions, heatmaps: Sequence[Heatmap]) -> tupl
             for each in heatmaps
         )
 
-    if options.height is None and options.width is None:
+    if look.height is None and look.width is None:
         while values(rows, columns) > LISTED_VALUES and rows > 1:
             rows, columns = rows // 2, columns // 2
     asked = f"--width {columns} --height {rows}"
@@ -185,13 +217,14 @@ def _warn(warnings: Sequence[str], console: Console) -> None:
         console.warning(warning)
 
 
-def _without_file(options: PictureOptions) -> None:
-    for flag, value in (("--dpi", options.dpi), ("--theme", options.theme)):
-        if value not in (None, PictureOptions.theme):
-            raise InvalidInput(f"{flag} {abbreviated(value)}: needs --out, a file to draw to")
+def _without_file(look: PictureOptions) -> None:
+    for flag in ("--dpi", "--theme"):
+        if flag in look.given:
+            value = abbreviated(look.given[flag])
+            raise InvalidInput(f"{flag} {value}: needs --out, a file to draw to")
 
 
-def page_of(options: PictureOptions, console: Console) -> Page:
+def page_of(look: PictureOptions, console: Console) -> Page:
     """The room that a picture has in the terminal.
 
     Raises: InvalidInput where there is none of the size asked for.
@@ -206,14 +239,14 @@ def page_of(options: PictureOptions, console: Console) -> Page:
         spelled=streams.ascii_spelling,
     )
     # A line less than the terminal has: the prompt will take one.
-    height = _size("--height", options.height, range(LOWEST, 1000), console.height - 1)
-    width = _size("--width", options.width, range(NARROWEST, 1000), console.width)
-    return Page(width, height, medium, options.cmap)
+    height = _size("--height", look.height, range(LOWEST, 1000)) or console.height - 1
+    width = _size("--width", look.width, range(NARROWEST, 1000)) or console.width
+    return Page(width, height, medium, look.cmap)
 
 
-def said(sentences: Sequence[str], options: PictureOptions, console: Console) -> list[str]:
+def said(sentences: Sequence[str], look: PictureOptions, console: Console) -> list[str]:
     """Sentences as lines that are no wider than the picture they go with."""
-    page = page_of(options, console)
+    page = page_of(look, console)
     return [
         line
         for sentence in sentences
@@ -225,47 +258,44 @@ def said(sentences: Sequence[str], options: PictureOptions, console: Console) ->
     ]
 
 
-def _style(options: PictureOptions) -> Style:
+def _style(look: PictureOptions, usual: tuple[int, int] | None) -> Style:
     """How an image is to look."""
     from posenc_cli.render.sheet import LARGEST, SMALLEST, Style
 
     sides = range(SMALLEST, LARGEST + 1)
     return Style.sized(
-        _side("--width", options.width, sides),
-        _side("--height", options.height, sides),
-        _side("--dpi", options.dpi, _DPI),
-        usual=options.usual,
-        theme=options.theme,  # type: ignore[arg-type]
-        cmap=options.cmap,
+        _size("--width", look.width, sides),
+        _size("--height", look.height, sides),
+        _size("--dpi", look.dpi, _DPI),
+        usual=usual,
+        theme=look.theme,  # type: ignore[arg-type]
+        cmap=look.cmap,
     )
 
 
-def _side(flag: str, text: str | None, allowed: range) -> int | None:
-    return None if text is None else _size(flag, text, allowed, 0)
+def _size(flag: str, number: int | None, allowed: range) -> int | None:
+    """A size, None where none is given.
 
-
-def _size(flag: str, text: str | None, allowed: range, default: int) -> int:
-    if text is None:
-        return default
-    number = whole_number(flag, text, minimum=allowed.start)
-    if number not in allowed:
-        raise InvalidInput(f"{flag} {number}: must be at most {allowed.stop - 1}")
+    Raises: InvalidInput where it is not allowed.
+    """
+    if number is not None and number not in allowed:
+        rule = f"at least {allowed.start}" if number < allowed.start else f"at most {allowed[-1]}"
+        raise InvalidInput(f"{flag} {number}: must be {rule}")
     return number
 
 
-def _written(figure: Figure, options: PictureOptions, style: Style) -> Picture[bytes]:
+def _written(figure: Figure, output: OutputOptions, style: Style) -> Picture[bytes]:
     """The picture, which is in its file by now."""
-    from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight, replacing, standard_output
+    from posenc_cli.files.atomic import replacing, standard_output
     from posenc_cli.render.image import image_bytes
 
-    out = options.out or ""
+    out = output.out or ""
     form = image_format(out)
-    to_file = out != STANDARD_OUTPUT
-    if to_file:
-        preflight(out, clobber=options.clobber)
-    elif sys.stdout.isatty():
+    output.prepare()
+    if output.to_stdout and sys.stdout.isatty():
         raise InvalidInput(f"--out -: {form} is binary and standard output is a terminal")
     picture = image_bytes(figure, form, style)
-    with replacing(out, clobber=options.clobber) if to_file else standard_output() as stream:
+    stream_to = standard_output() if output.to_stdout else replacing(out, clobber=output.clobber)
+    with stream_to as stream:
         stream.write(picture.content)
     return picture

@@ -6,13 +6,14 @@ import contextlib
 import os
 import sys
 import time
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
-from posenc_cli.cli.options import Choice, one_of
+from posenc_cli.cli.choosing import Choice
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import ReportOptions, option
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.suffixes import check_suffix
@@ -33,6 +34,17 @@ _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
 """The forms of a report, and the suffix of each."""
+
+
+class RopeCheckOutput(ReportOptions):
+    """Where the report goes, and in which of its forms."""
+
+    form: Annotated[
+        str | None,
+        option(
+            "--format", known=FORMATS, help=f"{'|'.join(FORMATS)} [default: by the suffix, table]"
+        ),
+    ] = None
 
 
 def rope_check(
@@ -72,19 +84,7 @@ def rope_check(
     strict: Annotated[
         bool, typer.Option("--strict", help="ask for correctly rounded tables")
     ] = False,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix, table]"
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE", help="a file in place of stdout")
-    ] = None,
-    no_clobber: Annotated[
-        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
-    ] = False,
+    output: RopeCheckOutput,
 ) -> int:
     """Check that RoPE is right: for all q and k, all positions, and against a reference.
 
@@ -102,8 +102,8 @@ def rope_check(
     from posenc_cli.checks.checking import Check, CheckRequest
     from posenc_cli.render import report as rendering
 
-    form = _form(output, out, as_json=as_json)
-    console.prepare(out, clobber=not no_clobber)
+    form = _form(output)
+    output.prepare()
     summary = StepSummary.find() if form == "github" else None
     rule = _rule(tol, strict=strict)
 
@@ -134,10 +134,10 @@ def rope_check(
         text = rendering.github_text(report)
     else:
         text = _text(console, report)
-    console.result(text, out=out, clobber=not no_clobber)
+    console.result(text, output)
     if summary is not None:
         summary.add_at_end(rendering.summary_markdown(report), console)
-    if out is not None and not report.ok:
+    if output.out is not None and not report.ok:
         causes = "".join(f"; cause: {each.cause}: {each.message}" for each in report.diagnosis[:1])
         console.summary(f"{rendering.verdict(report)}{causes}")
     return 0 if report.ok else 1
@@ -163,17 +163,13 @@ def _progress(console: Console) -> Iterator[Callable[[int, int], None] | None]:
         yield told
 
 
-def _form(output: str | None, out: str | None, *, as_json: bool) -> str:
+def _form(output: RopeCheckOutput) -> str:
     """The form of the report: as asked for, else by the suffix of the file."""
-    if as_json and output not in (None, "json"):
-        raise InvalidInput(f"--json: cannot go with --format {output}")
-    if as_json or output is not None:
-        form = one_of("--format", output or "json", FORMATS)
-        check_suffix(out, FORMATS[form], f"--format {form}")
-        return form
-    suffix = PurePath(out or "").suffix.lower()
-    form = next((name for name in ("json", "junit") if FORMATS[name] == suffix), "table")
-    check_suffix(out, FORMATS[form], "a report as text")
+    form = output.form_asked_for(FORMATS)
+    if form is None:
+        forms = {FORMATS[name]: name for name in ("json", "junit")}
+        form = forms.get(output.suffix, "table")
+        check_suffix(output.out, FORMATS[form], "a report as text")
     return form
 
 

@@ -8,7 +8,8 @@ import typer
 
 from posenc_cli import catalogue
 from posenc_cli.catalogue import BrokenPlugin
-from posenc_cli.cli.console import Console  # noqa: TC001 - read by the command table
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import Json
 
 if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Scheme
@@ -20,7 +21,7 @@ def schemes(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="describe this scheme alone")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="as one JSON object")] = False,
+    json: Json = False,
 ) -> None:
     """List the schemes, or document one.
 

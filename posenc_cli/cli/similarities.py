@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.analysis.verdict import Verdict, verdict
-from posenc_cli.cli.options import check_subject
+from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.pictures import page_of, said
 from posenc_cli.cli.pictures import show as show_picture
 from posenc_cli.cli.progress import with_overflow_warning, with_progress
@@ -20,7 +20,6 @@ from posenc_cli.encode.engine import Engine, threads_for
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.reading import read_array
 from posenc_cli.files.save import save
@@ -42,8 +41,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.analysis.similarity import Similarity
+    from posenc_cli.cli.choosing import Choice
     from posenc_cli.cli.console import Console
-    from posenc_cli.cli.options import Choice
+    from posenc_cli.cli.options import OutputOptions
     from posenc_cli.cli.pictures import PictureOptions
     from posenc_cli.files.formats import Format
     from posenc_cli.files.save import Saved
@@ -161,14 +161,14 @@ def _of_part(
     return SimilarityRequest(of, engine, {**asked, "content": held, "normalize": normalize})
 
 
-def single(chosen: Sequence[SimilarityRequest], out: str) -> SimilarityRequest:
+def single(chosen: Sequence[SimilarityRequest], output: OutputOptions) -> SimilarityRequest:
     """The one subject that a file of numbers can hold.
 
     Raises: InvalidInput where there are several.
     """
     if len(chosen) > 1:
         raise InvalidInput(
-            f"--out {quoted_name(out)}: holds one matrix, and these are {len(chosen)}",
+            f"--out {output.place}: holds one matrix, and these are {len(chosen)}",
             hint="write them one by one, or draw them: --out similarity.png",
         )
     return chosen[0]
@@ -188,7 +188,12 @@ def judged(chosen: Sequence[SimilarityRequest], console: Console) -> list[Judged
 
 
 def show(
-    found: Sequence[Judged], options: PictureOptions, console: Console, *, profile: bool
+    found: Sequence[Judged],
+    options: PictureOptions,
+    output: OutputOptions,
+    console: Console,
+    *,
+    profile: bool,
 ) -> None:
     """Print the maps, the curves and the verdicts.
 
@@ -203,8 +208,8 @@ def show(
     else:
         rest = page.height if options.height is not None else None
     if len(pairs) == 1 and not profile and rest is not None and page.width >= _BESIDE:
-        both = replace(options, height=str(rest))
-        show_picture(similarity_figure(pairs), both, console)
+        both = replace(options, height=rest)
+        show_picture(similarity_figure(pairs), both, output, console)
         print("\n".join(words[0]))
         return
     curve = _CURVE_HEIGHT
@@ -215,30 +220,31 @@ def show(
         lines = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
         if rest is not None:
             lines = max(LOWEST, rest - curve * len(pairs))
-        show_picture(maps_figure(pairs), replace(options, height=str(lines)), console)
-    curves = replace(options, height=str(curve))
+        show_picture(maps_figure(pairs), replace(options, height=lines), output, console)
+    curves = replace(options, height=curve)
     for (of, told), lines_of_words in zip(pairs, words, strict=True):
-        show_picture(profile_figure(of, told, most=_POINTS), curves, console)
+        show_picture(profile_figure(of, told, most=_POINTS), curves, output, console)
         print("\n".join(lines_of_words))
 
 
 def draw(
     found: Sequence[Judged],
     options: PictureOptions,
+    output: OutputOptions,
     console: Console,
     *,
-    title: str | None,
     profile: bool,
 ) -> None:
     """Save the maps and the curves as a figure."""
     profile = profile or _of_means_alone(found)
     figure = similarity_figure([each.pair for each in found], profile_alone=profile)
+    usual = None
     if not profile or len(found) > 1:
         columns, rows = max(len(found), 1 if profile else 2), 1
         if len(found) > 1 and not profile:
             rows = 2
-        options = replace(options, usual=(min(_PANEL * columns, _WIDEST), _PANEL * rows))
-    show_picture(figure if title is None else replace(figure, title=title), options, console)
+        usual = (min(_PANEL * columns, _WIDEST), _PANEL * rows)
+    show_picture(figure, options, output, console, usual=usual)
 
 
 def _of_means_alone(found: Sequence[Judged]) -> bool:
@@ -254,18 +260,17 @@ def fields(found: Sequence[Judged]) -> Mapping[str, Any]:
 
 def save_values(
     subject: SimilarityRequest,
-    out: str,
+    output: OutputOptions,
     form: Format,
     dtype: DType,
     console: Console,
     *,
     profile: bool,
-    clobber: bool,
 ) -> Saved:
     """Write the matrix, or its values by offset."""
     if subject.similarity.content == "independent":
         raise InvalidInput(
-            f"--out {quoted_name(out)}: of independent q and k there are a mean, which is 0 "
+            f"--out {output.place}: of independent q and k there are a mean, which is 0 "
             "everywhere, and a deviation; no matrix",
             hint="--json has both, and --out similarity.png draws them",
         )
@@ -273,19 +278,18 @@ def save_values(
     matrix = replace(matrix, header=profile and not form.binary)
     if not isinstance(subject.similarity.source, Profile):
         matrix = with_overflow_warning(matrix, console)
-    if console.shows_progress and out != STANDARD_OUTPUT:
+    if console.shows_progress and not output.to_stdout:
         matrix = with_progress(matrix, sys.stderr)
 
     def announce(saved: Saved) -> None:
-        place = "standard output" if out == STANDARD_OUTPUT else quoted_name(saved.path)
         size = " × ".join(map(str, matrix.shape))
         what = " by offset" if profile else ""
         console.summary(
-            f"wrote {place}: {subject.similarity.name}, {subject.similarity.quantity}{what}, "
-            f"{size} {dtype.name}, {saved.bytes} bytes"
+            f"wrote {output.place}: {subject.similarity.name}, {subject.similarity.quantity}"
+            f"{what}, {size} {dtype.name}, {saved.bytes} bytes"
         )
 
-    return save(matrix, out, format=form, clobber=clobber, announce=announce)
+    return save(matrix, output.out or "", format=form, clobber=output.clobber, announce=announce)
 
 
 def _matrix(subject: SimilarityRequest, dtype: DType) -> Matrix:

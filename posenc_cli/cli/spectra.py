@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.analysis.products import MatrixRows
     from posenc_cli.analysis.spectrum import Along
-    from posenc_cli.cli.options import Choice
+    from posenc_cli.cli.choosing import Choice
     from posenc_cli.render.figure import Curves
 
 
@@ -63,14 +63,14 @@ class SpectrumReport(Record):
     fields: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
 
-    def titled(self, title: str | None) -> Curves:
-        """The figure, under another title if one is given.
+    def drawable(self) -> Curves:
+        """The figure.
 
         Raises: InvalidInput where there is none.
         """
         if self.figure is None:
             raise InvalidInput("--out: no column changes, so there is no spectrum to draw")
-        return self.figure if title is None else replace(self.figure, title=title)
+        return self.figure
 
     @property
     def notes(self) -> list[str]:
