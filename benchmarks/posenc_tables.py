@@ -18,10 +18,9 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Plan, Request
-from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.positions import Positions
-from posenc_cli.schemes.declare import Rotation
+from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,9 +83,7 @@ class Work:
 
 
 def _waves(dim: int) -> Waves:
-    content = catalogue.find("rope").bind({"dim": dim, "base": BASE}).content
-    assert isinstance(content, Rotation)
-    return content.waves
+    return catalogue.find("rope").bind({"dim": dim, "base": BASE}).rotation.waves
 
 
 def rope_plan(positions: Positions, *, dtype: str, dim: int = DIM) -> Plan:

@@ -6,24 +6,22 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.analysis.sampling import positions_of
-from posenc_cli.encode import blocks
 from posenc_cli.numerics import exact
-from posenc_cli.records import replace
-from posenc_cli.schemes.declare import Rows, Sinusoids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from decimal import Decimal
 
     from posenc_cli.analysis.sampling import CellValues
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Plan, Request
+    from posenc_cli.numerics.arrays import Reals, StoredRows
+    from posenc_cli.positions import Positions
     from posenc_cli.schemes.declare import Waves
 
     EngineFor = Callable[[Plan], Engine]
@@ -34,14 +32,9 @@ def row_cells(
 ) -> CellValues:
     """Cells of a request: rows at some of ``points``, columns from among ``columns``."""
 
-    def cells(rows: Sequence[int], chosen: Sequence[int]) -> NDArray[Any]:
-        positions = positions_of([points[i] for i in rows])
-        if request.scheme.kind == "relative":
-            drawn = offset_blocks(request, positions, engine_for)
-        else:
-            plan = replace(request, positions=positions).plan()
-            drawn = plan.matrix(engine_for(plan)).blocks()
-        return _taken(drawn, [columns[i] for i in chosen])
+    def cells(rows: Sequence[int], chosen: Sequence[int]) -> StoredRows:
+        blocks = blocks_at(request, positions_of([points[row] for row in rows]), engine_for)
+        return _joined(blocks, [columns[place] for place in chosen])
 
     return cells
 
@@ -49,14 +42,14 @@ def row_cells(
 def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) -> CellValues:
     """Cells of one head of a bias: scores of queries at some points and keys at others."""
 
-    def cells(rows: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
+    def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
         both = rows if rows == columns else sorted({*rows, *columns})
-        plan = replace(request, positions=positions_of([points[i] for i in both])).plan()
-        scores = _taken(plan.matrix(engine_for(plan)).blocks(), range(len(both)))
+        blocks = blocks_at(request, positions_of([points[index] for index in both]), engine_for)
+        scores = _joined(blocks, range(len(both)))
         if both is rows:
             return scores
-        where = {index: place for place, index in enumerate(both)}
-        return scores[np.ix_([where[i] for i in rows], [where[i] for i in columns])]
+        places = {index: place for place, index in enumerate(both)}
+        return scores[np.ix_([places[row] for row in rows], [places[key] for key in columns])]
 
     return cells
 
@@ -68,57 +61,43 @@ def similarity_cells(
 
     The plane has rows of ``grid[1]`` positions, the first of them at ``origin``.
     """
-    place = positions_of([position])
 
-    def encoded(at: Any) -> Iterable[NDArray[Any]]:
-        plan = replace(request, positions=at).plan()
-        return plan.matrix(engine_for(plan)).blocks()
-
-    def cells(rows: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
-        (own,) = encoded(place)
+    def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
+        (own,) = blocks_at(request, positions_of([position]), engine_for)
         points = [origin + y * grid[1] + x for y in rows for x in columns]
-        found = []
-        for block in encoded(positions_of(points)):
+        cosines = []
+        for block in blocks_at(request, positions_of(points), engine_for):
             norms = np.sqrt(np.square(block).sum(axis=1) * np.square(own).sum())
             with np.errstate(invalid="ignore", divide="ignore"):
-                found.append((block @ own[0]) / norms)
-        return np.concatenate(found).reshape(len(rows), len(columns))
+                cosines.append((block @ own[0]) / norms)
+        return np.concatenate(cosines).reshape(len(rows), len(columns))
 
     return cells
 
 
-def wavelengths_of(waves: Waves) -> NDArray[np.float64]:
-    """The positions in which each wave completes a turn, infinite where it never does.
+def blocks_at(
+    request: Request, positions: Positions, engine_for: EngineFor
+) -> Iterator[StoredRows]:
+    """The matrix of a request at other positions, or at some offsets of a relative scheme."""
+    plan = request.plan_at(positions)
+    return plan.matrix(engine_for(plan)).blocks()
+
+
+def wavelengths_of(waves: Waves) -> Reals:
+    """The positions in which each wave completes a turn, either way; infinite where it never does.
 
     Shape: (waves.count,).
     """
-    frequencies = np.array([abs(float(each)) for each in waves.frequencies(exact)])
-    with np.errstate(divide="ignore", over="ignore"):
-        found: NDArray[np.float64] = 2 * math.pi / frequencies
-    return found
+    return np.abs(wavelengths(waves.frequencies(exact)))
 
 
-def offset_blocks(request: Request, offsets: Any, engine_for: EngineFor) -> Iterable[NDArray[Any]]:
-    """The rows of some offsets of a relative scheme, which a request has only all of."""
-    content = request.encoding.bound.content
-    engine, precision = engine_for(request.plan()), request.precision
-    with request.scheme.answerable():
-        if isinstance(content, Rows):
-            yield from blocks.row_blocks(
-                content, offsets, request.encoding.table, precision=precision, engine=engine
-            )
-        elif isinstance(content, Sinusoids):
-            yield from blocks.wave_blocks(
-                content.waves,
-                offsets,
-                content.placements,
-                width=content.width,
-                precision=precision,
-                engine=engine,
-            )
+def wavelengths(frequencies: Iterable[Decimal]) -> Reals:
+    """2π / frequency, rounded once; infinite for 0. Shape: (frequencies,)."""
+    turn = exact.pi * 2
+    return np.array([float(turn / speed) if speed else math.inf for speed in frequencies])
 
 
-def _taken(drawn: Iterable[NDArray[Any]], columns: Sequence[int]) -> NDArray[Any]:
+def _joined(blocks: Iterable[StoredRows], columns: Sequence[int]) -> StoredRows:
     """Some columns of all blocks."""
     chosen = np.asarray(columns)
-    return np.concatenate([block[:, chosen] for block in drawn])
+    return np.concatenate([block[:, chosen] for block in blocks])

@@ -22,12 +22,11 @@ import numpy as np
 
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.scores import scores_by_index
+from posenc_cli.encode.scores import score_rule
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.declare import Bias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.encode.engine import Engine
-    from posenc_cli.schemes.declare import BucketBias, RowLookup, Waves
+    from posenc_cli.schemes.declare import Content, RowLookup, Waves
 
 _BLOCK_VALUES = 1 << 17
 _PRECISION = Precision.of(FLOAT64, None)
@@ -165,12 +164,10 @@ def independent_profile(waves: Waves) -> Profile:
     )
 
 
-def bias_profile(
-    content: Bias | BucketBias, head: int, table: RowLookup | None, engine: Engine
-) -> Profile:
+def bias_profile(content: Content, head: int, lookup: RowLookup | None, engine: Engine) -> Profile:
     """The scores of one head of a bias that goes by offset; the key is offset −Δ from the query."""
-    scores = scores_by_index(content, table, precision=_PRECISION, engine=engine)
-    what = "a formula" if isinstance(content, Bias) else "the bucket"
+    scores = score_rule(content, lookup, precision=_PRECISION, engine=engine)
+    what = "a formula" if content.weights is None else "the bucket"
     return Profile(
         lambda offsets: scores(head, -offsets),
         even=False,

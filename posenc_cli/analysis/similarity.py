@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.analysis.encoded import offset_blocks
 from posenc_cli.analysis.products import MatrixRows, places, product_blocks, product_rows
 from posenc_cli.analysis.profile import (
     Profile,
@@ -31,13 +30,11 @@ from posenc_cli.analysis.profile import (
     wave_weights,
 )
 from posenc_cli.encode.arrays import position_array
-from posenc_cli.encode.scores import scores_by_index
-from posenc_cli.encode.tables import rotary_placements
+from posenc_cli.encode.scores import score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes import declare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +43,9 @@ if TYPE_CHECKING:
 
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Request
+    from posenc_cli.numerics.arrays import Reals
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.schemes.declare import Rotation, Waves
 
 QueryKeyContent = Literal["ones", "random", "independent"]
 Normalization = Literal["dot", "cosine"]
@@ -198,48 +197,46 @@ def similarity(
 
     Raises: InvalidInput where the request is, or where there is nothing to normalize.
     """
-    shape = request.plan().shape
     bound = request.encoding.bound
-    given = bound.content
-    positions = request.positions or Positions.contiguous(0, shape[-2])
-    if bound.scheme.kind == "relative":
-        positions = positions.offsets(getattr(given, "farthest", None))
-    if isinstance(given, declare.Bias | declare.BucketBias):
+    given, waves = bound.content, bound.content.waves
+    request.plan()  # which refuses what does not go together
+    positions = request.row_positions()
+    if given.heads is not None:
         if normalize == "cosine":
             raise InvalidInput(
                 f"--normalize cosine: {bound.scheme.name} is a bias, not vectors with an angle"
             )
-        return _of_bias(request, given, positions, engine)
+        return _of_bias(request, positions, engine)
     quantity = "cosine" if normalize == "cosine" else "dot product"
-    made: Profile | MatrixRows | None = None
+    turns = bound.scheme.kind == "rotary"
+    source: Profile | MatrixRows | None = None
     factors = None
-    if isinstance(given, declare.Rotation) and content == "independent":
-        quantity, made = _of_independent(given.waves, normalize)
-    elif isinstance(given, declare.Rotation):
-        weights = _content_weights(given, content)
-        factors = np.sqrt(np.concatenate([weights, weights]))
-        if normalize == "dot":
-            quantity = f"q·k / d, content {_CONTENT_WORDS[content]}{_scaling_text(given.waves)}"
-        made = _of_waves(given.waves, weights, engine, normalize)
-    elif isinstance(given, declare.Sinusoids):
-        counted = wave_weights(given.waves.count, given.placements)
-        if counted is not None:
-            made = _of_waves(given.waves, counted, engine, normalize)
-    if made is None:
-        made = rows_of(request, engine, factors)
-        made = made.scaled_to_one() if normalize == "cosine" else made
-    turns = isinstance(given, declare.Rotation)
+    if turns and content == "independent":
+        quantity, source = _of_independent(bound.rotation.waves, normalize)
+    elif waves is not None:
+        if turns:
+            weights: Reals | None = _content_weights(bound.rotation, content)
+            factors = np.sqrt(np.concatenate([weights, weights]))  # (2 · pairs,)
+            if normalize == "dot":
+                quantity = f"q·k / d, content {_CONTENT_WORDS[content]}{_scaling_text(waves)}"
+        else:
+            weights = wave_weights(waves.count, given.columns().placements)
+        if weights is not None:
+            source = _of_waves(waves, weights, engine, normalize)
+    if source is None:
+        source = rows_of(request, engine, factors)
+        source = source.scaled_to_one() if normalize == "cosine" else source
     return Similarity(
         _name(request),
         quantity,
         positions,
-        made,
+        source,
         pairs_queries=turns,
         content=content if turns else None,
     )
 
 
-def _of_independent(waves: declare.Waves, normalize: Normalization) -> tuple[str, Profile]:
+def _of_independent(waves: Waves, normalize: Normalization) -> tuple[str, Profile]:
     """What S is of independent q and k, and its mean and deviation.
 
     The cosine of two independent normal vectors has a mean of 0 and a variance of 1 / d.
@@ -251,7 +248,7 @@ def _of_independent(waves: declare.Waves, normalize: Normalization) -> tuple[str
     return quantity, independent_profile(waves)
 
 
-def _scaling_text(waves: declare.Waves) -> str:
+def _scaling_text(waves: Waves) -> str:
     if waves.scale == 1:
         return ""
     return f", attention scaling {float(waves.scale):.4g}² included"
@@ -312,36 +309,33 @@ def _unit(dtype: str) -> float:
     return 2.0 ** -digits.get(dtype, 53)
 
 
-def _of_bias(
-    request: Request,
-    given: declare.Bias | declare.BucketBias,
-    positions: Positions,
-    engine: Engine,
-) -> Similarity:
+def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similarity:
+    content, lookup = request.encoding.bound.content, request.encoding.table
     head = request.head or 0
     source: Profile | KeyScores
-    if isinstance(given, declare.Bias) and given.by == "key":
-        scores = scores_by_index(given, None, precision=request.precision, engine=engine)
+    if content.by == "key":
+        scores = score_rule(content, lookup, precision=request.precision, engine=engine)
         source = KeyScores(lambda keys: scores(head, keys))
     else:
-        source = bias_profile(given, head, request.encoding.table, engine)
-    name = _name(request)
-    quantity = f"bias of head {head} of {given.heads}"
-    return Similarity(name, quantity, positions, source, of_scores=True, pairs_queries=True)
+        source = bias_profile(content, head, lookup, engine)
+    quantity = f"bias of head {head} of {content.heads}"
+    return Similarity(
+        _name(request), quantity, positions, source, of_scores=True, pairs_queries=True
+    )
 
 
-def _content_weights(rotation: declare.Rotation, content: QueryKeyContent) -> NDArray[np.float64]:
+def _content_weights(rotation: Rotation, content: QueryKeyContent) -> NDArray[np.float64]:
     """The squared length of what each pair turns, divided by the number of columns."""
     pairs = rotation.waves.count
-    values = np.ones(2 * pairs)
+    values = np.ones(rotation.width)
     if content == "random":
-        values = np.random.default_rng(SEED).standard_normal(2 * pairs)
-    placements = rotary_placements("cos-full", pairs, rotation.layout, rotation.blocks)
-    return content_weights(values, pairs, placements) / (2 * pairs)
+        values = np.random.default_rng(SEED).standard_normal(rotation.width)
+    placements = rotation.columns("cos-full").placements
+    return content_weights(values, pairs, placements) / rotation.width
 
 
 def _of_waves(
-    waves: declare.Waves, weights: NDArray[np.float64], engine: Engine, normalize: Normalization
+    waves: Waves, weights: NDArray[np.float64], engine: Engine, normalize: Normalization
 ) -> Profile | None:
     if normalize == "cosine":
         _refuse_growth(waves)
@@ -350,7 +344,7 @@ def _of_waves(
     return wave_profile(waves, weights, engine)
 
 
-def _refuse_growth(waves: declare.Waves) -> None:
+def _refuse_growth(waves: Waves) -> None:
     if waves.growth is not None:
         raise InvalidInput(
             "--normalize cosine: queries shrink here as keys grow, and only q·k tells of both"
@@ -361,14 +355,11 @@ def rows_of(
     request: Request, engine: Engine, factors: NDArray[np.float64] | None = None
 ) -> MatrixRows:
     """The rows of a request in float64, each column times its one of ``factors``."""
+    positions = request.row_positions()
     count, width = request.plan().shape
-    relative = request.scheme.kind == "relative"
 
     def drawn(some: Positions) -> NDArray[np.float64]:
-        if relative:
-            blocks = offset_blocks(request, some, lambda _plan: engine)
-        else:
-            blocks = replace(request, positions=some).plan().matrix(engine).blocks()
+        blocks = request.plan_at(some).matrix(engine).blocks()
         values = np.empty((some.count, width))  # (rows, width), filled: no second copy is made
         done = 0
         for block in blocks:
@@ -377,9 +368,6 @@ def rows_of(
             done += len(rows)
         return values if factors is None else np.multiply(values, factors, out=values)
 
-    positions = request.positions or Positions.contiguous(0, count)
-    if relative:
-        positions = positions.offsets(getattr(request.encoding.bound.content, "farthest", None))
     single = positions.ranges[0] if len(positions.ranges) == 1 else None
 
     def read(which: Sequence[int]) -> NDArray[np.float64]:

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posenc_cli.analysis.encoded import wavelengths
 from posenc_cli.analysis.profile import wave_weights
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,11 +102,9 @@ def context_of(
     if positions is not None:
         span = positions.last - positions.first + 1
         return span, "the positions asked for"
-    content = encoding.bound.content
-    if isinstance(content, Rotation | Sinusoids):
-        coordinates = content.waves.coordinates
-        if coordinates is not None and coordinates.capacity is not None:
-            return coordinates.capacity.positions, "all its positions"
+    waves = encoding.bound.content.waves
+    if waves is not None and waves.capacity is not None:
+        return waves.capacity.positions, "all its positions"
     if stated is not None:
         return stated
     for name in ("original_max_position_embeddings", "max_position_embeddings"):
@@ -122,19 +119,19 @@ def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None
 
     ``positions`` say where waves along axes go, in place of the first of the context.
     """
-    assert isinstance(bound.content, Rotation | Sinusoids)
     waves = bound.content.waves
+    assert waves is not None
     frequencies = list(waves.frequencies(exact))
     extents: NDArray[np.float64] | float = float(context)
     coordinates = waves.coordinates
     if coordinates is not None and coordinates.at is not None:
         extents = _extents(waves, context, positions)
-    wavelengths = _wavelengths(frequencies)
+    lengths = wavelengths(frequencies)
     return WaveSpectrum(
         context=context,
         frequencies=_floats(frequencies),
-        wavelengths=wavelengths,
-        turns=_turns(extents, wavelengths),
+        wavelengths=lengths,
+        turns=_turns(extents, lengths),
         stretch=_stretch(bound, frequencies, context) if coordinates is None else None,
         axes=coordinates.axes if coordinates else None,
         along=along(bound),
@@ -172,11 +169,6 @@ def _floats(numbers: list[Decimal]) -> NDArray[np.float64]:
     return np.array([float(number) for number in numbers])
 
 
-def _wavelengths(frequencies: list[Decimal]) -> NDArray[np.float64]:
-    turn = exact.pi * 2
-    return np.array([float(turn / f) if f else math.inf for f in frequencies])
-
-
 def _turns(
     extents: NDArray[np.float64] | float, wavelengths: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -199,7 +191,7 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
     if "seq_len" in params and "original_max_position_embeddings" not in params:
         # A base that follows the length stretches the slowest wave by more than the factor.
         factor = max(finite, default=1.0)
-    before = _wavelengths(plain)
+    before = wavelengths(plain)
     return Stretch(
         wavelengths=before,
         turns=_turns(float(context), before),
@@ -250,10 +242,9 @@ def _neighbours(request: Request, positions: Positions, engine: Engine, dtype: D
     offsets = request.scheme.kind == "relative"
     if offsets and positions.count != sum(map(len, runs[:1])):
         runs = []  # no declaration has rows for the offsets between these
-    content = request.encoding.bound.content
-    assert isinstance(content, Rotation | Sinusoids)
-    growing = content.waves.growth is not None
-    values = _SEARCHED_GROWING if growing else _SEARCHED_VALUES
+    waves = request.encoding.bound.content.waves
+    assert waves is not None
+    values = _SEARCHED_VALUES if waves.growth is None else _SEARCHED_GROWING
     searched = 0
     for run in runs:
         asked = replace(request, positions=Positions((run[:2],)))
@@ -308,16 +299,11 @@ def _always_apart(bound: Bound, dtype: DType) -> bool:
     rows have both parts of each wave that near; but from one position to the next a wave moves by
     the chord 2 · |sin(ω/2)|.
     """
-    content = bound.content
-    assert isinstance(content, Rotation | Sinusoids)
-    waves = content.waves
+    waves = bound.content.waves
+    assert waves is not None
     if waves.coordinates is not None or waves.growth is not None:
         return False
-    if isinstance(content, Rotation):
-        placements = rotary_placements("cos-sin", waves.count)
-    else:
-        placements = content.placements
-    counted = wave_weights(waves.count, placements)
+    counted = wave_weights(waves.count, bound.content.columns().placements)
     if counted is None:
         return False
     frequencies = _floats(list(waves.frequencies(exact)))

@@ -26,7 +26,6 @@ import numpy as np
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Report
-from posenc_cli.schemes.declare import Bias, BucketBias
 
 if TYPE_CHECKING:
     from posenc_cli.checks.tolerance import ToleranceRule
@@ -42,9 +41,8 @@ def checked_additive(
 ) -> Report:
     """The report on a scheme that is not rotary: the one check that makes sense for it."""
     bound = request.encoding.bound
-    content = bound.content
     assert request.positions is not None
-    if isinstance(content, Bias | BucketBias) or bound.scheme.kind == "relative":
+    if bound.scheme.kind in ("bias", "relative"):
         finding = _by_offset(request)
     else:
         finding = _added(request, rule, progress)
@@ -73,7 +71,7 @@ def checked_additive(
 def _by_offset(request: Request) -> Finding:
     content = request.encoding.bound.content
     message = "the scheme is a function of the offset alone"
-    if isinstance(content, Bias) and content.by == "key":
+    if content.by == "key":
         message = (
             "the bias c·j of a key is c·(j − i) and a number that all keys of a query share, "
             "which the softmax takes out"

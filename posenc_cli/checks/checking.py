@@ -21,7 +21,6 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.declare import Rotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,7 +95,7 @@ class Check(Record):
         positions = self.positions
         encoding = self.encoding(positions.last + 1 if positions else None)
         bound = encoding.bound
-        if not isinstance(bound.content, Rotation):
+        if bound.scheme.kind != "rotary":
             if flags:
                 raise InvalidInput(
                     f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind}, and turns nothing "
@@ -127,8 +126,7 @@ class Check(Record):
 
         None of one that is another at every length, from the first on, either.
         """
-        content = bound.content
-        if isinstance(content, Rotation) and content.waves.growth is not None:
+        if bound.rotation.waves.growth is not None:
             return ()
         given = {
             name: value
@@ -178,10 +176,10 @@ class Check(Record):
         )
 
     def _default(self, encoding: Encoding) -> Positions:
-        content = encoding.bound.content
-        if isinstance(content, Rotation) and content.capacity is not None:
-            return _all_or_probing(content.capacity.positions)
-        if isinstance(content, Rotation) and content.waves.growth is not None:
+        waves = encoding.bound.rotation.waves
+        if waves.capacity is not None:
+            return _all_or_probing(waves.capacity.positions)
+        if waves.growth is not None:
             return probing_positions(2048)
         return probing_positions(context_of(encoding.bound.params))
 

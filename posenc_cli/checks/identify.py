@@ -45,7 +45,6 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.declare import Rotation, Sinusoids
 from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
 
 if TYPE_CHECKING:
@@ -448,13 +447,13 @@ def _distinct(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
     trial, evidence = attempt.trial, attempt.evidence
     hypothesis, bound = trial.hypothesis, trial.bound
-    content = bound.content
+    content, rotary = bound.content, bound.scheme.kind == "rotary"
     params = {name: v for name, v in bound.params.items() if name not in hypothesis.hidden}
     positions = _positions(hypothesis, evidence)
     scale = None
-    if isinstance(content, Rotation) and hypothesis.tables != ("inv-freq",):
+    columns = content.waves is not None
+    if content.waves is not None and rotary and hypothesis.tables != ("inv-freq",):
         scale = float(content.waves.scale)
-    columns = isinstance(content, Rotation | Sinusoids)
     equal_models, fitting_models = _models(attempt, known)
     return Candidate(
         scheme=bound.scheme.name,

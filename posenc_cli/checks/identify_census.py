@@ -21,7 +21,6 @@ from posenc_cli.checks.identify_trial import (
     bfloat16_limits,
     bits_apart,
     computation,
-    placed,
     righted,
 )
 from posenc_cli.checks.tolerance import unit
@@ -30,7 +29,6 @@ from posenc_cli.files.mapped import release
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record
-from posenc_cli.schemes.declare import Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,10 +163,9 @@ def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | 
 
 def _solvable(trial: Trial, evidence: Evidence) -> bool:
     """Whether each row says where it stands, and there are not too many."""
-    hypothesis, content = trial.hypothesis, trial.bound.content
-    if not isinstance(content, Rotation | Sinusoids) or evidence.count > SOLVED_ROWS:
+    hypothesis, waves = trial.hypothesis, trial.bound.content.waves
+    if waves is None or evidence.count > SOLVED_ROWS:
         return False
-    waves = content.waves
     if waves.coordinates is not None or waves.growth is not None or hypothesis.positions is None:
         return False
     few = righted(hypothesis, evidence.sample)
@@ -177,26 +174,27 @@ def _solvable(trial: Trial, evidence: Evidence) -> bool:
 
 def _solved(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
     """Where rows stand by their phases, if they are what a trial says."""
-    content = trial.bound.content
-    assert isinstance(content, Rotation | Sinusoids)
+    waves = trial.bound.content.waves
+    assert waves is not None
     pairs = _pairs(trial, arrays)  # (rows, waves)
     known = np.isfinite(pairs).any(axis=0)
     points = np.where(np.isfinite(pairs[:, known]), pairs[:, known], 1.0)
-    frequencies = np.asarray(content.waves.frequencies(np), np.float64)[known]
-    return positions_at(points, frequencies, signed=isinstance(content, Sinusoids))[0]
+    frequencies = np.asarray(waves.frequencies(np), np.float64)[known]
+    signed = trial.bound.scheme.kind != "rotary"
+    return positions_at(points, frequencies, signed=signed)[0]
 
 
 def _pairs(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.complex128]:
     """The cosine and the sine of each wave, as one number; NaN where one of them is not there."""
     content = trial.bound.content
-    assert isinstance(content, Rotation | Sinusoids)
+    assert content.waves is not None
     count = content.waves.count
     parts = {name: np.full((arrays[0].shape[0], count), np.nan) for name in ("cos", "sin")}
     for table, array in zip(trial.hypothesis.tables, arrays, strict=True):
         if table == "angles":
             return np.asarray(np.exp(1j * np.asarray(array, np.float64)))
         cells = as_columns(array)
-        for placement in placed(content, table)[0]:
+        for placement in content.columns(table).placements:
             if placement.function != "zero":
                 columns = cells[:, placement.columns]
                 waves = np.arange(count)[placement.waves][: columns.shape[1]]
@@ -443,12 +441,9 @@ def _shares(trial: Trial) -> tuple[tuple[NDArray[np.float64] | float, float], ..
 
     A share, one number or (columns,), and an absolute difference, for each table.
     """
-    content, tables = trial.bound.content, trial.hypothesis.tables
-    if isinstance(content, Rows) or tables == ("inv-freq",):
+    waves, tables = trial.bound.content.waves, trial.hypothesis.tables
+    if waves is None or waves.growth is not None or tables == ("inv-freq",):
         return ((1.0, 0.0),) * len(tables)
-    assert isinstance(content, Rotation | Sinusoids)
-    if content.waves.growth is not None:
-        return ((1.0, 0.0),) * len(tables)
-    size = np.pi if tables == ("angles",) else float(content.waves.scale)
+    size = np.pi if tables == ("angles",) else float(waves.scale)
     rounding = 4 * unit(trial.rounded.name) * size
     return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.noise)

@@ -19,7 +19,6 @@ from posenc_cli.checks.identify_trial import Hypothesis
 from posenc_cli.checks.identify_views import bare_views, views
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.errors import PosencError
-from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,11 +167,10 @@ def _steps(view: View, width: int) -> NDArray[np.float64]:
 def _misfit(view: View, scheme: str, given: dict[str, Any]) -> float:
     """How far pairs are from where a hypothesis has them, on the unit circle: the median row."""
     try:
-        content = catalogue.BUILT_IN[scheme].bind(given).content
+        waves = catalogue.BUILT_IN[scheme].bind(given).content.waves
     except PosencError:
         return np.inf
-    assert isinstance(content, Rotation | Sinusoids)
-    waves = content.waves
+    assert waves is not None
     assert waves.coordinates is not None
     assert waves.coordinates.at is not None
     if waves.count < view.count:

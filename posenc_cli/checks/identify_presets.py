@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.identify_trial import exact_frequencies, placed
+from posenc_cli.checks.identify_trial import exact_frequencies
 from posenc_cli.errors import PosencError
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
-from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,7 +91,7 @@ def _same_encoding(trial: Trial, own: Bound) -> bool:
     bound, hypothesis = trial.bound, trial.hypothesis
     if bound.scheme.kind != own.scheme.kind:
         return False
-    if isinstance(bound.content, Rotation | Sinusoids):
+    if bound.content.waves is not None:
         return all(
             _same_table(bound.content, table, own.content, table) for table in hypothesis.tables
         )
@@ -106,9 +105,7 @@ def _same_encoding(trial: Trial, own: Bound) -> bool:
 
 def _same_table(a: Content, table: str | None, b: Content, other: str | None) -> bool:
     """Whether two encodings made of waves hold the same numbers, as tables of two names."""
-    if not isinstance(a, Rotation | Sinusoids) or not isinstance(b, Rotation | Sinusoids):
-        return False
-    if not _same_frequencies(a.waves, b.waves):
+    if a.waves is None or b.waves is None or not _same_frequencies(a.waves, b.waves):
         return False
     special = {"inv-freq", "angles"} & {table, other}
     if special:
@@ -132,13 +129,14 @@ def _nearly(waves: Waves) -> NDArray[np.float64]:
     return np.asarray(waves.frequencies(np), np.float64)
 
 
-def _columns(content: Rotation | Sinusoids, table: str | None) -> list[tuple[str, int]]:
-    """The function and the wave of each column."""
-    placements, width = placed(content, table)
-    columns = [("zero", -1)] * width
+def _columns(content: Content, table: str | None) -> list[tuple[str, int]]:
+    """The function and the wave of each column of what is made of waves."""
+    assert content.waves is not None
+    placed = content.columns(table)
+    columns = [("zero", -1)] * placed.width
     waves = range(content.waves.count)
-    for placement in placements:
-        indices = range(width)[placement.columns]
+    for placement in placed.placements:
+        indices = range(placed.width)[placement.columns]
         if placement.function != "zero":
             for column, wave in zip(indices, waves[placement.waves], strict=False):
                 columns[column] = (placement.function, wave)

@@ -21,7 +21,6 @@ from posenc_cli.errors import PosencError
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
 from posenc_cli.records import Record, fresh, replace
-from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,14 +81,14 @@ def presets() -> tuple[PresetProposal, ...]:
 def proposed(scheme: str, given: Mapping[str, Any], **rest: Any) -> Proposal | None:
     """A proposal of a scheme made of waves; None where it is none, or cannot be so."""
     try:
-        content = catalogue.BUILT_IN[scheme].bind(given, seq_len=None).content
+        waves = catalogue.BUILT_IN[scheme].bind(given, seq_len=None).content.waves
     except PosencError:
         return None
-    if not isinstance(content, Rotation | Sinusoids):
+    if waves is None:
         return None
     with np.errstate(all="ignore"):
-        frequencies = np.asarray(content.waves.frequencies(np), np.float64)
-    return Proposal(scheme, given, frequencies, float(content.waves.scale), **rest)
+        frequencies = np.asarray(waves.frequencies(np), np.float64)
+    return Proposal(scheme, given, frequencies, float(waves.scale), **rest)
 
 
 def agrees(frequencies: NDArray[np.float64], rates: Rates, *, loose: float = 0.0) -> bool:

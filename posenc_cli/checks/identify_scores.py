@@ -28,14 +28,13 @@ from posenc_cli.checks.slopes import slopes
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.scores import scores_by_index
+from posenc_cli.encode.scores import score_rule
 from posenc_cli.files.mapped import release
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, replace
 from posenc_cli.schemes.alibi import slopes_of_heads
 from posenc_cli.schemes.buckets import RULES
-from posenc_cli.schemes.declare import Bias, BucketBias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -257,7 +256,7 @@ def _scores_trial(
 def slope_values(encoding: Encoding, rounded: DType) -> NDArray[np.float64]:
     """The slopes of an encoding, correctly rounded. Shape: (heads,)."""
     params, content = encoding.bound.params, encoding.bound.content
-    assert isinstance(content, Bias | BucketBias)
+    assert content.heads is not None
     exact = slopes(content.heads, max_bias=params["max_bias"], rule=params["slopes"])
     return widen(narrow(np.array(exact), None, rounded), rounded)
 
@@ -271,8 +270,8 @@ def _index_scores(
 ) -> NDArray[np.float64]:
     """The scores at offsets or keys, of the heads of the array. Shape: (heads, indices)."""
     content = encoding.bound.content
-    assert isinstance(content, Bias | BucketBias)
-    compute = scores_by_index(
+    assert content.heads is not None
+    compute = score_rule(
         content,
         encoding.table,
         precision=Precision.of(rounded, None),
@@ -287,7 +286,7 @@ def _score_limits(
 ) -> NDArray[np.float64]:
     """How far scores may be from those of an arithmetic. Shape: as ``predicted``."""
     content = encoding.bound.content
-    assert isinstance(content, Bias | BucketBias)
+    assert content.heads is not None
     sizes = np.abs(predicted)
     relative = 2 * unit(rounded.name) + 3e-6 + 1e-7 * content.heads
     limit = relative * np.maximum(sizes, 1e-3 * sizes.max(axis=-1, keepdims=True)) + 1e-30

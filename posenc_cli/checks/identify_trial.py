@@ -16,21 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
 from posenc_cli.encode import blocks
 from posenc_cli.encode.axial import located
 from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
-from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import round_to, widen
-from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
-from posenc_cli.schemes.declare import Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,8 +35,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.numerics.placements import Placement
-    from posenc_cli.schemes.declare import Bound, RowLookup, Waves
+    from posenc_cli.schemes.declare import Bound, Waves
+    from posenc_cli.schemes.tables import PlacedColumns
 
     Computation = Callable[[Any], NDArray[Any]]
     """Positions (n,), or None where there are none, to the rows at them."""
@@ -405,51 +400,11 @@ def computation(
     content = encoding.bound.content
     engine = Engine(arithmetic=arithmetic)  # type: ignore[arg-type]
     precision = Precision.of(rounded, None)
-    if isinstance(content, Rotation) and table == "inv-freq":
-        (frequencies,) = blocks.frequency_blocks(content.waves, precision=precision, engine=engine)
+    if table == "inv-freq":
+        waves = encoding.bound.rotation.waves
+        frequencies = blocks.frequencies_of(waves, precision=precision, engine=engine)
         return lambda _positions: frequencies
-    if isinstance(content, Rows):
-        return partial(_rows, content, encoding.table, precision, engine)
-    assert isinstance(content, Rotation | Sinusoids)
-    filler = wave_filler(content.waves, engine)
-    if table == "angles":
-        return lambda positions: filler.angles(positions, dtype=rounded)
-    placements, width = placed(content, table)
-
-    def filled(positions: NDArray[np.int64]) -> NDArray[Any]:
-        out = np.zeros((positions.size, width), rounded.numpy)
-        filler.fill(out, positions, placements, dtype=rounded)
-        return out
-
-    return filled
-
-
-def _rows(
-    content: Rows,
-    table: RowLookup | None,
-    precision: Precision,
-    engine: Engine,
-    positions: NDArray[np.int64],
-) -> NDArray[Any]:
-    steps = np.unique(np.diff(positions[:3]))
-    step = int(steps[0]) if steps.size == 1 else 0
-    first = int(positions[0])
-    # Evenly spaced positions, which most are, need no look at each of them.
-    even = step > 0 and np.array_equal(positions, first + step * np.arange(positions.size))
-    ranges = range(first, first + step * positions.size, step) if even else None
-    where = Positions((ranges,)) if ranges is not None else positions_of(positions.tolist())
-    made = blocks.row_blocks(content, where, table, precision=precision, engine=engine)
-    return np.concatenate(list(made))
-
-
-def placed(content: Rotation | Sinusoids, table: str | None) -> tuple[tuple[Placement, ...], int]:
-    """Which columns of a table hold what, and how many there are."""
-    if isinstance(content, Sinusoids):
-        return content.placements, content.width
-    name = "interleaved" if table == "complex" else table or "cos-sin"
-    pairs = content.waves.count
-    width = pairs if name in ("cos", "sin") else 2 * pairs
-    return rotary_placements(name, pairs, content.layout, content.blocks), width
+    return blocks.row_rule(content, encoding.table, table, precision=precision, engine=engine)
 
 
 def allowed(
@@ -468,17 +423,19 @@ def allowed(
 def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computation:
     """What computes how far the cells at any positions may be off; see :func:`allowed`."""
     content = encoding.bound.content
-    if isinstance(content, Rows):
+    waves = content.waves
+    if waves is None:
         exactly = computation(encoding, table, FLOAT64, "exact")
         own = 2 * unit(rounded.name)
         return lambda positions: own * np.maximum(np.abs(exactly(positions)), 1e-30)
-    assert isinstance(content, Rotation | Sinusoids)
-    waves = content.waves
     frequencies = np.abs(np.array([float(f) for f in exact_frequencies(waves)]))
     if table == "inv-freq":
         limits = (PER_ANGLE + unit(rounded.name)) * np.maximum(frequencies, 1e-300)
         return lambda _positions: limits
-    return partial(_wave_limits, content, table, rounded, frequencies)
+    if table == "angles":
+        least = 4 * (unit(rounded.name) + unit("float64"))
+        return lambda positions: PER_ANGLE * _angles(waves, frequencies, positions) + least
+    return partial(_wave_limits, waves, content.columns(table), rounded, frequencies)
 
 
 @lru_cache(maxsize=256)
@@ -488,16 +445,13 @@ def exact_frequencies(waves: Waves) -> tuple[Decimal, ...]:
 
 
 def _wave_limits(
-    content: Rotation | Sinusoids,
-    table: str | None,
+    waves: Waves,
+    columns: PlacedColumns,
     rounded: DType,
     frequencies: NDArray[np.float64],
     positions: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    waves = content.waves
-    angles = _angles(content, frequencies, positions)  # (positions, waves)
-    if table == "angles":
-        return np.asarray(PER_ANGLE * angles + 4 * (unit(rounded.name) + unit("float64")))
+    angles = _angles(waves, frequencies, positions)  # (positions, waves)
     scale = float(waves.scale)
     roundings = 1 if scale == 1 else 2
     floor = FUNCTIONS
@@ -510,22 +464,21 @@ def _wave_limits(
         logarithms = np.log([float(base) for base in waves.growth.bases(exact)])
         exponents = (positions - waves.growth.centre) / float(waves.growth.span)
         cells = cells * np.exp(np.multiply.outer(exponents, logarithms)) * 2
-    placements, width = placed(content, table)
-    limits = np.full((positions.size, width), 1e-30)
-    for each in placements:
-        if each.function != "zero":
-            columns = np.arange(width)[each.columns]
-            limits[:, each.columns] = cells[:, each.waves][:, : columns.size]
+    limits = np.full((positions.size, columns.width), 1e-30)
+    for placement in columns.placements:
+        if placement.function != "zero":
+            places = np.arange(columns.width)[placement.columns]
+            limits[:, placement.columns] = cells[:, placement.waves][:, : places.size]
     return limits
 
 
 def _angles(
-    content: Rotation | Sinusoids,
+    waves: Waves,
     frequencies: NDArray[np.float64],
     positions: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """The size of each wave's angle at each position. Shape: (positions, waves)."""
-    coordinates = content.waves.coordinates
+    coordinates = waves.coordinates
     if coordinates is None:
         return np.multiply.outer(np.abs(positions).astype(np.float64), frequencies)
     at = located(coordinates).at

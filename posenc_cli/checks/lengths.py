@@ -14,7 +14,6 @@ import numpy as np
 from posenc_cli.errors import PosencError
 from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record
-from posenc_cli.schemes.declare import Rotation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,11 +70,9 @@ def length_rule(scheme: Scheme, given: Mapping[str, Any]) -> LengthRule:
 
     def state(length: int) -> tuple[Any, ...] | None:
         try:
-            content = scheme.bind(given, seq_len=length).content
+            waves = scheme.bind(given, seq_len=length).rotation.waves
         except PosencError:
             return None
-        assert isinstance(content, Rotation)
-        waves = content.waves
         centre = waves.growth and waves.growth.centre
         frequencies = np.asarray(waves.frequencies(np), np.float64)
         return (waves.scale, centre, *frequencies.tolist())

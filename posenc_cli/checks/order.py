@@ -36,18 +36,17 @@ from posenc_cli.checks.turning import paired_columns
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
-from posenc_cli.encode.scores import scores_by_index
+from posenc_cli.encode.scores import score_rule
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from posenc_cli.schemes.declare import Scheme
+    from posenc_cli.schemes.declare import Content, Scheme, Waves
 
 Expectation = Literal["auto", "order", "none"]
 EXPECTATIONS = ("auto", "order", "none")
@@ -238,7 +237,7 @@ class Layer(Record):
     def heads(self) -> int:
         """How many heads there are: as many as biases have."""
         contents = [each.bound.content for each in self.parts]
-        heads = [each.heads for each in contents if isinstance(each, Bias | BucketBias)]
+        heads = [content.heads for content in contents if content.heads is not None]
         return _one("--heads", heads, "heads have biases", HEADS)
 
     @cached_property
@@ -289,7 +288,7 @@ class Layer(Record):
         sizes = [float(np.linalg.norm(each, axis=(1, 2)).max()) for each in self.weights]
         most, added = 1.0, 0.0
         for part, key_part in zip(self.parts, self.keys, strict=True):
-            if isinstance(part.bound.content, Rotation):
+            if part.bound.scheme.kind == "rotary":
                 queries, of_queries = _turned(queries, part, positions)
                 keys, of_keys = _turned(keys, key_part, positions)
                 most = max(most, of_queries * of_keys)
@@ -314,10 +313,10 @@ class Layer(Record):
         """What a bias or a relative encoding adds to the scores."""
         content = part.bound.content
         offsets = positions[None, :] - positions[:, None]
-        if isinstance(content, Bias | BucketBias):
-            by_key = isinstance(content, Bias) and content.by == "key"
+        if content.heads is not None:
+            by_key = content.by == "key"
             indices = np.broadcast_to(positions, offsets.shape) if by_key else offsets
-            compute = scores_by_index(
+            compute = score_rule(
                 content, part.table, precision=Precision.of(FLOAT64, None), engine=Engine()
             )
             flat, where = np.unique(indices, return_inverse=True)
@@ -328,7 +327,7 @@ class Layer(Record):
         flat, where = np.unique(offsets, return_inverse=True)
         rows = computed(part, None, flat, FLOAT64, "exact")
         count = positions.size
-        if not isinstance(content, Sinusoids):
+        if content.waves is None:
             met = queries @ rows.T
             extra = met
         else:
@@ -338,7 +337,7 @@ class Layer(Record):
             extra = met
         columns = where.reshape(count, count)
         taken = np.take_along_axis(extra, np.broadcast_to(columns, (self.heads, count, count)), 2)
-        if isinstance(content, Sinusoids):
+        if content.waves is not None:
             taken = taken + (u[:, None, :] @ keys.swapaxes(1, 2))
         return np.asarray(taken / math.sqrt(self.head_width))
 
@@ -375,10 +374,9 @@ def _check_size(layer: Layer, tokens: int) -> None:
 
 def _columns(encoding: Encoding) -> int:
     """The width that an encoding asks for."""
-    content = encoding.bound.content
-    if isinstance(content, Rotation):
-        return max(int(encoding.bound.params.get("dim") or 0), 2 * content.waves.count)
-    return int(getattr(content, "width", 0))
+    bound = encoding.bound
+    dim = int(bound.params.get("dim") or 0) if bound.scheme.kind == "rotary" else 0
+    return max(dim, bound.content.width)
 
 
 def _one(flag: str, found: list[int], what: str, default: int) -> int:
@@ -395,10 +393,9 @@ def _turned(
     vectors: NDArray[np.float64], encoding: Encoding, positions: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float]:
     """Queries or keys turned at their positions, and the largest factor they are stretched by."""
-    content = encoding.bound.content
-    assert isinstance(content, Rotation)
+    rotation = encoding.bound.rotation
     table = computed(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
-    columns = paired_columns(content.layout, content.waves.count, content.blocks)
+    columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
     first, second = (list(each) for each in columns)
     pairs = (vectors[..., first] + 1j * vectors[..., second]) * table
     out = vectors.copy()
@@ -460,9 +457,7 @@ class OrderCheck(Record):
         shifts = list(SHIFTS)
         for each in asked:
             content = _encoded(each, length + max(SHIFTS), side="query").bound.content
-            stride = 1
-            if isinstance(content, Rotation | Sinusoids) and content.waves.coordinates:
-                stride = _stride(content)
+            stride = 1 if content.waves is None else _stride(content.waves)
             shifts = [shift * stride for shift in shifts]
             capacity = _capacity(content)
             if capacity is not None:
@@ -502,9 +497,9 @@ def _random_weights(encodings: Sequence[Encoding], last: int) -> str | None:
     return "; ".join(texts) or None
 
 
-def _stride(content: Rotation | Sinusoids) -> int:
+def _stride(waves: Waves) -> int:
     """How many positions a row of a grid has; 1 where there is no grid."""
-    coordinates = content.waves.coordinates
+    coordinates = waves.coordinates
     if coordinates is None or coordinates.capacity is None or coordinates.at is None:
         return 1
     some = np.arange(min(coordinates.capacity.positions, 1 << 16), dtype=np.int64)
@@ -513,13 +508,8 @@ def _stride(content: Rotation | Sinusoids) -> int:
     return int(changed[0]) if changed.size else 1
 
 
-def _capacity(content: Any) -> int | None:
-    if isinstance(content, Rotation | Sinusoids):
-        coordinates = content.waves.coordinates
-        capacity = coordinates.capacity if coordinates else None
-    else:
-        capacity = content.capacity
-    return None if capacity is None else int(capacity.positions)
+def _capacity(content: Content) -> int | None:
+    return None if content.capacity is None else content.capacity.positions
 
 
 def _encoded(asked: PartRequest, length: int, *, side: str) -> Encoding:
@@ -541,9 +531,9 @@ def _promised(encodings: Sequence[Encoding]) -> bool | None:
         content = each.bound.content
         if each.bound.scheme.kind == "absolute" and each.bound.scheme.name != _UNENCODED:
             return None
-        if isinstance(content, Bias) and content.by == "key":
+        if content.by == "key":
             return None
-        if isinstance(content, Rotation) and each.bound.params.get("axes") is not None:
+        if each.bound.scheme.kind == "rotary" and each.bound.params.get("axes") is not None:
             return None
     return True
 

@@ -11,13 +11,13 @@ from posenc_cli.checks.turning import ColumnPairing
 from posenc_cli.encode.axial import located
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.fillers import wave_filler
-from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
 from posenc_cli.records import Record
 from posenc_cli.schemes.declare import Rotation, Waves
 from posenc_cli.schemes.parameters import as_text
+from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,9 +88,7 @@ class Reference(Record):
     @property
     def content(self) -> Rotation:
         """What the scheme gives."""
-        content = self.encoding.bound.content
-        assert isinstance(content, Rotation)
-        return content
+        return self.encoding.bound.rotation
 
     @property
     def params(self) -> Mapping[str, Any]:

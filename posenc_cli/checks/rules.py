@@ -8,7 +8,6 @@ import numpy as np
 
 from posenc_cli.errors import PosencError
 from posenc_cli.records import Record
-from posenc_cli.schemes.declare import Rotation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,11 +41,11 @@ def bound(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> NDArray[
         if name in scheme.parameters and value is not None
     }
     try:
-        content = scheme.bind(given).content
-        if not isinstance(content, Rotation):
+        waves = scheme.bind(given).content.waves
+        if waves is None or scheme.kind != "rotary":
             return None
         with np.errstate(all="ignore"):
-            return np.asarray(content.waves.frequencies(np), np.float64)
+            return np.asarray(waves.frequencies(np), np.float64)
     except (PosencError, ArithmeticError):
         return None
 

@@ -16,19 +16,19 @@ from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning, paired_columns
 from posenc_cli.encode.fillers import wave_filler
-from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import read_array
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
+from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.checks.reference import Reference
     from posenc_cli.files.reading import Loaded
-    from posenc_cli.schemes.declare import Layout
+    from posenc_cli.schemes.tables import Layout
 
 Vectors = Any
 LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.positions import Positions
-    from posenc_cli.schemes.declare import Layout
+    from posenc_cli.schemes.tables import Layout
 
 Progress = Callable[[int, int], None]
 """What is told how many positions are done, and of how many."""

@@ -11,11 +11,11 @@ from posenc_cli.cli.comparison import ArrayReport, RotationReport
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.operands import layout_of, operand, positioned, side, turns, with_parameters
 from posenc_cli.cli.options import Head, Json, Setting, number_format, option
-from posenc_cli.encode.tables import ROTARY_TABLES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated
 from posenc_cli.models.runtimes import RUNTIMES, TRANSFORMERS, find
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 from posenc_cli.schemes.parameters import Param, parameter
+from posenc_cli.schemes.tables import ROTARY_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -141,11 +141,9 @@ class AtLength(Record):
         Raises: InvalidInput when they have different numbers of pairs.
         """
         from posenc_cli.checks.rotations import rotation_difference
-        from posenc_cli.schemes.declare import Rotation
 
         bounds = [side.bound(seq_len) for side in sides]
-        contents = [bound.content for bound in bounds if isinstance(bound.content, Rotation)]
-        return cls(seq_len, bounds, rotation_difference(*contents))
+        return cls(seq_len, bounds, rotation_difference(*(bound.rotation for bound in bounds)))
 
     @property
     def far(self) -> tuple[bool, float, int]:

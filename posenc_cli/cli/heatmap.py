@@ -16,7 +16,6 @@ from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.render.figure import Panels
-from posenc_cli.schemes.declare import Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from posenc_cli.encode.request import Request
@@ -118,7 +117,7 @@ def _with_positions(choice: Choice, table: str | None) -> Choice:
         return choice
     content = choice.encoding().bound.content
     capacity = content.capacity
-    if isinstance(content, Rotation | Sinusoids) and capacity:
+    if content.waves is not None and capacity:
         return choice  # a grid, which is shown whole
     count = min(_FIRST, capacity.positions if capacity else _FIRST)
     return replace(choice, positions=Positions.contiguous(0, count))

@@ -38,7 +38,6 @@ from posenc_cli.render.spectra import (
     wave_sentences,
     wave_table,
 )
-from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,12 +99,12 @@ def of_choice(choice: Choice) -> SpectrumReport:
     """
     encoding = choice.encoding()
     content = encoding.bound.content
-    if isinstance(content, Bias | BucketBias):
+    if content.heads is not None:
         raise InvalidInput(
             f"--scheme {choice.name}: is a bias, which has neither waves nor rows of positions",
             hint=f"posenc dot-similarity --scheme {choice.name} shows it",
         )
-    if isinstance(content, Rotation | Sinusoids):
+    if content.waves is not None:
         return _of_waves(choice, encoding)
     capacity = content.capacity
     if choice.positions is None:

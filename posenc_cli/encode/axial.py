@@ -18,7 +18,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.declare import Capacity, Rotation, Sinusoids, Waves
+from posenc_cli.schemes.declare import Capacity, Waves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.backends.base import WaveFiller
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import AxesFile, Bound, Coordinates
+    from posenc_cli.schemes.declare import AxesFile, Coordinates
 
     FillerOf = Callable[[Waves], WaveFiller]
 
@@ -231,18 +231,6 @@ def _runs(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[slice, sl
             slice(int(second[start]), int(second[stop - 1]) + 1, steps[1]),
         )
         start = stop
-
-
-def with_coordinates(bound: Bound) -> Bound:
-    """A scheme whose coordinates, if they are in a file, have been read.
-
-    Raises: InvalidInput where the file does not hold them; Unavailable where it cannot be read.
-    """
-    content = bound.content
-    if not isinstance(content, Rotation | Sinusoids) or content.waves.coordinates is None:
-        return bound
-    waves = replace(content.waves, coordinates=located(content.waves.coordinates))
-    return replace(bound, content=replace(content, waves=waves))
 
 
 def located(coordinates: Coordinates) -> Coordinates:

@@ -1,102 +1,136 @@
-"""Blocks of rows, computed one after another or a few at a time."""
+"""The matrix of a content, block by block: what computes it for each kind of content.
+
+Imports NumPy: import it only where something is computed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.encode.arrays import in_arithmetic, position_blocks, rows_a_block
 from posenc_cli.encode.fillers import wave_filler
+from posenc_cli.encode.scores import score_blocks
 from posenc_cli.numerics import exact
+from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.precision import Precision
-    from posenc_cli.numerics.placements import Placement
+    from posenc_cli.numerics.arrays import Integers, StoredRows, StoredValues
     from posenc_cli.positions import Positions
-    from posenc_cli.schemes.declare import RowLookup, Rows, Waves
+    from posenc_cli.schemes.declare import Content, RowLookup, Waves
+
+    RowRule = Callable[[Integers], StoredRows]
+    """Positions (P,) → rows (P, columns)."""
 
 
-def wave_blocks(
-    waves: Waves,
+def matrix_blocks(
+    content: Content,
+    lookup: RowLookup | None,
     positions: Positions,
-    placements: tuple[Placement, ...],
     *,
-    width: int,
+    table: str | None,
+    head: int | None,
     precision: Precision,
     engine: Engine,
-) -> Iterator[NDArray[Any]]:
-    """Blocks of rows of ``width`` columns, each a cosine or sine of one of ``waves``."""
+) -> Iterator[StoredRows]:
+    """Blocks of the matrix of a content at positions, or at offsets of a relative scheme.
+
+    ``lookup`` gives rows of its learned table, ``head`` is one head of a bias. A complex table has
+    real and imaginary parts side by side.
+    """
+    if content.heads is not None:
+        heads = range(content.heads) if head is None else range(head, head + 1)
+        yield from score_blocks(
+            content, lookup, heads, positions, precision=precision, engine=engine
+        )
+        return
+    columns = content.columns(table)
+    values = getattr(engine.backend, "block_values", None) if columns.placements else None
+    rule = row_rule(content, lookup, table, precision=precision, engine=engine)
+    rows = rows_a_block(columns.width, values)
+    yield from engine.in_order(rule, position_blocks(positions, rows))
+
+
+def row_rule(
+    content: Content,
+    lookup: RowLookup | None,
+    table: str | None,
+    *,
+    precision: Precision,
+    engine: Engine,
+) -> RowRule:
+    """What computes the rows of a content at any positions; threads may share it.
+
+    Raises: TypeError for a bias, whose scores go by two positions.
+    """
+    match content:
+        case Rotation(waves) | Sinusoids(waves):
+            return _wave_rows(content, waves, table, precision, engine)
+        case Rows():
+            return partial(_formula_rows, content, lookup, precision, engine)
+        case Bias() | BucketBias():
+            raise TypeError(f"a {type(content).__name__} has no rows")
+
+
+def _wave_rows(
+    content: Rotation | Sinusoids,
+    waves: Waves,
+    table: str | None,
+    precision: Precision,
+    engine: Engine,
+) -> RowRule:
     # A width of one column, padded with zeros, has no wave.
     filler = wave_filler(waves, engine) if waves.count else None
-    rounded = precision.rounded
+    columns, rounded = content.columns(table), precision.rounded
 
-    def block(some: NDArray[np.int64]) -> NDArray[Any]:
-        shape = some.shape[0], width
+    def angles(positions: Integers) -> StoredRows:
+        assert filler is not None
+        return precision.stored_as(filler.angles(positions, dtype=rounded))
+
+    def rows(positions: Integers) -> StoredRows:
+        shape = positions.size, columns.width
         if filler is None:
-            return precision.stored_as(np.zeros(shape, dtype=rounded.numpy))
-        out = np.empty(shape, dtype=rounded.numpy)
-        filler.fill(out, some, placements, dtype=rounded)
+            return precision.stored_as(np.zeros(shape, rounded.numpy))
+        out = np.empty(shape, rounded.numpy)
+        filler.fill(out, positions, columns.placements, dtype=rounded)
         return precision.stored_as(out)
 
-    rows = rows_a_block(width, getattr(engine.backend, "block_values", None))
-    yield from engine.in_order(block, position_blocks(positions, rows))
+    return angles if table == "angles" else rows
 
 
-def frequency_blocks(
-    waves: Waves, *, precision: Precision, engine: Engine
-) -> Iterator[NDArray[Any]]:
-    """The frequencies, in radians per position, as one block."""
-    if engine.arithmetic == "exact":
-        yield precision.exact(list(waves.frequencies(exact)))
-    else:
-        backend, arithmetic = engine.backend, engine.arithmetic
-        yield precision.narrow(
-            backend.frequencies(waves.frequencies, arithmetic=arithmetic, device=engine.device)
-        )
-
-
-def angle_blocks(
-    waves: Waves, positions: Positions, *, precision: Precision, engine: Engine
-) -> Iterator[NDArray[Any]]:
-    """Blocks of angles in radians, reduced to (−π, π]."""
-    filler = wave_filler(waves, engine)
-
-    def block(some: NDArray[np.int64]) -> NDArray[Any]:
-        return precision.stored_as(filler.angles(some, dtype=precision.rounded))
-
-    yield from engine.in_order(block, _position_blocks(positions, waves.count))
-
-
-def row_blocks(
+def _formula_rows(
     content: Rows,
-    positions: Positions,
-    table: RowLookup | None,
-    *,
+    lookup: RowLookup | None,
     precision: Precision,
     engine: Engine,
-) -> Iterator[NDArray[Any]]:
-    """Blocks of rows by formula, which NumPy computes on every engine."""
+    positions: Integers,
+) -> StoredRows:
+    """Rows by formula, which NumPy computes on every engine."""
     arithmetic = engine.arithmetic
-    if content.positions == "indices":
-        arithmetic = "exact"
-
-    def block(some: NDArray[np.int64]) -> NDArray[Any]:
-        values = content.rows(np, in_arithmetic(some, arithmetic), table)
-        high, low = values if isinstance(values, tuple) else (values, None)
-        if high.shape != (some.shape[0], content.width):
-            raise ValueError(f"rows of shape {high.shape} for {some.shape[0]} positions")
-        if engine.arithmetic != "exact":
-            high, low = in_arithmetic(high, engine.arithmetic), None
-        return np.ascontiguousarray(precision.narrow(high, low))
-
-    yield from engine.in_order(block, _position_blocks(positions, content.width))
+    given = positions
+    if content.positions == "numbers":
+        given = in_arithmetic(positions, arithmetic)
+    rows = content.rows(np, given, lookup)
+    high, low = rows if isinstance(rows, tuple) else (rows, None)
+    if high.shape != (positions.size, content.width):
+        raise ValueError(f"rows of shape {high.shape} for {positions.size} positions")
+    if arithmetic != "exact":
+        high, low = in_arithmetic(high, arithmetic), None
+    return np.ascontiguousarray(precision.narrow(high, low))
 
 
-def _position_blocks(positions: Positions, width: int) -> Iterator[NDArray[np.int64]]:
-    return position_blocks(positions, rows_a_block(width))
+def frequencies_of(waves: Waves, *, precision: Precision, engine: Engine) -> StoredValues:
+    """The frequencies of waves, in radians per position, as an arithmetic has them."""
+    if engine.arithmetic == "exact":
+        return precision.exact(list(waves.frequencies(exact)))
+    return precision.narrow(
+        engine.backend.frequencies(
+            waves.frequencies, arithmetic=engine.arithmetic, device=engine.device
+        )
+    )

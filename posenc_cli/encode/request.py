@@ -11,23 +11,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import ModuleType
-
-    from numpy.typing import NDArray
 
     from posenc_cli.encode.precision import Precision
-    from posenc_cli.numerics.placements import Placement
-    from posenc_cli.schemes.declare import Bound, Capacity, Layout, RowLookup, Scheme, Waves
+    from posenc_cli.numerics.arrays import StoredRows
+    from posenc_cli.schemes.declare import Bound, RowLookup, Scheme, Waves
+    from posenc_cli.schemes.tables import PlacedColumns
 
 _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 
@@ -48,15 +44,16 @@ class Encoding(Record):
             loaded = LoadedTable.read(str(given["weights"]))
             given = {**loaded.parameters(scheme), **given}
         bound = scheme.bind(given, seq_len=seq_len)
-        weights = getattr(bound.content, "weights", None)
-        if weights:
+        weights, waves = bound.content.weights, bound.content.waves
+        if weights is not None:
             from posenc_cli.encode.weights import table_of
 
             return cls(bound, table_of(weights, scheme, loaded))
-        if isinstance(bound.content, Rotation | Sinusoids) and bound.content.waves.coordinates:
-            from posenc_cli.encode.axial import with_coordinates
+        if waves is not None and waves.coordinates is not None:
+            from posenc_cli.encode.axial import located
 
-            return cls(with_coordinates(bound))
+            waves = replace(waves, coordinates=located(waves.coordinates))
+            return cls(replace(bound, content=replace(bound.content, waves=waves)))
         return cls(bound)
 
 
@@ -73,7 +70,7 @@ class Plan(Record):
     metadata: Mapping[str, str]
     row_labels: Callable[[], Iterator[int]] | None
     row_label: str
-    blocks: Callable[[Engine], Iterator[NDArray[Any]]]
+    blocks: Callable[[Engine], Iterator[StoredRows]]
     may_overflow: bool = False
     computed_as: Literal["waves", "rows", "scores"] = "rows"
     long_waves: int | None = None
@@ -133,41 +130,48 @@ class Request(Record):
 
         Raises: InvalidInput when its parts do not go together.
         """
-        content = self.encoding.bound.content
-        table = self._table()
-        if self.head is not None and not isinstance(content, Bias | BucketBias):
+        table, heads = self._table(), self.encoding.bound.content.heads
+        if self.head is not None and heads is None:
             raise InvalidInput(
                 f"--head {self.head}: {self.scheme.name} is {self.scheme.kind} and has no heads"
             )
-        if table == "inv-freq" and isinstance(content, Rotation):
-            return self._planned(
-                (content.waves.count,),
-                None,
-                lambda blocks, engine: blocks.frequency_blocks(
-                    content.waves, precision=self.precision, engine=engine
-                ),
-            )
-        positions = self._encoded_positions()
-        match content:
-            case Rotation(waves, layout, parts):
-                return self._rotary(positions, waves, table or "", layout, parts)
-            case Sinusoids(waves, width, placements):
-                return self._placed(positions, waves, width, placements)
-            case Rows():
-                return self._rows(positions, content)
-            case Bias(heads) | BucketBias(heads):
-                return self._scores(positions, heads, content)
+        positions = None if table == "inv-freq" else self.row_positions()
+        if self.head is not None and heads is not None and not 0 <= self.head < heads:
+            raise InvalidInput(f"--head {self.head}: the heads are 0 to {heads - 1}")
+        return self.plan_at(positions)
 
-    def _settled_positions(self) -> Positions | None:
-        """The positions asked for; all of a grid by default."""
-        content = self.encoding.bound.content
-        capacity = content.capacity
-        if self.positions is None and capacity and isinstance(content, Rotation | Sinusoids):
-            return Positions.contiguous(0, capacity.positions)
-        return self.positions
+    def plan_at(self, positions: Positions | None) -> Plan:
+        """The plan of the matrix at positions that the scheme has, or offsets of a relative one.
 
-    def _encoded_positions(self) -> Positions:
-        """The positions to encode, or the offsets between them where the scheme is relative.
+        None stands for all that frequencies need.
+
+        Raises: InvalidInput where the parts of complex numbers have no such format.
+        """
+        content, table = self.encoding.bound.content, self._table()
+        waves, columns = content.waves, content.columns(table)
+        count = 0 if positions is None else positions.count
+        shape: tuple[int, ...] = (count, columns.width)
+        dtype = self.precision.stored
+        if table == "inv-freq":
+            shape = (columns.width,)
+        elif table == "complex":
+            shape, dtype = (count, columns.width // 2), self._complex_dtype()
+        elif content.heads is not None:
+            shape = (count, count) if self.head is not None else (content.heads, count, count)
+        return Plan(
+            shape=shape,
+            dtype=dtype,
+            metadata=self._metadata(),
+            row_labels=positions.__iter__ if positions is not None and len(shape) == 2 else None,
+            row_label="offset" if self.scheme.kind == "relative" else "position",
+            blocks=partial(self._blocks, positions, dtype),
+            may_overflow=waves is None or (waves.growth is not None and bool(columns.placements)),
+            computed_as="waves" if waves else "rows" if content.heads is None else "scores",
+            long_waves=_long_waves(waves, columns, positions),
+        )
+
+    def row_positions(self) -> Positions:
+        """The positions of the rows, or their offsets where the scheme is relative.
 
         Raises: InvalidInput where none are given, or the scheme has not so many.
         """
@@ -177,26 +181,30 @@ class Request(Record):
                 f"{self.scheme.name} needs the positions to encode",
                 hint="--len N, or --positions start:stop",
             )
-        self._check_capacity(positions, self.encoding.bound.content.capacity)
-        if self.scheme.kind != "relative":
-            return positions
         content = self.encoding.bound.content
-        return positions.offsets(content.farthest if isinstance(content, Rows) else None)
-
-    def _check_capacity(self, positions: Positions, capacity: Capacity | None) -> None:
+        capacity = content.capacity
         if capacity is not None and positions.last >= capacity.positions:
             raise InvalidInput(
                 f"position {positions.last} is past the last that {self.scheme.name} can encode: "
                 f"{capacity.reason}",
                 hint=capacity.hint,
             )
+        relative = self.scheme.kind == "relative"
+        return positions.offsets(content.farthest) if relative else positions
+
+    def _settled_positions(self) -> Positions | None:
+        """The positions asked for; by default all that waves have coordinates for."""
+        waves = self.encoding.bound.content.waves
+        if self.positions is None and waves is not None and waves.capacity is not None:
+            return Positions.contiguous(0, waves.capacity.positions)
+        return self.positions
 
     def _table(self) -> str | None:
         """The rotary table asked for, or None where the scheme has but one matrix.
 
         Raises: InvalidInput when a table is asked of a scheme that is not rotary.
         """
-        if isinstance(self.encoding.bound.content, Rotation):
+        if self.scheme.kind == "rotary":
             return self.table or "cos-sin"
         if self.table is not None:
             raise InvalidInput(
@@ -205,118 +213,54 @@ class Request(Record):
             )
         return None
 
-    def _planned(
-        self,
-        shape: tuple[int, ...],
-        rows: Positions | None,
-        computed: Callable[[ModuleType, Engine], Iterator[NDArray[Any]]],
-        dtype: DType | None = None,
-    ) -> Plan:
-        def blocks(engine: Engine) -> Iterator[NDArray[Any]]:
-            from posenc_cli.encode import blocks
-
-            with self.scheme.answerable():
-                yield from computed(blocks, engine)
-
-        fields = {"dtype": self.precision.stored.name, **self.description()}
-        return Plan(
-            shape=shape,
-            dtype=dtype or self.precision.stored,
-            metadata={
-                key: value if isinstance(value, str) else json.dumps(value)
-                for key, value in fields.items()
-                if value is not None
-            },
-            row_labels=rows.__iter__ if rows and len(shape) == 2 else None,
-            row_label="offset" if self.scheme.kind == "relative" else "position",
-            blocks=blocks,
-            may_overflow=not isinstance(self.encoding.bound.content, Rotation | Sinusoids),
-            computed_as=self._computed_as(),
-        )
-
-    def _computed_as(self) -> Literal["waves", "rows", "scores"]:
-        content = self.encoding.bound.content
-        if isinstance(content, Rows):
-            return "rows"
-        return "scores" if isinstance(content, Bias | BucketBias) else "waves"
-
-    def _rotary(
-        self, positions: Positions, waves: Waves, table: str, layout: Layout, parts: int
-    ) -> Plan:
-        pairs = waves.count
-        if table == "angles":
-            return self._planned(
-                (positions.count, pairs),
-                positions,
-                lambda blocks, engine: blocks.angle_blocks(
-                    waves, positions, precision=self.precision, engine=engine
-                ),
-            )
-        width = pairs if table in ("cos", "sin") else 2 * pairs
-        if table != "complex":
-            placements = rotary_placements(table, pairs, layout, parts)
-            return self._placed(positions, waves, width, placements)
-        dtype = _COMPLEX.get(self.precision.stored)
-        if dtype is None:
+    def _complex_dtype(self) -> DType:
+        stored = self.precision.stored
+        if stored not in _COMPLEX:
             raise InvalidInput(
-                f"--table complex: there is no complex number format of "
-                f"{self.precision.stored.name} parts",
+                f"--table complex: there is no complex number format of {stored.name} parts",
                 hint="--dtype float32 or float64, or --table interleaved",
             )
-        real = self._placed(positions, waves, width, rotary_placements("interleaved", pairs))
-        return replace(
-            real,
-            shape=(positions.count, pairs),
-            dtype=dtype,
-            blocks=lambda engine: (block.view(dtype.numpy) for block in real.blocks(engine)),
-        )
+        return _COMPLEX[stored]
 
-    def _placed(
-        self,
-        positions: Positions,
-        waves: Waves,
-        width: int,
-        placements: tuple[Placement, ...],
-    ) -> Plan:
-        plan = self._planned(
-            (positions.count, width),
-            positions,
-            lambda blocks, engine: blocks.wave_blocks(
-                waves, positions, placements, width=width, precision=self.precision, engine=engine
-            ),
-        )
-        if waves.coordinates or waves.growth:
-            return replace(plan, may_overflow=waves.growth is not None)
-        longest = max(
-            (each.stop - each.start for each in positions.ranges if each.step == 1), default=0
-        )
-        return replace(plan, long_waves=longest * width)
+    def _metadata(self) -> dict[str, str]:
+        """The request as texts, which files keep."""
+        fields = {"dtype": self.precision.stored.name, **self.description()}
+        return {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in fields.items()
+            if value is not None
+        }
 
-    def _rows(self, positions: Positions, content: Rows) -> Plan:
-        return self._planned(
-            (positions.count, content.width),
-            positions,
-            lambda blocks, engine: blocks.row_blocks(
-                content, positions, self.encoding.table, precision=self.precision, engine=engine
-            ),
-        )
+    def _blocks(
+        self, positions: Positions | None, dtype: DType, engine: Engine
+    ) -> Iterator[StoredRows]:
+        from posenc_cli.encode import blocks
 
-    def _scores(self, positions: Positions, heads: int, content: Bias | BucketBias) -> Plan:
-        if self.head is not None and not 0 <= self.head < heads:
-            raise InvalidInput(f"--head {self.head}: the heads are 0 to {heads - 1}")
-        chosen = range(heads) if self.head is None else range(self.head, self.head + 1)
-        shape = (positions.count, positions.count)
-
-        def blocks(_: ModuleType, engine: Engine) -> Iterator[NDArray[Any]]:
-            from posenc_cli.encode.scores import score_blocks
-
-            return score_blocks(
+        content, table, precision = self.encoding.bound.content, self._table(), self.precision
+        with self.scheme.answerable():
+            if positions is None:
+                waves = self.encoding.bound.rotation.waves
+                yield blocks.frequencies_of(waves, precision=precision, engine=engine)
+                return
+            for block in blocks.matrix_blocks(
                 content,
-                chosen,
-                positions,
                 self.encoding.table,
-                precision=self.precision,
+                positions,
+                table=table,
+                head=self.head,
+                precision=precision,
                 engine=engine,
-            )
+            ):
+                yield block.view(dtype.numpy) if table == "complex" else block
 
-        return self._planned(shape if self.head is not None else (heads, *shape), positions, blocks)
+
+def _long_waves(
+    waves: Waves | None, columns: PlacedColumns, positions: Positions | None
+) -> int | None:
+    """How many cells at consecutive positions hold plain waves, None where none do."""
+    if positions is None or waves is None or not columns.placements:
+        return None
+    if waves.coordinates or waves.growth:
+        return None
+    lengths = (run.stop - run.start for run in positions.ranges if run.step == 1)
+    return max(lengths, default=0) * columns.width

@@ -19,40 +19,37 @@ from posenc_cli.schemes.declare import Bias, BucketBias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.precision import Precision
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals, StoredRows, StoredValues
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
-    from posenc_cli.schemes.declare import RowLookup
+    from posenc_cli.schemes.declare import Content, RowLookup
 
-    Scores = Callable[[NDArray[np.int64]], NDArray[Any]]
+    ScoreRule = Callable[[int, Integers], StoredValues]
+    """A head, and offsets or keys (n,) → scores (n,)."""
 
-_EXACT_VALUES = 1 << 12
-"""Exact values held at a time: each costs a few hundred bytes."""
+    HeadScores = Callable[[Integers], StoredValues]
 
-_BOUNDED_VALUES = 1 << 13
-"""Bounded numbers computed with at a time: few enough for the cache."""
-
-_PROFILES_KEPT = 64
-"""Pieces of what all heads share that are kept from head to head."""
+_EXACT_VALUES = 1 << 12  # held at a time: each costs a few hundred bytes
+_BOUNDED_VALUES = 1 << 13  # computed with at a time: few enough for the cache
+_PROFILES_KEPT = 64  # pieces of what all heads share, from head to head
 
 
 def score_blocks(
-    content: Bias | BucketBias,
+    content: Content,
+    lookup: RowLookup | None,
     heads: range,
     positions: Positions,
-    table: RowLookup | None,
     *,
     precision: Precision,
     engine: Engine,
-) -> Iterator[NDArray[Any]]:
+) -> Iterator[StoredRows]:
     """The (L, L) scores of some heads, queries by keys, as blocks of whole rows."""
-    compute = scores_by_index(content, table, precision=precision, engine=engine)
+    rule = score_rule(content, lookup, precision=precision, engine=engine)
     for head in heads:
-        scores = partial(compute, head)
-        if isinstance(content, Bias) and content.by == "key":
+        scores = partial(rule, head)
+        if content.by == "key":
             yield from _repeated(scores, positions)
         elif len(positions.ranges) == 1:
             yield from _slid(scores, positions)
@@ -60,25 +57,31 @@ def score_blocks(
             yield from _gathered(scores, positions)
 
 
-def scores_by_index(
-    content: Bias | BucketBias, table: RowLookup | None, *, precision: Precision, engine: Engine
-) -> Callable[[int, NDArray[np.int64]], NDArray[Any]]:
-    """The scores of a head at some offsets j − i, or keys: head and indices (n,) → (n,)."""
-    if isinstance(content, Bias):
-        return _formula_scores(content, precision, engine)
-    return _table_scores(content, table, precision, engine)
+def score_rule(
+    content: Content, lookup: RowLookup | None, *, precision: Precision, engine: Engine
+) -> ScoreRule:
+    """What computes the scores of a bias at some offsets j − i, or keys.
+
+    Raises: TypeError for what is no bias.
+    """
+    match content:
+        case Bias():
+            return _formula_rule(content, precision, engine)
+        case BucketBias():
+            return _table_rule(content, lookup, precision, engine)
+    raise TypeError(f"a {type(content).__name__} has no scores")
 
 
-def _repeated(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
+def _repeated(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
     """A matrix whose rows are all the same: a score a key."""
     count = positions.count
-    row = scores(position_array(positions))
+    row = scores(position_array(positions))  # (keys,)
     rows = rows_a_block(count)
     for begin in range(0, count, rows):
         yield np.ascontiguousarray(np.broadcast_to(row, (min(rows, count - begin), count)))
 
 
-def _slid(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
+def _slid(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
     """A matrix of evenly spaced positions: row i holds the scores of the offsets from −i on."""
     count = positions.count
     offsets = np.arange(1 - count, count, dtype=np.int64) * positions.ranges[0].step
@@ -88,38 +91,36 @@ def _slid(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
         yield np.ascontiguousarray(windows[begin : begin + rows])
 
 
-def _gathered(scores: Scores, positions: Positions) -> Iterator[NDArray[Any]]:
+def _gathered(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
     """A matrix of any positions: the scores of the offsets that occur, where they occur."""
     keys = position_array(positions)
-    for queries in position_blocks(positions, rows_a_block(len(keys))):
+    for queries in position_blocks(positions, rows_a_block(keys.size)):
         offsets, where = np.unique(keys[None, :] - queries[:, None], return_inverse=True)
-        yield scores(offsets)[where.reshape(len(queries), len(keys))]
+        yield scores(offsets)[where.reshape(queries.size, keys.size)]
 
 
-def _table_scores(
-    content: BucketBias, table: RowLookup | None, precision: Precision, engine: Engine
-) -> Callable[[int, NDArray[np.int64]], NDArray[Any]]:
-    """Scores from a learned table: head and offsets → (n,), rounded and stored."""
-    assert table is not None
+def _table_rule(
+    content: BucketBias, lookup: RowLookup | None, precision: Precision, engine: Engine
+) -> ScoreRule:
+    """Scores from a learned table."""
+    assert lookup is not None
 
     @lru_cache(maxsize=1)
-    def of_buckets(buckets: bytes) -> NDArray[np.float64]:
-        """The rows of some buckets: the same for each head of the same offsets."""
-        rows: NDArray[np.float64] = table(np.frombuffer(buckets, dtype=np.int64))
+    def rows_of(buckets: bytes) -> Reals:
+        """The rows of some buckets, (buckets, heads): the same for each head of some offsets."""
+        rows: Reals = lookup(np.frombuffer(buckets, dtype=np.int64))
         return rows
 
-    def looked_up(head: int, offsets: NDArray[np.int64]) -> NDArray[Any]:
+    def scores(head: int, offsets: Integers) -> StoredValues:
         buckets, where = np.unique(content.bucket(np, offsets), return_inverse=True)
-        values = of_buckets(buckets.astype(np.int64).tobytes())[where, head]
+        values = rows_of(buckets.astype(np.int64).tobytes())[where, head]  # (n,)
         return precision.narrow(in_arithmetic(values, engine.arithmetic))
 
-    return looked_up
+    return scores
 
 
-def _formula_scores(
-    content: Bias, precision: Precision, engine: Engine
-) -> Callable[[int, NDArray[np.int64]], NDArray[Any]]:
-    """Scores by formula: head and indices → (n,), rounded and stored."""
+def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreRule:
+    """Scores by formula."""
     if engine.arithmetic == "exact":
         exactly = _ExactScores(content, precision.rounded)
         return lambda head, indices: precision.stored_as(exactly(head, indices))
@@ -134,12 +135,12 @@ def _formula_scores(
         coefficients = rounded(coefficients)
 
     @lru_cache(maxsize=1)
-    def profile(indices: bytes) -> NDArray[Any]:
+    def profile(indices: bytes) -> Reals:
         """What all heads share of some indices."""
         values = rounded(np.frombuffer(indices, dtype=np.int64))
         return rounded(content.profile(rounded.namespace, values)) if content.profile else values
 
-    def as_frameworks_do(head: int, indices: NDArray[np.int64]) -> NDArray[Any]:
+    def as_frameworks_do(head: int, indices: Integers) -> StoredValues:
         with np.errstate(all="ignore"):
             values = profile(indices.tobytes())
             scores = content.scores(rounded.namespace, _of_head(coefficients, head), values)
@@ -161,25 +162,23 @@ class _ExactScores:
         self._coefficients = content.coefficients(exact)
         self._profile = lru_cache(maxsize=_PROFILES_KEPT)(self._bounded_profile)
 
-    def __call__(self, head: int, indices: NDArray[np.int64]) -> NDArray[Any]:
+    def __call__(self, head: int, indices: Integers) -> StoredValues:
         coefficient = _of_head(self._coefficients, head)
         pieces = [
-            self._piece(coefficient, indices[i : i + _BOUNDED_VALUES])
-            for i in range(0, len(indices), _BOUNDED_VALUES)
+            self._piece(coefficient, indices[begin : begin + _BOUNDED_VALUES])
+            for begin in range(0, indices.size, _BOUNDED_VALUES)
         ]
         return np.concatenate(pieces)
 
-    def _piece(self, coefficient: Any, indices: NDArray[np.int64]) -> NDArray[Any]:
-        values, proven = self._proven(coefficient, indices)
+    def _piece(self, coefficient: Any, indices: Integers) -> StoredValues:
+        scores, proven = self._bounded_scores(coefficient, indices)
         pending = np.flatnonzero(~proven)
-        for start in range(0, pending.size, _EXACT_VALUES):
-            some = pending[start : start + _EXACT_VALUES]
-            values[some] = _checked(self._settled(coefficient, indices[some]), some)
-        return values
+        for begin in range(0, pending.size, _EXACT_VALUES):
+            places = pending[begin : begin + _EXACT_VALUES]
+            scores[places] = _checked(self._exact_scores(coefficient, indices[places]), places)
+        return scores
 
-    def _proven(
-        self, coefficient: Any, indices: NDArray[np.int64]
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _bounded_scores(self, coefficient: Any, indices: Integers) -> tuple[StoredValues, Flags]:
         """The scores from bounded numbers, and which of them those prove."""
         with np.errstate(all="ignore"):
             try:
@@ -195,7 +194,7 @@ class _ExactScores:
         values = bounded.asarray(np.frombuffer(indices, dtype=np.int64))
         return self._content.profile(bounded, values) if self._content.profile else values
 
-    def _settled(self, coefficient: Any, indices: NDArray[np.int64]) -> NDArray[Any]:
+    def _exact_scores(self, coefficient: Any, indices: Integers) -> StoredValues:
         values = exact.asarray(indices.tolist())
         if self._content.profile:
             values = self._content.profile(exact, values)
@@ -204,11 +203,11 @@ class _ExactScores:
 
 def _of_head(coefficients: Any, head: int) -> Any:
     if isinstance(coefficients, tuple):
-        return tuple(each[head] for each in coefficients)
+        return tuple(vector[head] for vector in coefficients)
     return coefficients[head]
 
 
-def _checked(scores: NDArray[Any], indices: NDArray[np.int64]) -> NDArray[Any]:
+def _checked(scores: StoredValues, indices: Integers) -> StoredValues:
     if scores.shape != indices.shape:
         raise ValueError(f"{scores.shape} scores for {indices.shape} indices")
     return scores

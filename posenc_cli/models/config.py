@@ -27,7 +27,6 @@ from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
 from posenc_cli.models.unread import Holding, findings, note_findings
 from posenc_cli.numerics import exact
 from posenc_cli.records import replace
-from posenc_cli.schemes.declare import Rotation
 from posenc_cli.transaction import STANDARD_INPUT, check_name, open_input
 
 if TYPE_CHECKING:
@@ -218,10 +217,10 @@ def with_turning_columns(layers: Layers) -> Layers:
     128
     """
     scheme = catalogue.find(layers.scheme)
-    content = scheme.bind(layers.values()).content
-    if not isinstance(content, Rotation) or "head_dim" not in layers.derived:
+    waves = scheme.bind(layers.values()).content.waves
+    if waves is None or scheme.kind != "rotary" or "head_dim" not in layers.derived:
         return layers
-    pairs = sum(frequency != 0 for frequency in content.waves.frequencies(exact))
+    pairs = sum(frequency != 0 for frequency in waves.frequencies(exact))
     head, rest = layers.derived["head_dim"], layers.derived
     rotated = Sourced(2 * pairs, "derived: 2 × the pairs whose frequency is not 0")
     return replace(layers, derived={"head_dim": head, "rotated": rotated, **rest})

@@ -18,12 +18,10 @@ from posenc_cli.analysis.encoded import (
 )
 from posenc_cli.analysis.sampling import Points, spread, wavelengths_by_values
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
-from posenc_cli.encode.tables import rotary_placements
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Curve, Curves, Heatmap, Panels
-from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ def figure_of(
     """
     content = request.encoding.bound.content
     grid = request.encoding.bound.params.get("grid")
-    on_grid = isinstance(content, Rotation | Sinusoids) and isinstance(grid, tuple)
+    on_grid = content.waves is not None and isinstance(grid, tuple)
     whole = request.positions is None and request.table is None and dims is None
     if on_grid and whole and len(grid or ()) > 1:
         return _maps(request, grid or (), engine_for)
@@ -83,7 +81,7 @@ def figure_of(
             "radians per position",
             y_scale="log",
         )
-    if isinstance(content, Bias | BucketBias):
+    if content.heads is not None:
         _no_dims(dims, request, "a bias")
         return _heads(request, engine_for, content.heads)
     columns = _columns(request, plan.shape[-1])
@@ -144,14 +142,12 @@ def _rows(
     """The rows of an absolute, rotary or relative scheme."""
     content = request.encoding.bound.content
     relative = request.scheme.kind == "relative"
-    positions = _positions(request)
-    if relative:
-        positions = positions.offsets(content.farthest if isinstance(content, Rows) else None)
+    positions = request.row_positions()
     rows = Axis("offset" if relative else "position", Points(positions))
     columns = _cropped(every, dims)
     table = replace(request, table="cos-sin") if request.table == "complex" else request
     cells = row_cells(table, rows.points, columns.computed or columns.points, engine_for)
-    waves = getattr(content, "waves", None)
+    waves = content.waves
     wavelengths = wavelengths_by_values(cells, rows.points)
     if waves is not None and _along_positions(waves) and columns.waves is not None:
         of_column = wavelengths_of(waves)[np.asarray(columns.waves)]
@@ -193,20 +189,15 @@ def _limits(waves: Waves | None) -> tuple[float, float] | None:
 
 def _columns(request: Request, width: int) -> _DrawnColumns:
     """The columns of a table, sines and cosines apart."""
-    content = request.encoding.bound.content
-    table = request.table or "cos-sin"
-    if isinstance(content, Rotation):
-        pairs = content.waves.count
-        if table == "angles":
-            return _DrawnColumns(range(width), (), range(width))
-        if table == "complex":
-            bands = (Band("real", 0, pairs), Band("imaginary", pairs, 2 * pairs))
-            return _DrawnColumns([*range(pairs)] * 2, bands, [*range(pairs)] * 2, range(2 * pairs))
-        placements = rotary_placements(table, pairs, content.layout, content.blocks)
-        return _placed(placements, width, content.waves)
-    if isinstance(content, Sinusoids):
-        return _placed(content.placements, width, content.waves)
-    return _DrawnColumns(range(width), (), None)
+    content, table = request.encoding.bound.content, request.table
+    if content.waves is None:
+        return _DrawnColumns(range(width), (), None)
+    if table == "angles":
+        return _DrawnColumns(range(width), (), range(width))
+    if table == "complex":
+        bands = (Band("real", 0, width), Band("imaginary", width, 2 * width))
+        return _DrawnColumns([*range(width)] * 2, bands, [*range(width)] * 2, range(2 * width))
+    return _placed(content.columns(table).placements, width, content.waves)
 
 
 def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _DrawnColumns:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from posenc_cli.errors import InvalidInput, nearest
 from posenc_cli.records import Record
 from posenc_cli.schemes import learned
-from posenc_cli.schemes.declare import BucketBias
 from posenc_cli.schemes.parameters import Param, Parameter, flag, parameter
 
 if TYPE_CHECKING:
@@ -55,12 +54,6 @@ class BucketRule(Record):
             for name, each in self.parameters.items()
         }
         return params, self.build(**params)
-
-
-def _t5(**params: Any) -> Buckets:
-    content = learned.t5.build(**params)
-    assert isinstance(content, BucketBias)
-    return content.bucket
 
 
 def deberta(
@@ -141,7 +134,7 @@ RULES: Mapping[str, BucketRule] = {
                 name: learned.t5.parameters[name]
                 for name in ("num_buckets", "max_distance", "bidirectional")
             },
-            _t5,
+            learned.t5_buckets,
         ),
         BucketRule("deberta", "query − key", _parameters(deberta), deberta),
     )

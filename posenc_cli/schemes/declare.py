@@ -26,19 +26,20 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_type_hints
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
 from posenc_cli.records import Record, replace
 from posenc_cli.schemes.parameters import Parameter, flag, parameter
+from posenc_cli.schemes.tables import PlacedColumns, rotary_columns
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from posenc_cli.numerics.placements import Placement
+    from posenc_cli.schemes.tables import Layout
 
 Kind = Literal["absolute", "rotary", "bias", "relative"]
-Layout = Literal["interleaved", "half"]
 Namespace = Any
 """An array namespace: NumPy, :mod:`posenc_cli.numerics.exact`, …"""
 Array = Any
@@ -103,33 +104,49 @@ class Waves(Record):
         return self.coordinates.capacity if self.coordinates else None
 
 
-class Rotation(Record):
+class _WaveContent(Record):
+    """What is made of waves: no table is learned, and no score added."""
+
+    waves: Waves
+    weights: ClassVar[None] = None
+    farthest: ClassVar[None] = None
+    heads: ClassVar[None] = None
+    by: ClassVar[None] = None
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """How many positions the waves' coordinates have, None where any."""
+        return self.waves.capacity
+
+
+class Rotation(_WaveContent):
     """What a rotary scheme gives: frequencies, and how columns are paired.
 
     The layout holds within each of ``blocks`` equal parts of the columns.
     """
 
-    waves: Waves
     layout: Layout
     blocks: int = 1
 
     @property
-    def capacity(self) -> Capacity | None:
-        """How many positions there are to turn by, None where any."""
-        return self.waves.capacity
+    def width(self) -> int:
+        """How many columns turn."""
+        return 2 * self.waves.count
+
+    def columns(self, table: str | None = None) -> PlacedColumns:
+        """The columns of a table, by default of cosines, then sines."""
+        return rotary_columns(table or "cos-sin", self.waves.count, self.layout, self.blocks)
 
 
-class Sinusoids(Record):
+class Sinusoids(_WaveContent):
     """What a scheme made of waves gives: frequencies, and what each column holds."""
 
-    waves: Waves
     width: int
     placements: tuple[Placement, ...]
 
-    @property
-    def capacity(self) -> Capacity | None:
-        """How many positions there are to encode, None where any."""
-        return self.waves.capacity
+    def columns(self, _table: str | None = None) -> PlacedColumns:
+        """The columns of its one matrix."""
+        return PlacedColumns(self.width, self.placements)
 
 
 class Weights(Record):
@@ -188,9 +205,29 @@ class Rows(Record):
     weights: Weights | None = None
     capacity: Capacity | None = None
     farthest: int | None = None
+    waves: ClassVar[None] = None
+    heads: ClassVar[None] = None
+    by: ClassVar[None] = None
+
+    def columns(self, _table: str | None = None) -> PlacedColumns:
+        """The columns of its one matrix, none of which holds waves."""
+        return PlacedColumns(self.width)
 
 
-class Bias(Record):
+class _ScoreContent(Record):
+    """What a bias scheme gives: ``heads`` matrices of scores, and no columns of their own."""
+
+    heads: int
+    waves: ClassVar[None] = None
+    farthest: ClassVar[None] = None
+    width: ClassVar[int] = 0
+
+    def columns(self, _table: str | None = None) -> PlacedColumns:
+        """None: a column is a key."""
+        return PlacedColumns(0)
+
+
+class Bias(_ScoreContent):
     """What a bias scheme gives by formula.
 
     ``coefficients(xp)`` → one a head, or a tuple of such vectors where a head has several;
@@ -199,24 +236,27 @@ class Bias(Record):
     ``profile(xp, indices)`` → (n,) is it, and the scores are of its values.
     """
 
-    heads: int
     by: Literal["offset", "key"]
     coefficients: Callable[[Namespace], Array | tuple[Array, ...]]
     scores: Callable[[Namespace, Any, Array], Array]
     capacity: Capacity | None = None
     profile: Callable[[Namespace, Array], Array] | None = None
+    weights: ClassVar[None] = None
 
 
-class BucketBias(Record):
+class BucketBias(_ScoreContent):
     """What a learned bias gives: the bucket of each offset j − i, and a (buckets, heads) table."""
 
-    heads: int
     bucket: Callable[[Namespace, Array], Array]
     weights: Weights
     capacity: Capacity | None = None
+    by: ClassVar[Literal["offset"]] = "offset"
 
 
 Content = Rotation | Sinusoids | Rows | Bias | BucketBias
+"""What a scheme gives. Each kind answers the same questions, with None where it has no such thing:
+its ``waves``, the ``weights`` of its learned table, the ``heads`` it has scores for and what those
+go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, and the ``farthest`` offset."""
 
 GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),
@@ -249,8 +289,14 @@ class Bound(Record):
 
     def random_weights(self, last: int | None = None) -> str | None:
         """What to say of the weights as far as the seed draws them, None where they are known."""
-        weights: Weights | None = getattr(self.content, "weights", None)
+        weights = self.content.weights
         return None if weights is None else weights.random_text(last)
+
+    @property
+    def rotation(self) -> Rotation:
+        """What the scheme gives, where it is rotary."""
+        assert isinstance(self.content, Rotation)
+        return self.content
 
 
 class Scheme(Record):

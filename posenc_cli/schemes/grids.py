@@ -28,7 +28,7 @@ from posenc_cli.schemes.rotary import Partial, rotated_dim
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.schemes.declare import Layout
+    from posenc_cli.schemes.tables import Layout
 
 Grid = Annotated[
     tuple[int, ...],

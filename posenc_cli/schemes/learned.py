@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import LARGEST_POSITION
@@ -26,6 +26,9 @@ from posenc_cli.schemes.parameters import (
     SequenceLength,
     WeightsFile,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LARGEST_TABLE = 2**31 - 1
 _T5 = "Raffel et al. 2020, arXiv:1910.10683 §2.1"
@@ -146,6 +149,19 @@ def t5(
     weights: WeightsFile = None,
 ) -> BucketBias:
     """A learned score for each bucket of distances, exact near by and logarithmic far away."""
+    bucket = t5_buckets(
+        num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional
+    )
+    return BucketBias(heads, bucket, Weights(num_buckets, heads, weights, seed))
+
+
+def t5_buckets(
+    *, num_buckets: int, max_distance: int, bidirectional: bool
+) -> Callable[[Any, Any], Any]:
+    """The buckets of offsets j − i over an array namespace: xp and offsets (n,) → (n,).
+
+    Raises: InvalidInput where a side has no bucket for a single step, or none that widens.
+    """
     # Half of the buckets of a side count single steps, the other half widen.
     side = num_buckets // 2 if bidirectional else num_buckets
     single = side // 2
@@ -158,17 +174,15 @@ def t5(
 
     def bucket(xp: Any, offsets: Any) -> Any:
         if bidirectional:
-            distance, right = (
-                xp.abs(offsets),
-                xp.where(offsets > 0, xp.asarray(side), xp.asarray(0)),
-            )
+            distance = xp.abs(offsets)
+            right = xp.where(offsets > 0, xp.asarray(side), xp.asarray(0))
         else:
             distance, right = xp.maximum(-offsets, xp.asarray(0)), 0
         thresholds = _log_thresholds(side - single, single, max_distance)
         widening = single - 1 + xp.searchsorted(xp.asarray(thresholds), distance, side="right")
         return right + xp.where(distance < single, distance, widening)
 
-    return BucketBias(heads, bucket, Weights(num_buckets, heads, weights, seed))
+    return bucket
 
 
 @cache

@@ -19,7 +19,6 @@ from posenc_cli import catalogue
 from posenc_cli.backends import fast, registry
 from posenc_cli.backends.fast import FastBackend
 from posenc_cli.backends.numpy import NumpyBackend
-from posenc_cli.encode.tables import ROTARY_TABLES, rotary_placements
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.numerics import cells
 from posenc_cli.numerics import exact as xp
@@ -32,7 +31,8 @@ from posenc_cli.numerics.dtypes import (
     FLOAT64,
 )
 from posenc_cli.numerics.placements import Placement
-from posenc_cli.schemes.declare import Rotation, Sinusoids
+from posenc_cli.records import replace
+from posenc_cli.schemes.tables import ROTARY_TABLES
 from tests.contracts.test_schemes import SMALL
 from tests.examples import examples
 
@@ -122,15 +122,14 @@ def layouts():
             except InvalidInput:  # needs more than a width; its columns are laid out like others'
                 continue
             name = "-".join(map(str, [scheme.name, *given_.values()]))
-            if isinstance(content, Sinusoids):
+            if content.waves is not None and scheme.kind != "rotary":
                 yield name, content.waves, content.placements, content.width
-            if isinstance(content, Rotation):
+            if scheme.kind == "rotary":
                 for table in set(ROTARY_TABLES) - {"angles", "inv-freq"}:
                     for layout in ("interleaved", "half"):
-                        count = content.waves.count
-                        width = count if table in ("cos", "sin") else 2 * count
-                        placements = rotary_placements(table, count, layout)
-                        yield f"{name}-{table}-{layout}", content.waves, placements, width
+                        columns = replace(content, layout=layout).columns(table)
+                        key = f"{name}-{table}-{layout}"
+                        yield key, content.waves, columns.placements, columns.width
 
 
 LAYOUTS = sorted(layouts(), key=lambda each: each[0])

@@ -60,6 +60,12 @@ def test_without_positions_the_layer_is_plain_attention():
         np.testing.assert_allclose(found[head], expected, rtol=1e-12, atol=1e-14)
 
 
+def test_a_row_without_a_wave_is_zeros():
+    layer = layer_of("sinusoidal", dim=1, odd="pad")
+    x = embeddings(WORDS, layer.width)
+    assert np.array_equal(layer.inputs(x, np.arange(3)), x)
+
+
 def test_rope_turns_queries_and_keys_pair_by_pair():
     layer = layer_of("rope", dim=8, layout="half")
     x = embeddings(("a", "b", "c", "d"), layer.width)

@@ -67,7 +67,7 @@ def test_heads_share_a_profile_that_is_computed_once(arithmetic):
     positions, precision = Positions.parse("0:10"), Precision.of(FLOAT64, None)
     engine = Engine(arithmetic=arithmetic)
     blocks = scores.score_blocks(
-        content, range(3), positions, None, precision=precision, engine=engine
+        content, None, range(3), positions, precision=precision, engine=engine
     )
     found = np.stack(list(blocks))
     # At distance 0 the value is exactly 1, 2 or 3: those alone may be settled head by head.

@@ -162,8 +162,8 @@ def test_nearly_all_scores_are_proven_without_long_numbers(monkeypatch):
         return original(self, coefficient, indices)
 
     settled = []
-    original = scores._ExactScores._settled
-    monkeypatch.setattr(scores._ExactScores, "_settled", long_numbers)
+    original = scores._ExactScores._exact_scores
+    monkeypatch.setattr(scores._ExactScores, "_exact_scores", long_numbers)
     for name in ("kerple-log", "kerple-power", "sandwich", "alibi"):
         matrix(
             name,

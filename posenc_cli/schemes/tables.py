@@ -1,16 +1,19 @@
-"""The tables of rotary schemes: their names, and which columns hold what."""
+"""The tables of rotary schemes: their names, and which columns hold which waves."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from posenc_cli.numerics.placements import Placement
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from posenc_cli.numerics.placements import Function
-    from posenc_cli.schemes.declare import Layout
+
+Layout = Literal["interleaved", "half"]
+"""Which columns of a head turn together: 2i and 2i + 1, or i and i + d/2."""
 
 ROTARY_TABLES: Mapping[str, str] = {
     "cos-sin": "(L, d): cos of each pair, then sin of each pair (default)",
@@ -23,6 +26,25 @@ ROTARY_TABLES: Mapping[str, str] = {
     "angles": "(L, d/2): radians, reduced to (−π, π]",
     "inv-freq": "(d/2,): frequencies in radians per position; needs no positions",
 }
+
+
+class PlacedColumns(Record):
+    """The columns of a table: how many there are, and where waves are among them."""
+
+    width: int
+    placements: tuple[Placement, ...] = ()
+
+
+def rotary_columns(
+    table: str, pairs: int, layout: Layout = "interleaved", blocks: int = 1
+) -> PlacedColumns:
+    """The columns of a rotary table; of a complex one its real and imaginary parts in turn."""
+    if table in ("angles", "inv-freq"):
+        return PlacedColumns(pairs)
+    placements = rotary_placements(
+        "interleaved" if table == "complex" else table, pairs, layout, blocks
+    )
+    return PlacedColumns(pairs if table in ("cos", "sin") else 2 * pairs, placements)
 
 
 def rotary_placements(
