@@ -272,7 +272,8 @@ OWN = {
     "files/npz.py",
     "files/reading_npz.py",  # members of an archive
     "models/families.py",
-    "models/library.py",  # data of posenc's own
+    "models/library.py",
+    "render/colors.py",  # data of posenc's own
     "checks/worker.py",  # another process
     "cli/rope_check.py",  # the summary of a GitHub step, which is added to
 }
