@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.files.mapped import release
+from posenc_cli.files.source import release
 from posenc_cli.numerics.dtypes import BFLOAT16, COMPLEX64, COMPLEX128, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record

@@ -25,7 +25,7 @@ from posenc_cli.checks.identify_trial import (
 )
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.engine import Engine, threads_for
-from posenc_cli.files.mapped import release
+from posenc_cli.files.source import release
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record

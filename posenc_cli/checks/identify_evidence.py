@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.dtypes import DType
 
-_TEXT_FORMATS = (".csv", ".txt")
 _TEXT_VALUES = 2000
 _PIECES, _TOGETHER = 16, 64
 """Of a large file: pieces of so many values, for each touches another part of it."""
@@ -64,9 +63,8 @@ class Evidence(Record):
         """The evidence that some files of one shape give."""
         arrays = tuple(_without_ones(each.values) for each in loaded)
         stored = loaded[0].dtype
-        text = loaded[0].path.lower().endswith(_TEXT_FORMATS)
         sample = np.concatenate([_some_values(each) for each in arrays])
-        return cls(arrays, stored, _format(sample, stored, text=text))
+        return cls(arrays, stored, _format(sample, stored, text=loaded[0].text))
 
     @classmethod
     def of_arrays(cls, *arrays: NDArray[Any], dtype: str | None = None) -> Evidence:

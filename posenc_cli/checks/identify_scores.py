@@ -29,7 +29,7 @@ from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.scores import score_rule
-from posenc_cli.files.mapped import release
+from posenc_cli.files.source import release
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, replace

@@ -23,7 +23,7 @@ from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.encode.request import Plan
-    from posenc_cli.files.formats import Format
+    from posenc_cli.files.declare import Format
     from posenc_cli.files.matrix import Matrix
     from posenc_cli.files.save import Saved
 

@@ -9,6 +9,7 @@ from posenc_cli import catalogue
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.cli.choosing import Choice
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
+from posenc_cli.files.formats import READ_BY_SUFFIX
 from posenc_cli.models import library
 from posenc_cli.models.runtimes import TRANSFORMERS
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import Bound
 
-_ARRAYS = (".npy", ".npz", ".csv", ".txt", ".safetensors")
 _SIDES = ("a", "b")
 
 
@@ -164,8 +164,8 @@ def _is_array(text: str) -> bool:
     path, colon, _ = text.partition(":")
     return (
         text == "-"
-        or PurePath(text).suffix.lower() in _ARRAYS
-        or (bool(colon) and PurePath(path).suffix.lower() in _ARRAYS)
+        or PurePath(text).suffix.lower() in READ_BY_SUFFIX
+        or (bool(colon) and PurePath(path).suffix.lower() in READ_BY_SUFFIX)
     )
 
 

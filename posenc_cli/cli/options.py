@@ -12,7 +12,7 @@ import typer
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight
-from posenc_cli.files.suffixes import check_suffix
+from posenc_cli.files.formats import check_suffix
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 from posenc_cli.records import Record
 from posenc_cli.schemes.tables import ROTARY_TABLES

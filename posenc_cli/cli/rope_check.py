@@ -16,7 +16,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import ReportOptions, option
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.files.suffixes import check_suffix
+from posenc_cli.files.formats import check_suffix
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import transaction
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from posenc_cli.cli.console import Console
     from posenc_cli.cli.options import OutputOptions
     from posenc_cli.cli.pictures import PictureOptions
-    from posenc_cli.files.formats import Format
+    from posenc_cli.files.declare import Format
     from posenc_cli.files.save import Saved
     from posenc_cli.numerics.dtypes import DType
 

@@ -6,78 +6,59 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, nearest, quoted_name
-from posenc_cli.files import csv_text, npy, npz, safetensors_file
+from posenc_cli.files import csv, npy, npz, safetensors
 from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
-from posenc_cli.files.suffixes import check_suffix, content_of
-from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from posenc_cli.files.matrix import ByteSink, Matrix
-
-
-class Format(Record):
-    """A file format.
-
-    ``check`` refuses a matrix that the format cannot hold; ``write`` streams one; ``size`` is the
-    exact length of the file (None for text), ``minimum_size`` a lower bound. ``verify``, where
-    there is one, reads a finished regular file back before it takes its name. ``holds_several``
-    arrays, or just one.
-    """
-
-    name: str
-    suffix: str
-    summary: str
-    binary: bool
-    check: Callable[[Matrix], None]
-    write: Callable[[ByteSink, Matrix], None]
-    size: Callable[[Matrix], int | None]
-    minimum_size: Callable[[Matrix], int]
-    verify: Callable[[str, Matrix], None] | None = None
-    holds_several: bool = False
+    from posenc_cli.files.declare import Format
 
 
 FORMATS = {
-    each.name: each
-    for each in (
-        Format("npy", ".npy", "one NumPy array", True, npy.check, npy.write, npy.size, npy.size),
-        Format(
-            "npz",
-            ".npz",
-            "a NumPy archive of `encoding` (or each part of a hybrid) and `metadata`",
-            True,
-            npz.check,
-            npz.write,
-            npz.size,
-            npz.size,
-            holds_several=True,
-        ),
-        Format(
-            "csv",
-            ".csv",
-            "text, the shortest numbers that read back the same",
-            False,
-            csv_text.check,
-            csv_text.write,
-            csv_text.size,
-            csv_text.minimum_size,
-        ),
-        Format(
-            "safetensors",
-            ".safetensors",
-            "a tensor `encoding` (or each part of a hybrid) with metadata; holds bfloat16",
-            True,
-            safetensors_file.check,
-            safetensors_file.write,
-            safetensors_file.size,
-            safetensors_file.size,
-            safetensors_file.verify,
-            holds_several=True,
-        ),
+    form.name: form
+    for form in (
+        npy.FORMAT,
+        npz.FORMAT,
+        csv.FORMAT,
+        safetensors.FORMAT,
     )
 }
-DEFAULT = FORMATS["npy"]
+DEFAULT = npy.FORMAT
+
+READ_BY_SUFFIX = {
+    suffix: form
+    for form in FORMATS.values()
+    if form.read is not None
+    for suffix in (form.suffix, *form.other_suffixes)
+}
+"""The formats that are read, by every suffix that tells one."""
+
+# Suffixes of other files. Not those of any bytes, which tell no format: .bin, .dat, .raw.
+_CONTENTS = {
+    "a picture": ".png .svg .pdf .jpg .jpeg .gif .webp .bmp .tif .tiff .ico .eps .ps",
+    "a checkpoint": ".pt .pth .ckpt",
+    "a GGUF model": ".gguf",
+    "an ONNX model": ".onnx",
+    "an HDF5 file": ".h5 .hdf5",
+    "a pickle": ".pkl .pickle",
+    "a Parquet table": ".parquet",
+    "a MATLAB file": ".mat",
+    "a TSV table": ".tsv",
+    "a spreadsheet": ".xlsx",
+    "a JSON file": ".json",
+    "JSON lines": ".jsonl",
+    "an XML file": ".xml",
+    "an HTML page": ".html",
+    "a settings file": ".toml .yaml .yml .ini .cfg",
+    "a program": ".py .pyc .ipynb .sh .so .dll .c .cc .cpp .h .cu .rs .js",
+    "an archive": ".zip .gz .bz2 .xz .zst .tar .whl",
+    "a text": ".txt .md .rst .log",
+}
+_CONTENT = {
+    **{suffix: content for content, text in _CONTENTS.items() for suffix in text.split()},
+    **{form.suffix: form.content for form in FORMATS.values()},
+}
+_TEXTUAL = (".txt", ".csv", ".json", ".xml")
+"""Suffixes of what may also stand in a text."""
 
 
 def format_of(path: str | None, name: str | None) -> Format:
@@ -102,28 +83,48 @@ def format_of(path: str | None, name: str | None) -> Format:
         )
     if path is None or path == STANDARD_OUTPUT:
         return DEFAULT
-    suffixes = {each.suffix: each for each in FORMATS.values()}
+    suffixes = {form.suffix: form for form in FORMATS.values()}
     suffix = PurePath(path).suffix.lower()
     if suffix in suffixes:
         return suffixes[suffix]
     check_no_folder(path)
-    known = ", ".join(suffixes)
+    known, names = ", ".join(suffixes), "|".join(FORMATS)
     if not suffix:
         raise InvalidInput(
             f"--out {quoted_name(path)}: the name has no suffix to tell the format ({known})",
-            hint=f"add --format {'|'.join(FORMATS)}",
+            hint=f"add --format {names}",
+        )
+    hint = f"add --format {names}"
+    if suffix in _CONTENT:
+        better = PurePath(path).with_suffix(DEFAULT.suffix)
+        hint = (
+            f"--out {quoted_name(better)}, or --format {names} with a suffix that means nothing "
+            "else"
         )
     raise InvalidInput(
         f"--out {quoted_name(path)}: no format has the suffix {quoted_name(suffix)} "
         f"(known: {known})",
-        hint=nearest(suffix, suffixes) or _hint(path),
+        hint=nearest(suffix, suffixes) or hint,
     )
 
 
-def _hint(path: str) -> str:
-    """What to do about a suffix that no format has."""
-    named = "|".join(FORMATS)
-    if content_of(path) is None:
-        return f"add --format {named}"
-    better = PurePath(path).with_suffix(DEFAULT.suffix)
-    return f"--out {quoted_name(better)}, or --format {named} with a suffix that means nothing else"
+def check_suffix(path: str | None, own: str, asking: str, *, hint: str | None = None) -> None:
+    """Refuse a name whose suffix says that the file holds something else.
+
+    ``own`` is the suffix of what is to be written, ``asking`` the option that asks for it, or what
+    it is. A suffix that says nothing is nobody's, and may be had.
+
+    Raises: InvalidInput.
+
+    >>> check_suffix("report", ".txt", "a report")
+    >>> check_suffix("table.dat", ".npy", "--format npy")
+    """
+    place = PurePath(path or "")
+    suffix = place.suffix.lower()
+    content = _CONTENT.get(suffix)
+    if content is None or suffix == own or (content == "a text" and own in _TEXTUAL):
+        return
+    raise InvalidInput(
+        f"{asking}: cannot go with --out {quoted_name(path or '')}, the name of {content}",
+        hint=hint or f"--out {quoted_name(place.with_suffix(own))}",
+    )

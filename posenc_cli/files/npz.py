@@ -1,26 +1,42 @@
-"""NumPy's ``.npz``: an uncompressed zip of the arrays and of the request, ``metadata.npy``."""
+"""NumPy's ``.npz``: a zip of arrays; posenc adds the request, ``metadata.npy``, uncompressed."""
 
 from __future__ import annotations
 
+import errno
 import io
 import json
-from typing import TYPE_CHECKING
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
 
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files import npy
+from posenc_cli.files.declare import Format
+from posenc_cli.files.source import CHUNK, Source, Stored, select_member
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
-    from zipfile import ZipInfo
+    from zipfile import ZipFile, ZipInfo
 
     from posenc_cli.files.matrix import ByteSink, Matrix
 
 _METADATA = "metadata.npy"
 
+_EXPANDED_FREELY = 64 << 20
+"""Members that inflate to at most this many bytes are read whatever their ratio."""
+
+_HIGHEST_RATIO = 200
+"""How many times its compressed size a larger member may be.
+
+Deflate ends at 1030, for constant data, and tables of encodings stay below 150.
+"""
+
 
 def check(matrix: Matrix) -> None:
     """Refuse what an ``.npz`` cannot hold; raises as ``npy.check`` does."""
-    for each in matrix.arrays:
-        npy.check(each, "npz")
+    for array in matrix.arrays:
+        npy.check(array, "npz")
 
 
 def size(matrix: Matrix) -> int:
@@ -28,7 +44,7 @@ def size(matrix: Matrix) -> int:
     from zipfile import ZIP64_LIMIT
 
     members, directory = 0, 0
-    contents = [(_array(each), npy.size(each)) for each in matrix.arrays]
+    contents = [(_member_name(array), npy.size(array)) for array in matrix.arrays]
     for name, length in (*contents, (_METADATA, len(_metadata(matrix)))):
         # What 32 bits cannot hold, both lengths or the offset, the directory repeats in 64.
         wide = 16 * (length > ZIP64_LIMIT) + 8 * (members > ZIP64_LIMIT)
@@ -43,24 +59,24 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
 
     sink = _Sink(stream)
     with ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
-        for each in matrix.arrays:
-            with archive.open(_member(_array(each)), "w", force_zip64=True) as member, sink:
-                npy.write(member, each)
-        with archive.open(_member(_METADATA), "w", force_zip64=True) as member, sink:
+        for array in matrix.arrays:
+            with archive.open(_entry(_member_name(array)), "w", force_zip64=True) as member, sink:
+                npy.write(member, array)
+        with archive.open(_entry(_METADATA), "w", force_zip64=True) as member, sink:
             member.write(_metadata(matrix))
 
 
-def _array(matrix: Matrix) -> str:
+def _member_name(matrix: Matrix) -> str:
     return f"{matrix.name}.npy"
 
 
-def _member(name: str) -> ZipInfo:
+def _entry(name: str) -> ZipInfo:
     from zipfile import ZipInfo
 
-    member = ZipInfo(name)  # dated 1980, the epoch of zip, so that the bytes do not tell the time
-    member.create_system = 3
-    member.external_attr = 0o644 << 16
-    return member
+    entry = ZipInfo(name)  # dated 1980, the epoch of zip, so that the bytes do not tell the time
+    entry.create_system = 3  # Unix, whose permissions follow
+    entry.external_attr = 0o644 << 16
+    return entry
 
 
 def _metadata(matrix: Matrix) -> bytes:
@@ -101,3 +117,128 @@ class _Sink:
         traceback: TracebackType | None,
     ) -> None:
         self._abandoned = kind is not None
+
+
+def read(source: Source) -> Stored:
+    """Return the array that is asked for in a .npz file, without trusting what it claims.
+
+    Raises:
+        InvalidInput: the archive is malformed, holds no such array, or expands beyond reason.
+    """
+    from zipfile import ZipFile
+
+    with _refuse_as(f"{source.name} is not a sound .npz archive"):
+        file = source.seekable()
+        length = file.seek(0, os.SEEK_END)
+        archive = ZipFile(_ShortReads(file))
+    with archive:
+        members: dict[str, list[ZipInfo]] = {}
+        for entry in archive.infolist():
+            members.setdefault(entry.filename.removesuffix(".npy"), []).append(entry)
+        if not members:
+            raise InvalidInput(f"{source.name} is empty: the archive has no members")
+
+        def numeric(name: str) -> bool:
+            try:
+                with _open_member(archive, members[name][0], source) as member:
+                    npy.read_header(member)
+            except InvalidInput:
+                return False
+            return True
+
+        name = select_member(source, list(members), numeric=numeric)
+        if len(members[name]) > 1:
+            raise InvalidInput(f"{source.name} holds {quoted_name(name)} more than once")
+        entry = members[name][0]
+        # A compressed size beyond the file itself would make any ratio look modest.
+        _check_expansion(_place(entry, source), entry.file_size, min(entry.compress_size, length))
+        with _open_member(archive, entry, source) as member:
+            return npy.read(member)
+
+
+class _ShortReads:
+    """A file that refuses long reads.
+
+    ``zipfile`` reads the table of contents at once, and a million entries would take a gigabyte.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1, /) -> bytes:
+        content = self._file.read(size if 0 <= size <= CHUNK else CHUNK + 1)
+        if len(content) > CHUNK:
+            raise ValueError("a table of contents that is too long")
+        return content
+
+
+def _check_expansion(name: str, expanded: int, compressed: int) -> None:
+    ratio = expanded / max(compressed, 1)
+    if expanded > _EXPANDED_FREELY and ratio > _HIGHEST_RATIO:
+        raise InvalidInput(
+            f"{name} expands {ratio:.0f} times, to {expanded} bytes; beyond "
+            f"{_EXPANDED_FREELY} bytes at most {_HIGHEST_RATIO} times is read",
+            hint="if you trust it, save it uncompressed (numpy.savez)",
+        )
+
+
+@contextmanager
+def _open_member(archive: ZipFile, entry: ZipInfo, source: Source) -> Iterator[Source]:
+    """A member as a file of its own.
+
+    Raises:
+        InvalidInput: it is encrypted, damaged, or compressed in an unusual way.
+    """
+    from zipfile import ZIP_DEFLATED, ZIP_STORED
+
+    name = _place(entry, source)
+    if entry.flag_bits & 0x1:
+        raise InvalidInput(f"{name} is encrypted")
+    # LZMA takes its dictionary's size, up to 4 GiB, from the file; NumPy writes these two only.
+    if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise InvalidInput(f"{name} is compressed in a way that .npz does not use")
+    with _refuse_as(f"{name} is damaged"), archive.open(entry) as file:
+        yield Source(
+            source.path,
+            file,  # type: ignore[arg-type]
+            name=name,
+            size=entry.file_size,
+            max_bytes=source.max_bytes,
+            regular=False,
+        )
+
+
+def _place(entry: ZipInfo, source: Source) -> str:
+    return f"{source.name} member {quoted_name(entry.filename.removesuffix('.npy'))}"
+
+
+@contextmanager
+def _refuse_as(message: str) -> Iterator[None]:
+    """Raise InvalidInput with the message for whatever ``zipfile`` makes of a malformed archive."""
+    import struct
+    import zlib
+    from zipfile import BadZipFile, LargeZipFile
+
+    malformed = (BadZipFile, LargeZipFile, zlib.error, struct.error, EOFError, ValueError)
+    try:
+        yield
+    except (*malformed, LookupError, OverflowError, RuntimeError):
+        raise InvalidInput(message) from None
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # EINVAL: sought to a negative offset
+            raise
+        raise InvalidInput(message) from None
+
+
+FORMAT = Format(
+    "npz",
+    content="an .npz archive",
+    summary="a NumPy archive of `encoding` (or each part of a hybrid) and `metadata`",
+    check=check,
+    write=write,
+    size=size,
+    read=read,
+    recognizes=lambda head: head.startswith((b"PK\3\4", b"PK\5\6")),
+    holds_several=True,
+)

@@ -15,26 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.files import reading_csv, reading_npy, reading_npz, reading_safetensors
-from posenc_cli.files.reading_source import Source, Stored, open_source
+from posenc_cli.files import safetensors
+from posenc_cli.files.formats import FORMATS, READ_BY_SUFFIX
+from posenc_cli.files.source import open_source
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-_READERS: dict[str, Callable[[Source], Stored]] = {
-    ".npy": reading_npy.read,
-    ".npz": reading_npz.read,
-    ".csv": reading_csv.read,
-    ".txt": reading_csv.read,
-    ".safetensors": reading_safetensors.read,
-}
-_SEVERAL = (".npz", ".safetensors")
+    from posenc_cli.files.declare import Format
+    from posenc_cli.files.source import Source, Stored
+
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
-_NUMBERS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:[-+.0-9#]|nan|inf|position,d0|offset,d0)", re.I)
-_HEAD = 512
+_HEAD = 512  # bytes that tell a format
 _LARGEST_EXACT = 2**53
 
 
@@ -44,16 +37,17 @@ class Loaded(Record):
     ``values`` is in native byte order and C-contiguous, and may be read-only (a file mapped into
     memory). float16, float32, float64, complex64 and complex128 are as stored; bfloat16 is widened
     to float32, integers and booleans to float64, all exactly. ``dtype`` names the stored format
-    (``bfloat16``, ``int64``; ``float64`` for text), ``path`` the file as it was asked for.
+    (``bfloat16``, ``int64``; ``float64`` for ``text``), ``path`` the file as it was asked for.
     """
 
     values: NDArray[Any]
     dtype: str
     path: str
+    text: bool = False
 
 
 def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Loaded:
-    r"""Return the array in a .npy, .npz, .csv, .txt or .safetensors file.
+    r"""Return the array in a file of any format that has a reader.
 
     The suffix tells the format; without a known one the first bytes do. ``-``, FIFOs and devices
     are read to their end. From several arrays the one called ``encoding`` is taken, else the only
@@ -77,50 +71,53 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
     source = open_source(asked, max_bytes=4 << 30 if max_bytes is None else max_bytes)
     try:
         with source.file:
-            stored = _READERS[_format(source)](source)
-            return Loaded(_widen(stored, source), stored.dtype, asked)
+            form = _format(source)
+            assert form.read is not None
+            stored = form.read(source)
+            return Loaded(_widen(stored, source), stored.dtype, asked, text=not form.binary)
     except OSError as error:
         raise Unavailable(f"cannot read {source.name}: {error.strerror or error}") from None
     except MemoryError:
         raise Unavailable(f"cannot read {source.name}: not enough memory") from None
 
 
-def _format(source: Source) -> str:
-    """Return the suffix whose reader is to be used, having compared it with the first bytes."""
+def _format(source: Source) -> Format:
+    """Return the format that the suffix tells, having compared that with the first bytes."""
     suffix = PurePath(source.path).suffix.lower()
+    form = READ_BY_SUFFIX.get(suffix)
     head = source.peek(_HEAD)
-    inside = _suffix_by_content(head)
-    if inside is None and _PICKLE.match(head) and suffix != ".safetensors":
+    inside = _format_by_content(head)
+    # A .safetensors file begins with a length, which may be any bytes.
+    if inside is None and _PICKLE.match(head) and form is not safetensors.FORMAT:
         raise InvalidInput(
             f"{source.name} is a pickle, which can run any code when it is read",
             hint="save the array with numpy.save(file, array, allow_pickle=False)",
         )
-    if suffix not in _READERS:
-        if not head:
-            raise InvalidInput(f"{source.name} is empty: it holds no bytes")
+    if form is None:
+        source.start(1)
         if inside is None:
-            raise InvalidInput(f"{source.name} is in no format that is read: {', '.join(_READERS)}")
-        suffix = inside
-    elif inside not in (None, ".csv", suffix):
+            known = ", ".join(READ_BY_SUFFIX)
+            raise InvalidInput(f"{source.name} is in no format that is read: {known}")
+        form = inside
+    elif inside is not None and inside.binary and inside is not form:
         raise InvalidInput(
-            f"{source.name} is a {inside} file by its content, not {suffix}",
-            hint=f"give it a name that ends in {inside}",
+            f"{source.name} is a {inside.suffix} file by its content, not {suffix}",
+            hint=f"give it a name that ends in {inside.suffix}",
         )
-    if source.member is not None and suffix not in _SEVERAL:
+    if source.member is not None and not form.holds_several:
+        several = [form.suffix for form in FORMATS.values() if form.read and form.holds_several]
         raise InvalidInput(
-            f"{source.name} is a single array; only {' and '.join(_SEVERAL)} files have members"
+            f"{source.name} is a single array; only {' and '.join(several)} files have members"
         )
-    return suffix
+    return form
 
 
-def _suffix_by_content(head: bytes) -> str | None:
-    if head.startswith(reading_npy.MAGIC):
-        return ".npy"
-    if head.startswith((b"PK\3\4", b"PK\5\6")):
-        return ".npz"
-    if head[8:9] == b"{" and head[5:8] == b"\0\0\0":  # a header of less than a terabyte
-        return ".safetensors"
-    return ".csv" if _NUMBERS.match(head) else None
+def _format_by_content(head: bytes) -> Format | None:
+    """Return the format whose files begin so; text, which many bytes could be, last."""
+    for form in sorted(FORMATS.values(), key=lambda form: not form.binary):
+        if form.read is not None and form.recognizes is not None and form.recognizes(head):
+            return form
+    return None
 
 
 def _widen(stored: Stored, source: Source) -> NDArray[Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
-    from posenc_cli.files.formats import Format
+    from posenc_cli.files.declare import Format
     from posenc_cli.files.matrix import Matrix
 
 
@@ -31,16 +31,19 @@ def ready(matrix: Matrix, target: str, *, format: Format, clobber: bool = True) 
     """Refuse, without computing a value, what ``save`` could not write.
 
     Raises:
-        InvalidInput: ``format`` cannot hold ``matrix``, or is binary and would go to a terminal.
+        InvalidInput: ``format`` cannot hold ``matrix`` or its header, or is binary and would go to
+            a terminal.
         Unavailable: ``target`` cannot be written, or has too little room.
     """
     format.check(matrix)
+    if matrix.header and format.binary:
+        raise InvalidInput(f"--header: {format.name} has no header line", hint="use --format csv")
     if target != STANDARD_OUTPUT:
         preflight(
             target,
             clobber=clobber,
-            needed=format.minimum_size(matrix),
-            bound="at least " if format.size(matrix) is None else "",
+            needed=format.size(matrix),
+            bound="" if format.binary else "at least ",
         )
     elif format.binary and _is_terminal():
         raise InvalidInput(
@@ -86,8 +89,7 @@ def save(
 
 
 def _confirm(stream: BinaryIO, written: int, matrix: Matrix, form: Format, *, reread: bool) -> None:
-    expected = form.size(matrix)
-    if expected is not None and written != expected:
+    if form.binary and written != (expected := form.size(matrix)):
         raise RuntimeError(f"{form.name}: wrote {written} bytes where {expected} were due")
     if reread and form.verify is not None and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         form.verify(stream.name, matrix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,8 +83,11 @@ def test_a_command_of_one_file_is_ready_to_paste(arguments, call, tmp_path):
 
 def test_text_files_are_the_float32_values_they_show(call):
     assert call("generate", "-s", "rope", "--len", "40", "--out", "a.csv", "-q")[0] == 0
-    _, found = report(call, "a.csv")
-    assert (found["scheme"], found["round_to"], found["arithmetic"]) == ("rope", "float32", "exact")
+    Path("b.dat").write_bytes(Path("a.csv").read_bytes())
+    for path in ("a.csv", "b.dat"):
+        _, found = report(call, path)
+        facts = found["scheme"], found["round_to"], found["arithmetic"]
+        assert facts == ("rope", "float32", "exact")
 
 
 def test_bfloat16_tables_are_read(call):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -149,17 +150,48 @@ def test_the_generated_parts_of_the_readme_are_current():
     assert done.returncode == 0
 
 
-def test_the_scheme_of_the_contributing_guide_works(tmp_path, monkeypatch, call):
-    guide = (ROOT / "CONTRIBUTING.md").read_text()
+def guided_code(heading: str) -> str:
+    """The code that the contributing guide gives under a heading."""
+    guide = (ROOT / "CONTRIBUTING.md").read_text().partition(f"## {heading}\n")[2]
     code = re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1]
-    lines = [line.removeprefix("   ") for line in code.splitlines()]
-    (tmp_path / "guided.py").write_text("\n".join(lines))
+    return "\n".join(line.removeprefix("   ") for line in code.splitlines())
+
+
+def test_the_scheme_of_the_contributing_guide_works(tmp_path, monkeypatch, call):
+    (tmp_path / "guided.py").write_text(guided_code("A new scheme"))
     monkeypatch.syspath_prepend(tmp_path)
     asked = ("generate", "-s", "guided:rope_scaled", "-l", "9", "--set", "factor=2")
     assert call(*asked, "-o", "a.npy")[0] == 0
     assert call("generate", "-s", "rope", "-l", "9", "-o", "b.npy")[0] == 0
     scaled, plain = (np.load(tmp_path / name) for name in ("a.npy", "b.npy"))
     assert (scaled[0::2] == plain[: len(scaled[0::2])]).all()
+
+
+def test_the_format_of_the_contributing_guide_takes_one_file_and_one_line(tmp_path):
+    copied = tmp_path / "posenc_cli"
+    shutil.copytree(ROOT / "posenc_cli", copied, ignore=shutil.ignore_patterns("__pycache__"))
+    (copied / "files" / "tsv.py").write_text(guided_code("A new file format"))
+    table = copied / "files" / "formats.py"
+    line, imported = "        csv.FORMAT,\n", "from posenc_cli.files import csv, "
+    table.write_text(
+        table.read_text()
+        .replace(line, f"{line}        tsv.FORMAT,\n")
+        .replace(imported, f"{imported}tsv, ")
+    )
+
+    def posenc(*arguments: str) -> str:
+        command = [sys.executable, "-m", "posenc_cli", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout + done.stderr
+
+    assert "npy|npz|csv|tsv|safetensors" in posenc("generate", "--help")
+    posenc("generate", "-s", "rope", "-l", "9", "-d", "4", "--out", "a.tsv")
+    posenc("generate", "-s", "rope", "-l", "9", "-d", "4", "--out", "b.npy")
+    assert (np.loadtxt(tmp_path / "a.tsv", np.float32) == np.load(tmp_path / "b.npy")).all()
+    assert json.loads(posenc("compare", "a.tsv", "b.npy", "--tol", "1e-7", "--json"))["ok"]
 
 
 @pytest.fixture

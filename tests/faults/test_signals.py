@@ -77,7 +77,7 @@ def write(*_):
     signal.raise_signal(signal.SIGTERM)
     while True:
         pass
-posenc_cli.files.npy.write = write
+posenc_cli.files.npy.FORMAT.__dict__["write"] = write
 """
 
 
@@ -163,7 +163,7 @@ def test_an_ignored_signal_stays_ignored(tmp_path):
         "atexit.register(lambda: signal.raise_signal(signal.SIGHUP))\n"
         "import posenc_cli.files.npy as npy\n"
         "def check(*_): signal.raise_signal(signal.SIGHUP)\n"
-        "npy.check = check\n",
+        "npy.FORMAT.__dict__['check'] = check\n",
         *SMALL,
         folder=tmp_path,
     )

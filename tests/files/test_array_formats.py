@@ -16,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.files import npz, safetensors_file
+from posenc_cli.files import npz
+from posenc_cli.files import safetensors as safetensors_format
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.save import ready
 from posenc_cli.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -184,14 +186,14 @@ class TestSafetensors:
         matrix = matrix_of(array, dtype, metadata=metadata)
         data = written("safetensors", matrix)
         assert data == self.by_the_library(array, dtype, metadata or None)
-        assert safetensors_file.size(matrix) == len(data)
+        assert safetensors_format.size(matrix) == len(data)
 
     @pytest.mark.parametrize("dtype", SAFETENSORS_DTYPES, ids=lambda dtype: dtype.name)
     def test_the_library_reads_the_same_bits(self, dtype: DType, tmp_path: Path) -> None:
         array, path = specials(dtype), tmp_path / "a.safetensors"
         matrix = matrix_of(array, dtype)
         path.write_bytes(written("safetensors", matrix))
-        safetensors_file.verify(str(path), matrix)
+        safetensors_format.verify(str(path), matrix)
         ((name, found),) = safetensors.deserialize(path.read_bytes())
         assert (name, found["shape"], bytes(found["data"])) == (
             "encoding",
@@ -224,7 +226,7 @@ class TestSafetensors:
         ):
             path.write_bytes(wrong)
             with pytest.raises(RuntimeError, match="safetensors re"):
-                safetensors_file.verify(str(path), matrix)
+                safetensors_format.verify(str(path), matrix)
 
     def test_a_missing_library_is_told_before_the_work(
         self, monkeypatch: pytest.MonkeyPatch
@@ -263,7 +265,7 @@ def test_safetensors_has_no_complex128() -> None:
 def test_only_text_has_a_header(name: str) -> None:
     matrix = matrix_of(np.ones((2, 2), "<f4"), FLOAT32, header=True)
     with pytest.raises(InvalidInput, match="--header"):
-        FORMATS[name].check(matrix)
+        ready(matrix, "-", format=FORMATS[name])
 
 
 @pytest.mark.parametrize("name", list(FORMATS))

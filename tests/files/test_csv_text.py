@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.files import csv_text
+from posenc_cli.files import csv
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import COMPLEX64, FLOAT16, FLOAT32, FLOAT64, DType
 
@@ -25,10 +25,10 @@ each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.na
 
 def text_of(array: np.ndarray, dtype: DType, pieces: int = 1, **more: Any) -> str:
     matrix = Matrix(array.shape, dtype, lambda: iter(np.array_split(array, pieces)), {}, **more)
-    csv_text.check(matrix)
+    csv.check(matrix)
     stream = io.BytesIO()
-    csv_text.write(stream, matrix)
-    assert stream.tell() >= csv_text.minimum_size(matrix)
+    csv.write(stream, matrix)
+    assert stream.tell() >= csv.size(matrix)
     return stream.getvalue().decode("ascii")
 
 
@@ -198,5 +198,5 @@ def test_what_text_cannot_hold_is_refused(
     shape: tuple[int, ...], dtype: DType, reason: str, hint: str
 ) -> None:
     with pytest.raises(InvalidInput, match=reason) as caught:
-        csv_text.check(Matrix(shape, dtype, lambda: iter(()), {}))
+        csv.check(Matrix(shape, dtype, lambda: iter(()), {}))
     assert hint in (caught.value.hint or "")

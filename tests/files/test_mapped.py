@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.files.mapped import release
 from posenc_cli.files.reading import read_array
+from posenc_cli.files.source import release
 
 
 def _resident_file_bytes() -> int:

@@ -16,8 +16,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.files import npy
 from posenc_cli.files.reading import read_array
-from posenc_cli.files.reading_source import MAPPED_FROM
+from posenc_cli.files.source import MAPPED_FROM
 from tests.memory import peak
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -481,8 +482,7 @@ def test_values_in_memory_beyond_the_bound_are_refused(tmp_path, kind):
     "array", [TABLE.astype(">f4"), np.asfortranarray(TABLE), TABLE.astype("i2"), TABLE > 0]
 )
 def test_copies_beyond_the_bound_are_refused(tmp_path, array, monkeypatch):
-    monkeypatch.setattr("posenc_cli.files.reading_npy.MAPPED_FROM", 0)
-    monkeypatch.setattr("posenc_cli.files.reading_source.MAPPED_FROM", 0)
+    monkeypatch.setattr("posenc_cli.files.source.MAPPED_FROM", 0)
     np.save(tmp_path / "x.npy", array)
     needed = 96 if array.dtype.kind in "ib" else 48
     with pytest.raises(InvalidInput, match=f"needs {needed} bytes of memory"):
@@ -509,7 +509,7 @@ def test_memory_that_ends_is_unavailable(tmp_path, monkeypatch):
         raise MemoryError
 
     written(tmp_path / "x.npy", ".npy")
-    monkeypatch.setitem(read_array.__globals__["_READERS"], ".npy", exhausted)
+    monkeypatch.setitem(npy.FORMAT.__dict__, "read", exhausted)
     with pytest.raises(Unavailable, match="not enough memory"):
         read_array(tmp_path / "x.npy")
 
@@ -517,6 +517,6 @@ def test_memory_that_ends_is_unavailable(tmp_path, monkeypatch):
 def test_file_that_shrinks_while_it_is_read_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "x.npy"
     np.save(path, np.zeros(MAPPED_FROM))
-    monkeypatch.setattr("posenc_cli.files.reading_npy.check_size", lambda *_: os.truncate(path, 99))
+    monkeypatch.setattr("posenc_cli.files.npy.check_size", lambda *_: os.truncate(path, 99))
     with pytest.raises(InvalidInput, match="changed while it was read"):
         read_array(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.files import reading_csv
+from posenc_cli.files import csv
 from posenc_cli.files.reading import read_array
 
 
@@ -68,7 +69,7 @@ def test_gaps_are_read_as_fast_as_numbers(path, monkeypatch):
     array = np.random.default_rng(1).standard_normal((300, 8))
     array[::7, 3] = np.nan
     np.savetxt(path, array, delimiter=",")
-    monkeypatch.delattr(reading_csv._NumberTable, "_parse_by_line")
+    monkeypatch.delattr(csv._NumberTable, "_parse_by_line")
     assert np.array_equal(read_array(path).values, array, equal_nan=True)
 
 
@@ -108,14 +109,14 @@ def test_rows_under_a_header_are_as_wide_as_it(path):
 def test_output_of_savetxt_is_read_exactly(path, delimiter, header):
     array = np.random.default_rng(1).standard_normal((5000, 8))
     np.savetxt(path, array, delimiter=delimiter, header=header, footer="end")
-    assert path.stat().st_size > 2 * reading_csv._CHUNK, "over several blocks"
+    assert path.stat().st_size > 2 * csv._CHUNK, "over several blocks"
     assert (read_array(path).values == array).all()
 
 
 def test_rows_longer_than_a_block_are_read(path):
     array = np.random.default_rng(1).standard_normal((3, 50_000))
     np.savetxt(path, array, delimiter=",")
-    assert path.stat().st_size > 6 * reading_csv._CHUNK
+    assert path.stat().st_size > 6 * csv._CHUNK
     assert (read_array(path).values == array).all()
 
 
@@ -127,16 +128,16 @@ def test_line_ends_may_fall_anywhere_in_a_block(path, end):
 
 
 def test_line_beyond_the_bound_is_refused(path):
-    path.write_bytes(b"1," + b" " * (3 * reading_csv._CHUNK) + b"2\n")
+    path.write_bytes(b"1," + b" " * (3 * csv._CHUNK) + b"2\n")
     assert read_array(path).values.tolist() == [[1, 2]]
     with pytest.raises(InvalidInput, match="bytes of memory"):
-        read_array(path, max_bytes=reading_csv._CHUNK)
+        read_array(path, max_bytes=csv._CHUNK)
 
 
 def test_numbers_are_the_same_without_the_json_parser(path, monkeypatch):
     array = np.random.default_rng(1).standard_normal((300, 8))
     np.savetxt(path, array, delimiter=",")
-    monkeypatch.setattr(reading_csv, "orjson", None)
+    monkeypatch.setitem(sys.modules, "orjson", None)
     assert (read_array(path).values == array).all()
 
 

@@ -432,7 +432,7 @@ def test_raw_bytes_of_two_hint_at_bfloat16(tmp_path):
 
 @pytest.mark.parametrize("case", ["less data", "backwards", "shape that overflows"])
 def test_tensor_stays_within_the_file_without_the_library(case, tmp_path, monkeypatch):
-    monkeypatch.setattr("posenc_cli.files.reading_safetensors._check", lambda *_: None)
+    monkeypatch.setattr("posenc_cli.files.safetensors._check", lambda *_: None)
     name, content, _ = HOSTILE[case]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput, match="has offsets that do not fit its shape"):

@@ -1,24 +1,21 @@
-"""What every reader of arrays shares: the opened file, its limits, and which array is meant.
-
-Imported only where arrays are read, so NumPy is imported here at module level.
-"""
+"""What readers of arrays share: the opened file, its limits, and which array is meant."""
 
 from __future__ import annotations
 
 import io
-import mmap
 import os
 import stat
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.files.matrix import Matrix
 from posenc_cli.records import Record
 from posenc_cli.transaction import STANDARD_INPUT, open_input
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
@@ -30,7 +27,8 @@ MAPPED_FROM = 16 << 20
 """Regular files from this many bytes are mapped into memory instead of read."""
 
 _MEMBERS_LOOKED_INTO = 64
-_MEMBERS_LISTED = 8
+_MEMBERS_LISTED = 8  # names that fit a message
+_MOST_AXES = 32  # NumPy 1 had no more
 
 
 class Stored(Record):
@@ -43,27 +41,71 @@ class Stored(Record):
     dtype: str
 
 
-@dataclass
 class Source:
-    """An open file: a regular one, whose ``size`` is known, or a stream, whose size is not.
+    """An open file: a regular one, whose ``size`` is known, or a stream, whose size may not be.
 
     ``name`` is the path as messages show it, ``member`` the array asked for in a file of several,
     and ``max_bytes`` the most memory that its values may take.
     """
 
-    path: str
-    name: str
-    member: str | None
-    file: BinaryIO
-    size: int | None
-    max_bytes: int
-    _ahead: bytes = field(default=b"", repr=False)
+    def __init__(
+        self,
+        path: str,
+        file: BinaryIO,
+        *,
+        name: str,
+        size: int | None,
+        max_bytes: int,
+        member: str | None = None,
+        regular: bool,
+    ) -> None:
+        self.path = path
+        self.file = file
+        self.name = name
+        self.size = size
+        self.max_bytes = max_bytes
+        self.member = member
+        self.regular = regular
+        self._ahead = b""
+
+    @property
+    def mapped(self) -> bool:
+        """Whether ``whole`` maps the bytes, and does not hold them in memory."""
+        return self.regular and self.size is not None and self.size >= MAPPED_FROM
 
     def peek(self, count: int) -> bytes:
         """Return the next ``count`` bytes, fewer at the end of the file, and leave them unread."""
         if len(self._ahead) < count:
             self._ahead += self.file.read(count - len(self._ahead))
         return self._ahead[:count]
+
+    def start(self, count: int) -> bytes:
+        """Return the first ``count`` bytes, as ``peek`` does.
+
+        Raises:
+            InvalidInput: there are none.
+        """
+        start = self.peek(count)
+        if not start:
+            raise InvalidInput(f"{self.name} is empty: it holds no bytes")
+        return start
+
+    def header(self, at: int, width: int, longest: int) -> bytes:
+        """Return the header whose length stands in ``width`` bytes from ``at`` on, still unread.
+
+        Raises:
+            InvalidInput: it is longer than ``longest``, or the file ends before it does.
+        """
+        prefix = self.start(at + width)[at:]
+        length = int.from_bytes(prefix, "little")
+        if length > longest:
+            raise InvalidInput(
+                f"{self.name} claims a header of {length} bytes; at most {longest} are read"
+            )
+        header = self.peek(at + width + length)[at + width :]
+        if len(prefix) < width or len(header) < length:
+            raise InvalidInput(f"{self.name} is truncated within its header")
+        return header
 
     def read(self, count: int) -> bytes:
         """Return the next ``count`` bytes, fewer only at the end of the file."""
@@ -78,7 +120,7 @@ class Source:
         Raises:
             InvalidInput: a stream is longer than ``max_bytes``.
         """
-        if self.size is None:
+        if not self.regular:
             return io.BytesIO(self._remainder())
         self.file.seek(0)
         return self.file
@@ -89,8 +131,10 @@ class Source:
         Raises:
             InvalidInput: a stream is longer than ``max_bytes``.
         """
-        if self.size is None or self.size < MAPPED_FROM:
+        if not self.mapped:
             return self.seekable().read()
+        import mmap
+
         mapped = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
         if len(mapped) != self.size:
             raise InvalidInput(f"{self.name} changed while it was read")
@@ -104,7 +148,7 @@ class Source:
         """
         if count > self.max_bytes:
             raise InvalidInput(
-                f"{self.name} needs {count} bytes of memory, "
+                f"{quoted_name(self.path)} needs {count} bytes of memory, "
                 f"more than the limit of {self.max_bytes} for what cannot be read in place",
                 hint="a C-ordered .npy file of floating-point numbers is read in place",
             )
@@ -140,8 +184,7 @@ def open_source(path: str, *, max_bytes: int) -> Source:
             else:
                 raise
         try:
-            # Standard input may be a regular file, but one that has been read from already.
-            size = None if path == STANDARD_INPUT else _regular_size(file)
+            status = os.fstat(file.fileno())
         except BaseException:
             file.close()
             raise
@@ -149,13 +192,12 @@ def open_source(path: str, *, max_bytes: int) -> Source:
         raise Unavailable(f"cannot read {name}: {error.strerror}") from None
     except ValueError:
         raise InvalidInput(f"no file can be named {name}: it holds a NUL character") from None
-    return Source(path, name, member, file, size, max_bytes)
-
-
-def _regular_size(file: BinaryIO) -> int | None:
-    """Return the size of a regular file, None for a stream."""
-    status = os.fstat(file.fileno())
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+    # Standard input may be a regular file, but one that has been read from already.
+    regular = stat.S_ISREG(status.st_mode) and path != STANDARD_INPUT
+    size = status.st_size if regular else None
+    return Source(
+        path, file, name=name, size=size, max_bytes=max_bytes, member=member, regular=regular
+    )
 
 
 def _splits(path: str) -> Iterator[tuple[str, str]]:
@@ -175,15 +217,16 @@ def value_count(name: str, shape: Sequence[int]) -> int:
     if 0 in shape:
         dimensions = ", ".join(str(length) for length in shape[:8])
         raise InvalidInput(f"{name} is empty: its shape is ({dimensions})")
-    if len(shape) > 32:
-        raise InvalidInput(f"{name} has {len(shape)} axes; at most 32 are read")
+    if len(shape) > _MOST_AXES:
+        raise InvalidInput(f"{name} has {len(shape)} axes; at most {_MOST_AXES} are read")
     return prod(shape)
 
 
 def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[str], bool]) -> str:
     """Return which of the arrays ``names`` is meant.
 
-    It is the member asked for, else ``encoding``, else the only one that ``numeric`` accepts.
+    It is the member asked for, else the one that posenc writes, ``encoding``, else the only one
+    that ``numeric`` accepts.
 
     Raises:
         InvalidInput: there is no such member, or the choice is open.
@@ -194,8 +237,8 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
         raise InvalidInput(
             f"{source.name} holds no {quoted_name(source.member)}, only {_name_list(names)}"
         )
-    if "encoding" in names:
-        return "encoding"
+    if Matrix.name in names:
+        return Matrix.name
     few = len(names) <= _MEMBERS_LOOKED_INTO
     candidates = [name for name in names if numeric(name)] if few else names
     if len(candidates) == 1:
@@ -214,3 +257,27 @@ def _name_list(names: Sequence[str]) -> str:
     listed = ", ".join(quoted_name(name) for name in names[:_MEMBERS_LISTED])
     more = len(names) - _MEMBERS_LISTED
     return (f"{listed} and {more} more" if more > 0 else listed) or "nothing"
+
+
+def release(values: NDArray[Any]) -> None:
+    """Give back the memory of some values of a mapped file; they are read again where asked for.
+
+    Without it a process that reads a file once grows to the size of the file. Values that are not
+    mapped, or that lie apart, stay as they are.
+    """
+    import mmap
+
+    import numpy as np
+
+    owner: Any = values
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    if not isinstance(owner, mmap.mmap) or not values.flags.c_contiguous:
+        return
+    start = values.__array_interface__["data"][0]
+    origin = np.frombuffer(owner, np.uint8, count=1).__array_interface__["data"][0]
+    first = (start - origin) // mmap.PAGESIZE * mmap.PAGESIZE
+    if hasattr(mmap, "MADV_DONTNEED"):
+        owner.madvise(mmap.MADV_DONTNEED, first, start - origin + values.nbytes - first)

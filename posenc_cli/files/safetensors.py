@@ -1,0 +1,226 @@
+"""The ``.safetensors`` format: tensors of any number format, bfloat16 included, and metadata.
+
+It is written as a stream, which the library cannot: it takes only whole tensors. The library checks
+what is read as a whole; the values are then taken from the file itself, because the library's NumPy
+reader has no bfloat16 and copies what could be mapped.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.files.declare import Format
+from posenc_cli.files.matrix import write_values
+from posenc_cli.files.source import Source, Stored, select_member, value_count
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    import mmap
+    from types import ModuleType
+
+    from posenc_cli.files.matrix import ByteSink, Matrix
+
+_DTYPES = {
+    "F16": ("float16", "<f2"),
+    "BF16": ("bfloat16", "<u2"),
+    "F32": ("float32", "<f4"),
+    "F64": ("float64", "<f8"),
+    "C64": ("complex64", "<c8"),
+    "BOOL": ("bool", "|b1"),
+    "I8": ("int8", "|i1"),
+    "I16": ("int16", "<i2"),
+    "I32": ("int32", "<i4"),
+    "I64": ("int64", "<i8"),
+    "U8": ("uint8", "|u1"),
+    "U16": ("uint16", "<u2"),
+    "U32": ("uint32", "<u4"),
+    "U64": ("uint64", "<u8"),
+}
+"""By its code, the name of each number format and how NumPy stores it."""
+
+_CODES = {name: code for code, (name, _) in _DTYPES.items()}
+_LONGEST_HEADER = 8 << 20  # bytes: some 80,000 tensors
+
+
+def check(matrix: Matrix) -> None:
+    """Refuse what a ``.safetensors`` file cannot hold.
+
+    Raises:
+        InvalidInput: a dtype without a code, such as complex128.
+        Unavailable: the safetensors library, which ``verify`` needs at the end, does not load.
+    """
+    unknown = [array.dtype.name for array in matrix.arrays if array.dtype.name not in _CODES]
+    if unknown:
+        raise InvalidInput(
+            f"--dtype {unknown[0]}: safetensors cannot hold {unknown[0]}",
+            hint="use --format npy, or --dtype float32 (complex64), or --table interleaved",
+        )
+    try:
+        _library()
+    except (ImportError, OSError) as error:
+        raise Unavailable(
+            f"--format safetensors: the safetensors library does not load ({error})",
+            hint="reinstall it (pip install safetensors), or use --format npy",
+        ) from error
+
+
+def size(matrix: Matrix) -> int:
+    """The exact size of the file in bytes."""
+    return len(header(matrix)) + sum(array.nbytes for array in matrix.arrays)
+
+
+def write(stream: ByteSink, matrix: Matrix) -> None:
+    """Write each array as a tensor of its name, and the metadata in the header."""
+    stream.write(header(matrix))
+    for array in matrix.arrays:
+        write_values(stream, array)
+
+
+def header(matrix: Matrix) -> bytes:
+    """The length of the JSON in 8 bytes, then the JSON, padded with spaces to a multiple of 8.
+
+    Source: the safetensors format, https://github.com/huggingface/safetensors#format.
+    """
+    entries: dict[str, object] = {}
+    if matrix.metadata:
+        # A file name that is not UTF-8 reaches us as lone surrogates, which JSON cannot carry.
+        entries["__metadata__"] = {
+            key: value.encode("utf-8", "backslashreplace").decode("utf-8")
+            for key, value in matrix.metadata.items()
+        }
+    begin = 0
+    for array in matrix.arrays:
+        entries[array.name] = {
+            "dtype": _CODES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [begin, begin + array.nbytes],
+        }
+        begin += array.nbytes
+    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def verify(path: str, matrix: Matrix) -> None:
+    """Confirm through the safetensors library that the file at ``path`` holds ``matrix``.
+
+    The library reads the header and compares the length of the file with it; no value is read.
+
+    Raises:
+        RuntimeError: the library reads something else.
+    """
+    library = _library()
+    expected = {
+        array.name: (_CODES[array.dtype.name], list(array.shape)) for array in matrix.arrays
+    }
+    try:
+        with library.safe_open(path, framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            actual = {name: (part.get_dtype(), part.get_shape()) for name, part in slices.items()}
+    except library.SafetensorError as error:
+        raise RuntimeError(f"safetensors refuses the file just written: {error}") from error
+    if actual != expected:
+        raise RuntimeError(f"safetensors reads {actual} from the file just written as {expected}")
+
+
+def _library() -> ModuleType:
+    import safetensors
+
+    return safetensors
+
+
+class _TensorEntry(Record):
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def read(source: Source) -> Stored:
+    """Return the tensor that is asked for in a .safetensors file; a large file is mapped, not read.
+
+    Raises:
+        InvalidInput: the file is malformed, or holds no such tensor of numbers.
+    """
+    import numpy as np
+
+    text = source.header(0, 8, _LONGEST_HEADER)
+    content = source.whole()
+    tensors = _tensors(text, source.name)
+    _check(source, content)
+    if not tensors:
+        raise InvalidInput(f"{source.name} is empty: it holds no tensors")
+
+    def numeric(name: str) -> bool:
+        return tensors[name].dtype in _DTYPES and bool(tensors[name].shape)
+
+    chosen = select_member(source, list(tensors), numeric=numeric)
+    tensor = tensors[chosen]
+    name = f"{source.name} tensor {quoted_name(chosen)}"
+    if tensor.dtype not in _DTYPES:
+        code = quoted_name(tensor.dtype[:40])
+        raise InvalidInput(f"{name} is {code}, a number format posenc lacks")
+    dtype, storage = _DTYPES[tensor.dtype]
+    count = value_count(name, tensor.shape)
+    start, stop = 8 + len(text) + tensor.begin, 8 + len(text) + tensor.end
+    if stop - start != count * np.dtype(storage).itemsize or stop > len(content):
+        raise InvalidInput(f"{name} has offsets that do not fit its shape")
+    flat = np.frombuffer(content, storage, count=count, offset=start)
+    return Stored(flat.reshape(tensor.shape), dtype)
+
+
+def _tensors(text: bytes, name: str) -> dict[str, _TensorEntry]:
+    try:
+        entries = json.loads(text)
+        entries.pop("__metadata__", None)
+        return {key: _tensor(**value) for key, value in entries.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise InvalidInput(f"{name} has a malformed header") from None
+
+
+def _tensor(*, dtype: Any, shape: Any, data_offsets: Any) -> _TensorEntry:
+    begin, end = data_offsets
+    lengths = (*shape, begin, end)
+    if not isinstance(dtype, str) or any(type(n) is not int or n < 0 for n in lengths):
+        raise ValueError
+    return _TensorEntry(dtype, tuple(shape), begin, end)
+
+
+def _check(source: Source, content: bytes | mmap.mmap) -> None:
+    """Let the library check that the tensors fill the data without gaps or overlaps."""
+    try:
+        library = _library()
+    except (ImportError, OSError) as error:
+        raise Unavailable(
+            f"cannot read {source.name}: the safetensors library does not load",
+            hint="reinstall it: pip install safetensors",
+        ) from error
+    try:
+        if source.regular:
+            with library.safe_open(source.path, framework="numpy"):
+                pass
+        else:
+            library.deserialize(content)
+    except (KeyboardInterrupt, SystemExit, OSError, MemoryError):
+        raise
+    except BaseException:  # a panic of the Rust library derives from BaseException
+        raise InvalidInput(
+            f"{source.name} has tensors that overlap, leave gaps, or do not fit its data"
+        ) from None
+
+
+FORMAT = Format(
+    "safetensors",
+    content="a safetensors file",
+    summary="a tensor `encoding` (or each part of a hybrid) with metadata; holds bfloat16",
+    check=check,
+    write=write,
+    size=size,
+    verify=verify,
+    read=read,
+    # A header of less than a terabyte: the three high bytes of its length are zero.
+    recognizes=lambda head: head[8:9] == b"{" and head[5:8] == b"\0\0\0",
+    holds_several=True,
+)
