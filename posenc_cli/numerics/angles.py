@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Integers, Limbs, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
 LIMBS = 6
@@ -67,7 +66,7 @@ class AngleTable:
         self._pairs = np.array(pairs).reshape(-1, 2).T
         self._turn = two_floats(2 * pi(256), 256)
 
-    def rows(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+    def rows(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return the angles of every position, correctly rounded to ``dtype``, in its storage.
 
         Shape: (positions, frequencies).
@@ -81,7 +80,7 @@ class AngleTable:
                 out[start : start + step] = self._block(block, dtype)
         return out
 
-    def _block(self, positions: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    def _block(self, positions: Integers, dtype: DType) -> StoredRows:
         sizes = np.abs(positions)
         # An angle of less than half a turn is the plain product, right relatively however tiny.
         plain_high, plain_low = product(
@@ -108,7 +107,7 @@ class AngleTable:
             rounded[row, wave] = narrow(np.array([value]), None, dtype)[0]
         return rounded
 
-    def _fraction(self, sizes: NDArray[Any]) -> tuple[Any, Any]:
+    def _fraction(self, sizes: Integers) -> tuple[Any, Any]:
         """Return the positions' angles in turns, in [−1/2, 1/2), in double-double."""
         part = sizes.astype(np.uint64)
         lower = (part & np.uint64((1 << PART_BITS) - 1))[:, None]
@@ -128,7 +127,7 @@ class AngleTable:
         return high, low
 
 
-def _limbs(turns: Sequence[int]) -> list[NDArray[Any]]:
+def _limbs(turns: Sequence[int]) -> list[Limbs]:
     """Return the limbs of fractions of a turn, the lowest first, each over all frequencies."""
     mask = (1 << LIMB_BITS) - 1
     return [

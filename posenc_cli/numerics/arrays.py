@@ -27,3 +27,18 @@ StoredRows = NDArray[Any]
 
 StoredValues = NDArray[Any]
 """(n,) in the storage of a number format."""
+
+ComplexRows = NDArray[np.complex128]
+"""(rows, pairs) complex128: cos + i sin of each pair."""
+
+DigitTable = NDArray[np.float64]
+"""(4, values of a digit, waves) float64: cos high, cos low, sin high, sin low."""
+
+Limbs = NDArray[np.uint64]
+"""(waves,) uint64: 32 bits of a fraction of a turn."""
+
+Float32Cells = NDArray[np.float32]
+"""(n,) float32."""
+
+Words = NDArray[np.uint32]
+"""(n,) uint32: the bits of float32 numbers."""

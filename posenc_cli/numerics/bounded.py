@@ -33,8 +33,7 @@ from posenc_cli.numerics.rounding import narrow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Flags, Reals, StoredValues
     from posenc_cli.numerics.dtypes import DType
 
 SUM = 2.0**-103
@@ -124,7 +123,7 @@ class Bounded:
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _undecided
 
-    def rounded(self, dtype: DType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def rounded(self, dtype: DType) -> tuple[StoredValues, Flags]:
         """The numbers rounded to ``dtype``, in its storage, and which of them that proves."""
         above = narrow(*two_sum(self.high, self.low + self.error), dtype)
         below = narrow(*two_sum(self.high, self.low - self.error), dtype)
@@ -212,7 +211,7 @@ def abs(values: Any) -> Bounded:  # noqa: A001 - the standard's name
     return _operand(values).__abs__()
 
 
-def exponential(values: Bounded) -> tuple[Bounded, NDArray[np.float64]]:
+def exponential(values: Bounded) -> tuple[Bounded, Reals]:
     """Powers of e: of each element, as m · 2^k: m from 0.7 to 1.42, and integers k.
 
     Exponents beyond ±8192 are cut to that.

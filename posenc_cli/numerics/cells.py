@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.numerics.arrays import Integers, Reals, StoredValues
     from posenc_cli.numerics.phasors import Phasors
 
 MARGIN = 6.0 * UNIT
@@ -38,8 +39,8 @@ class Block(NamedTuple):
 
     start: int
     stop: int
-    first: NDArray[Any]
-    second: NDArray[Any]
+    first: Reals
+    second: Reals
     margin: Any
 
 
@@ -48,7 +49,7 @@ class Cells(NamedTuple):
 
     start: int
     stop: int
-    values: NDArray[Any]
+    values: Reals
     margin: Any
 
 
@@ -100,7 +101,7 @@ def chunk_rows(width: int) -> int:
     return CHUNK_CELLS // width
 
 
-def rising_by_one(positions: NDArray[Any]) -> bool:
+def rising_by_one(positions: Integers) -> bool:
     """Whether positions are n, n + 1, n + 2, … for some n ≥ 0."""
     if positions.size == 0:
         return False
@@ -111,7 +112,7 @@ def rising_by_one(positions: NDArray[Any]) -> bool:
 
 
 def consecutive_blocks(
-    factors: Factors, positions: NDArray[Any], *, magnitude: float, scratch: Scratch
+    factors: Factors, positions: Integers, *, magnitude: float, scratch: Scratch
 ) -> Iterator[Block]:
     """Yield the cells of positions that rise by one, from full tables.
 
@@ -153,7 +154,7 @@ def summed(blocks: Iterator[Block]) -> Iterator[Cells]:
 def scattered_blocks(
     columns: Columns,
     phasors: Phasors,
-    positions: NDArray[Any],
+    positions: Integers,
     factors: Factors | None,
     *,
     magnitude: float,
@@ -200,7 +201,7 @@ def scattered_blocks(
         yield Block(start, start + block.size, cells.reshape(-1), other.reshape(-1), margin)
 
 
-def margins_of(bounds: NDArray[Any], least: float, magnitude: float) -> Any:
+def margins_of(bounds: Reals, least: float, magnitude: float) -> Any:
     """Return the margin of the rounding test: one number where it loses little, else as bounds.
 
     ``least`` is the smallest of the bounds, or of more.
@@ -210,7 +211,7 @@ def margins_of(bounds: NDArray[Any], least: float, magnitude: float) -> Any:
     return MARGIN * bounds
 
 
-def by_tile(operation: np.ufunc, values: NDArray[Any], tile: Any, result: NDArray[Any]) -> None:
+def by_tile(operation: np.ufunc, values: Reals, tile: Any, result: StoredValues) -> None:
     """Apply an operation to values and a tile repeated along them, or a single number.
 
     A narrower ``result`` is rounded to on the way, a few thousand values at a time.

@@ -27,8 +27,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Flags, Float32Cells, Integers, Reals, StoredRows, Words
     from posenc_cli.numerics.cells import Scratch
     from posenc_cli.numerics.dtypes import DType
 
@@ -67,9 +66,9 @@ class Roundings(NamedTuple):
     for a float32 to tell, if there are any.
     """
 
-    words: NDArray[Any]
-    ties: NDArray[Any]
-    near_zero: NDArray[Any] | None
+    words: Words
+    ties: Integers
+    near_zero: Integers | None
 
 
 def suits(magnitude: float, dtype: DType) -> bool:
@@ -89,7 +88,7 @@ def factor(dtype: DType) -> float:
 
 
 def rounded_scaled(
-    single: NDArray[Any], margin: float, dtype: DType, scratch: Scratch
+    single: Float32Cells, margin: float, dtype: DType, scratch: Scratch
 ) -> Roundings:
     """Round cells that are float32 numbers, scaled by the format's `factor`.
 
@@ -120,9 +119,7 @@ def rounded_scaled(
     return Roundings(words, np.flatnonzero(ties), np.flatnonzero(near_zero))
 
 
-def decided(
-    words: NDArray[Any], ties: NDArray[Any], cells: NDArray[Any], margin: float, dtype: DType
-) -> NDArray[np.bool_]:
+def decided(words: Words, ties: Integers, cells: Reals, margin: float, dtype: DType) -> Flags:
     """Round cells at ties to their side, where the margin lets it be known; return where it does.
 
     Shape: ``cells``, in float64 and not scaled, as ``ties``, their indices in ``words``.
@@ -133,13 +130,11 @@ def decided(
     beyond = np.abs(cells) - tie.astype(np.float64) / factor(dtype)
     # What was rounded away from zero goes back: the lower half of its word is 0.
     words[ties] = away - (beyond < 0)
-    known: NDArray[np.bool_] = np.abs(beyond) > margin
+    known: Flags = np.abs(beyond) > margin
     return known
 
 
-def rounded(
-    cells: NDArray[Any], margin: Any, dtype: DType, out: NDArray[Any], scratch: Scratch
-) -> NDArray[Any]:
+def rounded(cells: Reals, margin: Any, dtype: DType, out: StoredRows, scratch: Scratch) -> Integers:
     """Write the roundings of cells to ``out``; return the indices of those in doubt.
 
     ``margin`` bounds the error of a cell: a number, or a tile repeated along the cells. A cell is
@@ -183,7 +178,7 @@ def rounded(
     return np.flatnonzero(doubts)
 
 
-def _below(single: NDArray[Any], floors: NDArray[Any], spare: NDArray[Any]) -> NDArray[Any]:
+def _below(single: Float32Cells, floors: Float32Cells, spare: Words) -> Flags:
     """Return where magnitudes are below a tile of floors that is repeated along them."""
     sizes = np.abs(single, out=spare.view(np.float32))
     whole = sizes.size // floors.size * floors.size

@@ -22,8 +22,7 @@ from posenc_cli.numerics.rounding import narrow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals, StoredRows, StoredValues
     from posenc_cli.numerics.cells import Cells, Scratch
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.layout import Columns, Placed
@@ -38,7 +37,7 @@ JUDGES_KEPT = 4  # one a number format
 class Doubts(NamedTuple):
     """Cells to judge again: their index in the table, and float64 value and margin if kept."""
 
-    places: NDArray[Any]
+    places: Integers
     cells: Any
     margin: Any
 
@@ -46,8 +45,8 @@ class Doubts(NamedTuple):
 class Table(NamedTuple):
     """What is filled: rows of positions, and what belongs in which column."""
 
-    out: NDArray[Any]
-    positions: NDArray[Any]
+    out: StoredRows
+    positions: Integers
     placed: Placed
 
 
@@ -67,8 +66,8 @@ class Judge:
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         columns: Columns,
         blocks: Iterable[Cells],
         scratch: Scratch,
@@ -100,7 +99,7 @@ class Judge:
         target = table.out[start:stop]
         direct = target.flags.c_contiguous
         bits = target.reshape(-1) if direct else scratch.buffer("bits", cells.size, target.dtype)
-        index: NDArray[Any] | None
+        index: Integers | None
         if self._halves:
             index = rounded(cells, margin, self._dtype, bits, scratch)
         else:
@@ -117,8 +116,8 @@ class Judge:
         return Doubts(places, cells[index], margin)
 
     def _round_twice(
-        self, cells: NDArray[Any], margin: Any, bits: NDArray[Any], scratch: Scratch
-    ) -> NDArray[Any] | None:
+        self, cells: Reals, margin: Any, bits: StoredValues, scratch: Scratch
+    ) -> Integers | None:
         """Write the roundings of cell + margin; return where those of cell − margin differ.
 
         Bits are compared, not values: 0.0 and −0.0 differ.
@@ -156,9 +155,7 @@ class Judge:
             values = self._settled(table.positions[rows], columns.waves[at], columns.sine[at])
             table.out[rows, table.placed.order[at]] = values
 
-    def _settled(
-        self, positions: NDArray[Any], waves: NDArray[Any], sine: NDArray[Any]
-    ) -> NDArray[Any]:
+    def _settled(self, positions: Integers, waves: Integers, sine: Flags) -> StoredValues:
         """Return cells, given by position, wave and function, correctly rounded."""
         values = np.empty(positions.size, self._dtype.numpy)
         known = (positions == 0) | self._still[waves]
@@ -186,8 +183,8 @@ class Judge:
         return values
 
     def _paired(
-        self, positions: NDArray[Any], waves: NDArray[Any], sine: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        self, positions: Integers, waves: Integers, sine: Flags
+    ) -> tuple[StoredValues, Flags]:
         """Return cells rounded from double-double, and which of them that proves."""
         sizes = np.abs(positions)
         parts = self._phasors.points(sizes, waves)

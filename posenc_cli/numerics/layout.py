@@ -22,8 +22,16 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import (
+        ComplexRows,
+        Flags,
+        Integers,
+        RealRows,
+        Reals,
+        StoredRows,
+        StoredValues,
+        Words,
+    )
     from posenc_cli.numerics.phasors import Phasors
     from posenc_cli.numerics.placements import Placement
 
@@ -41,9 +49,9 @@ class Columns(Record):
     """
 
     target: slice
-    waves: NDArray[Any]
-    sine: NDArray[Any]
-    zero: NDArray[Any]
+    waves: Integers
+    sine: Flags
+    zero: Flags
 
     @cached_property
     def key(self) -> tuple[bytes, bytes, bytes]:
@@ -79,7 +87,7 @@ class Pairing(Record):
     first: slice
     second: slice
 
-    def order(self, width: int) -> NDArray[Any]:
+    def order(self, width: int) -> Integers:
         """Return the columns pair after pair: first and second of one, of the next, and so on.
 
         >>> Pairing(slice(0, 2), slice(2, None)).order(4)
@@ -103,7 +111,7 @@ class Placed:
         self.in_order = pairing is None or pairing.first.step == 2
         self._pairing = pairing
 
-    def place(self, bits: NDArray[Any], target: NDArray[Any]) -> None:
+    def place(self, bits: StoredValues, target: StoredRows) -> None:
         """Write the rounded cells of some rows to their columns; ``bits`` is free for use after.
 
         A pair of numbers is one integer here. To cut integers to half their width is faster than to
@@ -120,7 +128,7 @@ class Placed:
         np.right_shift(pairs, 8 * size, out=pairs)
         np.copyto(words[:, high], pairs, casting="unsafe")
 
-    def place_upper(self, words: NDArray[Any], target: NDArray[Any]) -> None:
+    def place_upper(self, words: Words, target: StoredRows) -> None:
         """Write the upper halves of 32-bit words, the rounded cells of some rows, to their columns.
 
         Shape: ``words`` (cells,); ``target`` has two bytes a cell.
@@ -181,9 +189,9 @@ class Batch(NamedTuple):
     Shape: (multiples, columns) each.
     """
 
-    first: NDArray[Any]
-    second: NDArray[Any]
-    bounds: NDArray[Any]
+    first: RealRows
+    second: RealRows
+    bounds: Reals
     least: float
 
 
@@ -193,8 +201,8 @@ class PairBatch(NamedTuple):
     Shape: ``high`` (multiples, pairs) complex; ``bounds`` (multiples, 2 · pairs).
     """
 
-    high: NDArray[Any]
-    bounds: NDArray[Any]
+    high: ComplexRows
+    bounds: Reals
     least: float
 
 
@@ -206,7 +214,7 @@ class High:
     """
 
     def __init__(
-        self, columns: Columns, phasors: Phasors, first: NDArray[Any], second: NDArray[Any]
+        self, columns: Columns, phasors: Phasors, first: RealRows, second: RealRows
     ) -> None:
         self.columns = columns
         self.phasors = phasors
@@ -218,9 +226,7 @@ class High:
         turning = np.array([bool(frequency) for frequency in phasors.frequencies] or [False])
         self._odd = columns.sine & turning[columns.waves]
 
-    def high(
-        self, multiples: NDArray[Any], negative: NDArray[Any] | None = None
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def high(self, multiples: Integers, negative: Flags | None = None) -> tuple[RealRows, RealRows]:
         """Return U[a] and V[a] of every column, with the sines' signs of negative positions.
 
         Shape: (multiples, columns) each.
@@ -237,8 +243,8 @@ class High:
         return first, second
 
     def bounds(
-        self, multiples: NDArray[Any], first: NDArray[Any], second: NDArray[Any], scale: float
-    ) -> NDArray[Any]:
+        self, multiples: Integers, first: RealRows, second: RealRows, scale: float
+    ) -> RealRows:
         """Return a bound of (|X U| + |Y V|) of every column, times 1 + 2^−30.
 
         It is at most the scale's magnitude, and as small as the cells where all angles are.
@@ -250,7 +256,7 @@ class High:
         bound = self._reach_first * np.abs(first) + self._reach_second * np.abs(second)
         cancelling = (multiples[:, None] + 1.0) * self._steps > 0.5
         bound += np.where(cancelling & ~self.columns.zero, scale * 2.0**-36, 0.0)
-        capped: NDArray[Any] = np.minimum(bound, scale)
+        capped: RealRows = np.minimum(bound, scale)
         return capped * (1 + 2.0**-30)
 
     def located(self, multiple: int) -> tuple[int, int]:
@@ -262,7 +268,7 @@ class High:
         """
         return (-1, multiple) if multiple < FIRST_MULTIPLES else divmod(multiple, self._together)
 
-    def multiples(self, index: int) -> NDArray[Any]:
+    def multiples(self, index: int) -> Integers:
         """Return the multiples of a batch."""
         if index < 0:
             return np.arange(FIRST_MULTIPLES)
@@ -279,9 +285,7 @@ class Factors(High):
     Shape: ``first`` (X) and ``second`` (Y) are (offsets, columns), contiguous float64.
     """
 
-    def __init__(
-        self, columns: Columns, phasors: Phasors, offsets: NDArray[Any] | None = None
-    ) -> None:
+    def __init__(self, columns: Columns, phasors: Phasors, offsets: Integers | None = None) -> None:
         self.first, self.second = _low(columns, phasors, offsets)
         super().__init__(columns, phasors, self.first, self.second)
         self._batches = LRUCache[Batch](BATCHES_KEPT)
@@ -314,7 +318,7 @@ class Pairs(High):
         heads = columns.selected(pairing.first)
         first, second = _low(heads, phasors, None)
         super().__init__(heads, phasors, first, second)
-        self.low: NDArray[Any] = np.empty(first.shape, np.complex128)
+        self.low: ComplexRows = np.empty(first.shape, np.complex128)
         self.low.real, self.low.imag = first, second
         rows, pairs = first.shape
         # A power of two, as the rows are: nothing is left over.
@@ -349,9 +353,7 @@ def power_of_two(limit: int) -> int:
     return 1 << (max(1, limit).bit_length() - 1)
 
 
-def _low(
-    columns: Columns, phasors: Phasors, offsets: NDArray[Any] | None
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _low(columns: Columns, phasors: Phasors, offsets: Integers | None) -> tuple[RealRows, RealRows]:
     """Return X[b] and Y[b] of every column."""
     cosines, sines = phasors.low(offsets)
     cosines = np.take(cosines, columns.waves, axis=1)

@@ -24,8 +24,13 @@ from posenc_cli.numerics.layout import power_of_two
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import (
+        ComplexRows,
+        Integers,
+        Reals,
+        StoredRows,
+        StoredValues,
+    )
     from posenc_cli.numerics.cells import Scratch
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.layout import Pairs, Placed
@@ -37,8 +42,8 @@ class ChunkFactors(NamedTuple):
     Shape: ``low`` (tiles, tile) and ``by`` (tile,) complex; ``margin`` a number, or (2 · tile,).
     """
 
-    low: NDArray[Any]
-    by: NDArray[Any]
+    low: ComplexRows
+    by: ComplexRows
     margin: Any
 
 
@@ -53,7 +58,7 @@ class Chunk(ABC):
         self.shape = count, rows * pairs.low.shape[1] // count
 
     @abstractmethod
-    def fill(self, target: NDArray[Any], placed: Placed, factors: ChunkFactors) -> Doubts | None:
+    def fill(self, target: StoredRows, placed: Placed, factors: ChunkFactors) -> Doubts | None:
         """Write the cells of some rows, rounded; return those that are not proven, if any."""
 
 
@@ -69,7 +74,7 @@ class Singles(Chunk):
         self._lower = scratch.buffer("low", (count, 2 * tile), np.float32)
         self._memory = scratch.memory("low")
 
-    def fill(self, target: NDArray[Any], placed: Placed, factors: ChunkFactors) -> Doubts | None:
+    def fill(self, target: StoredRows, placed: Placed, factors: ChunkFactors) -> Doubts | None:
         """Write the roundings of cell + margin."""
         direct = placed.in_order and target.flags.c_contiguous
         upper = target.reshape(self._upper.shape) if direct else self._upper
@@ -83,7 +88,7 @@ class Singles(Chunk):
             placed.place(upper, target)
         return doubts
 
-    def _differing(self, upper: NDArray[Any]) -> Doubts | None:
+    def _differing(self, upper: StoredValues) -> Doubts | None:
         places = np.flatnonzero(upper.view(np.uint32) != self._lower.view(np.uint32))
         return Doubts(places, None, None) if places.size else None
 
@@ -102,7 +107,7 @@ class Halves(Chunk):
         self._product = scratch.buffer("single", self.shape, np.complex64)
         self._single = scratch.buffer("single", size, np.float32)
 
-    def fill(self, target: NDArray[Any], placed: Placed, factors: ChunkFactors) -> Doubts | None:
+    def fill(self, target: StoredRows, placed: Placed, factors: ChunkFactors) -> Doubts | None:
         """Write the roundings of the cells."""
         low, by, margin = factors
         if isinstance(margin, np.ndarray):
@@ -125,7 +130,7 @@ class Halves(Chunk):
         return doubts
 
     def _fill_by_columns(
-        self, target: NDArray[Any], placed: Placed, factors: ChunkFactors
+        self, target: StoredRows, placed: Placed, factors: ChunkFactors
     ) -> Doubts | None:
         low, by, margin = factors
         product = self._scratch.buffer("cells", self.shape, np.complex128)
@@ -139,11 +144,11 @@ class Halves(Chunk):
         return Doubts(places, cells[places], margin[places % margin.size])
 
 
-def _cells(low: NDArray[Any], by: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
+def _cells(low: ComplexRows, by: ComplexRows, places: Integers) -> Reals:
     """Return some cells of a chunk again, in float64."""
     pairs, second = np.divmod(places, 2)
     products = low.reshape(-1)[pairs] * by[pairs % by.size]
-    cells: NDArray[Any] = np.where(second, products.imag, products.real)
+    cells: Reals = np.where(second, products.imag, products.real)
     return cells
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from decimal import Decimal
 
-    from numpy.typing import NDArray
+    from posenc_cli.numerics.arrays import DigitTable, Integers, RealRows
 
 POSITION_BITS = 54  # 2^53 itself included
 DIGIT_BITS = 5
@@ -68,10 +68,10 @@ class Phasors:
         self._doublings: list[tuple[Iterator[Doubling], list[Doubling]]] = [
             (doublings(frequency), []) for frequency in self.frequencies
         ]
-        self._tables: list[NDArray[Any]] = []
-        self._low: tuple[NDArray[Any], NDArray[Any]] | None = None
+        self._tables: list[DigitTable] = []
+        self._low: tuple[RealRows, RealRows] | None = None
 
-    def _table(self, digit: int) -> NDArray[Any]:
+    def _table(self, digit: int) -> DigitTable:
         """Return the table of a digit: 4 parts × rows × frequencies."""
         if digit >= len(self._tables):
             with self._lock:
@@ -79,7 +79,7 @@ class Phasors:
                     self._tables.append(self._grown(*self._digits[len(self._tables)]))
         return self._tables[digit]
 
-    def _grown(self, shift: int, bits: int) -> NDArray[Any]:
+    def _grown(self, shift: int, bits: int) -> DigitTable:
         table = np.zeros((4, 1 << bits, len(self.frequencies)))
         table[0, 0] = 1.0
         table[:, 1] = self._anchor(shift)
@@ -96,7 +96,7 @@ class Phasors:
         table.flags.writeable = False
         return table
 
-    def _anchor(self, shift: int) -> NDArray[Any]:
+    def _anchor(self, shift: int) -> RealRows:
         anchor = np.empty((4, len(self.frequencies)))
         for column, (states, known) in enumerate(self._doublings):
             # What was produced is kept: a build that was interrupted may begin again.
@@ -106,7 +106,7 @@ class Phasors:
             anchor[:, column] = *two_floats(cosine, bits), *two_floats(sine, bits)
         return anchor
 
-    def _product(self, digits: range, values: NDArray[Any], wave: Any = slice(None)) -> Parts:
+    def _product(self, digits: range, values: Integers, wave: Any = slice(None)) -> Parts:
         """Return the product of the tables' rows that ``values`` select, lowest digit first.
 
         A digit that is 0 throughout is left out, which changes nothing: its factor is exactly 1.
@@ -129,7 +129,7 @@ class Phasors:
             return parts
         return *product(parts[:2], self._scale), *product(parts[2:], self._scale)
 
-    def low(self, offsets: NDArray[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    def low(self, offsets: Integers | None = None) -> tuple[RealRows, RealRows]:
         """Return cos and sin of b · ω as float64, for the given b < ``rows`` or for all of them.
 
         Shape: (offsets, frequencies) each.
@@ -145,7 +145,7 @@ class Phasors:
             return self._low
         return self._low[0][offsets], self._low[1][offsets]
 
-    def _all_low(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _all_low(self) -> tuple[RealRows, RealRows]:
         cosines = np.empty((self.rows, len(self.frequencies)))
         sines = np.empty_like(cosines)
         lowest = self._table(0)
@@ -167,7 +167,7 @@ class Phasors:
         cosines.flags.writeable = sines.flags.writeable = False
         return cosines, sines
 
-    def high(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def high(self, multiples: Integers) -> tuple[RealRows, RealRows]:
         """Return scale · cos and scale · sin of a · ``rows`` · ω as float64, for the given a ≥ 0.
 
         Shape: (multiples, frequencies) each.
@@ -182,7 +182,7 @@ class Phasors:
         parts = self._scaled(parts)
         return parts[0], parts[2]
 
-    def points(self, positions: NDArray[Any], waves: NDArray[Any]) -> Parts:
+    def points(self, positions: Integers, waves: Integers) -> Parts:
         """Return scale · exp(i n ω) in double-double, for pairs of a position n ≥ 0 and a wave.
 
         Shape: (pairs,) each: cos high, cos low, sin high, sin low.

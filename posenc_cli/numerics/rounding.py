@@ -9,7 +9,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Integers, Reals, StoredValues
     from posenc_cli.numerics.dtypes import DType
 
 
-def narrow(high: NDArray[Any], low: NDArray[Any] | None, dtype: DType) -> NDArray[Any]:
+def narrow(high: Reals, low: Reals | None, dtype: DType) -> StoredValues:
     """Return high + low, correctly rounded to a real ``dtype``, in its storage.
 
     ``high`` is float64 and ``low`` at most half a unit in its last place (or None, exactly 0). The
@@ -58,7 +57,7 @@ def narrow(high: NDArray[Any], low: NDArray[Any] | None, dtype: DType) -> NDArra
         return bits_of_float16(grid) if dtype.name == FLOAT16.name else bits_of_bfloat16(grid)
 
 
-def _odd(high: NDArray[Any], low: NDArray[Any], dtype: DType) -> NDArray[Any]:
+def _odd(high: Reals, low: Reals, dtype: DType) -> Reals:
     low = np.where(np.isfinite(high), low, 0.0)
     total, rest = two_sum(high, low)
     total = np.where(low == 0, high, total)  # −0.0 + 0.0 loses the sign
@@ -66,11 +65,11 @@ def _odd(high: NDArray[Any], low: NDArray[Any], dtype: DType) -> NDArray[Any]:
         return total
     inexact = (rest != 0) & np.isfinite(total)
     towards_zero = inexact & (np.signbit(rest) != np.signbit(total))
-    bits: NDArray[Any] = (total.view(np.int64) - towards_zero) | inexact
+    bits: Integers = (total.view(np.int64) - towards_zero) | inexact
     return bits.view(np.float64)
 
 
-def _on_grid(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+def _on_grid(values: Reals, dtype: DType) -> Reals:
     """Round float64 values to the numbers of a half precision, kept as float64."""
     drop = 53 - dtype.precision
     bits = values.view(np.uint64)
@@ -87,7 +86,7 @@ def _on_grid(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
     return np.where(np.isnan(values), values, grid)
 
 
-def bits_of_float16(grid: NDArray[Any]) -> NDArray[Any]:
+def bits_of_float16(grid: Reals) -> StoredValues:
     """Return float64 values that float16 holds exactly, as float16.
 
     Scaling by 2^−112 turns the exponent bias of float32 into that of float16, subnormals too, so
@@ -106,7 +105,7 @@ def bits_of_float16(grid: NDArray[Any]) -> NDArray[Any]:
     return np.where(special, single.astype(np.float16), half) if special.any() else half
 
 
-def bits_of_bfloat16(grid: NDArray[Any]) -> NDArray[Any]:
+def bits_of_bfloat16(grid: Reals) -> StoredValues:
     """Return float64 values that bfloat16 holds exactly, as its bit patterns.
 
     >>> import numpy as np
@@ -118,7 +117,7 @@ def bits_of_bfloat16(grid: NDArray[Any]) -> NDArray[Any]:
     return (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 
-def round_exact(values: Iterable[Decimal | Fraction | int], dtype: DType) -> NDArray[Any]:
+def round_exact(values: Iterable[Decimal | Fraction | int], dtype: DType) -> StoredValues:
     """Return exact numbers, each correctly rounded to ``dtype``, in its storage.
 
     Shape: (number of values,).
@@ -137,7 +136,7 @@ def round_exact(values: Iterable[Decimal | Fraction | int], dtype: DType) -> NDA
     return narrow(np.array(rounded, np.float64), None, dtype)
 
 
-def widen(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+def widen(array: StoredValues, dtype: DType) -> Reals:
     """Return the values that an array in the storage of ``dtype`` holds, as float64, exactly.
 
     >>> import numpy as np
@@ -151,7 +150,7 @@ def widen(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
         return array.astype(np.float64)
 
 
-def round_to(array: NDArray[Any], source: DType, target: DType) -> NDArray[Any]:
+def round_to(array: StoredValues, source: DType, target: DType) -> StoredValues:
     """Return the values of ``source`` storage rounded to the grid of ``target``, stored as before.
 
     This rounds what the array holds. Where that was itself rounded from a real number, rounding the
@@ -164,7 +163,7 @@ def round_to(array: NDArray[Any], source: DType, target: DType) -> NDArray[Any]:
     return stored_as(narrow(widen(array, source), None, target), target, source)
 
 
-def stored_as(array: NDArray[Any], source: DType, storage: DType) -> NDArray[Any]:
+def stored_as(array: StoredValues, source: DType, storage: DType) -> StoredValues:
     """Return values in the storage of ``source`` in that of another format.
 
     Exact where ``storage`` holds every value of ``source``, as float32 does for both half

@@ -38,7 +38,7 @@ standard, ACM TOMS 17 (1991), for tables and angle addition.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -62,8 +62,7 @@ from posenc_cli.numerics.placements import Placement
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Integers, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
 __all__ = ["Placement", "WaveTable"]
@@ -104,8 +103,8 @@ class WaveTable:
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         placements: Sequence[Placement],
         *,
         dtype: DType,
@@ -135,10 +134,10 @@ class WaveTable:
 
     def settle(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         columns: Columns,
-        places: NDArray[Any],
+        places: Integers,
         *,
         dtype: DType,
     ) -> None:
@@ -152,7 +151,7 @@ class WaveTable:
         with np.errstate(all="ignore"):
             self._judge(dtype).settle(table, [Doubts(places, None, None)])
 
-    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale plays no part.
 
         Units: radians.
@@ -161,9 +160,7 @@ class WaveTable:
         table = self._angles.get(None, lambda: AngleTable(self.frequencies))
         return table.rows(positions, dtype=dtype)
 
-    def _fill(
-        self, out: NDArray[Any], positions: NDArray[Any], columns: Columns, dtype: DType
-    ) -> None:
+    def _fill(self, out: StoredRows, positions: Integers, columns: Columns, dtype: DType) -> None:
         scratch, magnitude = self._scratch, self._magnitude
         rising = rising_by_one(positions)
         if rising and (dtype.name == FLOAT32.name or suits(magnitude, dtype)):
@@ -203,19 +200,19 @@ class WaveTable:
     def _judge(self, dtype: DType) -> Judge:
         return self._judges.get(dtype.name, lambda: Judge(self.phasors, dtype))
 
-    def _factors(self, columns: Columns, positions: NDArray[Any]) -> Factors | None:
+    def _factors(self, columns: Columns, positions: Integers) -> Factors | None:
         """Return the full tables of these columns, or None where building them would not pay."""
         if columns.key not in self._layouts and self._few(positions):
             return None
         return self._layouts.get(columns.key, lambda: Factors(columns, self.phasors))
 
-    def _pairs(self, columns: Columns, positions: NDArray[Any]) -> Pairs | None:
+    def _pairs(self, columns: Columns, positions: Integers) -> Pairs | None:
         """Return complex tables of these columns, if they are pairs and building them would pay."""
         pairing = columns.pairing
         if pairing is None or (columns.key not in self._paired and self._few(positions)):
             return None
         return self._paired.get(columns.key, lambda: Pairs(columns, pairing, self.phasors))
 
-    def _few(self, positions: NDArray[Any]) -> bool:
+    def _few(self, positions: Integers) -> bool:
         """Whether so few rows are asked for that those of the low table in use cost less."""
         return positions.size * 4 < self.phasors.rows
