@@ -18,7 +18,7 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
 from posenc_cli.encode import blocks
-from posenc_cli.encode.axial import located
+from posenc_cli.encode.axial import read_coordinates
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
@@ -481,7 +481,7 @@ def _angles(
     coordinates = waves.coordinates
     if coordinates is None:
         return np.multiply.outer(np.abs(positions).astype(np.float64), frequencies)
-    at = located(coordinates).at
+    at = read_coordinates(coordinates).at
     assert at is not None
     axes = np.stack([np.abs(np.asarray(each, np.float64)) for each in at(positions)], axis=1)
     return np.asarray(axes[:, list(coordinates.axes)] * frequencies)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.turning import ColumnPairing
-from posenc_cli.encode.axial import located
+from posenc_cli.encode.axial import read_coordinates
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput
@@ -146,7 +146,7 @@ class Reference(Record):
     def coordinates(self) -> Coordinates | None:
         """Where positions lie on several axes; None where pairs follow the position itself."""
         coordinates = self.content.waves.coordinates
-        found = None if coordinates is None else located(coordinates)
+        found = None if coordinates is None else read_coordinates(coordinates)
         return None if found is None or found.at is None else found
 
     def growth_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:

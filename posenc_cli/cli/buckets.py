@@ -53,10 +53,10 @@ def buckets(
       posenc buckets t5 --set bidirectional=false --positions -200:1
       posenc buckets deberta --set max_position=1024 --json
     """
-    from posenc_cli.encode.buckets import bucketed
+    from posenc_cli.encode.buckets import assign_buckets
 
     chosen = RULES[one_of("RULE", rule, RULES)]
-    found = bucketed(chosen, settings_of(settings), positions)
+    found = assign_buckets(chosen, settings_of(settings), positions)
     if as_json:
         console.json(
             "buckets",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from posenc_cli.numerics.rounding import round_to
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.numerics.arrays import Integers, Reals
     from posenc_cli.positions import Positions
+
+Numbers = TypeVar("Numbers", "Integers", "Reals")
 
 BLOCK_VALUES = 1 << 18
 """Values in a block: enough that handing blocks from thread to thread costs little, few enough to
@@ -29,22 +30,22 @@ def rows_a_block(width: int, values: int | None = None) -> int:
     return max(1, (values or BLOCK_VALUES) // width)
 
 
-def position_array(positions: Positions) -> NDArray[np.int64]:
+def position_array(positions: Positions) -> Integers:
     """All the positions, in order, as int64.
 
     Shape: (positions.count,).
     """
     return np.concatenate(
-        [np.arange(r.start, r.stop, r.step, dtype=np.int64) for r in positions.ranges]
+        [np.arange(run.start, run.stop, run.step, dtype=np.int64) for run in positions.ranges]
     )
 
 
-def position_blocks(positions: Positions, count: int) -> Iterator[NDArray[np.int64]]:
+def position_blocks(positions: Positions, count: int) -> Iterator[Integers]:
     """The positions in order, at most ``count`` at a time."""
     return map(position_array, positions.blocks(count))
 
 
-def in_arithmetic(values: NDArray[Any], arithmetic: Arithmetic) -> NDArray[Any]:
+def in_arithmetic(values: Numbers, arithmetic: Arithmetic) -> Numbers:
     """``values`` rounded to the precision of an arithmetic; integers stay integers.
 
     A quotient, product or sum of two numbers of float32 or bfloat16, computed in float64 and then

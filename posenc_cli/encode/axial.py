@@ -23,16 +23,15 @@ from posenc_cli.schemes.declare import Capacity, Waves
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from posenc_cli.backends.base import WaveFiller
+    from posenc_cli.numerics.arrays import Integers, Places, StoredRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import AxesFile, Coordinates
 
     FillerOf = Callable[[Waves], WaveFiller]
 
-_LARGEST = 2.0**53
-_LAYOUTS_KEPT = 4
+_LARGEST = 2.0**53  # integers up to it are the same as float64
+_LAYOUTS_KEPT = 4  # a picture asks for a table whole and in parts
 
 
 class AxialWaves:
@@ -43,7 +42,7 @@ class AxialWaves:
 
     def __init__(self, waves: Waves, filler_of: FillerOf) -> None:
         """``filler_of`` gives what fills columns with waves that follow the position itself."""
-        coordinates = located(waves.coordinates) if waves.coordinates else None
+        coordinates = read_coordinates(waves.coordinates) if waves.coordinates else None
         if coordinates is None or coordinates.at is None:
             raise ValueError("these waves follow no axes")
         if len(coordinates.axes) != waves.count:
@@ -60,8 +59,8 @@ class AxialWaves:
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         placements: Sequence[Placement],
         *,
         dtype: DType,
@@ -78,11 +77,11 @@ class AxialWaves:
         for placement in placements:
             if placement.function == "zero":
                 out[:, placement.columns] = 0
-        coordinates = self._at(positions)
+        coordinates = self._at(positions)  # (positions,) for each axis
         for axis, columns in zip(self._axes, self._columns(placements, out.shape[1]), strict=True):
             axis.fill(out, coordinates[axis.index], columns, dtype)
 
-    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """The angles coordinate · frequency in (−π, π], in the storage of ``dtype``.
 
         Units: radians.
@@ -120,12 +119,12 @@ class _AxisColumns(Record):
 
     @classmethod
     def of(
-        cls, waves: NDArray[Any], placements: Sequence[Placement], width: int, count: int
+        cls, waves: Places, placements: Sequence[Placement], width: int, count: int
     ) -> _AxisColumns:
         """The columns of the axis that these ``waves`` of ``count`` follow."""
-        inner = np.full(count, -1)
+        inner = np.full(count, -1)  # (waves,): the place on this axis, -1 of another's
         inner[waves] = np.arange(waves.size)
-        parts = []
+        parts = []  # function, columns (n,) and places of waves (n,)
         for placement in placements:
             if placement.function == "zero":
                 continue
@@ -148,11 +147,11 @@ class _AxisColumns(Record):
 class _Repeated(NamedTuple):
     """Coordinates that repeat: each of a range once, and which of them every row has."""
 
-    once: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    once: Integers
+    rows: Integers
 
     @classmethod
-    def among(cls, coordinates: NDArray[np.int64]) -> _Repeated | None:
+    def among(cls, coordinates: Integers) -> _Repeated | None:
         """The coordinates so, or None where computing a whole range would not pay."""
         low, high = int(coordinates.min()), int(coordinates.max())
         if 2 * (high - low + 1) > coordinates.size:
@@ -164,14 +163,14 @@ class _AxisFiller(Record):
     """One axis, which of all waves follow it, and what fills columns with them."""
 
     index: int
-    waves: NDArray[np.intp]
+    waves: Places
     filler: WaveFiller
 
     @classmethod
     def of(
         cls,
         index: int,
-        waves: NDArray[np.intp],
+        waves: Places,
         whole: Waves,
         ladder: Callable[[Any], Any],
         filler_of: FillerOf,
@@ -188,7 +187,7 @@ class _AxisFiller(Record):
         return cls(index, waves, filler_of(Waves(waves.size, frequencies, scale=whole.scale)))
 
     def fill(
-        self, out: NDArray[Any], coordinates: NDArray[np.int64], columns: _AxisColumns, dtype: DType
+        self, out: StoredRows, coordinates: Integers, columns: _AxisColumns, dtype: DType
     ) -> None:
         if columns.width == 0:
             return
@@ -202,14 +201,14 @@ class _AxisFiller(Record):
         for target, source in columns.copies:
             out[:, target] = cells[:, source]
 
-    def angles(self, coordinates: NDArray[np.int64], dtype: DType) -> NDArray[Any]:
+    def angles(self, coordinates: Integers, dtype: DType) -> StoredRows:
         repeated = _Repeated.among(coordinates)
         if repeated is None:
             return self.filler.angles(coordinates, dtype=dtype)
         return np.take(self.filler.angles(repeated.once, dtype=dtype), repeated.rows, axis=0)
 
 
-def _runs(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[slice, slice]]:
+def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:
     """Two rising sequences as slices: stretches in which both go on by steps of their own.
 
     >>> list(_runs(np.array([0, 3, 6, 7]), np.array([0, 1, 2, 3])))
@@ -233,8 +232,8 @@ def _runs(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[slice, sl
         start = stop
 
 
-def located(coordinates: Coordinates) -> Coordinates:
-    """Coordinates that are at hand: those in a file have been read.
+def read_coordinates(coordinates: Coordinates) -> Coordinates:
+    """Coordinates that are at hand: those in a file are read.
 
     Raises: InvalidInput where the file does not hold them; Unavailable where it cannot be read.
     """
@@ -242,7 +241,7 @@ def located(coordinates: Coordinates) -> Coordinates:
         return coordinates
     rows = _read(coordinates.file)
 
-    def at(positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def at(positions: Integers) -> tuple[Integers, ...]:
         return tuple(row[positions] for row in rows)
 
     capacity = Capacity(
@@ -253,7 +252,7 @@ def located(coordinates: Coordinates) -> Coordinates:
     return replace(coordinates, at=at, capacity=capacity, file=None)
 
 
-def _read(file: AxesFile) -> NDArray[np.int64]:
+def _read(file: AxesFile) -> Integers:
     """The integers of a file, one row an axis."""
     from posenc_cli.files.reading import read_array
 

@@ -18,8 +18,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Integers
     from posenc_cli.schemes.buckets import BucketRule
 
 
@@ -39,18 +38,18 @@ class Bucketed(Record):
     Shape: both (P,).
     """
 
-    positions: NDArray[np.int64]
-    buckets: NDArray[np.int64]
+    positions: Integers
+    buckets: Integers
     params: dict[str, Any]
 
     def runs(self) -> Iterator[Run]:
         """The buckets in a short form: runs of one bucket, or of buckets one apart.
 
-        >>> found = Bucketed(np.arange(6), np.array([3, 4, 5, 5, 5, 9]), {})
-        >>> [tuple(run) for run in found.runs()]
+        >>> positions = Bucketed(np.arange(6), np.array([3, 4, 5, 5, 5, 9]), {})
+        >>> [tuple(run) for run in positions.runs()]
         [((0, 1), (3, 4)), ((2, 4), (5, 5)), ((5, 5), (9, 9))]
         """
-        steps = np.diff(self.buckets)
+        steps = np.diff(self.buckets)  # (P − 1,), as all below but the ends of runs
         follows = np.diff(self.positions) == 1
         same = follows & (steps == 0)
         # Positions that share a bucket stay together: the others may go by ones with their like.
@@ -68,16 +67,16 @@ class Bucketed(Record):
             start = end + 1
 
 
-def bucketed(rule: BucketRule, given: Mapping[str, object], positions: str) -> Bucketed:
+def assign_buckets(rule: BucketRule, given: Mapping[str, object], positions: str) -> Bucketed:
     """The buckets that a rule with ``given`` parameters makes of relative positions.
 
     Raises: InvalidInput for a parameter or a position that is not allowed.
     """
     params, bucket = rule.bind(given)
-    where = Positions.parse(positions)
-    shown = f"--positions {abbreviated(positions)}"
-    if max(-where.first, where.last) > LARGEST_POSITION:
-        raise InvalidInput(f"{shown}: must lie within −2^53 and 2^53, the last exact positions")
-    check_size(shown, where.count, LISTED_VALUES, "positions")
-    relative = position_array(where)
+    asked = Positions.parse(positions)
+    option = f"--positions {abbreviated(positions)}"
+    if max(-asked.first, asked.last) > LARGEST_POSITION:
+        raise InvalidInput(f"{option}: must lie within −2^53 and 2^53, the last exact positions")
+    check_size(option, asked.count, LISTED_VALUES, "positions")
+    relative = position_array(asked)
     return Bucketed(relative, np.asarray(bucket(np, relative), np.int64), params)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,22 +37,28 @@ from posenc_cli.numerics.waves import WaveTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from posenc_cli.backends.base import Arithmetic, Reduced, WaveFiller
+    from posenc_cli.numerics.arrays import (
+        Flags,
+        Integers,
+        Places,
+        RealRows,
+        StoredRows,
+        StoredValues,
+    )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.schemes.declare import Growth, Waves
 
-MARGIN = 2.0**-49
-PAIR_MARGIN = 2.0**-90
-CHUNK_CELLS = 1 << 16
-PAIRS_AT_ONCE = 1 << 12
+MARGIN = 2.0**-49  # 16u, as tier 1 has it
+PAIR_MARGIN = 2.0**-90  # of a point on the circle, as tier 2 has it
+CHUNK_CELLS = 1 << 16  # half a megabyte of float64: the cells of a chunk stay in the cache
+PAIRS_AT_ONCE = 1 << 12  # some twenty arrays are as long while they are computed
 _PROVEN_AMPLITUDES = 2.0**-800, 2.0**800
 """Amplitudes with which nothing underflows or overflows in float64 unless the cell does."""
 _LARGEST, _SMALLEST = 1026, -1080
 """Binary exponents past which a cell is infinite or zero in every format."""
-_FASTEST = 2**30
+_FASTEST = 2**30  # e to this power is past every format
 _SHORTENED = Context(60, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, traps=[])
 
 
@@ -75,8 +81,8 @@ class GrowingWaves:
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         placements: Sequence[Placement],
         *,
         dtype: DType,
@@ -94,7 +100,7 @@ class GrowingWaves:
                 rows = slice(start, start + step)
                 self._cells.fill(out[rows], positions[rows], placements, dtype)
 
-    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """The angles position · frequency in (−π, π]: those of waves that do not grow.
 
         Units: radians.
@@ -117,17 +123,17 @@ class _ReducedCells:
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         placements: Sequence[Placement],
         dtype: DType,
     ) -> None:
         rounded = self._rounded
-        cells = np.empty(out.shape)
+        cells = np.empty(out.shape)  # (positions, columns)
         self._still.fill(cells, positions, placements, dtype=FLOAT64)
         centred = rounded(positions - self._growth.centre)
         powers = rounded(centred / rounded.dtype.type(self._growth.span))
-        amplitudes = rounded(self._bases ** powers[:, None])
+        amplitudes = rounded(self._bases ** powers[:, None])  # (positions, waves)
         for placement in placements:
             columns = placement.columns
             if placement.function == "zero":
@@ -154,25 +160,25 @@ class _ExactCells:
         self._centre = growth.centre
         self._table = WaveTable(self._frequencies, scale=self._scale)
         self._phasors = Phasors(self._frequencies, scale=self._scale)
-        self._speeds = np.array([abs(float(each)) for each in self._frequencies])
+        self._speeds = np.array([abs(float(speed)) for speed in self._frequencies])
         # Past this a cell is infinite or zero one position on: larger ones would only overflow.
         self._bounded_rates = bounded.numbers(list(exact.clip(rates, -_FASTEST, _FASTEST)))
         low_bits = max(0, (CHUNK_CELLS // max(1, waves.count)).bit_length() - 1)
         self._low_rows = 1 << low_bits
-        self._low: NDArray[np.float64] | None = None
+        self._low: RealRows | None = None
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         placements: Sequence[Placement],
         dtype: DType,
     ) -> None:
         proves = dtype.name != FLOAT64.name
         if proves:
-            cells = np.empty(out.shape)
+            cells = np.empty(out.shape)  # (positions, columns)
             self._table.fill(cells, positions, placements, dtype=FLOAT64)
-            amplitudes = self._amplitudes(positions)
+            amplitudes = self._amplitudes(positions)  # (positions, waves)
         for placement in placements:
             columns = placement.columns
             target = out[:, columns]
@@ -180,7 +186,7 @@ class _ExactCells:
                 target[...] = 0
                 continue
             waves = np.arange(len(self._rates))[placement.waves]
-            undecided = np.ones(target.shape, np.bool_)
+            undecided = np.ones(target.shape, np.bool_)  # (positions, placed waves)
             if proves:
                 factors = amplitudes[:, waves]
                 values = cells[:, columns] * factors
@@ -194,9 +200,9 @@ class _ExactCells:
             rows, places = np.nonzero(undecided)
             if rows.size:
                 sine = placement.function == "sin"
-                target[rows, places] = self._settled(positions[rows], waves[places], sine, dtype)
+                target[rows, places] = self._cells_at(positions[rows], waves[places], sine, dtype)
 
-    def _amplitudes(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _amplitudes(self, positions: Integers) -> RealRows:
         """Amplitudes to 3.1u, unless float64 cannot hold them.
 
         Shape: (positions, waves).
@@ -206,31 +212,31 @@ class _ExactCells:
         multiples, rest = np.divmod(positions - self._centre, self._low_rows)
         once, where = np.unique(multiples, return_inverse=True)
         high = self._powers(once * self._low_rows)
-        result: NDArray[np.float64] = high[where] * self._low[rest]
+        result: RealRows = high[where] * self._low[rest]
         return result
 
-    def _powers(self, distances: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _powers(self, distances: Integers) -> RealRows:
         powers = bounded.exp(bounded.asarray(distances[:, None]) * self._bounded_rates)
         # Where the bound of the error is not small, nothing is to be proven.
         certain = powers.error < 2.0**-60 * np.abs(powers.high)
         return np.where(certain, powers.high, np.nan)
 
-    def _settled(
-        self, positions: NDArray[np.int64], waves: NDArray[np.intp], sine: bool, dtype: DType
-    ) -> NDArray[Any]:
+    def _cells_at(
+        self, positions: Integers, waves: Places, sine: bool, dtype: DType
+    ) -> StoredValues:
         """Cells, given by position and wave, correctly rounded."""
         values = np.empty(positions.size, dtype.numpy)
         for start in range(0, positions.size, PAIRS_AT_ONCE):
             part = slice(start, start + PAIRS_AT_ONCE)
-            values[part], proven = self._paired(positions[part], waves[part], sine, dtype)
+            values[part], proven = self._pair_cells(positions[part], waves[part], sine, dtype)
             for cell in np.flatnonzero(~proven) + start:
                 value = self._exact_cell(int(positions[cell]), int(waves[cell]), sine, dtype)
                 values[cell] = narrow(np.array([value]), None, dtype)[0]
         return values
 
-    def _paired(
-        self, positions: NDArray[np.int64], waves: NDArray[np.intp], sine: bool, dtype: DType
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _pair_cells(
+        self, positions: Integers, waves: Places, sine: bool, dtype: DType
+    ) -> tuple[StoredValues, Flags]:
         """Cells rounded from double-double, and which of them that proves."""
         sizes = np.abs(positions)
         parts = self._phasors.points(sizes, waves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import RealRows, StoredRows, StoredValues
     from posenc_cli.numerics.dtypes import DType
 
 
@@ -41,19 +40,19 @@ class Precision(Record):
             )
         return cls(stored, rounded)
 
-    def narrow(self, high: NDArray[Any], low: NDArray[Any] | None = None) -> NDArray[Any]:
+    def narrow(self, high: RealRows, low: RealRows | None = None) -> StoredRows:
         """The sums ``high + low``, rounded once and stored."""
         from posenc_cli.numerics.rounding import narrow
 
         return self.stored_as(narrow(high, low, self.rounded))
 
-    def exact(self, values: Sequence[Decimal]) -> NDArray[Any]:
+    def exact(self, values: Sequence[Decimal]) -> StoredValues:
         """Exact values, rounded once and stored."""
         from posenc_cli.numerics.rounding import round_exact
 
         return self.stored_as(round_exact(values, self.rounded))
 
-    def stored_as(self, block: NDArray[Any]) -> NDArray[Any]:
+    def stored_as(self, block: StoredRows) -> StoredRows:
         """A block in the rounded format, in the stored one (which holds its values exactly)."""
         from posenc_cli.numerics.rounding import stored_as
 

@@ -50,9 +50,9 @@ class Encoding(Record):
 
             return cls(bound, table_of(weights, scheme, loaded))
         if waves is not None and waves.coordinates is not None:
-            from posenc_cli.encode.axial import located
+            from posenc_cli.encode.axial import read_coordinates
 
-            waves = replace(waves, coordinates=located(waves.coordinates))
+            waves = replace(waves, coordinates=read_coordinates(waves.coordinates))
             return cls(replace(bound, content=replace(bound.content, waves=waves)))
         return cls(bound)
 

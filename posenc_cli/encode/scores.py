@@ -50,11 +50,11 @@ def score_blocks(
     for head in heads:
         scores = partial(rule, head)
         if content.by == "key":
-            yield from _repeated(scores, positions)
+            yield from _blocks_by_key(scores, positions)
         elif len(positions.ranges) == 1:
-            yield from _slid(scores, positions)
+            yield from _blocks_by_offset(scores, positions)
         else:
-            yield from _gathered(scores, positions)
+            yield from _gathered_blocks(scores, positions)
 
 
 def score_rule(
@@ -72,7 +72,7 @@ def score_rule(
     raise TypeError(f"a {type(content).__name__} has no scores")
 
 
-def _repeated(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
+def _blocks_by_key(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
     """A matrix whose rows are all the same: a score a key."""
     count = positions.count
     row = scores(position_array(positions))  # (keys,)
@@ -81,7 +81,7 @@ def _repeated(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
         yield np.ascontiguousarray(np.broadcast_to(row, (min(rows, count - begin), count)))
 
 
-def _slid(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
+def _blocks_by_offset(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
     """A matrix of evenly spaced positions: row i holds the scores of the offsets from −i on."""
     count = positions.count
     offsets = np.arange(1 - count, count, dtype=np.int64) * positions.ranges[0].step
@@ -91,7 +91,7 @@ def _slid(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
         yield np.ascontiguousarray(windows[begin : begin + rows])
 
 
-def _gathered(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
+def _gathered_blocks(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
     """A matrix of any positions: the scores of the offsets that occur, where they occur."""
     keys = position_array(positions)
     for queries in position_blocks(positions, rows_a_block(keys.size)):

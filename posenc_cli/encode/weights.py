@@ -10,18 +10,16 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Integers, RealRows
     from posenc_cli.schemes.declare import RowLookup, Scheme, Weights
 
-_ROWS_A_STREAM = 64
-"""Rows that share one random stream: the unit in which a drawn table can be entered."""
+_ROWS_A_STREAM = 64  # that share one random stream: a drawn table can be entered at each of them
 
 
 class LoadedTable(Record):
     """A table read from a file."""
 
-    values: NDArray[np.float64]
+    values: RealRows
     path: str
 
     @classmethod
@@ -53,8 +51,11 @@ class LoadedTable(Record):
             )
         return {shape.rows: from_rows, shape.columns: columns}
 
-    def checked(self, weights: Weights, scheme: Scheme) -> LoadedTable:
-        """This table, after a check that it has the shape that ``weights`` asks for."""
+    def check_shape(self, weights: Weights, scheme: Scheme) -> None:
+        """Refuse a table that has not the shape that ``weights`` asks for.
+
+        Raises: InvalidInput.
+        """
         if self.values.shape != (weights.rows, weights.columns):
             rows, columns = self.values.shape
             text = scheme.weights.text if scheme.weights else ""
@@ -62,9 +63,8 @@ class LoadedTable(Record):
                 f"--set weights={self.path}: is {rows}×{columns}, but {scheme.name} with these "
                 f"parameters needs {text} = {weights.rows}×{weights.columns}"
             )
-        return self
 
-    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(self, rows: Integers) -> RealRows:
         """The given rows; those past the end are drawn where a scheme asks for them."""
         return self.values[rows]
 
@@ -76,17 +76,17 @@ class DrawnTable(Record):
     seed: int
     std: float
 
-    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(self, rows: Integers) -> RealRows:
         """The given rows, whichever were asked for before."""
-        out = np.empty((rows.shape[0], self.columns))
-        streams = rows // _ROWS_A_STREAM
+        values = np.empty((rows.size, self.columns))
+        streams = rows // _ROWS_A_STREAM  # (rows,)
         for stream in np.unique(streams):
-            mine = streams == stream
+            places = streams == stream
             key = np.array([self.seed, stream], dtype=np.uint64)
             generator = np.random.Generator(np.random.Philox(key=key))
-            drawn = generator.standard_normal((_ROWS_A_STREAM, self.columns))
-            out[mine] = drawn[rows[mine] % _ROWS_A_STREAM] * self.std
-        return out
+            normal = generator.standard_normal((_ROWS_A_STREAM, self.columns))
+            values[places] = normal[rows[places] % _ROWS_A_STREAM] * self.std
+        return values
 
 
 class ExtendedTable(Record):
@@ -95,17 +95,20 @@ class ExtendedTable(Record):
     loaded: LoadedTable
     drawn: DrawnTable
 
-    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(self, rows: Integers) -> RealRows:
         """The given rows."""
         last = self.loaded.values.shape[0] - 1
-        inside = self.loaded(np.minimum(rows, last))
+        values = self.loaded(np.minimum(rows, last))  # (rows, columns)
         past = rows > last
         if past.any():
-            inside[past] = self.drawn(rows[past])
-        return inside
+            values[past] = self.drawn(rows[past])
+        return values
 
 
 def table_of(weights: Weights, scheme: Scheme, loaded: LoadedTable | None) -> RowLookup:
     """The table a scheme asks for: ``loaded`` where a file was given, else drawn."""
     drawn = DrawnTable(weights.columns, weights.seed, weights.std)
-    return ExtendedTable(loaded.checked(weights, scheme), drawn) if loaded else drawn
+    if loaded is None:
+        return drawn
+    loaded.check_shape(weights, scheme)
+    return ExtendedTable(loaded, drawn)

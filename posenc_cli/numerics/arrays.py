@@ -19,6 +19,9 @@ Reals = NDArray[np.float64]
 RealRows = NDArray[np.float64]
 """(rows, columns) float64."""
 
+Places = NDArray[np.intp]
+"""(n,) places among waves, rows or columns, as NumPy indexes with them."""
+
 Flags = NDArray[np.bool_]
 """(n,), or of the shape of what they are about: whether each is so."""
 
