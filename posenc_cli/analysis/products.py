@@ -20,16 +20,13 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 TILE = 32, 512
 """Rows and columns of a tile: a block of rows of any length stays small, and a product busy."""
 
-_SCANNED_VALUES = 1 << 19
-"""Values of the rows that are looked at together where all are looked at once."""
-
-_LEAST_WIDTH = 64
-"""What is told of a product takes as long as the product of two rows of this width."""
+_SCANNED_VALUES = 1 << 19  # read together where each row is read once: 4 MiB stay in the cache
+_LEAST_WIDTH = 64  # to put a product into the diagonals takes as long as one of rows so wide
 
 
 class MatrixRows(Record):
@@ -42,11 +39,11 @@ class MatrixRows(Record):
 
     count: int
     width: int
-    read: Callable[[Sequence[int]], NDArray[np.float64]]
+    read: Callable[[Sequence[int]], RealRows]
     unit: float = 2.0**-53
-    columns: Callable[[int, slice], NDArray[np.float64]] | None = None
+    columns: Callable[[int, slice], RealRows] | None = None
 
-    def held(self) -> MatrixRows:
+    def in_memory(self) -> MatrixRows:
         """The same rows, in memory where they fit; if not, they are read again and again."""
         if self.count * self.width > HELD_VALUES:
             return self
@@ -54,7 +51,7 @@ class MatrixRows(Record):
         return MatrixRows.of(values, unit=self.unit)
 
     @classmethod
-    def of(cls, values: NDArray[np.float64], *, unit: float = 2.0**-53) -> MatrixRows:
+    def of(cls, values: RealRows, *, unit: float = 2.0**-53) -> MatrixRows:
         """The rows of an array."""
         count, width = values.shape
         return cls(
@@ -64,26 +61,25 @@ class MatrixRows(Record):
             unit=unit,
         )
 
-    def scaled_to_one(self) -> MatrixRows:
+    def directions(self) -> MatrixRows:
         """The same rows, each divided by its length; a row of zeros has no direction: NaN."""
 
-        def read(which: Sequence[int]) -> NDArray[np.float64]:
+        def read(which: Sequence[int]) -> RealRows:
             rows = self.read(which)
             with np.errstate(all="ignore"):
                 rows = rows / np.abs(rows).max(axis=1, keepdims=True, initial=0)
-                lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-                directions: NDArray[np.float64] = rows / lengths
-            return directions
+                lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))  # (rows, 1)
+                return np.asarray(rows / lengths)
 
         return MatrixRows(self.count, self.width, read, max(self.unit, 2.0**-53))
 
 
-def places(which: Sequence[int]) -> Any:
+def places(which: Sequence[int]) -> slice | list[int]:
     """What selects the rows of these numbers from an array: a slice where they are a range."""
     return slice(which.start, which.stop, which.step) if isinstance(which, range) else list(which)
 
 
-def product_rows(rows: MatrixRows, which: range, columns: int) -> NDArray[np.float64]:
+def product_rows(rows: MatrixRows, which: range, columns: int) -> RealRows:
     """The products of consecutive rows with the first ``columns`` rows.
 
     ``which`` starts at a multiple of the tile's rows, and is not longer than it.
@@ -91,17 +87,17 @@ def product_rows(rows: MatrixRows, which: range, columns: int) -> NDArray[np.flo
     Shape: (len(which), columns).
     """
     tall, wide = TILE
-    left = _padded(rows.read(which), tall)
-    out = np.empty((len(which), columns))
+    left = _pad(rows.read(which), tall)
+    products = np.empty((len(which), columns))
     step = max(wide, HELD_VALUES // max(1, rows.width) // wide * wide)
     with np.errstate(all="ignore"):
         for begin in range(0, columns, step):
             right = rows.read(range(begin, min(begin + step, rows.count)))
             for start in range(0, min(step, columns - begin), wide):
-                tile = left @ _padded(right[start : start + wide], wide).T
-                target = out[:, begin + start : begin + start + wide]
+                tile = left @ _pad(right[start : start + wide], wide).T
+                target = products[:, begin + start : begin + start + wide]
                 target[...] = tile[: target.shape[0], : target.shape[1]]
-    return out
+    return products
 
 
 def product_blocks(rows: MatrixRows) -> Iterator[range]:
@@ -110,7 +106,8 @@ def product_blocks(rows: MatrixRows) -> Iterator[range]:
         yield range(begin, min(begin + TILE[0], rows.count))
 
 
-def _padded(rows: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+def _pad(rows: RealRows, count: int) -> RealRows:
+    """Rows, and rows of zeros up to ``count``."""
     if len(rows) == count:
         return rows
     return np.concatenate([rows, np.zeros((count - len(rows), rows.shape[1]))])
@@ -125,31 +122,31 @@ class Diagonals(Record):
     Shape: (offsets,) each, the offsets ascending; NaN where no product is finite.
     """
 
-    offsets: NDArray[np.int64]
-    least: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    most: NDArray[np.float64]
-    looked: NDArray[np.int64]
-    kept: NDArray[np.int64]
+    offsets: Integers
+    least: Reals
+    mean: Reals
+    most: Reals
+    looked: Integers
+    kept: Integers
     reach: float
 
     @classmethod
     def of(
         cls,
-        offsets: NDArray[np.int64],
+        offsets: Integers,
         *,
-        least: NDArray[np.float64],
-        total: NDArray[np.float64],
-        most: NDArray[np.float64],
-        looked: NDArray[np.int64],
-        kept: NDArray[np.int64],
+        least: Reals,
+        total: Reals,
+        most: Reals,
+        looked: Integers,
+        kept: Integers,
         reach: float,
     ) -> Diagonals:
         """Diagonals from the sums of their finite products, in any order of the offsets."""
         order = np.argsort(offsets, kind="stable")
         kept = kept[order]
 
-        def finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        def finite(values: Reals) -> Reals:
             return np.where(kept > 0, values[order], np.nan)
 
         mean = finite(total) / np.maximum(kept, 1)
@@ -166,19 +163,19 @@ class Diagonals(Record):
         """How many of them have a product that is not finite."""
         return int((self.looked - self.kept).sum())
 
-    def replaced_by(self, *others: Diagonals) -> Diagonals:
+    def with_diagonals(self, *others: Diagonals) -> Diagonals:
         """These and others, which take the place of these at offsets that both have."""
         left = ~np.isin(self.offsets, np.concatenate([other.offsets for other in others]))
         offsets = np.concatenate([self.offsets[left], *(other.offsets for other in others)])
         order = np.argsort(offsets, kind="stable")
 
-        def joined(name: str) -> NDArray[Any]:
+        def join(name: str) -> Any:
             values = [getattr(self, name)[left], *(getattr(other, name) for other in others)]
             return np.concatenate(values)[order]
 
         names = "offsets", "least", "mean", "most", "looked", "kept"
         reach = max(self.reach, *(other.reach for other in others))
-        return Diagonals(**{name: joined(name) for name in names}, reach=reach)
+        return Diagonals(**{name: join(name) for name in names}, reach=reach)
 
     @property
     def spread(self) -> float:
@@ -201,8 +198,8 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
         )
         spacing = windows[1].start - windows[0].start
     else:
-        rows = rows.held()
-    # One line for each distance in windows, with room for the offsets within.
+        rows = rows.in_memory()
+    # One line for each distance in windows, with room for the offsets within: all (lines, offsets).
     shape = len(windows), 2 * width - 1
     least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
     total, counts = np.zeros(shape), np.zeros(shape, np.int64)
@@ -259,12 +256,12 @@ def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
     step = max(1, _SCANNED_VALUES // max(1, rows.width))
     for begin in range(0, rows.count, step):
         before = min(begin, count - 1)
-        some = rows.read(range(begin - before, min(begin + step, rows.count)))
+        values = rows.read(range(begin - before, min(begin + step, rows.count)))  # (rows, width)
         for offset in range(count):
             first = max(before, offset)
             with np.errstate(all="ignore"):
                 products = np.einsum(
-                    "ij,ij->i", some[first:], some[first - offset : -offset or None]
+                    "ij,ij->i", values[first:], values[first - offset : -offset or None]
                 )
             products = products[np.isfinite(products)]
             if products.size:

@@ -31,12 +31,11 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from posenc_cli.encode.engine import Engine
+    from posenc_cli.numerics.arrays import Integers, Reals
     from posenc_cli.schemes.declare import Content, RowLookup, Waves
 
-_BLOCK_VALUES = 1 << 17
+_BLOCK_VALUES = 1 << 17  # cosines held at a time: a megabyte, which stays in the cache
 _PRECISION = Precision.of(FLOAT64, None)
 
 
@@ -48,13 +47,13 @@ class Profile(Record):
     of what is drawn, ``deviation(offsets)`` is the standard deviation around them.
     """
 
-    at: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    at: Callable[[Integers], Reals]
     even: bool
     proof: str
-    deviation: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None
+    deviation: Callable[[Integers], Reals] | None = None
 
 
-def wave_weights(waves: int, placements: Sequence[Placement]) -> NDArray[np.float64] | None:
+def wave_weights(waves: int, placements: Sequence[Placement]) -> Reals | None:
     """How often each wave has both a sine and a cosine among the columns.
 
     None where one has more of the first than of the second: then rows at the same distance may
@@ -73,9 +72,7 @@ def wave_weights(waves: int, placements: Sequence[Placement]) -> NDArray[np.floa
     return counts["cos"] if np.array_equal(counts["sin"], counts["cos"]) else None
 
 
-def content_weights(
-    content: NDArray[np.float64], waves: int, placements: Sequence[Placement]
-) -> NDArray[np.float64]:
+def content_weights(content: Reals, waves: int, placements: Sequence[Placement]) -> Reals:
     """The squared length of each pair of columns of a content that is turned.
 
     Shape: ``content`` (d,); ``placements`` those of the full table of cosines; result (waves,).
@@ -86,7 +83,7 @@ def content_weights(
     return weights
 
 
-def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> Profile | None:
+def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None:
     """The dot products of rows of ``waves``, each wave counted ``weights`` times.
 
     None where the declaration of the waves proves nothing: they follow several axes. Waves that
@@ -101,16 +98,16 @@ def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> 
     rows = max(1, _BLOCK_VALUES // max(1, waves.count))
     columns = (Placement("cos", slice(0, waves.count)),)
 
-    def at(offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    def at(offsets: Integers) -> Reals:
         values = np.empty(len(offsets))
         for begin in range(0, len(offsets), rows):
-            some = offsets[begin : begin + rows]
-            table = np.empty((len(some), waves.count))
-            filler.fill(table, some, columns, dtype=FLOAT64)
+            part = offsets[begin : begin + rows]
+            table = np.empty((part.size, waves.count))  # (offsets, waves)
+            filler.fill(table, part, columns, dtype=FLOAT64)
             # What grows past floats is infinite, a sum of both infinities no number.
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 if rates is not None:
-                    table *= np.exp(some[:, None] * rates)
+                    table *= np.exp(part[:, None] * rates)
                 # Not a product of matrices: its sums may change with the number of rows.
                 values[begin : begin + rows] = (table * weights).sum(axis=1)
         return values
@@ -121,7 +118,7 @@ def wave_profile(waves: Waves, weights: NDArray[np.float64], engine: Engine) -> 
     return Profile(at, even=False, proof=f"{turns}, and what one grows the other shrinks")
 
 
-def _growth_rates(waves: Waves) -> NDArray[np.float64] | None:
+def _growth_rates(waves: Waves) -> Reals | None:
     """By what power of e each wave grows q·k with a step of the offset, None where none does.
 
     Shape: (waves,).
@@ -145,14 +142,14 @@ def independent_profile(waves: Waves) -> Profile:
     columns = 2 * waves.count
     rows = max(1, _BLOCK_VALUES // max(1, waves.count))
 
-    def deviation(offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    def deviation(offsets: Integers) -> Reals:
         if rates is None:
             return np.full(len(offsets), factor / np.sqrt(columns))
         values = np.empty(len(offsets))
         for begin in range(0, len(offsets), rows):
-            some = offsets[begin : begin + rows]
+            part = offsets[begin : begin + rows]
             with np.errstate(over="ignore", under="ignore"):
-                growth = np.exp(2 * some[:, None] * rates)  # (rows, waves), squared
+                growth = np.exp(2 * part[:, None] * rates)  # (offsets, waves), squared
             values[begin : begin + rows] = factor / columns * np.sqrt(2 * growth.sum(axis=1))
         return values
 

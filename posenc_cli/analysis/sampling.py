@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.positions import Positions
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from posenc_cli.numerics.arrays import Reals, StoredRows
 
-CellValues = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
+CellValues = Callable[[Sequence[int], Sequence[int]], "StoredRows"]
 """Values at some rows and columns, by index: → (rows, columns), not finite where there is none."""
 
-Wavelengths = Callable[[Sequence[int], Sequence[int]], "NDArray[Any]"]
+Wavelengths = Callable[[Sequence[int], Sequence[int]], "Reals"]
 """How fast each of some columns changes: its wavelength, in the units of the rows' axis.
 
 The rows are those that are shown, for who has to judge by the values.
@@ -81,7 +81,7 @@ class Points(Sequence[int]):
 
     def __init__(self, positions: Positions) -> None:
         self.positions = positions
-        self._ends = list(accumulate(len(each) for each in positions.ranges))
+        self._ends = list(accumulate(len(run) for run in positions.ranges))
 
     def __len__(self) -> int:
         return self._ends[-1]
@@ -100,13 +100,14 @@ def wavelengths_by_values(cells: CellValues, points: Sequence[int]) -> Wavelengt
     """
     import numpy as np
 
-    def wavelengths(rows: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
-        after = [i + 1 if i + 1 < len(points) else i - 1 for i in rows]
+    def wavelengths(rows: Sequence[int], columns: Sequence[int]) -> Reals:
+        after = [row + 1 if row + 1 < len(points) else row - 1 for row in rows]
         gaps = np.array([abs(points[j] - points[i]) for i, j in zip(rows, after, strict=True)])
-        here, there = (np.asarray(cells(some, columns), np.float64) for some in (rows, after))
+        here = np.asarray(cells(rows, columns), np.float64)  # (rows, columns)
+        there = np.asarray(cells(after, columns), np.float64)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            speed = (np.abs(there - here) / gaps[:, None]).mean(axis=0)
-            found = 2 * np.ptp(here, axis=0) / speed
-        return np.where(np.isfinite(found), found, np.inf)
+            speeds = (np.abs(there - here) / gaps[:, None]).mean(axis=0)  # (columns,)
+            lengths = 2 * np.ptp(here, axis=0) / speeds
+        return np.where(np.isfinite(lengths), lengths, np.inf)
 
     return wavelengths

@@ -16,7 +16,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -39,11 +39,15 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Request
-    from posenc_cli.numerics.arrays import Reals
+    from posenc_cli.numerics.arrays import (
+        Integers,
+        RealRows,
+        Reals,
+        StoredRows,
+        StoredValues,
+    )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import Rotation, Waves
 
@@ -55,23 +59,19 @@ SEED = 0
 
 _CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw, seed {SEED})"}
 
-_BLOCK_BYTES = 1 << 19
-"""Bytes of a block laid out from a profile: it stays in the cache until it is written."""
-
+_BLOCK_BYTES = 1 << 19  # of a block laid out from a profile: it stays in the cache until written
+_VIEWED_BYTES = 1 << 16  # rows from so many on are handed on as they lie in a profile, uncopied
 _AVERAGED, _DRAWN = 1 << 19, 1 << 15
 """Values of a profile that a map of means may take, where all are looked at and where some are.
 
 Those of a draw lie far apart, and cost more.
 """
 
-_VIEWED_BYTES = 1 << 16
-"""Rows from so many bytes on are handed on as they lie in the profile, without a copy."""
-
 
 class KeyScores(Record):
     """A bias that goes by the key alone: ``at(keys)`` → (n,)."""
 
-    at: Callable[[NDArray[np.int64]], NDArray[np.float64]]
+    at: Callable[[Integers], Reals]
 
 
 class Similarity(Record):
@@ -90,11 +90,10 @@ class Similarity(Record):
     pairs_queries: bool = False
     content: QueryKeyContent | None = None
 
-    def deviation(self, offsets: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    def deviation(self, offsets: Integers) -> Reals | None:
         """The standard deviation around S at some offsets, None where S is one value."""
-        if isinstance(self.source, Profile) and self.source.deviation is not None:
-            return self.source.deviation(offsets)
-        return None
+        rule = self.source.deviation if isinstance(self.source, Profile) else None
+        return None if rule is None else rule(offsets)
 
     @property
     def count(self) -> int:
@@ -106,32 +105,33 @@ class Similarity(Record):
         """How far apart the positions are, or None where that changes."""
         return self.positions.ranges[0].step if len(self.positions.ranges) == 1 else None
 
-    def positions_at(self, which: Sequence[int]) -> NDArray[np.int64]:
+    def positions_at(self, which: Sequence[int]) -> Integers:
         """Some of the positions, by their places among them."""
-        places = np.asarray(which, np.int64)
+        numbers = np.asarray(which, np.int64)
         if self.step is None:
-            return position_array(self.positions)[places]
-        return self.positions.ranges[0].start + self.step * places
+            return position_array(self.positions)[numbers]
+        return self.positions.ranges[0].start + self.step * numbers
 
-    def entries(self, queries: Sequence[int], keys: Sequence[int]) -> NDArray[np.float64]:
+    def entries(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
         """Some rows of S at some columns, by their places.
 
         Shape: (len(queries), len(keys)).
         """
-        if isinstance(self.source, MatrixRows):
-            with np.errstate(all="ignore"):
-                products: NDArray[np.float64] = self.source.read(queries) @ self.source.read(keys).T
-            return products
-        if isinstance(self.source, KeyScores):
-            scores = self.source.at(self.positions_at(keys))
-            repeated: NDArray[np.float64] = np.broadcast_to(scores, (len(queries), len(keys)))
-            return repeated
-        offsets = self.positions_at(queries)[:, None] - self.positions_at(keys)
-        some, where = np.unique(offsets, return_inverse=True)
-        values: NDArray[np.float64] = self.source.at(some)[where.reshape(offsets.shape)]
-        return values
+        entries: RealRows
+        match self.source:
+            case MatrixRows() as rows:
+                with np.errstate(all="ignore"):
+                    entries = rows.read(queries) @ rows.read(keys).T
+            case KeyScores() as scores:
+                row = scores.at(self.positions_at(keys))  # (keys,)
+                entries = np.broadcast_to(row, (len(queries), len(keys)))
+            case Profile() as profile:
+                every = self.positions_at(queries)[:, None] - self.positions_at(keys)
+                offsets, where = np.unique(every, return_inverse=True)
+                entries = profile.at(offsets)[where.reshape(every.shape)]
+        return entries
 
-    def means(self, queries: Sequence[int], keys: Sequence[int]) -> NDArray[np.float64]:
+    def means(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
         """The mean of S over equal blocks of places that start at these, of a profile.
 
         As many places go into a block as lie between the first two. Of more than can all be looked
@@ -141,45 +141,46 @@ class Similarity(Record):
         """
         assert isinstance(self.source, Profile)
         assert self.step is not None
-        tall, wide = (each[1] - each[0] if len(each) > 1 else 1 for each in (queries, keys))
+        tall, wide = (side[1] - side[0] if len(side) > 1 else 1 for side in (queries, keys))
         if tall == wide == 1:
             return self.entries(queries, keys)
-        apart = np.asarray(queries)[:, None] - np.asarray(keys)
-        some, where = np.unique(apart, return_inverse=True)
-        inner, weights = _inner_offsets(tall, wide, len(some))
+        apart = np.asarray(queries)[:, None] - np.asarray(keys)  # (queries, keys)
+        starts, where = np.unique(apart, return_inverse=True)
+        inner, weights = _inner_offsets(tall, wide, starts.size)
         farthest = self.count - 1  # the last block may end past the last place
-        total = np.zeros(len(some))
-        together = max(1, _BLOCK_BYTES // 8 // len(some))
-        for begin in range(0, len(inner), together):
-            chosen = slice(begin, begin + together)
-            offsets = np.clip(inner[chosen, None] + some, -farthest, farthest) * self.step
+        total = np.zeros(starts.size)
+        together = max(1, _BLOCK_BYTES // 8 // starts.size)
+        for begin in range(0, inner.size, together):
+            part = slice(begin, begin + together)
+            offsets = np.clip(inner[part, None] + starts, -farthest, farthest) * self.step
             values = self.source.at(offsets.reshape(-1)).reshape(offsets.shape)
-            total += (weights[chosen, None] * values).sum(axis=0)
-        means: NDArray[np.float64] = total[where.reshape(apart.shape)]
+            total += (weights[part, None] * values).sum(axis=0)
+        means: RealRows = total[where.reshape(apart.shape)]
         return means
 
-    def blocks(self, dtype: DType, engine: Engine) -> Iterator[NDArray[Any]]:
+    def blocks(self, dtype: DType, engine: Engine) -> Iterator[StoredRows]:
         """S from its first row to its last, as blocks of whole rows in a number format."""
-        source = self.source
-        if isinstance(source, KeyScores):
-            yield from _repeated(_rounded(source.at(self.positions_at(range(self.count))), dtype))
-        elif isinstance(source, MatrixRows):
-            rows = source.held()
+        everything = range(self.count)
+        match self.source:
+            case KeyScores() as scores:
+                yield from _rows_by_key(_round(scores.at(self.positions_at(everything)), dtype))
+            case MatrixRows() as rows:
+                held = rows.in_memory()
 
-            def block(which: range) -> NDArray[Any]:
-                return _rounded(product_rows(rows, which, self.count), dtype)
+                def block(which: range) -> StoredRows:
+                    return _round(product_rows(held, which, self.count), dtype)
 
-            yield from engine.in_order(block, product_blocks(rows))
-        elif self.step is None:
-            keys, rows_a_block = range(self.count), max(1, _BLOCK_BYTES // 8 // self.count)
-            for begin in range(0, self.count, rows_a_block):
-                queries = range(begin, min(begin + rows_a_block, self.count))
-                yield _rounded(self.entries(queries, keys), dtype)
-        else:
-            yield from _slid(_rounded(self._newest_first(source), dtype))
+                yield from engine.in_order(block, product_blocks(held))
+            case Profile() as profile if self.step is not None:
+                yield from _rows_by_offset(_round(self._newest_first(profile), dtype))
+            case Profile():
+                step = max(1, _BLOCK_BYTES // 8 // self.count)
+                for begin in range(0, self.count, step):
+                    queries = range(begin, min(begin + step, self.count))
+                    yield _round(self.entries(queries, everything), dtype)
 
-    def _newest_first(self, profile: Profile) -> NDArray[np.float64]:
-        """The values at all offsets m − n, from the largest on."""
+    def _newest_first(self, profile: Profile) -> Reals:
+        """The values at all offsets m − n, from the largest on. Shape: (2 · count − 1,)."""
         distances = np.arange(self.count, dtype=np.int64) * (self.step or 1)
         past = profile.at(distances)
         future = past if profile.even else profile.at(-distances)
@@ -225,7 +226,7 @@ def similarity(
             source = _of_waves(waves, weights, engine, normalize)
     if source is None:
         source = rows_of(request, engine, factors)
-        source = source.scaled_to_one() if normalize == "cosine" else source
+        source = source.directions() if normalize == "cosine" else source
     return Similarity(
         _name(request),
         quantity,
@@ -261,7 +262,7 @@ def _name(request: Request) -> str:
 
 
 def similarity_of_array(
-    values: NDArray[Any], dtype: str, *, name: str, normalize: Normalization = "dot"
+    values: StoredRows, dtype: str, *, name: str, normalize: Normalization = "dot"
 ) -> Similarity:
     """The dot products of the rows of an array that was stored as ``dtype``.
 
@@ -270,11 +271,11 @@ def similarity_of_array(
     rows = rows_of_array(values, dtype, name=name)
     quantity = "dot product"
     if normalize == "cosine":
-        rows, quantity = rows.scaled_to_one(), "cosine"
+        rows, quantity = rows.directions(), "cosine"
     return Similarity(name, quantity, Positions.contiguous(0, rows.count), rows)
 
 
-def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> MatrixRows:
+def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
     """The rows of an array that was stored as ``dtype``.
 
     A complex row counts as its real and imaginary parts: turned pairs.
@@ -290,12 +291,12 @@ def rows_of_array(values: NDArray[Any], dtype: str, *, name: str) -> MatrixRows:
         values = np.ascontiguousarray(values).view(values.real.dtype)
     count, width = values.shape
 
-    def read(which: Sequence[int]) -> NDArray[np.float64]:
-        rows: NDArray[np.float64] = values[places(which)].astype(np.float64)
+    def read(which: Sequence[int]) -> RealRows:
+        rows: RealRows = values[places(which)].astype(np.float64)
         return rows
 
-    def columns(first: int, which: slice) -> NDArray[np.float64]:
-        part: NDArray[np.float64] = values[:first, which].astype(np.float64)
+    def columns(first: int, which: slice) -> RealRows:
+        part: RealRows = values[:first, which].astype(np.float64)
         return part
 
     return MatrixRows(count, width, read, unit=_unit(dtype), columns=columns)
@@ -324,8 +325,8 @@ def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similari
     )
 
 
-def _content_weights(rotation: Rotation, content: QueryKeyContent) -> NDArray[np.float64]:
-    """The squared length of what each pair turns, divided by the number of columns."""
+def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
+    """The squared length of what each pair turns, over the number of columns. Shape: (pairs,)."""
     pairs = rotation.waves.count
     values = np.ones(rotation.width)
     if content == "random":
@@ -335,7 +336,7 @@ def _content_weights(rotation: Rotation, content: QueryKeyContent) -> NDArray[np
 
 
 def _of_waves(
-    waves: Waves, weights: NDArray[np.float64], engine: Engine, normalize: Normalization
+    waves: Waves, weights: Reals, engine: Engine, normalize: Normalization
 ) -> Profile | None:
     if normalize == "cosine":
         _refuse_growth(waves)
@@ -351,16 +352,14 @@ def _refuse_growth(waves: Waves) -> None:
         )
 
 
-def rows_of(
-    request: Request, engine: Engine, factors: NDArray[np.float64] | None = None
-) -> MatrixRows:
+def rows_of(request: Request, engine: Engine, factors: Reals | None = None) -> MatrixRows:
     """The rows of a request in float64, each column times its one of ``factors``."""
     positions = request.row_positions()
     count, width = request.plan().shape
 
-    def drawn(some: Positions) -> NDArray[np.float64]:
-        blocks = request.plan_at(some).matrix(engine).blocks()
-        values = np.empty((some.count, width))  # (rows, width), filled: no second copy is made
+    def rows_at(positions: Positions) -> RealRows:
+        blocks = request.plan_at(positions).matrix(engine).blocks()
+        values = np.empty((positions.count, width))  # filled: no second copy is made
         done = 0
         for block in blocks:
             rows = block.reshape(-1, width)
@@ -370,19 +369,17 @@ def rows_of(
 
     single = positions.ranges[0] if len(positions.ranges) == 1 else None
 
-    def read(which: Sequence[int]) -> NDArray[np.float64]:
+    def read(which: Sequence[int]) -> RealRows:
         if single is not None and isinstance(which, range):
-            return drawn(Positions((single[places(which)],)))
+            return rows_at(Positions((single[which.start : which.stop : which.step],)))
         listed = position_array(positions) if single is None else single
-        some = tuple(range(p, p + 1) for p in (int(listed[place]) for place in which))
-        return drawn(Positions(some))
+        chosen = [int(listed[place]) for place in which]
+        return rows_at(Positions(tuple(range(place, place + 1) for place in chosen)))
 
     return MatrixRows(count, width, read)
 
 
-def _inner_offsets(
-    tall: int, wide: int, blocks: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _inner_offsets(tall: int, wide: int, blocks: int) -> tuple[Integers, Reals]:
     """The offsets within each of some blocks of rows and columns, and the share of each.
 
     Shape: (offsets,) each.
@@ -396,11 +393,11 @@ def _inner_offsets(
     return inner, np.full(most, 1 / most)
 
 
-def _rounded(values: NDArray[np.float64], dtype: DType) -> NDArray[Any]:
+def _round(values: RealRows, dtype: DType) -> StoredRows:
     return narrow(np.ascontiguousarray(values), None, dtype)
 
 
-def _slid(newest_first: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def _rows_by_offset(newest_first: StoredValues) -> Iterator[StoredRows]:
     """The rows of a matrix from its values by offset m − n, the largest offset first.
 
     Row m is the piece that has the offset 0 in column m, so no value is computed twice.
@@ -416,13 +413,13 @@ def _slid(newest_first: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield np.ascontiguousarray(windows[begin : begin + rows])
 
 
-def _repeated(row: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def _rows_by_key(row: StoredValues) -> Iterator[StoredRows]:
     rows = min(len(row), max(1, _BLOCK_BYTES // row.nbytes))
     block = np.ascontiguousarray(np.broadcast_to(row, (rows, len(row))))
     for begin in range(0, len(row), rows):
         yield block[: len(row) - begin]
 
 
-def finite_or_none(values: NDArray[np.float64]) -> list[float | None]:
+def finite_or_none(values: Reals) -> list[float | None]:
     """Values as JSON has them: what is not finite is null."""
     return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from numpy.typing import NDArray
-
     from posenc_cli.analysis.products import MatrixRows
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding, Request
+    from posenc_cli.numerics.arrays import RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import Bound, Waves
 
@@ -50,7 +49,7 @@ _SAME = 1e-12
 _SEARCHED_VALUES = 1 << 26
 _SEARCHED_GROWING = 1 << 22  # of waves with an amplitude of their own at each position
 _TRANSFORMED_ROWS = 1 << 20
-_TRANSFORMED_VALUES = 1 << 20
+_TRANSFORMED_VALUES = 1 << 20  # at a time, in whole columns
 
 
 class Stretch(Record):
@@ -61,9 +60,9 @@ class Stretch(Record):
     Shape: (waves,) each.
     """
 
-    wavelengths: NDArray[np.float64]
-    turns: NDArray[np.float64]
-    ratio: NDArray[np.float64]
+    wavelengths: Reals
+    turns: Reals
+    ratio: Reals
     zones: tuple[Zone, ...]
 
 
@@ -79,9 +78,9 @@ class WaveSpectrum(Record):
     """
 
     context: int
-    frequencies: NDArray[np.float64]
-    wavelengths: NDArray[np.float64]
-    turns: NDArray[np.float64]
+    frequencies: Reals
+    wavelengths: Reals
+    turns: Reals
     stretch: Stretch | None
     axes: tuple[int, ...] | None
     along: Along = "positions"
@@ -122,7 +121,7 @@ def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None
     waves = bound.content.waves
     assert waves is not None
     frequencies = list(waves.frequencies(exact))
-    extents: NDArray[np.float64] | float = float(context)
+    extents: Reals | float = float(context)
     coordinates = waves.coordinates
     if coordinates is not None and coordinates.at is not None:
         extents = _extents(waves, context, positions)
@@ -143,7 +142,7 @@ def along(bound: Bound) -> Along:
     return "offsets" if bound.scheme.kind == "relative" else "positions"
 
 
-def _extents(waves: Waves, context: int, positions: Positions | None) -> NDArray[np.float64]:
+def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
     """How many places each wave's axis has."""
     from posenc_cli.encode.arrays import position_array
 
@@ -151,27 +150,26 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> NDArray
     assert coordinates is not None
     assert coordinates.at is not None
     capacity = coordinates.capacity.positions if coordinates.capacity else context
-    where = positions or Positions.contiguous(0, capacity)
+    places = positions or Positions.contiguous(0, capacity)
     if set(coordinates.axes) == {0}:  # one axis, which runs with the positions
-        where = Positions((range(where.first, where.first + 1), range(where.last, where.last + 1)))
+        first, last = places.first, places.last
+        places = Positions((range(first, first + 1), range(last, last + 1)))
     asked = positions.option if positions else "the grid"
-    check_size(asked, where.count, HELD_VALUES, "places on axes")
+    check_size(asked, places.count, HELD_VALUES, "places on axes")
     lows, highs = [], []  # (blocks, axes)
-    for some in where.blocks(_TRANSFORMED_ROWS):
-        places = [np.asarray(axis) for axis in coordinates.at(position_array(some))]
-        lows.append([int(axis.min()) for axis in places])
-        highs.append([int(axis.max()) for axis in places])
-    sizes = np.max(highs, axis=0) - np.min(lows, axis=0) + 1
+    for part in places.blocks(_TRANSFORMED_ROWS):
+        axes = [np.asarray(axis) for axis in coordinates.at(position_array(part))]
+        lows.append([int(axis.min()) for axis in axes])
+        highs.append([int(axis.max()) for axis in axes])
+    sizes = np.max(highs, axis=0) - np.min(lows, axis=0) + 1  # (axes,)
     return np.array([float(sizes[axis]) for axis in coordinates.axes])
 
 
-def _floats(numbers: list[Decimal]) -> NDArray[np.float64]:
+def _floats(numbers: list[Decimal]) -> Reals:
     return np.array([float(number) for number in numbers])
 
 
-def _turns(
-    extents: NDArray[np.float64] | float, wavelengths: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _turns(extents: Reals | float, wavelengths: Reals) -> Reals:
     """Turns within some extents: infinitely many where a float holds them no more."""
     with np.errstate(over="ignore", divide="ignore"):
         return np.asarray(extents / wavelengths)
@@ -251,12 +249,12 @@ def _neighbours(request: Request, positions: Positions, engine: Engine, dtype: D
         most = (values // max(1, asked.plan().shape[-1]) - searched) // (1 + offsets)
         if most < 2:
             break
-        some = Positions((run[:most],))
-        origin = some.offsets().first if offsets else run.start
-        found, done = _first_equal(replace(request, positions=some), engine, dtype)
+        part = Positions((run[:most],))
+        origin = part.offsets().first if offsets else run.start
+        first, done = _first_equal(replace(request, positions=part), engine, dtype)
         searched += done - 1
-        if found is not None:
-            return Neighbours(dtype.name, origin + found, searched, never=False, number=number)
+        if first is not None:
+            return Neighbours(dtype.name, origin + first, searched, never=False, number=number)
     return Neighbours(dtype.name, None, searched, never=False, number=number)
 
 
@@ -267,13 +265,13 @@ def _runs(positions: Positions) -> list[range]:
     [range(5, 7), range(30, 41)]
     """
     runs: list[range] = []
-    for each in positions.ranges:
-        if each.step != 1 and len(each) > 1:
+    for stretch in positions.ranges:
+        if stretch.step != 1 and len(stretch) > 1:
             continue
-        if runs and runs[-1].stop == each.start:
-            runs[-1] = range(runs[-1].start, each.start + len(each))
+        if runs and runs[-1].stop == stretch.start:
+            runs[-1] = range(runs[-1].start, stretch.start + len(stretch))
         else:
-            runs.append(range(each.start, each.start + len(each)))
+            runs.append(range(stretch.start, stretch.start + len(stretch)))
     return [run for run in runs if len(run) > 1]
 
 
@@ -281,7 +279,7 @@ def _first_equal(request: Request, engine: Engine, dtype: DType) -> tuple[int | 
     """The first row of a request that is the one after it, and how many rows were looked at."""
     matrix = request.plan().matrix(engine)
     width = matrix.shape[-1]
-    done, last = 0, np.empty((0, width))
+    done, last = 0, np.empty((0, width))  # the last row of the block before
     for block in matrix.blocks():
         rows = np.concatenate([last, widen(block.reshape(-1, width), dtype)])
         equal = np.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
@@ -327,10 +325,10 @@ class PowerSpectrum(Record):
 
     count: int
     transformed: int
-    wavelengths: NDArray[np.float64]
-    power: NDArray[np.float64]
-    dominant: NDArray[np.float64]
-    share: NDArray[np.float64]
+    wavelengths: Reals
+    power: Reals
+    dominant: Reals
+    share: Reals
     dropped: tuple[int, ...]
     along: Along = "positions"
 
@@ -351,20 +349,20 @@ def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
     if columns_of is None:
         values = rows.read(range(count))
 
-        def columns_of(first: int, which: slice) -> NDArray[np.float64]:
+        def columns_of(first: int, which: slice) -> RealRows:
             return values[:first, which]
 
     step = max(1, _TRANSFORMED_VALUES // count)
     for begin in range(0, rows.width, step):
-        some = columns_of(count, slice(begin, begin + step))
-        finite = np.isfinite(some).all(axis=0)
+        part = columns_of(count, slice(begin, begin + step))  # (rows, columns)
+        finite = np.isfinite(part).all(axis=0)
         dropped += (begin + np.flatnonzero(~finite)).tolist()
-        largest = np.abs(some[:, finite]).max(axis=0, initial=0)
+        largest = np.abs(part[:, finite]).max(axis=0, initial=0)
         columns = begin + np.flatnonzero(finite)[largest > 0]
         # Scaled to 1, so that no square overflows or vanishes.
         largest = largest[largest > 0]
-        unit = some[:, columns - begin] / largest
-        columns_power = _column_power(unit)
+        unit = part[:, columns - begin] / largest
+        columns_power = _column_power(unit)  # (bins, columns)
         total = columns_power.sum(axis=0)
         moving = total > 0  # a constant is all ones here, and leaves nothing beside its mean
         best = columns_power[:, moving].argmax(axis=0)
@@ -389,14 +387,14 @@ def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
     )
 
 
-def _column_power(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _column_power(values: RealRows) -> RealRows:
     """The power of each column at 1, 2, … turns in all rows.
 
     Shape: values (rows, columns) → (rows // 2, columns).
     """
     count = len(values)
     transformed = np.fft.rfft(values - values.mean(axis=0), axis=0)[1:]
-    power: NDArray[np.float64] = 2 * (transformed.real**2 + transformed.imag**2)
+    power: RealRows = 2 * (transformed.real**2 + transformed.imag**2)
     if count % 2 == 0:
         power[-1] /= 2  # the fastest of an even number has no mirror image
     return power
@@ -424,5 +422,5 @@ def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
     }
 
 
-def _finite(values: NDArray[np.float64]) -> list[float | None]:
+def _finite(values: Reals) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -24,6 +24,7 @@ from posenc_cli.analysis.products import (
     windows_of,
 )
 from posenc_cli.analysis.profile import Profile
+from posenc_cli.analysis.similarity import KeyScores
 from posenc_cli.budget import check_size
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
@@ -31,28 +32,20 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.analysis.products import Diagonals
-    from posenc_cli.analysis.similarity import KeyScores, Similarity
+    from posenc_cli.analysis.similarity import Similarity
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
-PRODUCTS = 1 << 32
-"""Multiplications that a verdict may take: a few seconds."""
-
-ALL_OFFSETS = 1 << 20
-"""Up to so many positions, every offset has its value; of more, some offsets do."""
-
-SEARCHED_OFFSETS = 1 << 25
-"""Offsets that are looked at, one after the other, for the first below half: a few seconds."""
-
+PRODUCTS = 1 << 32  # multiplications that a verdict may take: a few seconds
+ALL_OFFSETS = 1 << 20  # positions up to which every offset has its value; of more, some do
+SEARCHED_OFFSETS = 1 << 25  # looked at one by one for the first below half: a few seconds
 SCANNED = 1 << 30
 """Up to so many values, no row is left out of a sample; to search an offset, as many are read."""
 
-_SOME_OFFSETS = 1 << 15
+_SAMPLED_OFFSETS = 1 << 15  # of a profile of more positions than have all their offsets
 _STRIPS, _STRIP_LENGTH, _STRIP_OFFSETS = 8, 64, 1 << 12
 """Of an offset between those of a sample: its runs of rows, their length, and offsets at once."""
-_SCATTERED = 4096
-"""Positions that are not evenly spaced, and whose offsets must be told apart one by one."""
+_SCATTERED = 4096  # positions unevenly spaced: all their pairs are held at once
 
 
 class Verdict(Record):
@@ -69,10 +62,10 @@ class Verdict(Record):
     Shape: (offsets,) each, the offsets ascending.
     """
 
-    offsets: NDArray[np.int64]
-    profile: NDArray[np.float64]
-    least: NDArray[np.float64]
-    most: NDArray[np.float64]
+    offsets: Integers
+    profile: Reals
+    least: Reals
+    most: Reals
     toeplitz: bool
     spread: float
     tolerance: float
@@ -107,26 +100,27 @@ def verdict(of: Similarity) -> Verdict:
 
     Raises: InvalidInput where no value is finite, or too many positions are unevenly spaced.
     """
-    if isinstance(of.source, Profile) and of.step is not None:
-        return _proven(of, of.source, of.step)
     if of.step is None:
-        return _scattered(of)
-    if isinstance(of.source, MatrixRows):
-        return _measured(of, of.source, of.step)
-    assert not isinstance(of.source, Profile)
-    return _by_key(of, of.source, of.step)
+        return _verdict_on_pairs(of)
+    match of.source:
+        case Profile() as profile:
+            return _verdict_on_profile(of, profile, of.step)
+        case MatrixRows() as rows:
+            return _verdict_on_rows(of, rows, of.step)
+        case KeyScores() as keys:
+            return _verdict_on_keys(of, keys, of.step)
 
 
-def _proven(of: Similarity, profile: Profile, step: int) -> Verdict:
+def _verdict_on_profile(of: Similarity, profile: Profile, step: int) -> Verdict:
     count = of.count
-    stride = 1 if count <= ALL_OFFSETS else -(-count // _SOME_OFFSETS)
+    stride = 1 if count <= ALL_OFFSETS else -(-count // _SAMPLED_OFFSETS)
     distances = np.arange(0, count, stride, dtype=np.int64) * step
     past = profile.at(distances)
     future = past if profile.even else profile.at(-distances)
     values = np.concatenate([future[:0:-1], past])
     half = _halving(distances, past, of)
     if stride > 1:
-        half = _searched_profile(of, profile, step, half)
+        half = _search_profile(of, profile, step, half)
     return Verdict(
         offsets=np.concatenate([-distances[:0:-1], distances]),
         profile=values,
@@ -148,51 +142,51 @@ def _proven(of: Similarity, profile: Profile, step: int) -> Verdict:
     )
 
 
-def _measured(of: Similarity, rows: MatrixRows, step: int) -> Verdict:
+def _verdict_on_rows(of: Similarity, rows: MatrixRows, step: int) -> Verdict:
     windows = windows_of(rows.count, rows.width, products=PRODUCTS)
-    found = diagonals(rows, windows)
+    measured = diagonals(rows, windows)
     if windows is not None and rows.count * rows.width <= SCANNED:
-        found = found.replaced_by(near_diagonals(rows))
-    if found.dropped == found.pairs:
+        measured = measured.with_diagonals(near_diagonals(rows))
+    if measured.dropped == measured.pairs:
         raise _nothing_finite(of)
     if (
-        found.reach == 0
-        and not found.dropped
+        measured.reach == 0
+        and not measured.dropped
         and any(rows.read(range(min(rows.count, _SCATTERED))).ravel().tolist())
     ):
         raise InvalidInput(
             f"{of.name}: every {of.quantity} of its rows is too small for float64",
             hint="--normalize cosine compares their directions",
         )
-    found, half = _searched_rows(of, rows, found)
-    tolerance = _tolerance(rows, found.reach)
+    measured, half = _search_rows(of, rows, measured)
+    tolerance = _tolerance(rows, measured.reach)
 
-    def mirrored(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def mirror(values: Reals) -> Reals:
         return np.concatenate([values[:0:-1], values])
 
-    offsets = found.offsets * step
+    offsets = measured.offsets * step
     return Verdict(
         offsets=np.concatenate([-offsets[:0:-1], offsets]),
-        profile=mirrored(found.mean),
-        least=mirrored(found.least),
-        most=mirrored(found.most),
-        toeplitz=found.spread <= tolerance,
-        spread=found.spread,
+        profile=mirror(measured.mean),
+        least=mirror(measured.least),
+        most=mirror(measured.most),
+        toeplitz=measured.spread <= tolerance,
+        spread=measured.spread,
         tolerance=tolerance,
         symmetric=True,
-        peak=float(found.mean[0]),
+        peak=float(measured.mean[0]),
         half_distance=None if half.first is None else half.first * step,
         half_of=_half_of(of),
         half_searched=half.searched * step,
         half_within=None if half.within is None else half.within * step,
         proof=None,
-        pairs=found.pairs,
+        pairs=measured.pairs,
         all_pairs=rows.count * (rows.count + 1) // 2,
-        dropped=found.dropped,
+        dropped=measured.dropped,
     )
 
 
-def _by_key(of: Similarity, keys: KeyScores, step: int) -> Verdict:
+def _verdict_on_keys(of: Similarity, keys: KeyScores, step: int) -> Verdict:
     """S[m, n] is the score of key n: at an offset it takes the values of the keys that reach it."""
     count = of.count
     check_size(of.positions.option, count, ALL_OFFSETS, f"keys of {of.name}, each with a score")
@@ -231,7 +225,7 @@ def _by_key(of: Similarity, keys: KeyScores, step: int) -> Verdict:
     )
 
 
-def _scattered(of: Similarity) -> Verdict:
+def _verdict_on_pairs(of: Similarity) -> Verdict:
     count = of.count
     check_size(
         "--positions",
@@ -241,7 +235,7 @@ def _scattered(of: Similarity) -> Verdict:
         hint="--len N, or --positions start:stop:step",
     )
     everything = range(count)
-    values = of.entries(everything, everything)
+    values = of.entries(everything, everything)  # (positions, positions)
     positions = of.positions_at(everything)
     offsets, where = np.unique(positions[:, None] - positions, return_inverse=True)
     where, flat = where.reshape(-1), values.reshape(-1)
@@ -287,7 +281,7 @@ def _tolerance(rows: MatrixRows, reach: float) -> float:
     return 2 * (2 * rows.unit + (rows.width + 2) * 2.0**-53) * reach
 
 
-def _halving(offsets: NDArray[np.int64], values: NDArray[np.float64], of: Similarity) -> _Halving:
+def _halving(offsets: Integers, values: Reals, of: Similarity) -> _Halving:
     """Where values, from the offset 0 on, first fall below half of the first."""
     below = _below(values, float(values[0]), of)
     first = int(np.argmax(below))
@@ -296,7 +290,7 @@ def _halving(offsets: NDArray[np.int64], values: NDArray[np.float64], of: Simila
     return _Halving(int(offsets[first]), int(offsets[first - 1]))
 
 
-def _searched_profile(of: Similarity, profile: Profile, step: int, half: _Halving) -> _Halving:
+def _search_profile(of: Similarity, profile: Profile, step: int, half: _Halving) -> _Halving:
     """The same, of some offsets, with those between them looked at one by one."""
     end = min(of.count, SEARCHED_OFFSETS)
     if half.first is not None:
@@ -311,35 +305,35 @@ def _searched_profile(of: Similarity, profile: Profile, step: int, half: _Halvin
     return _Halving(None, (end - 1) * step, half.first)
 
 
-def _searched_rows(
-    of: Similarity, rows: MatrixRows, found: Diagonals
+def _search_rows(
+    of: Similarity, rows: MatrixRows, measured: Diagonals
 ) -> tuple[Diagonals, _Halving]:
     """The same of rows, by place, with some pairs at each offset that a sample left out before it.
 
     Returns the diagonals with these, too.
     """
-    half = _halving(found.offsets, found.mean, of)
+    half = _halving(measured.offsets, measured.mean, of)
     end = rows.count if half.first is None else half.first
-    seen = [*found.offsets[found.offsets < end].tolist(), end]
+    seen = [*measured.offsets[measured.offsets < end].tolist(), end]
     holes = [range(a + 1, b) for a, b in itertools.pairwise(seen) if b > a + 1]
     if not holes:
-        return found, half
-    peak, missing = float(found.mean[0]), sum(map(len, holes))
+        return measured, half
+    peak, missing = float(measured.mean[0]), sum(map(len, holes))
     read = _STRIPS * (missing + _STRIP_LENGTH * (len(holes) + missing // _STRIP_OFFSETS))
     if read * rows.width > SCANNED:
-        return found, _Halving(None, holes[0].start - 1, half.first)
+        return measured, _Halving(None, holes[0].start - 1, half.first)
     length = max(1, min(_STRIP_LENGTH, PRODUCTS // (read * max(1, rows.width))))
     if half.first is None:
         half = _Halving(None, rows.count - 1)
     strips: list[Diagonals] = []
-    for some in _pieces(holes):
-        strips.append(strip_diagonals(rows, some, number=_STRIPS, length=length))
+    for offsets in _pieces(holes):
+        strips.append(strip_diagonals(rows, offsets, number=_STRIPS, length=length))
         below = np.flatnonzero(_below(strips[-1].mean, peak, of))
         if below.size:
             first = int(strips[-1].offsets[below[0]])
             half = _Halving(first, first - 1)
             break
-    return found.replaced_by(*strips), half
+    return measured.with_diagonals(*strips), half
 
 
 def _pieces(holes: list[range]) -> Iterator[range]:
@@ -348,7 +342,7 @@ def _pieces(holes: list[range]) -> Iterator[range]:
             yield range(begin, min(begin + _STRIP_OFFSETS, hole.stop))
 
 
-def _below(values: NDArray[np.float64], peak: float, of: Similarity) -> NDArray[np.bool_]:
+def _below(values: Reals, peak: float, of: Similarity) -> Flags:
     if of.of_scores:
         return values < peak - math.log(2)
     return values < peak / 2 if peak > 0 else np.zeros(len(values), bool)
@@ -361,7 +355,7 @@ def _half_of(of: Similarity) -> Literal["value", "attention weight"]:
 def _nothing_finite(of: Similarity) -> InvalidInput:
     hint = None
     if isinstance(of.source, MatrixRows) and of.quantity != "cosine":
-        some = of.source.read(range(min(of.count, _SCATTERED)))
-        if np.isfinite(some).all(axis=1).any():
+        rows = of.source.read(range(min(of.count, _SCATTERED)))
+        if np.isfinite(rows).all(axis=1).any():
             hint = "--normalize cosine compares their directions"
     return InvalidInput(f"{of.name}: no {of.quantity} of its rows is a finite number", hint=hint)
