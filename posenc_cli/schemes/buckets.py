@@ -50,8 +50,8 @@ class BucketRule(Record):
                     hint=nearest(name, self.parameters),
                 )
         params = {
-            name: each.value(given[name]) if name in given else each.default
-            for name, each in self.parameters.items()
+            name: declared.value(given[name]) if name in given else declared.default
+            for name, declared in self.parameters.items()
         }
         return params, self.build(**params)
 
@@ -91,7 +91,7 @@ def deberta(
             f"{middle} have buckets of their own; max_position must be above {middle + 1}"
         )
 
-    def settled(distance: int, estimate: float) -> int:
+    def smallest_step(distance: int, estimate: float) -> int:
         """The smallest k ≥ ln(distance/M) / ln(N/M) · (M − 1), next to an estimate of that."""
         from posenc_cli.numerics import exact
 
@@ -109,7 +109,7 @@ def deberta(
         steps = xp.ceil(estimate)
         near = xp.abs(estimate - xp.round(estimate)) <= _ERROR * (estimate + middle)
         for index in xp.nonzero(near & beyond)[0].tolist():
-            steps[index] = settled(int(distance[index]), float(estimate[index]))
+            steps[index] = smallest_step(int(distance[index]), float(estimate[index]))
         widened = middle + xp.asarray(steps, dtype=xp.int64)
         return xp.where(beyond, xp.where(relative < 0, -widened, widened), relative)
 
@@ -119,8 +119,8 @@ def deberta(
 def _parameters(build: Callable[..., Any]) -> dict[str, Parameter]:
     hints = get_type_hints(build, include_extras=True)
     return {
-        name: parameter(name, hints[name], default=each.default)
-        for name, each in inspect.signature(build).parameters.items()
+        name: parameter(name, hints[name], default=argument.default)
+        for name, argument in inspect.signature(build).parameters.items()
     }
 
 

@@ -22,7 +22,7 @@ def integer(*, dim: Dim = 64) -> Rows:
     """
 
     def rows(xp: Any, positions: Any, _table: None) -> Any:
-        return _repeated(xp, xp.asarray(positions, dtype=xp.float64), dim)
+        return _all_columns(xp, xp.asarray(positions, dtype=xp.float64), dim)
 
     return Rows(dim, rows)
 
@@ -41,7 +41,7 @@ def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
 
     def rows(xp: Any, positions: Any, _table: None) -> Any:
         high, low = quotient(xp.asarray(positions, dtype=xp.float64), float(seq_len or 1))
-        return _repeated(xp, high, dim), _repeated(xp, low, dim)
+        return _all_columns(xp, high, dim), _all_columns(xp, low, dim)
 
     return Rows(dim, rows, capacity=within_length(seq_len))
 
@@ -88,5 +88,5 @@ def nope(*, dim: Dim = 64) -> Rows:
     return Rows(dim, rows)
 
 
-def _repeated(xp: Any, column: Any, dim: int) -> Any:
+def _all_columns(xp: Any, column: Any, dim: int) -> Any:
     return xp.broadcast_to(column[:, None], (column.shape[0], dim))

@@ -86,10 +86,11 @@ class Growth(Record):
 
 
 class Waves(Record):
-    """Frequencies in radians per position, ``frequencies(xp)`` → (count,), and an amplitude.
+    """Inverse frequencies θ_i and an amplitude: ``frequencies(xp)`` → (count,).
 
-    ``scale`` multiplies cosines and sines alike; a float is that exact number. Without
-    ``coordinates`` every wave follows the position itself.
+    A θ_i is in radians per position; transformers calls it ``inv_freq``. ``scale`` multiplies
+    cosines and sines alike; a float is that exact number. Without ``coordinates`` every wave
+    follows the position itself.
     """
 
     count: int
@@ -320,8 +321,10 @@ class Scheme(Record):
     def description(self) -> str:
         """The rest of the scheme's docstring, doctests left out."""
         text = inspect.cleandoc(self.build.__doc__ or "").partition("\n")[2]
-        paragraphs = [p.strip() for p in text.split("\n\n")]
-        return "\n\n".join(p for p in paragraphs if p and not p.startswith(">>>"))
+        paragraphs = [paragraph.strip() for paragraph in text.split("\n\n")]
+        return "\n\n".join(
+            paragraph for paragraph in paragraphs if paragraph and not paragraph.startswith(">>>")
+        )
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -329,8 +332,8 @@ class Scheme(Record):
         hints = get_type_hints(self.build, include_extras=True)
         signature = inspect.signature(self.build)
         return {
-            name: parameter(name, hints[name], default=each.default)
-            for name, each in signature.parameters.items()
+            name: parameter(name, hints[name], default=argument.default)
+            for name, argument in signature.parameters.items()
         }
 
     def bind(self, given: Mapping[str, object], *, seq_len: int | None = None) -> Bound:
@@ -346,8 +349,8 @@ class Scheme(Record):
             if name not in self.parameters:
                 raise self._unknown_parameter(name)
         params = {
-            name: each.value(given[name]) if name in given else each.fallback(seq_len)
-            for name, each in self.parameters.items()
+            name: declared.value(given[name]) if name in given else declared.fallback(seq_len)
+            for name, declared in self.parameters.items()
         }
         for name, value in params.items():
             if value is inspect.Parameter.empty:
@@ -356,7 +359,7 @@ class Scheme(Record):
                     hint=f"posenc schemes {self.name} describes it",
                 )
         with self.answerable():
-            content = _evaluated_exactly(self.build, params)
+            content = _exact_content(self.build, params)
             if not isinstance(content, GIVES[self.kind]):
                 raise TypeError(f"{self.kind} schemes do not give a {type(content).__name__}")
         return Bound(self, params, content)
@@ -388,7 +391,7 @@ class Scheme(Record):
         )
 
 
-def _evaluated_exactly(build: Callable[..., Content], params: Mapping[str, Any]) -> Content:
+def _exact_content(build: Callable[..., Content], params: Mapping[str, Any]) -> Content:
     """What ``build`` gives for parameters; it and every formula in it run where nothing is lost.
 
     Raises: TypeError for a float of the content that was rounded on the way to it.
@@ -396,37 +399,37 @@ def _evaluated_exactly(build: Callable[..., Content], params: Mapping[str, Any])
     from posenc_cli.numerics import exact
 
     lists = (value if isinstance(value, tuple) else (value,) for value in params.values())
-    given = [each for values in lists for each in values if isinstance(each, float)]
+    given = [number for values in lists for number in values if isinstance(number, float)]
     with exact.formula(given):
         content: Any = build(**params)
-        if isinstance(content, Record):  # what is no content is told by who asked
-            content = _secured(content, given)
+        if isinstance(content, Record):  # who asked refuses what is no content
+            content = _with_exact_formulas(content, given)
         return cast("Content", content)
 
 
-def _secured(content: Record, given: Iterable[float]) -> Record:
+def _with_exact_formulas(content: Record, given: Iterable[float]) -> Record:
     """A content, or a part of one, whose formulas run where nothing is lost."""
     from posenc_cli.numerics import exact
 
     changes: dict[str, Any] = {}
     for name, value in content.as_dict().items():
         if isinstance(value, Record):
-            changes[name] = _secured(value, given)
+            changes[name] = _with_exact_formulas(value, given)
         elif callable(value):
-            changes[name] = _exactly(value, given, keeps_tuples=name == "coefficients")
+            changes[name] = _exact_rule(value, given, keeps_tuples=name == "coefficients")
         elif isinstance(value, float):
             exact.check_float(value)
     return replace(content, **changes)
 
 
-def _exactly(
+def _exact_rule(
     rule: Callable[..., Any], given: Iterable[float], *, keeps_tuples: bool
 ) -> Callable[..., Any]:
     """A formula that runs where nothing is lost, and gives vectors over exact numbers."""
     from posenc_cli.numerics import exact
 
     @wraps(rule)
-    def evaluated(xp: Namespace, *arguments: Any) -> Any:
+    def evaluate(xp: Namespace, *arguments: Any) -> Any:
         with exact.formula(given):
             values = rule(xp, *arguments)
             if xp is not exact:
@@ -435,10 +438,10 @@ def _exactly(
                 return tuple(map(exact.checked_vector, values))
             return exact.checked_vector(values)
 
-    return evaluated
+    return evaluate
 
 
-def _declared(kind: Kind, **declaration: Any) -> Callable[[Callable[..., Content]], Scheme]:
+def _declaring(kind: Kind, **declaration: Any) -> Callable[[Callable[..., Content]], Scheme]:
     def declare(build: Callable[..., Content]) -> Scheme:
         name = build.__name__.replace("_", "-")
         return Scheme(name=name, kind=kind, build=build, **declaration)
@@ -450,7 +453,7 @@ def absolute(
     *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
 ) -> Callable[[Callable[..., Content]], Scheme]:
     """Declare a scheme whose rows are added to the embeddings."""
-    return _declared(
+    return _declaring(
         "absolute", source=source, formula=formula, convention=convention, weights=weights
     )
 
@@ -459,20 +462,22 @@ def rotary(
     *, source: str, formula: str, convention: str = ""
 ) -> Callable[[Callable[..., Content]], Scheme]:
     """Declare a scheme that turns queries and keys."""
-    return _declared("rotary", source=source, formula=formula, convention=convention)
+    return _declaring("rotary", source=source, formula=formula, convention=convention)
 
 
 def bias(
     *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
 ) -> Callable[[Callable[..., Content]], Scheme]:
     """Declare a scheme whose values are added to the attention scores."""
-    return _declared("bias", source=source, formula=formula, convention=convention, weights=weights)
+    return _declaring(
+        "bias", source=source, formula=formula, convention=convention, weights=weights
+    )
 
 
 def relative(
     *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
 ) -> Callable[[Callable[..., Content]], Scheme]:
     """Declare a scheme whose rows, one an offset j − i of key and query, the queries meet."""
-    return _declared(
+    return _declaring(
         "relative", source=source, formula=formula, convention=convention, weights=weights
     )

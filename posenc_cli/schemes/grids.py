@@ -329,8 +329,10 @@ def _on_grid(
     def at(numbers: Any) -> tuple[Any, ...]:
         indices = [numbers // stride % count for stride, count in zip(strides, grid, strict=True)]
         if centred:
-            return tuple(2 * each + (1 - count) for each, count in zip(indices, grid, strict=True))
-        return tuple(each + origin for each in indices)
+            return tuple(
+                2 * index + (1 - count) for index, count in zip(indices, grid, strict=True)
+            )
+        return tuple(index + origin for index in indices)
 
     return Coordinates(
         axes=tuple(axis for axis in axes for _ in range(pairs)),

@@ -87,7 +87,7 @@ def learned(
 
     def rows(xp: Any, positions: Any, table: Any) -> Any:
         if extend == "interpolate" and length > max_len:
-            return _interpolated(xp, positions, table, max_len, length)
+            return _interpolation(xp, positions, table, max_len, length)
         indices = positions + offset
         return table(xp.minimum(indices, xp.asarray(max_len - 1)) if extend == "clamp" else indices)
 
@@ -107,7 +107,7 @@ def learned(
     )
 
 
-def _interpolated(xp: Any, positions: Any, table: Any, rows: int, length: int) -> Any:
+def _interpolation(xp: Any, positions: Any, table: Any, rows: int, length: int) -> Any:
     """The table of ``rows`` rows, resized linearly to ``length`` rows."""
     # Row p reads the table at (p + 1/2)·rows/length − 1/2: in integers, over 2·length.
     steps = (2 * positions + 1) * rows - length

@@ -71,7 +71,7 @@ def mrope(
             f"--set sections {as_text(sections)}: must add up to the {rotated // 2} pairs of the "
             f"{rotated} columns that turn, not to {sum(sections)}"
         )
-    followed = _followed(sections, interleaved=interleaved, order=order)
+    followed = _axes_of_pairs(sections, interleaved=interleaved, order=order)
 
     def frequencies(xp: Any) -> Any:
         return ladder(xp, rotated, base)
@@ -80,14 +80,16 @@ def mrope(
     return Rotation(Waves(rotated // 2, frequencies, coordinates=coordinates), layout)
 
 
-def _followed(sections: tuple[int, ...], *, interleaved: bool, order: AxisOrder) -> tuple[int, ...]:
+def _axes_of_pairs(
+    sections: tuple[int, ...], *, interleaved: bool, order: AxisOrder
+) -> tuple[int, ...]:
     """The axis (row of the file) that each pair follows.
 
-    >>> _followed((2, 1, 1), interleaved=False, order="thw")
+    >>> _axes_of_pairs((2, 1, 1), interleaved=False, order="thw")
     (0, 0, 1, 2)
-    >>> _followed((2, 1, 1), interleaved=True, order="thw")
+    >>> _axes_of_pairs((2, 1, 1), interleaved=True, order="thw")
     (0, 1, 2, 0)
-    >>> _followed((1, 1, 2), interleaved=False, order="hwt")
+    >>> _axes_of_pairs((1, 1, 2), interleaved=False, order="hwt")
     (1, 2, 0, 0)
 
     Raises: InvalidInput for sections that no model has.

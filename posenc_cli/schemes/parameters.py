@@ -19,7 +19,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _BOOLEANS = {"true": True, "false": False}
 
-_PAST_FLOATS = 2**1024
+_PAST_FLOATS = 2**1024  # float() of an integer so large raises
 
 OWN_OPTIONS: dict[str, tuple[str, ...]] = {
     "dim": ("--dim", "-d"),
@@ -129,8 +129,8 @@ class Parameter(Record):
         """
         flag = flag or self.flag
         if self.is_list:
-            return tuple(self._item(each, flag) for each in self._items(given, flag))
-        parsed = self._parsed(given, flag)
+            return tuple(self._item(item, flag) for item in self._items(given, flag))
+        parsed = self._parse(given, flag)
         if self.choices and parsed not in self.choices:
             raise InvalidInput(
                 f"{flag} {abbreviated(str(parsed))}: must be one of {', '.join(self.choices)}",
@@ -147,7 +147,7 @@ class Parameter(Record):
         if isinstance(given, str):
             if given.strip().endswith(".json"):
                 return _list_of_file(given.strip(), flag)
-            return [each.strip() for each in given.replace(self.rules.separator, ",").split(",")]
+            return [item.strip() for item in given.replace(self.rules.separator, ",").split(",")]
         if isinstance(given, list | tuple) and given:
             return given
         if type(given) in (int, float):
@@ -155,11 +155,11 @@ class Parameter(Record):
         raise InvalidInput(f"{flag} {abbreviated(str(given))}: must be {self.type_text}")
 
     def _item(self, given: object, flag: str) -> Any:
-        parsed = self._parsed(given, flag)
+        parsed = self._parse(given, flag)
         self._check_range(parsed, str(given), flag)
         return parsed
 
-    def _parsed(self, given: object, flag: str) -> Any:
+    def _parse(self, given: object, flag: str) -> Any:
         if isinstance(given, str) and self.type is not str:
             text = given.strip()
             if self.type is bool and text.lower() in _BOOLEANS:
@@ -229,7 +229,7 @@ def as_text(value: object, *, separator: str = ",") -> str:
     return str(value)
 
 
-_LARGEST_FILE = 1 << 20
+_LARGEST_FILE = 1 << 20  # a list of 65,536 numbers of 16 digits fits
 
 
 def _list_of_file(path: str, flag: str) -> Sequence[object]:
@@ -245,12 +245,12 @@ def _list_of_file(path: str, flag: str) -> Sequence[object]:
     except OSError as error:
         raise Unavailable(f"{flag} {abbreviated(path)}: {error.strerror or error}") from error
     try:
-        found = json.loads(text) if len(text) <= _LARGEST_FILE else None
+        numbers = json.loads(text) if len(text) <= _LARGEST_FILE else None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not found:
+        numbers = None
+    if not isinstance(numbers, list) or not numbers:
         raise InvalidInput(f"{flag} {abbreviated(path)}: must hold a JSON list of numbers")
-    return found
+    return numbers
 
 
 def _bound(value: float) -> str:

@@ -92,7 +92,7 @@ def rope_ntk(
     [1.0, 0.0025]
     """
     rotated = rotated_dim(dim, partial)
-    return _stretched(rotated, base, factor, layout)
+    return _rope_of_stretched_base(rotated, base, factor, layout)
 
 
 @rotary(
@@ -135,7 +135,7 @@ def rope_dynamic(
     from posenc_cli.numerics import exact
 
     longer = exact.asarray([max(seq_len or 0, max_position_embeddings)]) / max_position_embeddings
-    return _stretched(rotated, base, ((longer - 1) * factor + 1)[0], layout)
+    return _rope_of_stretched_base(rotated, base, ((longer - 1) * factor + 1)[0], layout)
 
 
 @rotary(
@@ -441,7 +441,7 @@ def longrope_attention_factor(factor: float | None, stretched: int, original: in
     return exact.sqrt(1 + share)[0]  # type: ignore[no-any-return]
 
 
-def _stretched(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
+def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
     """RoPE with the base times stretch^(d/(d − 2)).
 
     Raises: InvalidInput for one pair, which has no slowest but the fastest.

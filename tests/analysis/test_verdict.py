@@ -128,7 +128,7 @@ def test_far_offsets_of_a_formula_are_searched_one_by_one(monkeypatch):
     # The slope of the one head is 2^−8.
     expected = math.ceil(math.log(2) * 2**8)
     monkeypatch.setattr(verdict, "ALL_OFFSETS", 50)
-    monkeypatch.setattr(verdict, "_SOME_OFFSETS", 9)
+    monkeypatch.setattr(verdict, "_SAMPLED_OFFSETS", 9)
     for step in (1, 3):
         found = judged("alibi", f"0:{1000 * step}:{step}", head=0, heads=1)
         assert found.half_distance == -(-expected // step) * step
