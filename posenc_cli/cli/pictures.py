@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.blocks import Page
     from posenc_cli.render.figure import Figure, Heatmap, Picture
     from posenc_cli.render.image import ImageFormat
-    from posenc_cli.render.sheet import Style
+    from posenc_cli.render.style import Style
 
 THEMES = ("light", "dark")
 IMAGES: dict[str, ImageFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
@@ -260,7 +260,7 @@ def said(sentences: Sequence[str], look: PictureOptions, console: Console) -> li
 
 def _style(look: PictureOptions, usual: tuple[int, int] | None) -> Style:
     """How an image is to look."""
-    from posenc_cli.render.sheet import LARGEST, SMALLEST, Style
+    from posenc_cli.render.style import LARGEST, SMALLEST, Style
 
     sides = range(SMALLEST, LARGEST + 1)
     return Style.sized(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,15 @@ def number(value: Any, digits: int = 4) -> str:
     if isinstance(value, str | int):
         return str(value)
     return f"{value + 0.0:.{digits}g}" if value else "0"
+
+
+def minus(text: str) -> str:
+    """A number as a figure has it: with a minus sign, as wide as a plus.
+
+    >>> minus("-1e-05")
+    '−1e−05'
+    """
+    return re.sub(r"^-|(?<=e)-", "−", text)
 
 
 def _evenly_spaced(points: Sequence[Any]) -> bool:

@@ -1,0 +1,212 @@
+"""A heatmap in axes of matplotlib's: its names, its colour scale, and its cells.
+
+The cells of a heatmap are given whole pixels where they fit, so that what is seen is the values and
+no beat of two grids.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.analysis.sampling import spread
+from posenc_cli.render.blocks import levels
+from posenc_cli.render.figure import Band
+from posenc_cli.render.style import HEAD_SIZE, TICK_SIZE
+from posenc_cli.render.ticks import minus, number, ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
+
+    from posenc_cli.render.colors import Srgb
+    from posenc_cli.render.figure import Heatmap, Scale, Shown
+    from posenc_cli.render.style import Style
+
+_SHARE_OF_WHOLE_PIXELS = 0.8
+"""What part of the room cells of whole pixels must fill: else they fill it all, unequal."""
+_COARSE = 3
+"""Pixels of a cell from which one more or less is not seen."""
+_JUDGED = 64
+"""Names of rows of which the widest says how wide names are."""
+_WIDEST_NUMBER = "−1.234e−05"
+
+
+def name_axes(axes: Axes, heatmap: Heatmap, *, rows: bool = True, columns: bool = True) -> None:
+    """Name axes, and give them ticks as wide as any that they may get."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    if rows:
+        points = heatmap.rows.points
+        names = [number(points[i]) for i in spread(len(points), _JUDGED)]
+        axes.set_ylabel(heatmap.rows.label)
+        axes.set_yticks([0.5], [minus(max(names, key=len))])
+    if columns:
+        axes.set_xlabel(heatmap.columns.label)
+        axes.set_xticks([0.5], [minus(number(heatmap.columns.points[-1]))])
+
+
+def scale_beside(all_axes: Sequence[Axes], *, own: bool = False) -> Colorbar:
+    """A colour scale at the right of axes, as wide as any; ``own`` makes it as high as they are."""
+    from matplotlib.cm import ScalarMappable
+
+    page = all_axes[0].figure
+    if own:
+        bar = page.colorbar(ScalarMappable(), cax=all_axes[0].inset_axes((1.04, 0, 0.05, 1)))
+    else:
+        bar = page.colorbar(ScalarMappable(), ax=all_axes, pad=0.02)
+    bar.set_ticks([0, 1], labels=[_WIDEST_NUMBER] * 2)
+    bar.set_label("x")
+    return bar
+
+
+def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Style) -> None:
+    """Give a colour scale its colours, and name it, its ends and round values between them."""
+    from matplotlib.colors import ListedColormap
+
+    height = bar.ax.get_window_extent().height
+    bar.set_label(style.wrapped(label, height, most=2))
+    if scale.high <= scale.low:
+        bar.mappable.set_cmap(ListedColormap(colors[128:129] / 255))
+        bar.set_ticks([0.5], labels=[minus(number(scale.low))])
+        return
+    bar.mappable.set_cmap(ListedColormap(colors / 255))
+    lines = height / style.line
+    values = np.array([scale.low, *_round_values(scale, max(2, int(lines / 2.4))), scale.high])
+    places = scale.places(values)
+    apart = 1.2 / max(lines, 1)  # of labels, a line and a little
+    kept = (places > apart) & (places < 1 - apart)
+    kept[0] = kept[-1] = True
+    names = [minus(number(value)) for value in values[kept].tolist()]
+    bar.set_ticks(places[kept].tolist(), labels=names)
+
+
+def _round_values(scale: Scale, most: int) -> Sequence[float]:
+    """Round values between the ends of a scale, where there are any."""
+    from matplotlib.ticker import MaxNLocator
+
+    span = scale.high / 2 - scale.low / 2
+    if not 1e-300 < span < 1e300:  # where matplotlib's own sums overflow or vanish
+        return []
+    values = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(scale.low, scale.high)
+    return [float(value) for value in values if scale.low < value < scale.high]
+
+
+def cells_that_fit(
+    heatmap: Heatmap,
+    room: Sequence[float],
+    style: Style,
+    share: float = _SHARE_OF_WHOLE_PIXELS,
+) -> tuple[int, int]:
+    """How many rows and columns there are whole pixels for."""
+    width = room[0] - _gap(style) * len(heatmap.columns.bands[1:])
+    rows, columns = len(heatmap.rows.points), len(heatmap.columns.points)
+    if heatmap.square:
+        return (_count(min(room[1], width), max(rows, columns), share),) * 2
+    return _count(room[1], rows, share), _count(width, columns, share)
+
+
+def fitted_size(shown: Shown, room: Sequence[float], style: Style) -> tuple[float, float]:
+    """The width and height that the cells of a heatmap take of a room."""
+    gaps = _gap(style) * len(shown.column_bands[1:])
+    rows, columns = shown.values.shape
+    across, down = _cell(room[0] - gaps, columns), _cell(room[1], rows)
+    if shown.heatmap.square:
+        down = across = min(down, across)
+    return columns * across + gaps, rows * down
+
+
+def draw_map(axes: Axes, shown: Shown, scale: Scale, colors: Srgb, *, style: Style) -> None:
+    """Draw the values over the whole of axes, whose units become pixels, band by band."""
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Rectangle
+
+    rows_named, columns_named = len(axes.get_yticks()) > 0, len(axes.get_xticks()) > 0
+    width, height = axes.bbox.size
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.spines[:].set_visible(False)
+    gap = np.rint(255 * np.array(to_rgb(style.palette.gap)))
+    table = np.vstack([colors, gap]).astype(np.uint8)  # (257, 3): the last for a gap, level −1
+    cells = table[levels(scale.places(shown.values))]  # (rows, columns, 3)
+    rows, columns = shown.values.shape
+    bands = shown.column_bands or (Band("", 0, columns),)
+    across = (width - _gap(style) * (len(bands) - 1)) / columns
+    column_ticks: list[tuple[float, str]] = []
+    for index, band in enumerate(bands):
+        count, left = band.stop - band.start, band.start * across + index * _gap(style)
+        # Any other interpolation makes colours that stand for no value.
+        axes.imshow(
+            cells[:, band.start : band.stop],
+            extent=(left, left + count * across, height, 0),
+            aspect="auto",
+            interpolation="nearest",
+        )
+        frame = Rectangle((left, 0), count * across, height, fill=False, clip_on=False)
+        frame.set(edgecolor=style.palette.faint, linewidth=0.6)
+        axes.add_patch(frame)
+        axes.annotate(
+            band.label,
+            (left, 0),
+            xytext=(0, 0.5 * style.points),
+            textcoords="offset points",
+            fontsize=HEAD_SIZE * style.points,
+            annotation_clip=False,
+        )
+        _underline(axes, shown, band, left, across=across, style=style)
+        points = shown.columns[band.start : band.stop]
+        longest = max(style.text_width(number(points[i]), TICK_SIZE) for i in (0, -1))
+        most = max(1, int(count * across / (longest + 1.2 * style.line)))
+        column_ticks += [(left + (i + 0.5) * across, name) for i, name in ticks(points, most)]
+    row_ticks = [
+        ((i + 0.5) * height / rows, name)
+        for i, name in ticks(shown.rows, max(2, int(height / (2.6 * style.line))))
+    ]
+    if columns_named:
+        axes.set_xticks([x for x, _ in column_ticks], [minus(name) for _, name in column_ticks])
+    if rows_named:
+        axes.set_yticks([y for y, _ in row_ticks], [minus(name) for _, name in row_ticks])
+
+
+def _underline(
+    axes: Axes, shown: Shown, band: Band, left: float, *, across: float, style: Style
+) -> None:
+    """Draw a line below the columns of a band, from ``left`` on, that are shown too seldom."""
+    marked = np.zeros(len(shown.columns) + 1, np.int8)
+    marked[[*shown.undersampled]] = 1
+    changes = np.diff(marked[band.start : band.stop], prepend=0, append=0)
+    axes.hlines(
+        np.full(np.count_nonzero(changes > 0), axes.bbox.height + 0.16 * style.line),
+        left + np.flatnonzero(changes > 0) * across,
+        left + np.flatnonzero(changes < 0) * across,
+        colors=style.palette.mark,
+        linewidth=0.25 * style.points,
+        clip_on=False,
+    )
+
+
+def _gap(style: Style) -> int:
+    """Pixels between two bands."""
+    return max(2, round(0.35 * style.line))
+
+
+def _count(room: float, count: int, share: float) -> int:
+    """How many of ``count`` cells to draw: fewer where they would be small and of unequal sizes."""
+    pixels = max(1, int(room))
+    whole = pixels // count
+    if whole >= _COARSE or whole * count >= share * pixels:
+        return count
+    return max(1, pixels // (whole + 1))
+
+
+def _cell(room: float, count: int) -> float:
+    """How large a cell is: whole pixels, unless large cells would fill too little of the room."""
+    size = room / count
+    whole = int(size)
+    if whole * count >= _SHARE_OF_WHOLE_PIXELS * room or 1 <= whole < _COARSE:
+        return float(whole)
+    return size
