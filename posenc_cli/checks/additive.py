@@ -36,16 +36,16 @@ FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""
 
 
-def checked_additive(
+def additive_report(
     request: Request, rule: ToleranceRule, *, progress: Progress | None = None
 ) -> Report:
     """The report on a scheme that is not rotary: the one check that makes sense for it."""
     bound = request.encoding.bound
     assert request.positions is not None
     if bound.scheme.kind in ("bias", "relative"):
-        finding = _by_offset(request)
+        finding = _offset_finding(request)
     else:
-        finding = _added(request, rule, progress)
+        finding = _row_finding(request, rule, progress)
     return Report(
         subject={
             "kind": SubjectKind.POSENC,
@@ -68,7 +68,7 @@ def checked_additive(
     )
 
 
-def _by_offset(request: Request) -> Finding:
+def _offset_finding(request: Request) -> Finding:
     content = request.encoding.bound.content
     message = "the scheme is a function of the offset alone"
     if content.by == "key":
@@ -79,7 +79,7 @@ def _by_offset(request: Request) -> Finding:
     return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
 
 
-def _added(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:
+def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:
     first: np.ndarray | None = None
     positions = iter(request.positions or ())
     worst, size, at = 0.0, 0.0, 0

@@ -13,8 +13,18 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.checks.codes import Cause
-from posenc_cli.checks.rules import CONTEXTS, Alternative, base_of, bound, ladder, number, rebound
-from posenc_cli.checks.stretched import stretched
+from posenc_cli.checks.rules import (
+    CONTEXTS,
+    FACTORS,
+    KNOWN_BASES,
+    Alternative,
+    base_of,
+    changed_frequencies,
+    frequencies_of,
+    ladder,
+    number_text,
+)
+from posenc_cli.checks.stretched import scaling_mistakes
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
 from posenc_cli.numerics.rounding import round_to
 
@@ -29,24 +39,17 @@ if TYPE_CHECKING:
 
 HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
 
-KNOWN_BASES = (
-    1e4, 5e5, 1e6, 1e5, 1.5e5, 1.6e5, 2e6, 2.5e4, 5e6, 1e7, 8e6, 3e6, 4e4, 5e4, 6e5,
-    1e3, 1e2, 1.2e7, 1e8, 2e4, 8e4, 2.5e5, 1e11,
-)  # fmt: skip
-"""Bases of published models, and of the paper."""
-
 _STRETCHED = ("rope-linear", "rope-ntk", "rope-dynamic", "rope-yarn", "rope-llama3")
-_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0)
 
 
 _NEARLY = 2e-5
 """Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
 
 
-def rounded(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
+def round_to_half(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
     """``values`` on the grid of a half precision, kept as float64.
 
-    >>> rounded(np.array([257.0]), "bfloat16"), rounded(np.array([2049.0]), "float16")
+    >>> round_to_half(np.array([257.0]), "bfloat16"), round_to_half(np.array([2049.0]), "float16")
     (array([256.]), array([2048.]))
     """
     return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, HALVES[dtype]), np.float64)
@@ -58,42 +61,42 @@ def alternatives(reference: Reference, seen: Rotations | None) -> Iterator[Alter
     ``seen`` are the rotations that the subject comes nearest to: bases and factors are read off.
     """
     right = reference.frequencies
-    for each in _all(reference, seen):
-        values = each.frequencies
+    for alternative in _all(reference, seen):
+        values = alternative.frequencies
         if values.shape != right.shape or not np.isfinite(values).all():
             continue
         if np.allclose(values, right, rtol=1e-7, atol=0):
             continue
-        yield each
+        yield alternative
 
 
 def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
     scheme, params = reference.encoding.bound.scheme, reference.params
     base = base_of(reference)
     if scheme.name != "rope" and base is not None and reference.coordinates is None:
-        plain = bound(catalogue.BUILT_IN["rope"], params, partial=_share(reference))
+        plain = frequencies_of(catalogue.BUILT_IN["rope"], params, partial=_share(reference))
         if plain is not None:
             yield Alternative(
                 Cause.SCALING_MISSING,
                 f"the scaling of {scheme.name} is not applied: the table is plain base "
-                f"{number(base)}",
+                f"{number_text(base)}",
                 plain,
             )
     for dtype in HALVES:
         yield Alternative(
             Cause.INV_FREQ_PRECISION,
             f"the frequencies were rounded to {dtype}",
-            rounded(reference.frequencies.astype(np.float32).astype(np.float64), dtype),
+            round_to_half(reference.frequencies.astype(np.float32).astype(np.float64), dtype),
         )
     known = [other for other in KNOWN_BASES if other != base]
     right = base or 1.0
     fitted = [b for b in _fitted_bases(reference, seen) if abs(b / right - 1) > _NEARLY]
     yield from _exponents(reference)
     yield from _other_bases(reference, known)
-    yield from stretched(reference)
+    yield from scaling_mistakes(reference)
     yield from _other_rules(reference, scheme, params)
     yield from _constant_ratios(reference, seen)
-    yield from _needless(reference)
+    yield from _needless_scalings(reference)
     yield from _plain_bases(reference, known)
     yield from _other_bases(reference, fitted)
     yield from _plain_bases(reference, fitted, fitted=True)
@@ -113,10 +116,10 @@ def _other_bases(reference: Reference, bases: list[float]) -> Iterator[Alternati
     if right is None:
         return
     for base in bases:
-        values = rebound(reference, base=base)
+        values = changed_frequencies(reference, base=base)
         if values is not None:
             yield Alternative(
-                Cause.BASE, f"the base is {number(base)}, not {number(right)}", values
+                Cause.BASE, f"the base is {number_text(base)}, not {number_text(right)}", values
             )
 
 
@@ -131,18 +134,21 @@ def _plain_bases(
     if right is None or name == "rope" or reference.coordinates is not None:
         return
     for base in bases:
-        values = bound(
+        values = frequencies_of(
             catalogue.BUILT_IN["rope"], reference.params, base=base, partial=_share(reference)
         )
         if values is None:
             continue
         if fitted and name in ("rope-ntk", "rope-dynamic"):
-            message = f"the base {number(right)} is stretched to {number(base)}: another rule"
+            message = (
+                f"the base {number_text(right)} is stretched to {number_text(base)}: another rule"
+            )
             yield Alternative(Cause.FREQUENCY_RULE, message, values)
             continue
         yield Alternative(
             Cause.SCALING_MISSING,
-            f"the scaling is not applied and the base is {number(base)}, not {number(right)}",
+            f"the scaling is not applied and the base is {number_text(base)}, not "
+            f"{number_text(right)}",
             values,
         )
 
@@ -206,7 +212,7 @@ def _other_rules(
         yield from _other_factors(reference, factor)
     for name in ("original_max_position_embeddings", "max_position_embeddings"):
         for context in CONTEXTS if params.get(name) is not None else ():
-            values = rebound(reference, **{name: context})
+            values = changed_frequencies(reference, **{name: context})
             if values is not None and context != params[name]:
                 yield Alternative(
                     Cause.FREQUENCY_RULE, f"{name} is {context}, not {params[name]}", values
@@ -214,20 +220,23 @@ def _other_rules(
     for name in _STRETCHED if factor is not None else ():
         if name == scheme.name:
             continue
-        values = bound(catalogue.BUILT_IN[name], params)
+        values = frequencies_of(catalogue.BUILT_IN[name], params)
         if values is not None:
             yield Alternative(Cause.FREQUENCY_RULE, f"the rule is that of {name}", values)
 
 
 def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]:
-    tried = [(f"the factor is {number(other)}, not {number(factor)}", other) for other in _FACTORS]
+    tried = [
+        (f"the factor is {number_text(other)}, not {number_text(factor)}", other)
+        for other in FACTORS
+    ]
     tried.append(("the factor is applied twice", factor * factor))
     for message, other in tried:
-        values = rebound(reference, factor=other)
+        values = changed_frequencies(reference, factor=other)
         if values is not None:
             yield Alternative(Cause.FREQUENCY_RULE, message, values)
     if reference.encoding.bound.scheme.name == "rope-ntk":
-        values = bound(
+        values = frequencies_of(
             catalogue.BUILT_IN["rope"],
             reference.params,
             base=reference.params["base"] * factor,
@@ -238,12 +247,12 @@ def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]
             yield Alternative(Cause.FREQUENCY_RULE, message, values)
 
 
-def _needless(reference: Reference) -> Iterator[Alternative]:
+def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
     """Scalings of a scheme that has none."""
     if reference.encoding.bound.scheme.name != "rope":
         return
     tried: list[tuple[str, dict[str, float]]] = [
-        ("rope-ntk", {"factor": factor}) for factor in _FACTORS
+        ("rope-ntk", {"factor": factor}) for factor in FACTORS
     ]
     for factor in (8.0, 32.0):
         blend = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -255,9 +264,9 @@ def _needless(reference: Reference) -> Iterator[Alternative]:
         for factor in (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
     ]
     for name, given in tried:
-        values = bound(catalogue.BUILT_IN[name], reference.params, **given)
+        values = frequencies_of(catalogue.BUILT_IN[name], reference.params, **given)
         if values is not None:
-            message = f"the scaling of {name} is applied, factor {number(given['factor'])}"
+            message = f"the scaling of {name} is applied, factor {number_text(given['factor'])}"
             yield Alternative(Cause.FREQUENCY_RULE, f"{message}; the reference has none", values)
 
 
@@ -267,7 +276,7 @@ def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[A
     known = [(math.pi / 180, "degrees, not radians"), (2 * math.pi, "times 2π"),
              (1 / (2 * math.pi), "divided by 2π: turns, not radians"),
              (math.pi, "times π"), (2.0, "times 2"), (0.5, "divided by 2")]  # fmt: skip
-    known += [(1 / factor, f"divided by {number(factor)}") for factor in _FACTORS[1:]]
+    known += [(1 / factor, f"divided by {number_text(factor)}") for factor in FACTORS[1:]]
     for ratio, text in known:
         yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
     if seen is None or seen.frequencies.size != right.size:

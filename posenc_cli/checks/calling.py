@@ -20,7 +20,7 @@ import numpy as np
 from posenc_cli.budget import check_size
 from posenc_cli.checks.codes import Cause, SubjectKind
 from posenc_cli.checks.exchange import Exchange, Lateness, Silence
-from posenc_cli.checks.subject import LAYOUTS, Subject
+from posenc_cli.checks.subject import Subject
 from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
 from posenc_cli.transaction import note_read
@@ -87,7 +87,7 @@ class Implementation:
         Shape: (positions, dim, dim).
         Raises: InvalidInput when the function does not give them.
         """
-        values, dtype = self._asked(np.concatenate([positions, self._last]), None)
+        values, dtype = self._ask(np.concatenate([positions, self._last]), None)
         return values[: positions.size], dtype
 
     def values(self, x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[Any]:
@@ -96,12 +96,12 @@ class Implementation:
         Raises: InvalidInput when the function does not give them.
         """
         more = np.ones((self._last.size, self.dim), np.float32)
-        values, _ = self._asked(
+        values, _ = self._ask(
             np.concatenate([positions, self._last]), np.concatenate([x, more], dtype=np.float32)
         )
         return values[: positions.size]
 
-    def _asked(
+    def _ask(
         self, positions: NDArray[np.int64], x: NDArray[np.float32] | None
     ) -> tuple[NDArray[Any], str]:
         header = {"rows": int(positions.size), "dim": self.dim, "basis": x is None}
@@ -111,7 +111,7 @@ class Implementation:
             shape = x.shape
             parts.append(np.ascontiguousarray(x, np.float32).tobytes())
         try:
-            return self._answered(b"".join(parts), positions, shape)
+            return self._answer(b"".join(parts), positions, shape)
         except Lateness:
             raise self._invalid(f"gave no answer within {SECONDS:g} seconds") from None
         except Silence as silence:
@@ -119,7 +119,7 @@ class Implementation:
         except (ValueError, KeyError, TypeError):
             raise self._invalid("wrote where its answers go: they cannot be read") from None
 
-    def _answered(
+    def _answer(
         self, request: bytes, positions: NDArray[np.int64], shape: tuple[int, ...]
     ) -> tuple[NDArray[Any], str]:
         """The answer to a request: values of this shape, and their number format.
@@ -162,17 +162,17 @@ def _ending(status: int | None) -> str:
 
 @dataclass
 class _CallCache:
-    """What is kept of a function's matrices, under one reading."""
+    """What is kept of a function's matrices, under one pairing."""
 
-    reading: ColumnPairing
+    pairing: ColumnPairing
     turned: NDArray[Any]
     mirrored: NDArray[Any]
     rest: NDArray[np.float64]
 
     @classmethod
-    def empty(cls, reading: ColumnPairing, count: int, kind: Any) -> _CallCache:
-        shape = (count, reading.pairs)
-        return cls(reading, np.empty(shape, kind), np.zeros(shape, kind), np.zeros(count))
+    def empty(cls, pairing: ColumnPairing, count: int, kind: Any) -> _CallCache:
+        shape = (count, pairing.pairs)
+        return cls(pairing, np.empty(shape, kind), np.zeros(shape, kind), np.zeros(count))
 
     def turning(self, places: Places, dtype: str) -> Turning:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
@@ -185,7 +185,7 @@ class _CallCache:
                 self.rest[rows] if strays else None,
             )
 
-        return Turning(places, self.reading.pairs, dtype, 3, self.reading, read)
+        return Turning(places, self.pairing.pairs, dtype, 3, self.pairing, read)
 
 
 def implementation(
@@ -210,30 +210,30 @@ def implementation(
     with Implementation(target, dim=dim, last=positions.last if whole else None) as function:
         few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
         few = few[:: -(-few.size * dim**2 // (8 * _CELLS))]
-        shown, dtype = function.matrices(few)
-        broken = list(_irregular(function, few, shown))
-        if not np.isfinite(shown).all():
+        matrices, dtype = function.matrices(few)
+        broken = list(_irregularities(function, few, matrices))
+        if not np.isfinite(matrices).all():
             broken.insert(
-                0, f"returned values that are not finite at position {_first_bad(few, shown)}"
+                0, f"returned values that are not finite at position {_first_bad(few, matrices)}"
             )
-        own = _reading(shown, reference)
-        readings = [own]
+        own = _pairing_of(matrices, reference)
+        pairings = [own]
         if own.layout != reference.content.layout and own.pairs == reference.pairs:
-            readings.append(reference.reading)
+            pairings.append(reference.pairing)
         single = places.count > _LARGE and dtype != "float64"
         kind = np.complex64 if single else np.complex128
-        kept = [_CallCache.empty(each, places.count, kind) for each in readings]
+        caches = [_CallCache.empty(pairing, places.count, kind) for pairing in pairings]
         step = max(1, _CELLS // dim**2)
         for start in range(0, places.count, step):
             rows = slice(start, min(start + step, places.count))
             matrices, _ = function.matrices(places.at(rows))
-            for each in kept:
-                each.turned[rows], each.mirrored[rows], each.rest[rows] = read_as(
-                    matrices, each.reading
+            for cache in caches:
+                cache.turned[rows], cache.mirrored[rows], cache.rest[rows] = read_as(
+                    matrices, cache.pairing
                 )
             if progress is not None:
                 progress(rows.stop, places.count)
-    turnings = [each.turning(places, dtype) for each in kept]
+    turnings = [cache.turning(places, dtype) for cache in caches]
     mismatch = None
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
@@ -249,18 +249,18 @@ def implementation(
 
 
 def read_as(
-    matrices: NDArray[Any], reading: ColumnPairing
+    matrices: NDArray[Any], pairing: ColumnPairing
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    """Turned and mirrored parts of the pairs of a reading, and the norm of all else.
+    """Turned and mirrored parts of the pairs of a pairing, and the norm of all else.
 
     ``matrices`` is [k, j, o]: column o of what becomes of unit vector j. Columns without a pair
     are meant to stay as they are.
     """
-    first, second = list(reading.first), list(reading.second)
-    out_first, out_second = list(reading.out_first), list(reading.out_second)
+    first, second = list(pairing.first), list(pairing.second)
+    out_first, out_second = list(pairing.out_first), list(pairing.out_second)
     a, b = matrices[:, first, out_first], matrices[:, second, out_first]
     c, d = matrices[:, first, out_second], matrices[:, second, out_second]
-    a, b, c, d = (each.astype(np.float64) for each in (a, b, c, d))
+    a, b, c, d = (entries.astype(np.float64) for entries in (a, b, c, d))
     turned = ((a + d) + 1j * (c - b)) / 2
     mirrored = ((a - d) + 1j * (c + b)) / 2
     rest = matrices.astype(np.float64)
@@ -272,28 +272,26 @@ def read_as(
     return turned, mirrored, np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
 
 
-def _reading(matrices: NDArray[Any], reference: Reference) -> ColumnPairing:
+def _pairing_of(matrices: NDArray[Any], reference: Reference) -> ColumnPairing:
     """How a function pairs columns: the first of the known ways that leaves little over.
 
     Where none does, each column's partner is the one that it mixes with most.
     """
-    layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
-    parts = reference.content.blocks
-    candidates = ColumnPairing.likely(layouts, reference.pairs, reference.head, parts)
+    candidates = reference.likely_pairings(reference.head)
     finite = np.where(np.isfinite(matrices), matrices, 0)
-    strays = [_stray(finite, each) for each in candidates]
+    strays = [_stray(finite, candidate) for candidate in candidates]
     best = int(np.argmin(strays))
     if strays[0] <= max(1e-3, 1.001 * strays[best]):
         return candidates[0]
     if strays[best] > 1e-2:
-        found = _by_partners(finite)
-        if found is not None and _stray(finite, found) < 0.5 * strays[best]:
-            return found
+        by_partners = _by_partners(finite)
+        if by_partners is not None and _stray(finite, by_partners) < 0.5 * strays[best]:
+            return by_partners
     return candidates[best]
 
 
-def _stray(matrices: NDArray[Any], reading: ColumnPairing) -> float:
-    _, mirrored, rest = read_as(matrices, reading)
+def _stray(matrices: NDArray[Any], pairing: ColumnPairing) -> float:
+    _, mirrored, rest = read_as(matrices, pairing)
     return float(np.abs(mirrored).max(initial=0) + rest.max(initial=0))
 
 
@@ -310,7 +308,7 @@ def _by_partners(matrices: NDArray[Any]) -> ColumnPairing | None:
     return ColumnPairing(first, second, first, second, None, None)
 
 
-def _irregular(
+def _irregularities(
     function: Implementation, positions: NDArray[np.int64], matrices: NDArray[Any]
 ) -> Iterator[str]:
     """What a function does that no map of each row by its position alone does."""
@@ -327,18 +325,18 @@ def _irregular(
         return not bool(np.abs(values - wanted).max(initial=0) <= coarse * _ALIKE * size)
 
     def counts_rows() -> bool:
-        own = found.astype(np.float64)
+        own = values.astype(np.float64)
         return (
             not differs(function.values(x, positions[::-1]), own)
             and not differs(function.values(x * np.float32(1024), positions) / 1024, own)
             and differs(function.values(x[::-1], positions)[::-1], own)
         )
 
-    found = function.values(x, positions)
-    if np.isfinite(expected).all() and not np.isfinite(found).all():
+    values = function.values(x, positions)
+    if np.isfinite(expected).all() and not np.isfinite(values).all():
         yield "returned values that are not finite"
         return
-    if differs(found, expected):
+    if differs(values, expected):
         yield IGNORES if counts_rows() else "is not linear in x, mixes rows, or changes by itself"
         return
     scaled = function.values(x * np.float32(1024), positions) / 1024

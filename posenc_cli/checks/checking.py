@@ -8,13 +8,13 @@ import numpy as np
 
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks import subject as subjects
-from posenc_cli.checks.additive import checked_additive
+from posenc_cli.checks.additive import additive_report
 from posenc_cli.checks.calling import implementation
-from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.reference import Reference
 from posenc_cli.checks.rotated import vectors
-from posenc_cli.checks.verdict import Report, combined, examined
+from posenc_cli.checks.verdict import Report, examine, merge_reports
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
 from posenc_cli.errors import InvalidInput
@@ -101,25 +101,25 @@ class Check(Record):
                     f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind}, and turns nothing "
                     "that could be compared"
                 )
-            where = positions or _suiting(encoding)
+            where = positions or _suitable_positions(encoding)
             request = _request(encoding, where)
             if bound.scheme.kind == "absolute":
                 width = request.plan().shape[-1]
                 _check_work(where, _ADDED, width)
             with np.errstate(all="ignore"):  # a learned table may hold any numbers
-                report = checked_additive(request, self.rule, progress=self.progress)
-            return replace(report, of=self._sampled_of(where))
+                report = additive_report(request, self.rule, progress=self.progress)
+            return replace(report, of=self._sample_size(where))
         if self.asked.tables or self.asked.rotated:
-            return self._of_rows()
+            return self._report_of_rows()
         if self.asked.impl or not flags:
             lengths = self._switch_lengths(bound)
             if positions is not None:
                 lengths = tuple(n for n in lengths if n < positions.last + 1)
                 lengths += (positions.last + 1,) if lengths else ()
             if lengths:
-                return self._of_lengths(lengths)
+                return self._report_of_lengths(lengths)
         where = positions or self._default(encoding)
-        return self._reported(self._reference(encoding, where), where)
+        return self._report_on(self._reference(encoding, where), where)
 
     def _switch_lengths(self, bound: Bound) -> tuple[int, ...]:
         """The lengths around which the rotation changes; none where its length was given.
@@ -135,15 +135,15 @@ class Check(Record):
         }
         switches = length_rule(bound.scheme, given).switches
         lengths = [n for switch in switches for n in (switch - 2, switch - 1, switch) if n > 1]
-        found = tuple(dict.fromkeys(lengths))
-        if len(found) > 1 and self._params(found[0]) == self._params(found[-1]):
+        distinct = tuple(dict.fromkeys(lengths))
+        if len(distinct) > 1 and self._params(distinct[0]) == self._params(distinct[-1]):
             return ()
-        return found if len(found) > 1 else ()
+        return distinct if len(distinct) > 1 else ()
 
     def _params(self, length: int) -> Mapping[str, Any]:
         return self.encoding(length).bound.params
 
-    def _of_rows(self) -> Report:
+    def _report_of_rows(self) -> Report:
         """The report on files that have a row a position."""
         probe = self.encoding(self.positions.last + 1 if self.positions else None)
         positions = self.positions
@@ -153,9 +153,9 @@ class Check(Record):
             rows = subjects.matrix_of(path, flag).values.shape[0]
             positions = Positions.contiguous(0, rows)
             probe = self.encoding(rows)
-        return self._reported(self._reference(probe, positions), positions)
+        return self._report_on(self._reference(probe, positions), positions)
 
-    def _of_lengths(self, lengths: tuple[int, ...]) -> Report:
+    def _report_of_lengths(self, lengths: tuple[int, ...]) -> Report:
         """One report of a scheme that changes with the length of the sequence."""
         if self.positions is not None:
             last = self._reference(self.encoding(lengths[-1]), self.positions)
@@ -168,10 +168,10 @@ class Check(Record):
                 where = probing_positions(length)
             elif length == self.positions.last + 1:
                 where = self.positions
-            report = self._reported(self._reference(encoding, where), where, whole=True)
+            report = self._report_on(self._reference(encoding, where), where, whole=True)
             reports.append(_at_length(report, length))
         return replace(
-            combined(reports),
+            merge_reports(reports),
             notes=(f"sequences of {', '.join(map(str, lengths))} positions", *reports[0].notes),
         )
 
@@ -187,7 +187,7 @@ class Check(Record):
         request = _request(encoding, positions)
         return Reference.of(encoding, self.engine(request))
 
-    def _reported(
+    def _report_on(
         self, reference: Reference, positions: Positions, *, whole: bool = False
     ) -> Report:
         if self.asked.flags() and positions.last == 0 and self.asked.inv_freq is None:
@@ -197,15 +197,15 @@ class Check(Record):
         self._check_work(reference, positions)
         # What others computed may be no number, or too large for any product.
         with np.errstate(all="ignore"):
-            return self._judged(self._subject(reference, positions, whole=whole), reference)
+            return self._judge(self._subject(reference, positions, whole=whole), reference)
 
-    def _judged(self, subject: Subject, reference: Reference) -> Report:
-        found = examined(subject, reference, self.rule, progress=self.progress)
+    def _judge(self, subject: Subject, reference: Reference) -> Report:
+        examination = examine(subject, reference, self.rule, progress=self.progress)
         bound = reference.encoding.bound
-        reading = subject.own.reading
+        pairing = subject.own.pairing
         where = subject.own.places
         unevaluated = subject.far_wider(reference)
-        notes = (*subject.notes, *self._sampled(where))
+        notes = (*subject.notes, *self._sample_notes(where))
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"
             notes += (f"{pairs}: the widths differ so far that nothing was evaluated",)
@@ -214,22 +214,22 @@ class Check(Record):
                 "kind": subject.kind,
                 "name": subject.name,
                 "dtype": subject.dtype,
-                "layout": None if reading is None else reading.layout,
+                "layout": None if pairing is None else pairing.layout,
             },
             reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
             positions=str(where.positions),
             count=0 if unevaluated else where.count,
             pairs=subject.own.pairs,
-            findings=found.findings,
-            diagnosis=diagnosed(found),
+            findings=examination.findings,
+            diagnosis=diagnose(examination),
             notes=notes,
-            tolerance=found.tolerance.reason,
+            tolerance=examination.tolerance.reason,
             title=reference.text,
-            curve=found.errors,
-            of=self._sampled_of(where.positions),
+            curve=examination.errors,
+            of=self._sample_size(where.positions),
         )
 
-    def _sampled_of(self, positions: Positions) -> int | None:
+    def _sample_size(self, positions: Positions) -> int | None:
         """How many positions these are a sample of, None where they were asked for or are all."""
         last = positions.last
         return None if self.positions is not None or positions.count > last else last + 1
@@ -247,7 +247,7 @@ class Check(Record):
             most = _KEPT // (4 * reference.pairs)
             check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
-    def _sampled(self, where: Places) -> tuple[str, ...]:
+    def _sample_notes(self, where: Places) -> tuple[str, ...]:
         """What to know where a function was not asked for every position."""
         if self.positions is not None or not self.asked.impl or where.count > where.positions.last:
             return ()
@@ -289,8 +289,10 @@ def _request(encoding: Encoding, positions: Positions) -> Request:
 def _at_length(report: Report, length: int) -> Report:
     """The report, with the length of the sequence in each failed finding."""
     findings = tuple(
-        each if each.ok else replace(each, message=f"at {length} positions: {each.message}")
-        for each in report.findings
+        finding
+        if finding.ok
+        else replace(finding, message=f"at {length} positions: {finding.message}")
+        for finding in report.findings
     )
     return replace(report, findings=findings)
 
@@ -312,10 +314,10 @@ def probing_positions(context: int) -> Positions:
         power *= 2
     ranges.append(range(max(context - 2, 0), context))
     kept: list[range] = []
-    for each in ranges:
-        start = max(each.start, kept[-1].stop if kept else 0)
-        if start < each.stop:
-            kept.append(range(start, each.stop))
+    for indices in ranges:
+        start = max(indices.start, kept[-1].stop if kept else 0)
+        if start < indices.stop:
+            kept.append(range(start, indices.stop))
     return Positions(tuple(kept))
 
 
@@ -332,7 +334,7 @@ def context_of(params: Mapping[str, Any]) -> int:
     return max(64, min(max(*contexts, stretched), 2**40))
 
 
-def _suiting(encoding: Encoding) -> Positions:
+def _suitable_positions(encoding: Encoding) -> Positions:
     """Positions that suit an encoding that turns nothing, and that it has."""
     content = encoding.bound.content
     if encoding.bound.scheme.kind == "relative":

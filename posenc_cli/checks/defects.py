@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import alternatives, rounded
+from posenc_cli.checks.alternatives import alternatives, round_to_half
 from posenc_cli.checks.codes import Cause
 from posenc_cli.records import Record, replace
 
@@ -54,11 +54,11 @@ class Sample(Record):
             stray=self.stray[rows],
         )
 
-    def explained(
+    def explained_cells(
         self, predicted: NDArray[np.complex128], frequencies: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Which cells a hypothesis explains. Shape: (positions, pairs)."""
-        followed = self.reference.followed(self.positions)
+        followed = self.reference.angle_positions(self.positions)
         allowed = self.tolerance.cells(followed, frequencies)
         with np.errstate(invalid="ignore"):
             missed = np.abs(self.factors - predicted) + self.stray
@@ -80,12 +80,14 @@ class Extent(Record):
     pairs: NDArray[np.bool_]
 
     @classmethod
-    def counted(cls, told: Iterable[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> Extent:
+    def measure(
+        cls, explained_rows: Iterable[tuple[NDArray[np.int64], NDArray[np.bool_]]]
+    ) -> Extent:
         """The extent of what explains these cells (n, pairs) at the positions (n,) beside them."""
         cells = of_cells = rows = of_rows = 0
         first: int | None = None
         pairs = np.ones(1, bool)
-        for positions, explained in told:
+        for positions, explained in explained_rows:
             left = ~explained.all(axis=1)
             if first is None and left.any():
                 first = int(positions[int(np.argmax(left))])
@@ -125,11 +127,11 @@ class Whole(Record):
 
     def extent(self, hypothesis: Defect) -> Extent:
         """How far a hypothesis explains all cells."""
-        return self.extent_of(lambda piece: piece.explained(*hypothesis.predicted(piece)))
+        return self.extent_of(lambda piece: piece.explained_cells(*hypothesis.prediction(piece)))
 
     def extent_of(self, explained: Callable[[Sample], NDArray[np.bool_]]) -> Extent:
         """How far all cells are explained by a rule that says so of a piece."""
-        return Extent.counted((each.positions, explained(each)) for each in self.pieces())
+        return Extent.measure((piece.positions, explained(piece)) for piece in self.pieces())
 
 
 class Defect(Record):
@@ -149,27 +151,27 @@ class Defect(Record):
         return bool(self.positions or self.rates or self.angles or self.cells)
 
     @property
-    def unrounded(self) -> Defect:
+    def without_rounding(self) -> Defect:
         """The same without any rounding."""
         return replace(self, positions=None, rates=None, angles=None, cells=None)
 
-    def predicted(self, sample: Sample) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+    def prediction(self, sample: Sample) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
         """The factors and the frequencies if it held."""
         positions, right = sample.positions, sample.reference.frequencies
         frequencies = right if self.frequencies is None else self.frequencies.frequencies
-        where = (sample.reference.followed(positions) + self.offset).astype(np.float64)
+        where = (sample.reference.angle_positions(positions) + self.offset).astype(np.float64)
         with np.errstate(all="ignore"):
             if self.rates:
-                frequencies = rounded(frequencies, self.rates)
+                frequencies = round_to_half(frequencies, self.rates)
             if self.positions:
-                where = rounded(where, self.positions)
+                where = round_to_half(where, self.positions)
             angles = where.reshape(where.shape[0], -1) * frequencies
             if self.angles:
-                angles = rounded(angles, self.angles)
+                angles = round_to_half(angles, self.angles)
             factors = sample.amplitude * np.exp(1j * angles)
             if self.cells:
-                real = rounded(factors.real, self.cells)
-                factors = real + 1j * rounded(factors.imag, self.cells)
+                real = round_to_half(factors.real, self.cells)
+                factors = real + 1j * round_to_half(factors.imag, self.cells)
             return TURNS[self.turn][0](factors), frequencies
 
 
@@ -202,18 +204,18 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
 
 def holds(sample: Sample, hypothesis: Defect) -> bool:
     """Whether a hypothesis explains the whole sample."""
-    predicted, frequencies = hypothesis.predicted(sample)
-    explained = sample.explained(predicted, frequencies)
+    predicted, frequencies = hypothesis.prediction(sample)
+    explained = sample.explained_cells(predicted, frequencies)
     if not hypothesis.rounds:
         return bool(explained.all())
-    wrong = ~sample.explained(*hypothesis.unrounded.predicted(sample))
+    wrong = ~sample.explained_cells(*hypothesis.without_rounding.prediction(sample))
     mended = explained[wrong].mean() if wrong.any() else 0.0
     return bool(explained.mean() >= ENOUGH and mended >= _MENDED)
 
 
 def nearly_holds(sample: Sample, hypothesis: Defect) -> bool:
     """Whether a hypothesis explains most rows wholly, so that the others are something else."""
-    explained = sample.explained(*hypothesis.predicted(sample))
+    explained = sample.explained_cells(*hypothesis.prediction(sample))
     return bool(explained.all(axis=1).mean() >= ENOUGH)
 
 
@@ -226,7 +228,7 @@ def few_rows(positions: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.unique(np.concatenate([early, np.linspace(24, count - 1, _FEW - 24).astype(int)]))
 
 
-def hypotheses(sample: Sample, seen: Rotations | None) -> Iterator[Defect]:
+def likely_defects(sample: Sample, seen: Rotations | None) -> Iterator[Defect]:
     """What is tried, from the simplest on."""
     plain = Defect()
     offsets = _offsets(sample)

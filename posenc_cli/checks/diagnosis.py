@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import rounded
+from posenc_cli.checks.alternatives import round_to_half
 from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
 from posenc_cli.checks.defects import (
     ENOUGH,
@@ -25,16 +25,16 @@ from posenc_cli.checks.defects import (
     Whole,
     few_rows,
     holds,
-    hypotheses,
+    likely_defects,
     nearly_holds,
 )
 from posenc_cli.checks.drift import FROM, SCATTER, offset_text
-from posenc_cli.checks.fitting import Rotations, fitted
-from posenc_cli.checks.mirrors import mirrored_cause
-from posenc_cli.checks.rope import normalised
+from posenc_cli.checks.fitting import Rotations, fit
+from posenc_cli.checks.mirrors import mirror_cause
+from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.rules import base_of
 from posenc_cli.checks.tolerance import Tolerance
-from posenc_cli.checks.verdict import Explanation, told_apart
+from posenc_cli.checks.verdict import Explanation, distinct_digits
 from posenc_cli.positions import consecutive_ranges
 from posenc_cli.records import replace
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.rules import Alternative
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.turning import SubjectBlock
-    from posenc_cli.checks.verdict import Examined
+    from posenc_cli.checks.verdict import Examination
 
 _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
@@ -64,41 +64,43 @@ _FLOAT16_OVERFLOW = 65520.0
 """From here on float16 rounds to infinity."""
 
 
-def diagnosed(examined: Examined) -> tuple[Explanation, ...]:
+def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     """At most three causes for what the findings found, the likeliest first; none if all hold."""
-    if examined.ok:
+    if examination.ok:
         return ()
-    subject = examined.subject
+    subject = examination.subject
     if subject.broken:
-        return (_broken(examined),)
+        return (_irregular_cause(examination),)
     if subject.as_reference is None:
-        return _other_width(subject, examined.reference)
-    sample, whole = sampled(examined)
-    survey = examined.survey
-    if survey is not None and survey.faults.missing_at is not None:
-        return (_overflowed(whole) or _missing(survey, sample),)
-    layout = _paired_otherwise(examined, whole)
-    told = _within_tolerance(examined, sample, whole) if layout is None else None
-    if told is not None:
-        return (told,)
+        return _width_cause(subject, examination.reference)
+    sample, whole = sample_and_whole(examination)
+    survey = examination.survey
+    if survey is not None and survey.reference.missing_at is not None:
+        return (_overflow_cause(whole) or _missing_cause(survey, sample),)
+    layout = _layout_cause(examination, whole)
+    rounding = _cause_within_tolerance(examination, sample, whole) if layout is None else None
+    if rounding is not None:
+        return (rounding,)
     causes: list[Explanation] = []
     if layout is None or not holds(sample, Defect()):
         causes = [
-            each for each in _explained(examined, sample, whole) if each.cause != Cause.LAYOUT
+            cause
+            for cause in _explanations(examination, sample, whole)
+            if cause.cause != Cause.LAYOUT
         ]
     if layout is not None:
-        causes = [layout, *(each for each in causes if each.cause != Cause.UNKNOWN)]
-    known = {each.cause: each for each in reversed(causes)}
-    first = [each for each in causes if known[each.cause] is each]
-    return tuple(first[:MOST]) or (_unexplained(examined, sample),)
+        causes = [layout, *(cause for cause in causes if cause.cause != Cause.UNKNOWN)]
+    known = {cause.cause: cause for cause in reversed(causes)}
+    first = [cause for cause in causes if known[cause.cause] is cause]
+    return tuple(first[:MOST]) or (_unknown_cause(examination, sample),)
 
 
-def _broken(examined: Examined) -> Explanation:
+def _irregular_cause(examination: Examination) -> Explanation:
     """The cause of a subject that is no map of vectors."""
-    subject = examined.subject
+    subject = examination.subject
     overflowed = None
     if subject.kind == SubjectKind.IMPL and subject.as_reference is not None:
-        overflowed = _overflowed(sampled(examined)[1])
+        overflowed = _overflow_cause(sample_and_whole(examination)[1])
     if overflowed is not None:
         return overflowed
     what = "what it does to a row does not follow from the row and its position"
@@ -107,9 +109,9 @@ def _broken(examined: Examined) -> Explanation:
     return Explanation(subject.broken_by, what, "; ".join(subject.broken))
 
 
-def _inverted(examined: Examined) -> Explanation | None:
+def _inverse_cause(examination: Examination) -> Explanation | None:
     """The cause where what was given is the inverse of frequencies."""
-    given, right = examined.subject.frequencies, examined.reference.frequencies
+    given, right = examination.subject.frequencies, examination.reference.frequencies
     if given is None or given.size != right.size or not (right > 0).all():
         return None
     for what, values in (("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)):
@@ -120,23 +122,25 @@ def _inverted(examined: Examined) -> Explanation | None:
     return None
 
 
-def _missing(survey: Survey, sample: Sample) -> Explanation:
+def _missing_cause(survey: Survey, sample: Sample) -> Explanation:
     """Values that are no numbers, for a reason unknown."""
-    faults = survey.faults
-    position, pair = faults.missing_at or (0, 0)
+    deviation = survey.reference
+    position, pair = deviation.missing_at or (0, 0)
     return Explanation(
         Cause.UNKNOWN,
         "not all values are numbers",
-        f"{faults.missing} of {faults.looked_at * sample.reference.pairs} are not, the first at "
+        f"{deviation.missing} of {deviation.rows * sample.reference.pairs} are not, the first at "
         f"position {position}, pair {pair}",
     )
 
 
-def _within_tolerance(examined: Examined, sample: Sample, whole: Whole) -> Explanation | None:
+def _cause_within_tolerance(
+    examination: Examination, sample: Sample, whole: Whole
+) -> Explanation | None:
     """The cause where every cell is right to what float32 code can show, None where not."""
-    if examined.fault is not None:
-        return _drifted(examined.fault, examined, sample, whole)
-    cells = None if examined.survey is None else examined.survey.cells
+    if examination.fault is not None:
+        return _drift_cause(examination.fault, examination, sample, whole)
+    cells = None if examination.survey is None else examination.survey.cells
     if cells is None or not whole.extent(Defect()).whole:
         return None
     return Explanation(
@@ -147,7 +151,9 @@ def _within_tolerance(examined: Examined, sample: Sample, whole: Whole) -> Expla
     )
 
 
-def _drifted(fault: Fault, examined: Examined, sample: Sample, whole: Whole) -> Explanation:
+def _drift_cause(
+    fault: Fault, examination: Examination, sample: Sample, whole: Whole
+) -> Explanation:
     """The cause of errors that the tolerance of each cell grants, and roundings do not make."""
     if fault.offset is not None:
         return Explanation(
@@ -156,11 +162,11 @@ def _drifted(fault: Fault, examined: Examined, sample: Sample, whole: Whole) -> 
             f"from position {FROM} on the angles of {fault.pairs} pairs err by the same share, "
             f"about {fault.offset / fault.position:.2g}, where roundings differ by pair",
         )
-    per_angle = SCATTER * examined.reference.scale
+    per_angle = SCATTER * examination.reference.scale
     tolerance = replace(sample.tolerance, per_angle=per_angle)
     strict = replace(sample, tolerance=tolerance)
-    strictly = Whole(lambda: (replace(each, tolerance=tolerance) for each in whole.pieces()))
-    for cause in _explained(examined, strict, strictly):
+    strictly = Whole(lambda: (replace(piece, tolerance=tolerance) for piece in whole.pieces()))
+    for cause in _explanations(examination, strict, strictly):
         if cause.cause != Cause.UNKNOWN:
             return cause
     return Explanation(
@@ -171,10 +177,10 @@ def _drifted(fault: Fault, examined: Examined, sample: Sample, whole: Whole) -> 
     )
 
 
-def sampled(examined: Examined) -> tuple[Sample, Whole]:
+def sample_and_whole(examination: Examination) -> tuple[Sample, Whole]:
     """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces."""
-    subject, reference = examined.subject, examined.reference
-    tolerance = examined.tolerance
+    subject, reference = examination.subject, examination.reference
+    tolerance = examination.tolerance
     if tolerance.fixed is not None or tolerance.per_angle == 0:
         tolerance = Tolerance.of(
             "auto",
@@ -188,7 +194,7 @@ def sampled(examined: Examined) -> tuple[Sample, Whole]:
         stray = block.stray()
         return Sample(
             block.positions,
-            normalised(block, reference),
+            without_growth(block, reference),
             np.ones(block.turned.shape, bool) if block.seen is None else block.seen,
             np.zeros((block.positions.size, 1)) if stray is None else stray,
             tolerance,
@@ -196,20 +202,20 @@ def sampled(examined: Examined) -> tuple[Sample, Whole]:
             reference,
         )
 
-    sample = piece(subject.own.read(_telling_rows(examined)), reference.scale)
-    amplitude = _amplitude(sample, floor=examined.tolerance.floor)
+    sample = piece(subject.own.read(_telling_rows(examination)), reference.scale)
+    amplitude = _amplitude(sample, floor=examination.tolerance.floor)
     return replace(sample, amplitude=amplitude), Whole(
         lambda: (piece(block, amplitude) for block in subject.own.blocks())
     )
 
 
-def _telling_rows(examined: Examined) -> NDArray[np.int64]:
+def _telling_rows(examination: Examination) -> NDArray[np.int64]:
     """Rows at every scale, and those around the first and the worst that are wrong."""
-    places = examined.subject.own.places
-    survey = examined.survey
-    if survey is None or survey.faults.row is None:
+    places = examination.subject.own.places
+    survey = examination.survey
+    if survey is None or survey.reference.first_wrong is None:
         return places.sample()
-    return places.sample_around(survey.faults.row, survey.reference.row)
+    return places.sample_around(survey.reference.first_wrong, survey.reference.row)
 
 
 def _amplitude(sample: Sample, *, floor: float) -> float:
@@ -224,10 +230,10 @@ def _amplitude(sample: Sample, *, floor: float) -> float:
     return right if abs(amplitude - right) <= max(2 * floor, scatter) else amplitude
 
 
-def _paired_otherwise(examined: Examined, whole: Whole) -> Explanation | None:
+def _layout_cause(examination: Examination, whole: Whole) -> Explanation | None:
     """The cause where a subject does not pair columns as the reference does."""
-    subject = examined.subject
-    own, right = subject.own.reading, examined.reference.reading
+    subject = examination.subject
+    own, right = subject.own.pairing, examination.reference.pairing
     if subject.own is subject.as_reference or own is None:
         return None
     if (own.first, own.second) == (right.first, right.second):
@@ -244,48 +250,50 @@ def _paired_otherwise(examined: Examined, whole: Whole) -> Explanation | None:
     )
 
 
-def _explained(examined: Examined, sample: Sample, whole: Whole) -> list[Explanation]:
+def _explanations(examination: Examination, sample: Sample, whole: Whole) -> list[Explanation]:
     """The causes of what explains the sample, if anything does."""
-    if examined.survey is not None and examined.survey.longest == 0:
+    if examination.survey is not None and examination.survey.longest == 0:
         return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
-    amplitude = _amplitude_cause(examined, sample)
+    amplitude = _amplitude_cause(examination, sample)
     if amplitude is not None and nearly_holds(sample, Defect()):
         exceptions = whole.extent(Defect()).exceptions
         return [replace(amplitude, evidence=amplitude.evidence + exceptions)]
-    known = mirrored_cause(examined) or _inverted(examined) or _still_pairs(sample, whole)
-    known = known or _axis_cause(examined, sample, whole)
+    known = (
+        mirror_cause(examination) or _inverse_cause(examination) or _standstill_cause(sample, whole)
+    )
+    known = known or _axis_cause(examination, sample, whole)
     if known is not None:
         return [known] if amplitude is None else [known, amplitude]
-    seen = examined.consistency.rotations if examined.consistency else None
-    found = _first_that_holds(sample, whole, seen)
-    if found:
-        return [*found, amplitude] if amplitude is not None else found
+    seen = examination.consistency.rotations if examination.consistency else None
+    explanations = _first_that_holds(sample, whole, seen)
+    if explanations:
+        return [*explanations, amplitude] if amplitude is not None else explanations
     others = (
-        _moved_positions(sample, whole)
-        or _imprecise(examined, sample)
-        or _single_pairs(sample, whole)
+        _position_cause(sample, whole)
+        or _precision_cause(examination, sample)
+        or _pairs_cause(sample, whole)
     )
     return [] if others is None else [others]
 
 
-def _axis_cause(examined: Examined, sample: Sample, whole: Whole) -> Explanation | None:
+def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Explanation | None:
     """Pairs that turn with the coordinate of another axis than they should."""
-    reference, found = sample.reference, examined.consistency
-    if reference.coordinates is None or found is None or found.rotations.axes is None:
+    reference, nearest = sample.reference, examination.consistency
+    if reference.coordinates is None or nearest is None or nearest.rotations.axes is None:
         return None
-    right, seen = np.array(reference.coordinates.axes), np.array(found.rotations.axes)
+    right, seen = np.array(reference.coordinates.axes), np.array(nearest.rotations.axes)
     others = np.flatnonzero(right != seen)
     if seen.shape != right.shape or not others.size:
         return None
 
-    def told(piece: Sample) -> NDArray[np.bool_]:
-        followed = reference.followed(piece.positions, tuple(seen.tolist()))
+    def explained(piece: Sample) -> NDArray[np.bool_]:
+        followed = reference.angle_positions(piece.positions, tuple(seen.tolist()))
         factors = piece.amplitude * np.exp(1j * followed * reference.frequencies)
         allowed = piece.tolerance.cells(followed, reference.frequencies)
         missed = np.abs(piece.factors - factors) + piece.stray
         return np.asarray((missed <= allowed * max(1.0, piece.amplitude)) | ~piece.seen)
 
-    if not told(sample).all():
+    if not explained(sample).all():
         return None
     axes = sorted({(int(right[pair]), int(seen[pair])) for pair in others})
     how = ", ".join(f"axis {b} in place of axis {a}" for a, b in axes)
@@ -293,7 +301,7 @@ def _axis_cause(examined: Examined, sample: Sample, whole: Whole) -> Explanation
     return Explanation(
         Cause.AXIS,
         f"{_pairs_text(others.tolist(), right.size)} {follow} {how}",
-        "matches in every pair once this is mended" + whole.extent_of(told).exceptions,
+        "matches in every pair once this is mended" + whole.extent_of(explained).exceptions,
     )
 
 
@@ -306,8 +314,8 @@ def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> l
     few = sample.rows(few_rows(sample.positions))
     mixed: list[Explanation] = []
     nearly: Defect | None = None
-    for hypothesis in hypotheses(sample, seen):
-        explained = few.explained(*hypothesis.predicted(few))
+    for hypothesis in likely_defects(sample, seen):
+        explained = few.explained_cells(*hypothesis.prediction(few))
         if hypothesis.rounds:
             if explained.mean() < ENOUGH - 0.05:
                 continue
@@ -337,7 +345,7 @@ def _causes(hypothesis: Defect, sample: Sample, whole: Whole) -> Iterator[Explan
         cause_of_rule = _frequency_cause(hypothesis.frequencies, sample, None)
         yield replace(cause_of_rule, evidence=cause_of_rule.evidence + besides)
     if hypothesis.offset:
-        explained = sample.explained(*hypothesis.predicted(sample)).all(axis=1)
+        explained = sample.explained_cells(*hypothesis.prediction(sample)).all(axis=1)
         first = int(sample.positions[int(np.argmax(explained))])
         yield Explanation(
             Cause.POSITION_OFFSET,
@@ -346,12 +354,12 @@ def _causes(hypothesis: Defect, sample: Sample, whole: Whole) -> Iterator[Explan
             f"{besides}",
         )
     if hypothesis.positions:
-        yield _collisions(hypothesis.positions)
+        yield _collision_cause(hypothesis.positions)
     if hypothesis.rates:
         yield Explanation(
             Cause.INV_FREQ_PRECISION,
             f"the frequencies were rounded to {hypothesis.rates}",
-            _ratio_text(rounded(sample.reference.frequencies, hypothesis.rates), sample),
+            _ratio_text(round_to_half(sample.reference.frequencies, hypothesis.rates), sample),
         )
     if hypothesis.angles:
         yield Explanation(
@@ -394,12 +402,12 @@ def _ratio_text(frequencies: NDArray[np.float64], sample: Sample) -> str:
     ratio = frequencies[pair] / right[pair] if right[pair] else float("inf")
     times = f"{ratio:.4g}"
     if times == "1":
-        times = told_apart(float(ratio), 1.0)[0]
-    frequency = told_apart(float(frequencies[pair]), float(right[pair]))[0]
+        times = distinct_digits(float(ratio), 1.0)[0]
+    frequency = distinct_digits(float(frequencies[pair]), float(right[pair]))[0]
     return f"frequency of pair {pair}: {frequency}, {times} times the right one"
 
 
-def _collisions(dtype: str) -> Explanation:
+def _collision_cause(dtype: str) -> Explanation:
     first = {"bfloat16": 257, "float16": 2049}[dtype]
     return Explanation(
         Cause.POSITION_PRECISION,
@@ -408,11 +416,11 @@ def _collisions(dtype: str) -> Explanation:
     )
 
 
-def _amplitude_cause(examined: Examined, sample: Sample) -> Explanation | None:
-    found, right = sample.amplitude, examined.reference.scale
-    if found in (right, 0.0):
+def _amplitude_cause(examination: Examination, sample: Sample) -> Explanation | None:
+    amplitude, right = sample.amplitude, examination.reference.scale
+    if amplitude in (right, 0.0):
         return None
-    missed = np.abs(np.abs(sample.factors[sample.seen]) - found)
+    missed = np.abs(np.abs(sample.factors[sample.seen]) - amplitude)
     if np.mean(missed <= 8 * sample.tolerance.floor) < ENOUGH:
         return None
     known = [
@@ -422,9 +430,10 @@ def _amplitude_cause(examined: Examined, sample: Sample) -> Explanation | None:
         (1 / right, "divides, not multiplies"),
     ]
     how = next(
-        (text for value, text in known if right != 1 and abs(found - value) < 1e-4 * value), None
+        (text for value, text in known if right != 1 and abs(amplitude - value) < 1e-4 * value),
+        None,
     )
-    applied, wanted = told_apart(found, right)
+    applied, wanted = distinct_digits(amplitude, right)
     message = (
         f"the attention factor {right:.6g} {how}"
         if how
@@ -433,7 +442,7 @@ def _amplitude_cause(examined: Examined, sample: Sample) -> Explanation | None:
     return Explanation(
         Cause.ATTENTION_FACTOR,
         message,
-        f"cos and sin are multiplied by {applied}, so scores by {found * found:.5g}, not "
+        f"cos and sin are multiplied by {applied}, so scores by {amplitude * amplitude:.5g}, not "
         f"{right * right:.5g}",
     )
 
@@ -447,33 +456,33 @@ def _mixture(
 ) -> list[Explanation]:
     """The causes of a hypothesis that explains just the pairs that are wrong."""
     rule, plain = hypothesis.frequencies, Defect()
-    sound = few.explained(*plain.predicted(few)).all(axis=0)
+    sound = few.explained_cells(*plain.prediction(few)).all(axis=0)
     if rule is None or hypothesis.turn != "right" or hypothesis.offset:
         return []
     if not (explained.all(axis=0) | sound).all() or sound.all():
         return []
-    sound = sample.explained(*plain.predicted(sample)).all(axis=0)
-    told = sample.explained(*hypothesis.predicted(sample)).all(axis=0)
-    if not (told | sound).all():
+    sound = sample.explained_cells(*plain.prediction(sample)).all(axis=0)
+    by_rule = sample.explained_cells(*hypothesis.prediction(sample)).all(axis=0)
+    if not (by_rule | sound).all():
         return []
 
     def either(piece: Sample) -> NDArray[np.bool_]:
-        by_rule = piece.explained(*hypothesis.predicted(piece))
-        return np.where(sound, piece.explained(*plain.predicted(piece)), by_rule)
+        by_rule = piece.explained_cells(*hypothesis.prediction(piece))
+        return np.where(sound, piece.explained_cells(*plain.prediction(piece)), by_rule)
 
     cause = _frequency_cause(rule, sample, np.flatnonzero(~sound).tolist())
     exceptions = whole.extent_of(either).exceptions
     return [replace(cause, evidence=cause.evidence + exceptions)]
 
 
-def _still_pairs(sample: Sample, whole: Whole) -> Explanation | None:
+def _standstill_cause(sample: Sample, whole: Whole) -> Explanation | None:
     """Pairs that do not turn though they should, the others being right."""
     right = sample.reference.frequencies
-    sound = sample.explained(*Defect().predicted(sample)).all(axis=0)
+    sound = sample.explained_cells(*Defect().prediction(sample)).all(axis=0)
 
     def stays(piece: Sample) -> NDArray[np.bool_]:
         factors = np.full(piece.factors.shape, complex(piece.amplitude))
-        return piece.explained(factors, np.zeros_like(right))
+        return piece.explained_cells(factors, np.zeros_like(right))
 
     still = stays(sample).all(axis=0)
     if not (sound | still).all() or sound.all() or still.all() or not sound.any():
@@ -482,7 +491,7 @@ def _still_pairs(sample: Sample, whole: Whole) -> Explanation | None:
         return None
 
     def either(piece: Sample) -> NDArray[np.bool_]:
-        turned = piece.explained(*Defect().predicted(piece))
+        turned = piece.explained_cells(*Defect().prediction(piece))
         return np.where(sound, turned, stays(piece))
 
     pairs = np.flatnonzero(~sound).tolist()
@@ -493,16 +502,16 @@ def _still_pairs(sample: Sample, whole: Whole) -> Explanation | None:
     )
 
 
-def _moved_positions(sample: Sample, whole: Whole) -> Explanation | None:
+def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
     """Positions that are turned as if they were others."""
-    _, explained = _as_read(sample)
+    _, explained = _reading_of(sample)
     if explained.mean() < ENOUGH:
         return None
     moved: list[tuple[int, int]] = []
     count = rows = backward = 0
     for piece in whole.pieces():
-        read, explained = _as_read(piece)
-        plain = piece.explained(*Defect().predicted(piece)).all(axis=1)
+        read, explained = _reading_of(piece)
+        plain = piece.explained_cells(*Defect().prediction(piece)).all(axis=1)
         others = np.flatnonzero((read != piece.positions) & ~plain & explained.all(axis=1))
         pairs = zip(piece.positions[others[:3]].tolist(), read[others[:3]].tolist(), strict=True)
         moved += pairs if len(moved) < 3 else ()
@@ -514,7 +523,7 @@ def _moved_positions(sample: Sample, whole: Whole) -> Explanation | None:
     if not moved:
         return None
     left = whole.extent_of(
-        lambda piece: _as_read(piece)[1] | piece.explained(*Defect().predicted(piece))
+        lambda piece: _reading_of(piece)[1] | piece.explained_cells(*Defect().prediction(piece))
     )
     shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
     which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
@@ -530,13 +539,13 @@ def _moved_positions(sample: Sample, whole: Whole) -> Explanation | None:
     return Explanation(Cause.POSITION_OFFSET, which, f"position {shown}{left.exceptions}")
 
 
-def _as_read(piece: Sample) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _reading_of(piece: Sample) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The positions whose rotations stand in the rows (P,), and the cells they explain."""
     right = piece.reference.frequencies
     read = _read_positions(piece)
     angles = np.multiply.outer(read.astype(np.float64), right)
     predicted = piece.amplitude * (np.cos(angles) + 1j * np.sin(angles))
-    return read, piece.explained(predicted, right)
+    return read, piece.explained_cells(predicted, right)
 
 
 def _read_positions(sample: Sample) -> NDArray[np.int64]:
@@ -552,7 +561,7 @@ def _read_positions(sample: Sample) -> NDArray[np.int64]:
     return np.asarray(np.round(np.clip(read, -(2.0**53), 2.0**53)), np.int64)
 
 
-def _overflowed(whole: Whole) -> Explanation | None:
+def _overflow_cause(whole: Whole) -> Explanation | None:
     """Values that are missing just where a float16 overflows."""
     for what in ("positions", "angles"):
         first: int | None = None
@@ -575,14 +584,14 @@ def _overflowed(whole: Whole) -> Explanation | None:
     return None
 
 
-def _imprecise(examined: Examined, sample: Sample) -> Explanation | None:
+def _precision_cause(examination: Examination, sample: Sample) -> Explanation | None:
     """Frequencies that are nearly right in every pair."""
-    found, right = examined.consistency, sample.reference.frequencies
-    if found is None or found.worst.ratio > 1:
+    nearest, right = examination.consistency, sample.reference.frequencies
+    if nearest is None or nearest.worst.ratio > 1:
         return None
-    frequencies = found.rotations.frequencies
+    frequencies = nearest.rotations.frequencies
     off = np.abs(frequencies - right) / np.where(right > 0, right, 1)
-    if off.max() > _NEARLY or np.abs(np.angle(found.rotations.amplitudes)).max() > _NEARLY:
+    if off.max() > _NEARLY or np.abs(np.angle(nearest.rotations.amplitudes)).max() > _NEARLY:
         return None
     return Explanation(
         Cause.INV_FREQ_PRECISION,
@@ -591,7 +600,7 @@ def _imprecise(examined: Examined, sample: Sample) -> Explanation | None:
     )
 
 
-def _single_pairs(sample: Sample, whole: Whole) -> Explanation | None:
+def _pairs_cause(sample: Sample, whole: Whole) -> Explanation | None:
     """Pairs that are wrong in a way of their own, the others being right."""
     right = sample.reference.frequencies
     extent = whole.extent(Defect())
@@ -602,9 +611,9 @@ def _single_pairs(sample: Sample, whole: Whole) -> Explanation | None:
     if extent.rows == 1:
         evidence = f"at one of {extent.of_rows} positions, {extent.first}"
     if 2 * extent.rows > extent.of_rows:
-        rates = fitted(sample.positions, sample.factors).frequencies
+        rates = fit(sample.positions, sample.factors).frequencies
         # A line through two regimes has a slope that no row has.
-        steady = whole.extent_of(lambda piece: _turned_at(rates, piece)).pairs
+        steady = whole.extent_of(lambda piece: _turning_cells(rates, piece)).pairs
         if (steady & ~extent.pairs).any():
             named = np.where(steady & ~extent.pairs, rates, right)
             evidence += f"; {_ratio_text(named, sample)}"
@@ -616,14 +625,14 @@ def _single_pairs(sample: Sample, whole: Whole) -> Explanation | None:
     )
 
 
-def _turned_at(rates: NDArray[np.float64], piece: Sample) -> NDArray[np.bool_]:
+def _turning_cells(rates: NDArray[np.float64], piece: Sample) -> NDArray[np.bool_]:
     """Which cells are turned by these frequencies. Shape: (positions, pairs)."""
     angles = np.multiply.outer(piece.positions.astype(np.float64), rates)
     factors = np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)  # (positions, pairs)
-    return piece.explained(factors, np.abs(rates))
+    return piece.explained_cells(factors, np.abs(rates))
 
 
-def _other_width(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
+def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
     """A subject that turns more or fewer columns than the reference."""
     own = subject.own
     base = base_of(reference) or 0.0
@@ -636,7 +645,7 @@ def _other_width(subject: Subject, reference: Reference) -> tuple[Explanation, .
         evidence = "each frequency is given twice, as for columns: one a pair is right"
     elif base and own.pairs and not subject.far_wider(reference):
         block = own.read(own.places.sample())
-        seen = fitted(block.positions, block.turned)
+        seen = fit(block.positions, block.turned)
         ladder = base ** -(np.arange(own.pairs) / own.pairs)
         if np.allclose(np.abs(seen.frequencies), ladder, rtol=1e-3, atol=1e-7):
             evidence = (
@@ -650,9 +659,9 @@ def _other_width(subject: Subject, reference: Reference) -> tuple[Explanation, .
     return (Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence),)
 
 
-def _unexplained(examined: Examined, sample: Sample) -> Explanation:
-    survey = examined.survey
-    relative = next(f for f in examined.findings if f.check == FindingName.RELATIVE)
+def _unknown_cause(examination: Examination, sample: Sample) -> Explanation:
+    survey = examination.survey
+    relative = next(f for f in examination.findings if f.check == FindingName.RELATIVE)
     consistent = (
         "its scores depend on n − m alone" if relative.ok else "its scores are inconsistent"
     )

@@ -7,7 +7,7 @@ memory. Imported only where arrays are compared, so NumPy is imported here at mo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,27 +67,42 @@ class Operand(Record):
         return cls(matrix.shape, matrix.dtype.name, blocks)
 
 
-class Difference(Record):
-    """How two arrays of the same shape differ.
+@dataclass
+class Difference:
+    """How two arrays of the same shape differ, as far as they were compared.
 
     ``max_abs`` and ``rms`` are over the cells where both are finite. ``max_ulp`` is the largest
-    difference in units in the last place of ``ulp_format``, the coarser of the two formats: a unit
-    is the step from the larger of the two values to the next number towards zero, so that
-    neighbours are 1 apart. ``at`` is the cell of the first difference that no number measures (one
-    is NaN or infinite, the other is not the same), else of the largest; None where nothing differs.
-    ``a`` and ``b`` are its values. ``unmatched`` counts the cells that no number measures.
+    difference in units in the last place of ``unit``, the coarser of the two formats: a unit is the
+    step from the larger of the two values to the next number towards zero, so that neighbours are 1
+    apart. ``at`` is the cell of the first difference that no number measures (one is NaN or
+    infinite, the other is not the same), else of the largest; None where nothing differs. ``a`` and
+    ``b`` are its values. ``unmatched`` counts the cells that no number measures.
     """
 
     shape: tuple[int, ...]
-    ulp_format: str
-    max_abs: float
-    max_ulp: float
-    rms: float
-    differing: int
-    unmatched: int
-    at: tuple[int, ...] | None
-    a: complex | None
-    b: complex | None
+    unit: DType
+    max_abs: float = 0.0
+    max_ulp: float = 0.0
+    differing: int = 0
+    unmatched: int = 0
+    a: complex | None = None
+    b: complex | None = None
+    _place: int | None = None
+    _compared: int = 0
+    _largest: float = 0.0
+    _squares: float = 0.0
+
+    @property
+    def at(self) -> tuple[int, ...] | None:
+        """The cell whose values are ``a`` and ``b``."""
+        if self._place is None:
+            return None
+        return tuple(map(int, np.unravel_index(self._place, self.shape)))
+
+    @property
+    def ulp_format(self) -> str:
+        """The number format whose units are counted."""
+        return (self.unit.component or self.unit).name
 
     @property
     def cells(self) -> int:
@@ -95,9 +110,16 @@ class Difference(Record):
         return math.prod(self.shape)
 
     @property
+    def rms(self) -> float:
+        """The root of the mean square of the finite differences."""
+        finite = self._compared - self.unmatched
+        # Squares of what is divided by the largest so far neither overflow nor vanish.
+        return self._largest * math.sqrt(self._squares / finite) if finite else 0.0
+
+    @property
     def counts_units(self) -> bool:
         """Whether ``max_ulp`` says anything: beside 0, or of other signs, it counts all numbers."""
-        return self.max_ulp < 2.0 ** (_format(self.ulp_format).precision - 1)
+        return self.max_ulp < 2.0 ** (self.unit.precision - 1)
 
     @property
     def measured(self) -> int:
@@ -107,6 +129,59 @@ class Difference(Record):
     def within(self, tolerance: float) -> bool:
         """Whether no two values are further apart than ``tolerance``; NaN equals NaN."""
         return self.unmatched == 0 and self.max_abs <= tolerance
+
+    def take(self, left: NDArray[Any], right: NDArray[Any]) -> None:
+        """Compare the next cells, flat."""
+        if "c" in (left.dtype.kind, right.dtype.kind):
+            parts = [block.astype(np.complex128).view(np.float64) for block in (left, right)]
+        else:
+            parts = [block.astype(np.float64) for block in (left, right)]
+        x, y = (block.reshape(left.size, -1) for block in parts)
+        unequal = (x != y) & ~(np.isnan(x) & np.isnan(y))
+        different = np.flatnonzero(unequal.any(axis=1))
+        if different.size:
+            self._measure(different, x[different], y[different], left, right)
+        self._compared += left.size
+
+    def _measure(
+        self,
+        cells: NDArray[Any],
+        x: NDArray[Any],
+        y: NDArray[Any],
+        left: NDArray[Any],
+        right: NDArray[Any],
+    ) -> None:
+        self.differing += cells.size
+        with np.errstate(all="ignore"):
+            finite = (np.isfinite(x) & np.isfinite(y)).all(axis=1)
+            apart = np.minimum(np.abs(x - y), np.finfo(np.float64).max)
+        bad = np.flatnonzero(~finite)
+        if bad.size and not self.unmatched:
+            self._mark(int(cells[bad[0]]), left, right)
+        self.unmatched += bad.size
+        if bad.size:
+            cells, x, y, apart = cells[finite], x[finite], y[finite], apart[finite]
+        if not cells.size:
+            return
+        sizes = apart[:, 0] if apart.shape[1] == 1 else np.hypot(apart[:, 0], apart[:, 1])
+        self._sum_squares(sizes)
+        self.max_ulp = max(self.max_ulp, float(_ulps(x, y, apart, self.unit).max()))
+        largest = int(np.argmax(sizes))
+        if sizes[largest] > self.max_abs:
+            self.max_abs = float(sizes[largest])
+            if not self.unmatched:
+                self._mark(int(cells[largest]), left, right)
+
+    def _sum_squares(self, sizes: NDArray[Any]) -> None:
+        largest = float(sizes.max())
+        if largest > self._largest:
+            self._squares *= (self._largest / largest) ** 2
+            self._largest = largest
+        self._squares += float(np.square(sizes / self._largest).sum())
+
+    def _mark(self, cell: int, left: NDArray[Any], right: NDArray[Any]) -> None:
+        self._place = self._compared + cell
+        self.a, self.b = left[cell].item(), right[cell].item()
 
 
 def difference(a: Operand, b: Operand) -> Difference:
@@ -127,23 +202,11 @@ def difference(a: Operand, b: Operand) -> Difference:
             f"the shapes differ: {shape_text(a.shape)} and {shape_text(b.shape)}",
             hint="--len, --dim, --head and --table choose what is computed of a scheme",
         )
-    unit = min((_format(each.dtype) for each in (a, b)), key=lambda each: each.precision)
-    worst = _Differences(unit)
-    for left, right in _aligned(a.blocks(), b.blocks()):
-        worst.take(left, right)
-    at = None if worst.at is None else tuple(map(int, np.unravel_index(worst.at, a.shape)))
-    return Difference(
-        shape=a.shape,
-        ulp_format=(unit.component or unit).name,
-        max_abs=worst.max_abs,
-        max_ulp=worst.max_ulp,
-        rms=worst.rms,
-        differing=worst.differing,
-        unmatched=worst.unmatched,
-        at=at,
-        a=worst.a,
-        b=worst.b,
-    )
+    formats = (_format(operand.dtype) for operand in (a, b))
+    tally = Difference(a.shape, min(formats, key=lambda dtype: dtype.precision))
+    for left, right in _align(a.blocks(), b.blocks()):
+        tally.take(left, right)
+    return tally
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
@@ -160,83 +223,6 @@ def _format(name: str) -> DType:
     return _FORMATS.get(name, FLOAT64)
 
 
-@dataclass
-class _Differences:
-    """What has been found so far."""
-
-    unit: DType
-    max_abs: float = 0.0
-    max_ulp: float = 0.0
-    differing: int = 0
-    unmatched: int = 0
-    at: int | None = None
-    a: complex | None = None
-    b: complex | None = None
-    done: int = 0
-    _largest: float = field(default=0.0, repr=False)
-    _squares: float = field(default=0.0, repr=False)
-
-    @property
-    def rms(self) -> float:
-        """The root of the mean square of the finite differences."""
-        measured = self.done - self.unmatched
-        # Squares of what is divided by the largest so far neither overflow nor vanish.
-        return self._largest * math.sqrt(self._squares / measured) if measured else 0.0
-
-    def take(self, left: NDArray[Any], right: NDArray[Any]) -> None:
-        """Compare the next cells, flat."""
-        if "c" in (left.dtype.kind, right.dtype.kind):
-            parts = [each.astype(np.complex128).view(np.float64) for each in (left, right)]
-        else:
-            parts = [each.astype(np.float64) for each in (left, right)]
-        x, y = (each.reshape(left.size, -1) for each in parts)
-        unequal = (x != y) & ~(np.isnan(x) & np.isnan(y))
-        different = np.flatnonzero(unequal.any(axis=1))
-        if different.size:
-            self._measure(different, x[different], y[different], left, right)
-        self.done += left.size
-
-    def _measure(
-        self,
-        cells: NDArray[Any],
-        x: NDArray[Any],
-        y: NDArray[Any],
-        left: NDArray[Any],
-        right: NDArray[Any],
-    ) -> None:
-        self.differing += cells.size
-        with np.errstate(all="ignore"):
-            finite = (np.isfinite(x) & np.isfinite(y)).all(axis=1)
-            apart = np.minimum(np.abs(x - y), np.finfo(np.float64).max)
-        bad = np.flatnonzero(~finite)
-        if bad.size and not self.unmatched:
-            self._place(int(cells[bad[0]]), left, right)
-        self.unmatched += bad.size
-        if bad.size:
-            cells, x, y, apart = cells[finite], x[finite], y[finite], apart[finite]
-        if not cells.size:
-            return
-        sizes = apart[:, 0] if apart.shape[1] == 1 else np.hypot(apart[:, 0], apart[:, 1])
-        self._sum_squares(sizes)
-        self.max_ulp = max(self.max_ulp, float(_ulps(x, y, apart, self.unit).max()))
-        largest = int(np.argmax(sizes))
-        if sizes[largest] > self.max_abs:
-            self.max_abs = float(sizes[largest])
-            if not self.unmatched:
-                self._place(int(cells[largest]), left, right)
-
-    def _sum_squares(self, sizes: NDArray[Any]) -> None:
-        largest = float(sizes.max())
-        if largest > self._largest:
-            self._squares *= (self._largest / largest) ** 2
-            self._largest = largest
-        self._squares += float(np.square(sizes / self._largest).sum())
-
-    def _place(self, cell: int, left: NDArray[Any], right: NDArray[Any]) -> None:
-        self.at = self.done + cell
-        self.a, self.b = left[cell].item(), right[cell].item()
-
-
 def _ulps(
     x: NDArray[Any], y: NDArray[Any], apart: NDArray[Any], unit: DType
 ) -> NDArray[np.float64]:
@@ -249,7 +235,7 @@ def _ulps(
     return ulps
 
 
-def _aligned(
+def _align(
     left: Iterator[NDArray[Any]], right: Iterator[NDArray[Any]]
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """The same cells of both, flat, a block at a time."""

@@ -154,6 +154,7 @@ class Drift:
             return None
         common = float(np.median(errors[telling]))
         rest = np.abs(errors[telling] - common)
+        # What all pairs err by within a rounding and a half may be a position, rounded once.
         if abs(common) <= 1.5 * unit("float32") or rest.max() > abs(common) / ALIKE:
             return None
         pair = int(np.flatnonzero(telling)[np.argmax(self.frequencies[telling])])

@@ -87,9 +87,9 @@ class Exchange:
         while (end := self._unread.find(b"\n", start)) < 0:
             start = len(self._unread)
             self._read(deadline)
-        found = bytes(self._unread[:end])
+        message = bytes(self._unread[:end])
         del self._unread[: end + 1]
-        return found
+        return message
 
     def bytes(self, count: int, *, deadline: float) -> bytearray:
         """The next ``count`` bytes.
@@ -98,9 +98,9 @@ class Exchange:
         """
         while len(self._unread) < count:
             self._read(deadline)
-        found = self._unread[:count]
+        data = self._unread[:count]
         del self._unread[:count]
-        return found
+        return data
 
     def end(self) -> None:
         """End the process and all that it has started in its group."""

@@ -54,7 +54,7 @@ def _numbers(factors: NDArray[np.complex128]) -> NDArray[np.complex128]:
     return np.where(np.abs(factors) <= _HUGE, factors, 0)
 
 
-def fitted(
+def fit(
     positions: NDArray[np.int64], factors: NDArray[np.complex128], *, growth: float = 1.0
 ) -> Rotations:
     """The rotations nearest to ``factors`` (P, pairs) at ``positions`` (P,).
@@ -63,7 +63,7 @@ def fitted(
 
     >>> at = np.arange(40)
     >>> turned = 1.5 * np.exp(1j * np.multiply.outer(at, [1.0, -0.01]))
-    >>> [round(float(f), 9) for f in fitted(at, turned).frequencies]
+    >>> [round(float(f), 9) for f in fit(at, turned).frequencies]
     [1.0, -0.01]
     """
     order = np.argsort(positions, kind="stable")
@@ -77,52 +77,52 @@ def fitted(
     rates = np.angle((values[near].conj() * values[near + 1]).sum(axis=0)) / gap
     reach, last = 2 * gap, int(where[-1] - where[0])
     while True:
-        rates = _sharpened(where, values, rates, reach)
+        rates = _sharpen(where, values, rates, reach)
         if reach >= last:
             break
         reach *= 2
-    found = _finished(where, values, rates, gap, growth)
+    rotations = _refine(where, values, rates, gap, growth)
     sparse = where.size < 256 and int(np.median(steps)) > 1
     if last > _LONGEST or not sparse:
-        return found
+        return rotations
     # Positions too sparse to go from near to far: the peaks of their spectra are the rates.
-    other = _finished(where, values, _peaks(where, values), gap, growth)
-    nearer = _missed(other, where, values) < _missed(found, where, values)
+    by_spectra = _refine(where, values, _peaks(where, values), gap, growth)
+    nearer = _misses(by_spectra, where, values) < _misses(rotations, where, values)
     return Rotations(
-        np.where(nearer, other.frequencies, found.frequencies),
-        np.where(nearer, other.amplitudes, found.amplitudes),
+        np.where(nearer, by_spectra.frequencies, rotations.frequencies),
+        np.where(nearer, by_spectra.amplitudes, rotations.amplitudes),
         gap,
     )
 
 
-def fitted_on_axes(
+def fit_on_axes(
     coordinates: NDArray[np.int64], factors: NDArray[np.complex128], *, growth: float = 1.0
 ) -> Rotations:
     """The rotations nearest to ``factors`` (P, pairs), each pair along one column of (P, axes).
 
     >>> where = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
     >>> turned = np.exp(1j * where * [0.5, -0.25])
-    >>> along = fitted_on_axes(where, turned)
+    >>> along = fit_on_axes(where, turned)
     >>> along.axes, [round(float(f), 9) for f in along.frequencies]
     ((0, 1), [0.5, -0.25])
     """
     values = _numbers(factors)
-    tried = [fitted(each, factors, growth=growth) for each in coordinates.T]
+    tried = [fit(axis, factors, growth=growth) for axis in coordinates.T]
     missed = [
-        np.abs(values - each.at(where)).max(axis=0)
-        for each, where in zip(tried, coordinates.T, strict=True)
+        np.abs(values - rotations.at(where)).max(axis=0)
+        for rotations, where in zip(tried, coordinates.T, strict=True)
     ]
     nearest = np.argmin(missed, axis=0)  # (pairs,)
     pairs = np.arange(nearest.size)
     return Rotations(
-        np.stack([each.frequencies for each in tried])[nearest, pairs],
-        np.stack([each.amplitudes for each in tried])[nearest, pairs],
-        max(each.gap for each in tried),
+        np.stack([rotations.frequencies for rotations in tried])[nearest, pairs],
+        np.stack([rotations.amplitudes for rotations in tried])[nearest, pairs],
+        max(rotations.gap for rotations in tried),
         tuple(nearest.tolist()),
     )
 
 
-def _finished(
+def _refine(
     positions: NDArray[np.int64],
     values: NDArray[np.complex128],
     rates: NDArray[np.float64],
@@ -130,11 +130,11 @@ def _finished(
     growth: float,
 ) -> Rotations:
     for _ in range(2):
-        rates = _weighed(positions, values, rates, growth)
+        rates = _refit(positions, values, rates, growth)
     return Rotations(rates, _amplitudes(positions, values, rates, growth), gap)
 
 
-def _missed(
+def _misses(
     rotations: Rotations, positions: NDArray[np.int64], values: NDArray[np.complex128]
 ) -> NDArray[np.float64]:
     worst: NDArray[np.float64] = np.abs(values - rotations.at(positions)).max(axis=0)
@@ -166,7 +166,7 @@ def with_frequencies(
     return Rotations(frequencies, amplitudes, 1)
 
 
-def _sharpened(
+def _sharpen(
     positions: NDArray[np.int64],
     values: NDArray[np.complex128],
     rates: NDArray[np.float64],
@@ -176,10 +176,10 @@ def _sharpened(
     window = positions - positions[0] <= reach
     if window.sum() < 2:
         return rates
-    some = positions[window].astype(np.float64)
-    rest = values[window] * np.exp(-1j * np.multiply.outer(some, rates))
+    near = positions[window].astype(np.float64)
+    rest = values[window] * np.exp(-1j * np.multiply.outer(near, rates))
     phases = np.angle(rest * rest.mean(axis=0).conj())
-    centred = some - some.mean()
+    centred = near - near.mean()
     correction: NDArray[np.float64] = (centred @ phases) / (centred @ centred)
     return rates + correction
 
@@ -192,7 +192,7 @@ def _weights(
     return np.asarray((1 + growth * angles) ** -2.0)
 
 
-def _weighed(
+def _refit(
     positions: NDArray[np.int64],
     values: NDArray[np.complex128],
     rates: NDArray[np.float64],

@@ -5,11 +5,10 @@ belongs to, the positions of its rows, and the command that writes the same arra
 over than the number format explains is not identified, however near it comes.
 
 Hypotheses stand in the order of what they leave to be said: the bits that all cells are off by
-together (:func:`posenc_cli.checks.identify_trial.bits_apart`), a cell that is wrong being 64 at
-most. One that leaves more than twice the least, and what a fitted number takes besides, is outdone:
-a table that equals an encoding but for a row is that encoding, damaged, and not another which comes
-within the tolerance of float32 code everywhere. Of those that are not outdone what fits comes
-first, then what is plain.
+together (``bits_of_difference``), a cell that is wrong being 64 at most. One that leaves more than
+twice the least, and what a fitted number takes besides, is outdone: a table that equals an encoding
+but for a row is that encoding, damaged, and not another which comes within the tolerance of float32
+code everywhere. Of those that are not outdone what fits comes first, then what is plain.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.sampling import positions_of
-from posenc_cli.checks.identify_census import census, rounded_positions, row_positions
-from posenc_cli.checks.identify_evidence import Evidence
+from posenc_cli.checks.identify_census import census, position_rounding, row_positions
+from posenc_cli.checks.identify_evidence import Evidence, real_format
 from posenc_cli.checks.identify_grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.checks.identify_presets import models_of, same_cells
 from posenc_cli.checks.identify_rows import row_hypotheses
@@ -32,9 +31,9 @@ from posenc_cli.checks.identify_scores import (
     profiles_of,
     score_census,
     slope_hypotheses,
-    tried_scores,
+    try_scores,
 )
-from posenc_cli.checks.identify_trial import MOST_BITS, Hypothesis, Trial, tried
+from posenc_cli.checks.identify_trial import MOST_BITS, Hypothesis, Trial, try_hypothesis
 from posenc_cli.checks.identify_waves import (
     fallback_hypotheses,
     frequency_hypotheses,
@@ -42,7 +41,6 @@ from posenc_cli.checks.identify_waves import (
     wave_hypotheses,
 )
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
@@ -54,16 +52,24 @@ if TYPE_CHECKING:
     from posenc_cli.files.reading import Loaded
 
 MOST_TRIALS = 48
+"""Of one way to read an array: judgement, for a trial takes milliseconds, and the dearest fit by
+chance if any does."""
 MORE_TRIALS = 5
+"""After the first that fits: of plain ones that fit, some leave less over."""
 OTHER_READINGS = 1
+"""Trials of another way to read the array once something fits."""
 SHOWN = 5
+"""Candidates in a report."""
 _MUCH_DEARER = 2.0
+"""Of the cost: judgement, what costs so much more is not believed in place of what fits."""
 _OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
 """Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
 _LISTED = 64
+"""Ranges of positions that fit on a command line."""
 _LEAST_ROWS = 12
 """Rows of which a half still shows the rates of waves."""
 _ROWS_AT_ONCE = 1 << 16
+"""Rows whose rounded positions are looked at together: half a mebibyte."""
 _MOST_CELLS = 1 << 26
 """Cells that are read again for candidates but the first, which is always held against all."""
 
@@ -143,7 +149,7 @@ class Identification(Record):
     notes: tuple[str, ...]
 
     @property
-    def found(self) -> Candidate | None:
+    def match(self) -> Candidate | None:
         """What the array is; None where nothing fits."""
         return self.candidates[0] if self.candidates and self.candidates[0].fits else None
 
@@ -168,27 +174,27 @@ class Attempt(Record):
         return census(self.trial, self.evidence)
 
 
-def identified(loaded: Sequence[Loaded]) -> Identification:
+def identify_files(loaded: Sequence[Loaded]) -> Identification:
     """What one array, or a table of cosines and one of sines, is.
 
     Raises: InvalidInput for two arrays of different shapes, or of complex numbers.
     """
-    shapes = {each.values.shape for each in loaded}
+    shapes = {file.values.shape for file in loaded}
     if len(shapes) > 1:
-        texts = ["×".join(map(str, each.values.shape)) for each in loaded]
+        texts = ["×".join(map(str, file.values.shape)) for file in loaded]
         raise InvalidInput(
             f"FILE and FILE2 must have one shape, not {' and '.join(texts)}",
             hint="FILE2 is the table of sines of FILE",
         )
-    for each in loaded if len(loaded) > 1 else ():
-        if each.values.dtype.kind == "c":
+    for file in loaded if len(loaded) > 1 else ():
+        if file.values.dtype.kind == "c":
             raise InvalidInput(
-                f"{quoted_name(each.path)}: holds complex numbers, which are cosines and sines in "
+                f"{quoted_name(file.path)}: holds complex numbers, which are cosines and sines in "
                 "one",
                 hint="FILE2 is the table of sines of FILE",
             )
-    found = identify(Evidence.of(loaded))
-    return replace(found, shape=loaded[0].values.shape)
+    identification = identify(Evidence.of(loaded))
+    return replace(identification, shape=loaded[0].values.shape)
 
 
 def identify(evidence: Evidence) -> Identification:
@@ -196,14 +202,14 @@ def identify(evidence: Evidence) -> Identification:
 
     >>> rows = np.arange(64)[:, None] * 10_000.0 ** -(np.arange(8) / 8)
     >>> table = np.concatenate([np.cos(rows), np.sin(rows)], axis=1).astype(np.float32)
-    >>> found = identify(Evidence.of_arrays(table)).found
+    >>> found = identify(Evidence.of_arrays(table)).match
     >>> found.scheme, found.params["base"], found.tables
     ('rope', 10000.0, ('cos-sin',))
     """
     notes: list[str] = []
     # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
     with np.errstate(all="ignore"):
-        if _constant(evidence):
+        if _is_constant(evidence):
             notes.append("the numbers looked at are one and the same, which shows no rule")
             return Identification(evidence.stored, evidence.shape, (), tuple(notes))
         attempts = _attempts(evidence, notes)
@@ -213,10 +219,10 @@ def identify(evidence: Evidence) -> Identification:
 
 def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
     """The best attempts, each held against every cell where that is not too much, best first."""
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     counts: list[tuple[Attempt, Census | None]] = []
     left = _MOST_CELLS
-    for attempt in _distinct(_by_evidence(attempts))[:SHOWN]:
+    for attempt in _distinct_attempts(_sort_by_evidence(attempts))[:SHOWN]:
         known = None
         if attempt.trial.fits_most:
             alike = [count for other, count in counts if same_cells(other.trial, attempt.trial)]
@@ -227,24 +233,27 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
                 known = attempt.census()
                 left -= cells
             counts.append((attempt, known))
-        found.append(_candidate(attempt, known))
-    believed = [each.bits for each in found if each.fits or each.fits_rows]
-    judged = [replace(each, outdone=_outdone(each.bits, believed)) for each in found]
+        candidates.append(_candidate(attempt, known))
+    believed = [candidate.bits for candidate in candidates if candidate.fits or candidate.fits_rows]
+    judged = [
+        replace(candidate, outdone=_is_outdone(candidate.bits, believed))
+        for candidate in candidates
+    ]
     return sorted(judged, key=_standing)
 
 
-def _outdone(bits: float, others: Sequence[float]) -> bool:
+def _is_outdone(bits: float, others: Sequence[float]) -> bool:
     """Whether one of others leaves so much less to be said that chance does not explain it."""
     return bits > _OUTDONE * min(others, default=bits) + _ALLOWED_BITS
 
 
-def _by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
+def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Attempts as they stand by the sample: outdone ones behind those that are not."""
     trials = [attempt.trial for attempt in attempts]
-    believed = [each.bits for each in trials if each.fits_most and each.read_off is None]
+    believed = [trial.bits for trial in trials if trial.fits_most and trial.read_off is None]
 
     def standing(attempt: Attempt) -> bool:
-        return not attempt.trial.fits_most or _outdone(attempt.trial.bits, believed)
+        return not attempt.trial.fits_most or _is_outdone(attempt.trial.bits, believed)
 
     return sorted(attempts, key=standing)
 
@@ -262,13 +271,13 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         if not evidence.moderate:
             return []
         hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
-        return _tried(hypotheses, evidence, None)
+        return _attempt_all(hypotheses, evidence, None)
     if len(evidence.shape) == 3:
         return _cube_attempts(evidence, notes)
     if len(evidence.shape) != 2:
         return []
     attempts = _matrix_attempts(evidence)
-    if evidence.blank_rows == (0,) and not any(each.trial.fits for each in attempts):
+    if evidence.blank_rows == (0,) and not any(attempt.trial.fits for attempt in attempts):
         rest = Evidence(
             tuple(a[1:] for a in evidence.arrays), evidence.stored, evidence.values, skipped=1
         )
@@ -278,10 +287,10 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     return attempts
 
 
-def _constant(evidence: Evidence) -> bool:
+def _is_constant(evidence: Evidence) -> bool:
     """Whether all that was looked at is one number, which any table may hold, but zero."""
     first = evidence.sample[0].reshape(-1)[:1]
-    return bool(first.all() and all((each == first).all() for each in evidence.sample))
+    return bool(first.all() and all((sample == first).all() for sample in evidence.sample))
 
 
 def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
@@ -289,33 +298,33 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
     if not evidence.moderate:
         return attempts
     attempts += _wave_and_row_attempts(evidence)
-    if not _settled(attempts):
-        attempts += _tried(fallback_hypotheses(evidence), evidence, None)
-    if not any(each.trial.fits_most and not each.trial.strained for each in attempts):
+    if not _is_settled(attempts):
+        attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
+    if not any(attempt.trial.fits_most and not attempt.trial.strained for attempt in attempts):
         attempts += _attempts_of_parts(evidence)
     return sorted(attempts, key=_rank)
 
 
 def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
-    attempts = _tried(row_hypotheses(evidence), evidence, None)
-    if any(each.trial.fits and each.trial.equal == 1 for each in attempts):
+    attempts = _attempt_all(row_hypotheses(evidence), evidence, None)
+    if any(attempt.trial.fits and attempt.trial.equal == 1 for attempt in attempts):
         return attempts
-    for groups in (wave_hypotheses, _grid_groups, function_hypotheses):
-        for group in groups(evidence):
-            more = OTHER_READINGS if _settled(attempts) else MORE_TRIALS
-            attempts += _tried(group, evidence, None, ordered=True, more=more)
-        if _settled(attempts):
+    for groups in (
+        wave_hypotheses(evidence),
+        (grid_hypotheses(evidence),),
+        function_hypotheses(evidence),
+    ):
+        for group in groups:
+            more = OTHER_READINGS if _is_settled(attempts) else MORE_TRIALS
+            attempts += _attempt_all(group, evidence, None, ordered=True, more=more)
+        if _is_settled(attempts):
             break  # what pairs of columns explain, no column does alone
     return attempts
 
 
-def _settled(attempts: Sequence[Attempt]) -> bool:
+def _is_settled(attempts: Sequence[Attempt]) -> bool:
     """Whether something fits that needs no fitted number and tolerance at once."""
-    return any(each.trial.fits and not each.trial.strained for each in attempts)
-
-
-def _grid_groups(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
-    yield grid_hypotheses(evidence)
+    return any(attempt.trial.fits and not attempt.trial.strained for attempt in attempts)
 
 
 def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
@@ -324,17 +333,17 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
     if rows.size < _LEAST_ROWS:
         return []
     half = rows.size // 2
-    for some in (rows[:half], rows[half:]):
-        part = Evidence(evidence.arrays, evidence.stored, evidence.values, only=some)
-        found = [each.trial for each in _wave_and_row_attempts(part)]
-        fitting = [each for each in found if each.fits]
+    for half_rows in (rows[:half], rows[half:]):
+        part = Evidence(evidence.arrays, evidence.stored, evidence.values, only=half_rows)
+        trials = [attempt.trial for attempt in _wave_and_row_attempts(part)]
+        fitting = [trial for trial in trials if trial.fits]
         hypotheses = []
         for hypothesis in (trial.hypothesis for trial in fitting):
             where = row_positions(hypothesis, part)
             if where is not None:
                 hypotheses.append(replace(hypothesis, positions=where(rows)))
-        attempts = _tried(hypotheses, evidence, None)
-        if any(each.trial.fits_most for each in attempts):
+        attempts = _attempt_all(hypotheses, evidence, None)
+        if any(attempt.trial.fits_most for attempt in attempts):
             return attempts
     return []
 
@@ -342,7 +351,7 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
 def _bias_attempts(evidence: Evidence) -> list[Attempt]:
     attempts: list[Attempt] = []
     for profile in profiles_of(evidence):
-        attempts += _tried(bias_hypotheses(profile, evidence), evidence, profile)
+        attempts += _attempt_all(bias_hypotheses(profile, evidence), evidence, profile)
     return sorted(attempts, key=_rank)
 
 
@@ -353,10 +362,10 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     if batch:
         rows = tuple(array[:, 0] for array in evidence.arrays)
         attempts = _attempts(Evidence(rows, evidence.stored, evidence.values), notes)
-        if any(each.trial.fits_most for each in attempts):
+        if any(attempt.trial.fits_most for attempt in attempts):
             return attempts
     attempts = sorted([*attempts, *_bias_attempts(evidence)], key=_rank)
-    if any(each.trial.fits for each in attempts) or len(evidence.arrays) != 1 or batch:
+    if any(attempt.trial.fits for attempt in attempts) or len(evidence.arrays) != 1 or batch:
         return attempts
     first = evidence.arrays[0]
     for text, flat in (
@@ -366,14 +375,14 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         if flat.shape[0] > MOST_PLACES:
             continue
         as_matrix = Evidence((flat,), evidence.stored, evidence.values)
-        found = _matrix_attempts(as_matrix)
-        if found and found[0].trial.fits_most:
+        attempts_of_grid = _matrix_attempts(as_matrix)
+        if attempts_of_grid and attempts_of_grid[0].trial.fits_most:
             notes.append(f"the axes are {text}; rows are counted along the first two of these")
-            return found
+            return attempts_of_grid
     return attempts
 
 
-def _tried(
+def _attempt_all(
     hypotheses: Iterable[Hypothesis],
     evidence: Evidence,
     profile: BiasProfile | None,
@@ -388,51 +397,57 @@ def _tried(
     trials: list[Trial] = []
     best: Trial | None = None
     left = more
-    for hypothesis in _unlike(hypotheses if ordered else sorted(hypotheses, key=_cost)):
-        if len(trials) >= MOST_TRIALS or (best is not None and _enough(best, hypothesis, left)):
+    for hypothesis in _distinct_hypotheses(
+        hypotheses if ordered else sorted(hypotheses, key=lambda hypothesis: hypothesis.cost)
+    ):
+        if len(trials) >= MOST_TRIALS or (best is not None and _is_enough(best, hypothesis, left)):
             break
         try:
             if profile is not None or hypothesis.tables == ("slopes",):
-                found = tried_scores(hypothesis, profile, evidence)
+                trial = try_scores(hypothesis, profile, evidence)
             else:
-                found = tried(hypothesis, evidence)
+                trial = try_hypothesis(hypothesis, evidence)
         except InvalidInput:
             continue
-        trials.append(found)
+        trials.append(trial)
         left -= best is not None
-        if found.fits and (best is None or found.rank < best.rank):
-            best, left = found, more
-    return [Attempt(each, evidence, profile) for each in sorted(trials, key=lambda each: each.rank)]
+        if trial.fits and (best is None or trial.rank < best.rank):
+            best, left = trial, more
+    return [
+        Attempt(trial, evidence, profile) for trial in sorted(trials, key=lambda trial: trial.rank)
+    ]
 
 
 def _rank(attempt: Attempt) -> tuple[object, ...]:
     return attempt.trial.rank
 
 
-def _enough(best: Trial, following: Hypothesis, more: int) -> bool:
+def _is_enough(best: Trial, following: Hypothesis, more: int) -> bool:
     """Whether what follows is too special to be believed in place of what fits."""
     dearer = following.cost - best.hypothesis.cost
     return more <= 0 or dearer > _MUCH_DEARER or (best.equal == 1 and dearer >= 1)
 
 
-def _cost(hypothesis: Hypothesis) -> float:
-    return hypothesis.cost
-
-
-def _unlike(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
     """Hypotheses in their order, none of them twice."""
     seen = set()
-    for each in hypotheses:
-        where = None if each.positions is None else each.positions.tobytes()
-        key = (each.scheme, repr(sorted(each.given.items())), each.tables, where, each.wrong)
+    for hypothesis in hypotheses:
+        where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
+        key = (
+            hypothesis.scheme,
+            repr(sorted(hypothesis.given.items())),
+            hypothesis.tables,
+            where,
+            hypothesis.wrong,
+        )
         if key not in seen:
             seen.add(key)
-            yield each
+            yield hypothesis
 
 
-def _distinct(attempts: Sequence[Attempt]) -> list[Attempt]:
+def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Attempts without those that say the same again."""
-    found, seen = [], set()
+    distinct, seen = [], set()
     for attempt in attempts:
         trial = attempt.trial
         bound, hypothesis = trial.bound, trial.hypothesis
@@ -440,8 +455,8 @@ def _distinct(attempts: Sequence[Attempt]) -> list[Attempt]:
         key = (bound.scheme.name, repr(shown), hypothesis.tables, hypothesis.wrong)
         if key not in seen:
             seen.add(key)
-            found.append(attempt)
-    return found
+            distinct.append(attempt)
+    return distinct
 
 
 def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
@@ -471,8 +486,8 @@ def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
         notes=(
             *hypothesis.notes,
-            *_irregular(hypothesis, evidence, positions),
-            *_left_out(attempt, known),
+            *_irregularity_notes(hypothesis, evidence, positions),
+            *_omissions(attempt, known),
         ),
         wrong=hypothesis.wrong,
         models=equal_models,
@@ -496,7 +511,7 @@ def _models(attempt: Attempt, known: Census | None) -> tuple[tuple[str, ...], tu
     return (), names
 
 
-def _left_out(attempt: Attempt, known: Census | None) -> Iterator[str]:
+def _omissions(attempt: Attempt, known: Census | None) -> Iterator[str]:
     """What was not compared with the hypothesis, each with how much it is."""
     blank = [*range(attempt.evidence.skipped), *(known.padding if known else ())]
     if blank:
@@ -534,14 +549,14 @@ def _positions(hypothesis: Hypothesis, evidence: Evidence) -> Positions | None:
     return None
 
 
-def _irregular(
+def _irregularity_notes(
     hypothesis: Hypothesis, evidence: Evidence, positions: Positions | None
 ) -> tuple[str, ...]:
     """What to know of rows that are not evenly spaced, and cannot be asked for again."""
     where = hypothesis.positions
     if where is None or positions is not None or where.size != evidence.rows.size:
         return ()
-    named = rounded_positions(hypothesis, evidence)
+    named = position_rounding(where, evidence.rows)
     if named is None:
         return ("rows are at positions that are not evenly spaced",)
     first = int(where[0]) - int(evidence.rows[0])
@@ -631,8 +646,7 @@ def _positions_words(trial: Trial, positions: Positions) -> list[str] | None:
 
 def _file_words(trial: Trial, evidence: Evidence, table: str | None, *, several: bool) -> list[str]:
     """The options of the table, its number format and its file."""
-    stored = {"complex64": "float32", "complex128": "float64"}.get(evidence.stored, evidence.stored)
-    dtype = REAL_DTYPES.get(stored, FLOAT64).name
+    dtype = real_format(evidence.stored).name
     words = [] if table in (None, "cos-sin") else ["--table", table or ""]
     # The numbers of a text file are read as float64, whatever they were.
     if dtype == "float64" and trial.rounded.name == "float32":

@@ -9,7 +9,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +17,11 @@ import numpy as np
 from posenc_cli.checks.identify_rates import positions_at
 from posenc_cli.checks.identify_trial import (
     allowance,
-    apart,
     bfloat16_limits,
-    bits_apart,
+    bits_of_difference,
     computation,
-    righted,
+    distances,
+    put_right,
 )
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.engine import Engine, threads_for
@@ -72,24 +72,25 @@ class Largest(Record):
 
 
 class Census(Record):
-    """What a hypothesis leaves over of all cells.
+    """What a hypothesis leaves over of some rows, or of all.
 
     ``rows`` were compared; those of ``padding`` were not. ``misfits`` counts the rows with a cell
-    that does not fit, and ``misfit_rows`` lists them in order, the first :data:`NAMED_ROWS`.
-    ``ratio`` is the largest difference in units of what fits. ``on_grid`` says whether every cell
-    is a number of the format that the sample's are. ``hidden`` cells are behind a mask. ``loose``
-    counts the cells of rows that fit which are not the same number, and ``bits`` are what all
-    cells are off by together. Rows of a bias of several
-    heads are those of each head's ``queries``, one head after another.
+    that does not fit, and ``misfit_rows`` lists them in order, of all rows the first
+    :data:`NAMED_ROWS`. ``ratio`` is the largest difference in units of what fits, and ``largest``
+    the first of the largest differences, None where nothing differs. ``on_grid`` says whether every
+    cell is a number of the format that the sample's are. ``hidden`` cells are behind a mask.
+    ``loose`` counts the cells of rows that fit which are not the same number, and ``bits`` are what
+    all cells are off by together. Rows of a bias of several heads are those of each head's
+    ``queries``, one head after another.
     """
 
-    rows: int
-    cells: int
-    equal: int
-    ratio: float
-    largest: Largest | None
-    misfits: int
-    misfit_rows: NDArray[np.int64]
+    rows: int = 0
+    cells: int = 0
+    equal: int = 0
+    ratio: float = 0.0
+    largest: Largest | None = None
+    misfits: int = 0
+    misfit_rows: NDArray[np.int64] = np.empty(0, np.int64)
     padding: tuple[int, ...] = ()
     on_grid: bool = True
     hidden: int = 0
@@ -118,6 +119,27 @@ class Census(Record):
         """Whether every cell is the same number, those of padding and behind a mask too."""
         return self.equal == self.cells and not self.padding and not self.hidden
 
+    def followed_by(self, rows: Census) -> Census:
+        """What is left over of these rows and of those that come next."""
+        largest = self.largest
+        if rows.largest and (largest is None or rows.largest.difference > largest.difference):
+            largest = rows.largest
+        listed = rows.misfit_rows[: max(NAMED_ROWS - self.misfits, 0)]
+        return Census(
+            self.rows + rows.rows,
+            self.cells + rows.cells,
+            self.equal + rows.equal,
+            max(self.ratio, rows.ratio),
+            largest,
+            self.misfits + rows.misfits,
+            np.concatenate([self.misfit_rows, listed]),
+            self.padding + rows.padding,
+            self.on_grid and rows.on_grid,
+            self.hidden + rows.hidden,
+            self.loose + rows.loose,
+            self.bits + rows.bits,
+        )
+
 
 def census(trial: Trial, evidence: Evidence) -> Census | None:
     """What a trial's hypothesis leaves over of all cells; None where rows have no positions known.
@@ -129,17 +151,14 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
     where: RowPositions | None = None
     if hypothesis.tables != ("inv-freq",):
         where = row_positions(hypothesis, evidence)
-        if where is None and not _solvable(trial, evidence):
+        if where is None and not _is_solvable(trial, evidence):
             return None
     width = max(1, int(np.prod(evidence.shape[1:])))
     rows = count if len(evidence.shape) == 1 else max(1, BLOCK_CELLS // width)
     compare = _Comparison.of(trial, evidence, where)
     engine = Engine(threads=threads_for(count * width, None))
-    tally = CellTally()
     parts = (slice(start, min(start + rows, count)) for start in range(0, count, rows))
-    for part in engine.in_order(compare, parts):
-        tally.take(part)
-    return tally.census()
+    return reduce(Census.followed_by, engine.in_order(compare, parts), Census())
 
 
 def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | None:
@@ -148,31 +167,31 @@ def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | 
     if where is None or where.size != rows.size:
         return None
     if where.size == 1:
-        return lambda some: where[0] + some - rows[0]
+        return lambda asked_rows: where[0] + asked_rows - rows[0]
     step = (int(where[1]) - int(where[0])) // int(rows[1] - rows[0])
     first = int(where[0]) - step * int(rows[0])
     if np.array_equal(where, first + step * rows):
-        return lambda some: first + step * some
+        return lambda asked_rows: first + step * asked_rows
     if evidence.every.size == evidence.count:
         every = np.zeros(evidence.count, np.int64)
         every[rows] = where
-        return lambda some: every[some]
-    named = rounded_positions(hypothesis, evidence)
+        return lambda asked_rows: every[asked_rows]
+    named = position_rounding(where, evidence.rows)
     return None if named is None else named.at
 
 
-def _solvable(trial: Trial, evidence: Evidence) -> bool:
+def _is_solvable(trial: Trial, evidence: Evidence) -> bool:
     """Whether each row says where it stands, and there are not too many."""
     hypothesis, waves = trial.hypothesis, trial.bound.content.waves
     if waves is None or evidence.count > SOLVED_ROWS:
         return False
     if waves.coordinates is not None or waves.growth is not None or hypothesis.positions is None:
         return False
-    few = righted(hypothesis, evidence.sample)
+    few = put_right(hypothesis, evidence.sample)
     return bool(np.isfinite(_pairs(trial, few)).all(axis=0).any())
 
 
-def _solved(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
+def _solve_positions(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
     """Where rows stand by their phases, if they are what a trial says."""
     waves = trial.bound.content.waves
     assert waves is not None
@@ -214,89 +233,13 @@ class RoundedPositions(Record):
         return widen(narrow(counted, None, self.dtype), self.dtype).astype(np.int64)
 
 
-def rounded_positions(hypothesis: Hypothesis, evidence: Evidence) -> RoundedPositions | None:
-    """The rounding that explains where the rows of the sample stand, if one does."""
-    assert hypothesis.positions is not None
-    return position_rounding(hypothesis.positions, evidence.rows)
-
-
 def position_rounding(where: NDArray[np.int64], rows: NDArray[np.int64]) -> RoundedPositions | None:
     """The rounding that puts rows which follow one another there, if one does."""
     for dtype in (BFLOAT16, FLOAT16):
-        found = RoundedPositions(int(where[0]) - int(rows[0]), dtype)
-        if np.array_equal(where, found.at(rows)):
-            return found
+        rounded = RoundedPositions(int(where[0]) - int(rows[0]), dtype)
+        if np.array_equal(where, rounded.at(rows)):
+            return rounded
     return None
-
-
-class Part(Record):
-    """What was found in some rows; ``largest`` is None where nothing differs."""
-
-    rows: int
-    cells: int
-    equal: int
-    ratio: float
-    largest: Largest | None
-    misfit_rows: NDArray[np.int64]
-    padding: tuple[int, ...] = ()
-    on_grid: bool = True
-    hidden: int = 0
-    loose: int = 0
-    bits: float = 0.0
-
-
-@dataclass
-class CellTally:
-    """Parts that were compared, in the order of their rows."""
-
-    rows: int = 0
-    cells: int = 0
-    equal: int = 0
-    ratio: float = 0.0
-    largest: Largest | None = None
-    misfits: int = 0
-    padding: tuple[int, ...] = ()
-    on_grid: bool = True
-    hidden: int = 0
-    loose: int = 0
-    bits: float = 0.0
-    _listed: list[NDArray[np.int64]] = field(default_factory=list)
-
-    def take(self, part: Part) -> None:
-        """Add the next rows."""
-        self.rows += part.rows
-        self.cells += part.cells
-        self.equal += part.equal
-        self.ratio = max(self.ratio, part.ratio)
-        self.padding += part.padding
-        self.on_grid &= part.on_grid
-        self.hidden += part.hidden
-        self.loose += part.loose
-        self.bits += part.bits
-        largest = part.largest
-        if largest and (self.largest is None or largest.difference > self.largest.difference):
-            self.largest = largest
-        if part.misfit_rows.size and self.misfits < NAMED_ROWS:
-            self._listed.append(part.misfit_rows[: NAMED_ROWS - self.misfits])
-        self.misfits += part.misfit_rows.size
-
-    def census(self) -> Census:
-        """What all the parts come to."""
-        listed = np.concatenate(self._listed) if self._listed else np.empty(0, np.int64)
-        return Census(
-            self.rows,
-            self.cells,
-            self.equal,
-            self.ratio,
-            self.largest,
-            self.misfits,
-            listed,
-            self.padding,
-            self.on_grid,
-            self.hidden,
-            self.loose,
-            self.bits,
-        )
 
 
 class _Comparison(Record):
@@ -323,33 +266,33 @@ class _Comparison(Record):
             _shares(trial),
         )
 
-    def __call__(self, part: slice) -> Part:
+    def __call__(self, part: slice) -> Census:
         stored = tuple(array[part] for array in self.evidence.arrays)
         rows = np.arange(part.start, part.stop, dtype=np.int64)
         with np.errstate(all="ignore"):
-            found = self._compared(rows, stored)
-        for each in stored:
-            release(each)
-        return found
+            part_of_rows = self._compare(rows, stored)
+        for array in stored:
+            release(array)
+        return part_of_rows
 
-    def _compared(self, rows: NDArray[np.int64], stored: tuple[NDArray[Any], ...]) -> Part:
-        arrays = tuple(map(self.evidence.cleaned, stored))
+    def _compare(self, rows: NDArray[np.int64], stored: tuple[NDArray[Any], ...]) -> Census:
+        arrays = tuple(map(self.evidence.clean, stored))
         on_grid = all(map(self.evidence.on_grid, stored))
         padding = tuple(row for row in self.evidence.padding if rows[0] <= row <= rows[-1])
         if padding:
             kept = ~np.isin(rows, padding)
             rows, arrays = rows[kept], tuple(array[kept] for array in arrays)
-        arrays = righted(self.trial.hypothesis, arrays)
+        arrays = put_right(self.trial.hypothesis, arrays)
         if self.where is not None:
             positions = self.where(rows)
         elif self.trial.hypothesis.positions is not None:
-            positions = _solved(self.trial, arrays)
+            positions = _solve_positions(self.trial, arrays)
         else:
             positions = None
         parts = [
             self._of_array(index, rows, positions, array) for index, array in enumerate(arrays)
         ]
-        return _merged(parts, padding=padding, on_grid=on_grid)
+        return _merge_files(parts, padding=padding, on_grid=on_grid)
 
     def _of_array(
         self,
@@ -357,19 +300,18 @@ class _Comparison(Record):
         rows: NDArray[np.int64],
         positions: NDArray[np.int64] | None,
         array: NDArray[Any],
-    ) -> Part:
+    ) -> Census:
         predicted = self.computations[index](positions)
         if self.trial.rounded == BFLOAT16:
-            predicted = (predicted.astype(np.uint32) << np.uint32(16)).view(np.float32)
-
+            predicted = widen(predicted, BFLOAT16)
         table = self.trial.hypothesis.tables[index]
 
         def limits() -> NDArray[np.float64]:
-            found = self.allowances[index](positions)
+            limit = self.allowances[index](positions)
             if self.trial.arithmetic == "bfloat16":
-                found = bfloat16_limits(found, predicted, table)[1]
+                limit = bfloat16_limits(limit, predicted, table)[1]
             share, rounding = self.shares[index]
-            return np.minimum(found, found * share + rounding)
+            return np.minimum(limit, limit * share + rounding)
 
         rows = rows + self.evidence.skipped
         return part_of(array, predicted, limits, rows, self.trial.rounded, file=index, table=table)
@@ -384,43 +326,46 @@ def part_of(
     *,
     file: int = 0,
     table: str | None = None,
-) -> Part:
+) -> Census:
     """What differs in some rows of a file, ``limits`` being asked for only where something does.
 
     Shape: ``array`` (rows, …), ``predicted`` and the limits as it, complex numbers as two columns.
     """
     cells = as_columns(array)
     if np.array_equal(cells, predicted):
-        return Part(rows.size, array.size, array.size, 0.0, None, rows[:0])
-    difference = apart(cells, predicted.astype(np.float64), table)
+        return Census(rows.size, array.size, array.size)
+    difference = distances(cells, predicted.astype(np.float64), table)
     ratios = difference / limits()
     same = (difference == 0).reshape(array.size, -1).all(axis=1).reshape(rows.size, -1)
     at = np.unravel_index(int(np.argmax(difference)), difference.shape)
     place = (int(rows[at[0]]), *map(int, at[1:]))
     largest = Largest(float(difference[at]), file, place, cells[at].item(), float(predicted[at]))
     misfit = (ratios > 1).reshape(rows.size, -1).any(axis=1)  # (rows,)
-    return Part(
+    return Census(
         rows.size,
         array.size,
         int(same.sum()),
         float(ratios.max()),
         largest,
+        int(misfit.sum()),
         rows[misfit],
         loose=int((~same[~misfit]).sum()),
-        bits=bits_apart(difference, predicted, rounded),
+        bits=bits_of_difference(difference, predicted, rounded),
     )
 
 
-def _merged(parts: list[Part], *, padding: tuple[int, ...], on_grid: bool) -> Part:
+def _merge_files(parts: list[Census], *, padding: tuple[int, ...], on_grid: bool) -> Census:
     """What differs in the same rows of two files."""
     differing = [part.largest for part in parts if part.largest is not None]
-    return Part(
+    misfit_rows = np.unique(np.concatenate([part.misfit_rows for part in parts]))
+    return Census(
         parts[0].rows,
         sum(part.cells for part in parts),
         sum(part.equal for part in parts),
         max(part.ratio for part in parts),
         max(differing, key=lambda largest: largest.difference, default=None),
-        np.unique(np.concatenate([part.misfit_rows for part in parts])),
+        misfit_rows.size,
+        misfit_rows,
         padding,
         on_grid,
         loose=sum(part.loose for part in parts),

@@ -27,18 +27,23 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 _TEXT_VALUES = 2000
+"""Values of a text file that are read as float32 to see whether they are: a few milliseconds."""
 _PIECES, _TOGETHER = 16, 64
 """Of a large file: pieces of so many values, for each touches another part of it."""
 _MOST_ROWS = 1024
+"""Rows of a sample, some at every scale: the rest is for the census."""
 _BLANK = 0.1
 """Of the rows: a table may have rows of zeros for padding, and still encode positions."""
 _ALIKE = 0.05
+"""Of the largest length of a row: rows of waves are as long as each other, but for rounding."""
 _PADDING_ROWS = 2
 """Row 0 is a class token's, or row 1 that of the padding token as fairseq numbers it."""
 _TEXT_DIGITS = 9
 """Decimal digits that tell every float32 from its neighbours."""
 _EXACT_POWER = 22
+"""10^22 is the largest power of ten that float64 has exactly."""
 _LARGEST = 2.0**54
+"""No number of an encoding is larger: positions end at 2^53."""
 
 
 class Evidence(Record):
@@ -61,17 +66,17 @@ class Evidence(Record):
     @classmethod
     def of(cls, loaded: Sequence[Loaded]) -> Evidence:
         """The evidence that some files of one shape give."""
-        arrays = tuple(_without_ones(each.values) for each in loaded)
+        arrays = tuple(_without_ones(file.values) for file in loaded)
         stored = loaded[0].dtype
-        sample = np.concatenate([_some_values(each) for each in arrays])
+        sample = np.concatenate([_some_values(array) for array in arrays])
         return cls(arrays, stored, _format(sample, stored, text=loaded[0].text))
 
     @classmethod
     def of_arrays(cls, *arrays: NDArray[Any], dtype: str | None = None) -> Evidence:
         """The evidence that arrays in memory give; ``dtype`` is the format they were stored in."""
-        kept = tuple(_without_ones(each) for each in arrays)
+        kept = tuple(_without_ones(array) for array in arrays)
         stored = dtype or str(arrays[0].dtype)
-        sample = np.concatenate([_some_values(each) for each in kept])
+        sample = np.concatenate([_some_values(array) for array in kept])
         return cls(kept, stored, _format(sample, stored, text=False))
 
     @property
@@ -118,7 +123,7 @@ class Evidence(Record):
             return sizes
         with np.errstate(all="ignore"):
             squares = [np.square(np.abs(a[self.every]).astype(np.float64)) for a in self.arrays]
-            total: NDArray[np.float64] = np.sum([each.sum(axis=1) for each in squares], axis=0)
+            total: NDArray[np.float64] = np.sum([square.sum(axis=1) for square in squares], axis=0)
         return np.sqrt(total)
 
     @property
@@ -142,18 +147,18 @@ class Evidence(Record):
     @cached_property
     def sample(self) -> tuple[NDArray[Any], ...]:
         """The rows of the sample, of each array, in float64 or complex128."""
-        found = []
+        samples = []
         for array in self.arrays:
             wide = np.complex128 if array.dtype.kind == "c" else np.float64
-            found.append(self.cleaned(np.asarray(array[self.rows]).astype(wide)))
-        return tuple(found)
+            samples.append(self.clean(np.asarray(array[self.rows]).astype(wide)))
+        return tuple(samples)
 
     @cached_property
     def moderate(self) -> bool:
         """Whether no value of the sample is too large for a position, a cosine or a rate."""
-        return all(bool((np.abs(each) <= _LARGEST).all()) for each in self.sample)
+        return all(bool((np.abs(sample) <= _LARGEST).all()) for sample in self.sample)
 
-    def cleaned(self, values: NDArray[Any]) -> NDArray[Any]:
+    def clean(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of a text file as the numbers they stand for; others as they are."""
         if self.stored != "float64" or self.values == FLOAT64 or values.dtype.kind == "c":
             return values
@@ -165,9 +170,17 @@ class Evidence(Record):
         if self.values.name == self.stored or values.dtype.kind == "c":
             return True
         if self.stored == "float64":
-            values = self.cleaned(values)
+            values = self.clean(values)
         wide = np.asarray(values, np.float64)
         return bool(np.array_equal(round_to(wide, FLOAT64, self.values), wide, equal_nan=True))
+
+
+def real_format(stored: str) -> DType:
+    """The number format of a file's real numbers, or of the parts of its complex ones.
+
+    Integers are taken for float64, in which posenc reads them.
+    """
+    return REAL_DTYPES.get({"complex64": "float32"}.get(stored, stored), FLOAT64)
 
 
 def short_numbers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -206,28 +219,28 @@ def _some_values(values: NDArray[Any]) -> NDArray[np.float64]:
     flat = values.reshape(-1) if values.flags.c_contiguous else values
     if flat.ndim == 1:
         starts = np.linspace(0, max(flat.size - _TOGETHER, 0), _PIECES).astype(np.int64)
-        some = np.concatenate([flat[:4096], *(flat[at : at + _TOGETHER] for at in starts)])
+        flat_sample = np.concatenate([flat[:4096], *(flat[at : at + _TOGETHER] for at in starts)])
     else:
-        some = values[:64].reshape(-1)
-    if some.dtype.kind == "c":
-        some = np.concatenate([some.real, some.imag])
-    found = some.astype(np.float64)
-    return found[np.isfinite(found)]
+        flat_sample = values[:64].reshape(-1)
+    if flat_sample.dtype.kind == "c":
+        flat_sample = np.concatenate([flat_sample.real, flat_sample.imag])
+    numbers = flat_sample.astype(np.float64)
+    return numbers[np.isfinite(numbers)]
 
 
 def _format(values: NDArray[np.float64], stored: str, *, text: bool) -> DType:
     """The narrowest number format that holds all the values; of whole numbers the stored one."""
-    own = REAL_DTYPES.get({"complex64": "float32"}.get(stored, stored), FLOAT64)
+    own = real_format(stored)
     if values.size == 0 or np.array_equal(values, np.round(values)):
         return own
     if text and own == FLOAT64:
-        some = values[:: max(1, values.size // _TEXT_VALUES)]
+        few = values[:: max(1, values.size // _TEXT_VALUES)]
         with np.errstate(over="ignore"):
-            shortest = all(float(str(np.float32(v))) == v for v in some.tolist())
+            shortest = all(float(str(np.float32(v))) == v for v in few.tolist())
         if shortest:
             own = FLOAT32
             values = values.astype(np.float32).astype(np.float64)
-    for dtype in sorted(REAL_DTYPES.values(), key=lambda each: each.precision):
+    for dtype in sorted(REAL_DTYPES.values(), key=lambda candidate: candidate.precision):
         if dtype.precision >= own.precision:
             break
         with np.errstate(over="ignore"):

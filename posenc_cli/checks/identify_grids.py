@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.alternatives import KNOWN_BASES
 from posenc_cli.checks.identify_evidence import Evidence
-from posenc_cli.checks.identify_rules import snapped
+from posenc_cli.checks.identify_rules import snap
 from posenc_cli.checks.identify_trial import Hypothesis
 from posenc_cli.checks.identify_views import bare_views, views
+from posenc_cli.checks.rules import KNOWN_BASES
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.errors import PosencError
 
@@ -34,6 +34,7 @@ _SINUSOIDAL = {
     "interleaved": ("detr", "positional-encodings"),
 }
 _MISFIT = 0.02
+"""On the unit circle: judgement, other bases and conventions miss by far more."""
 MOST_PLACES = 1 << 16
 """Of a grid: all are looked at."""
 _MOST_CELLS = 1 << 24
@@ -106,8 +107,8 @@ def _alike(
 def _on_grid(
     view: View, evidence: Evidence, grid: tuple[int, ...], limit: float
 ) -> Iterator[Hypothesis]:
-    found = list(_schemes(view, evidence.shape[1], grid))
-    for scheme, given in found:
+    schemes = list(_schemes(view, evidence.shape[1], grid))
+    for scheme, given in schemes:
         for base in (None, *_bases(view, grid), *KNOWN_BASES):
             settled = given if base is None else {**given, "base": base}
             if _misfit(view, scheme, settled) <= limit:
@@ -154,8 +155,8 @@ def _bases(view: View, grid: tuple[int, ...]) -> Iterator[float]:
     for pairs in (view.count // len(grid), view.count // len(grid) - 1):
         base = float(np.exp(ratio * pairs))
         if base > 1:
-            yield snapped(base, 1e-3 * base)
-            yield snapped(base, 1e-5 * base)
+            yield snap(base, 1e-3 * base)
+            yield snap(base, 1e-5 * base)
 
 
 def _steps(view: View, width: int) -> NDArray[np.float64]:
@@ -177,7 +178,7 @@ def _misfit(view: View, scheme: str, given: dict[str, Any]) -> float:
         return np.inf
     rows = np.unique(np.linspace(0, view.pairs.shape[0] - 1, 40).astype(np.int64))
     frequencies = np.asarray(waves.frequencies(np), np.float64)
-    axes = np.stack([np.asarray(each, np.float64) for each in waves.coordinates.at(rows)], axis=1)
+    axes = np.stack([np.asarray(axis, np.float64) for axis in waves.coordinates.at(rows)], axis=1)
     angles = (axes[:, list(waves.coordinates.axes)] * frequencies)[:, : view.count]
     points = np.exp(1j * angles)
     if view.function:

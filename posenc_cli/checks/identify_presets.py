@@ -36,13 +36,13 @@ def models_of(trial: Trial) -> tuple[str, ...]:
 
     Of a learned bias the rule of its buckets counts.
     """
-    found: dict[str, list[str | None]] = {}
+    layer_types: dict[str, list[str | None]] = {}
     if trial.bound.scheme.name in ("learned", "nope"):
         return ()
     for model, layers, own in _bounds(trial.hypothesis.seq_len):
         if _same_encoding(trial, own):
-            found.setdefault(model, []).append(layers.layer_type)
-    return tuple(_named(model, types) for model, types in found.items())
+            layer_types.setdefault(model, []).append(layers.layer_type)
+    return tuple(_model_text(model, types) for model, types in layer_types.items())
 
 
 def same_cells(a: Trial, b: Trial) -> bool:
@@ -77,14 +77,14 @@ def _layers() -> tuple[tuple[str, Layers], ...]:
 @lru_cache(maxsize=4)
 def _bounds(seq_len: int | None) -> tuple[tuple[str, Layers, Bound], ...]:
     """The encodings of all models for sequences of a length, where they have one."""
-    found = []
+    bounds = []
     for name, layers in _layers():
         try:
             own = catalogue.BUILT_IN[layers.scheme].bind(layers.values(), seq_len=seq_len)
         except PosencError:
             continue
-        found.append((name, layers, own))
-    return tuple(found)
+        bounds.append((name, layers, own))
+    return tuple(bounds)
 
 
 def _same_encoding(trial: Trial, own: Bound) -> bool:
@@ -115,16 +115,16 @@ def _same_table(a: Content, table: str | None, b: Content, other: str | None) ->
 
 def _same_frequencies(a: Waves, b: Waves) -> bool:
     """Whether waves along one axis, of constant amplitude, have the same frequencies."""
-    special = any(each.coordinates is not None or each.growth is not None for each in (a, b))
+    special = any(waves.coordinates is not None or waves.growth is not None for waves in (a, b))
     if special or a.count != b.count:
         return False
-    if not np.allclose(_nearly(a), _nearly(b), rtol=_NEAR, atol=0):
+    if not np.allclose(_float_frequencies(a), _float_frequencies(b), rtol=_NEAR, atol=0):
         return False
     return exact_frequencies(a) == exact_frequencies(b)
 
 
 @lru_cache(maxsize=1024)
-def _nearly(waves: Waves) -> NDArray[np.float64]:
+def _float_frequencies(waves: Waves) -> NDArray[np.float64]:
     """The frequencies of waves in float64."""
     return np.asarray(waves.frequencies(np), np.float64)
 
@@ -143,7 +143,7 @@ def _columns(content: Content, table: str | None) -> list[tuple[str, int]]:
     return columns
 
 
-def _named(model: str, layer_types: list[str | None]) -> str:
+def _model_text(model: str, layer_types: list[str | None]) -> str:
     """A model, and which of its layers where not all of them are alike."""
     every = [layers.layer_type for name, layers in _layers() if name == model]
     if len(layer_types) == len(every):

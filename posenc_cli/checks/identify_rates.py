@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.fitting import fitted
+from posenc_cli.checks.fitting import fit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -22,11 +22,15 @@ _EVEN = 0.12
 """Radians: phases of float32 code at positions to a million, or of half precision tables."""
 _MOST_TURNS = 96
 _TURNS_AT_ONCE = 1 << 16
+"""Turns of the slowest pair in which a row is looked for, at least, and in all rows together."""
 _REACH = 64
 """How many times farther than the rows it was found on a rate is trusted to lead."""
 _FARTHEST = 1 << 21
+"""The farthest position that is looked for: the longest contexts of models are half of it."""
 _FIRST = 1 << 17
+"""The farthest first position that is looked for where one function of waves is known."""
 _FIRST_COLUMNS = 6
+"""Columns that are looked at first: where none is a wave, no other is."""
 
 
 class Rates(Record):
@@ -57,44 +61,44 @@ def rates_of(
     begin, count = int(begins[run]), int(ends[run] - begins[run])
     if count < 2:
         return None
-    some = pairs[begin : begin + count]
-    steps = some[1:] * some[:-1].conj()
+    run_pairs = pairs[begin : begin + count]
+    steps = run_pairs[1:] * run_pairs[:-1].conj()
     uneven = np.abs(np.angle(steps * steps[0].conj())).max(axis=1) > _EVEN + 4 * rounding
     even = int(np.argmax(uneven)) + 1 if uneven.any() else count
     where = np.arange(even, dtype=np.int64)
-    rotations = fitted(where, some[:even])
-    left = np.abs(np.angle(some[:even] * rotations.at(where).conj()))
+    rotations = fit(where, run_pairs[:even])
+    left = np.abs(np.angle(run_pairs[:even] * rotations.at(where).conj()))
     noise = np.maximum(np.sqrt(np.mean(left**2, axis=0)), rounding)
     span = max(even - 1, 1)
     errors = 4 * noise / (span * np.sqrt(max(even, 6) / 6)) + 1.5e-6 * np.abs(rotations.frequencies)
-    found = Rates(rotations.frequencies, errors, even, even == count, begin)
-    return found if even == rows.size else _led_on(found, pairs, rounding)
+    rates = Rates(rotations.frequencies, errors, even, even == count, begin)
+    return rates if even == rows.size else _extend(rates, pairs, rounding)
 
 
-def _led_on(found: Rates, pairs: NDArray[np.complex128], rounding: float) -> Rates:
+def _extend(rates: Rates, pairs: NDArray[np.complex128], rounding: float) -> Rates:
     """Rates sharpened by rows that stand farther off, at positions which the rates so far tell.
 
     Rows that follow one another are taken to be a position apart.
     """
-    reach = found.rows
+    reach = rates.rows
     used = 0
     while True:
-        where, misfits = positions_at(pairs, np.where(found.values > 0, found.values, 0))
-        start = where[found.begin : found.begin + found.rows]
-        if not np.array_equal(start, start[0] + np.arange(found.rows)):
-            return found
+        where, misfits = positions_at(pairs, np.where(rates.values > 0, rates.values, 0))
+        start = where[rates.begin : rates.begin + rates.rows]
+        if not np.array_equal(start, start[0] + np.arange(rates.rows)):
+            return rates
         far = where - start[0]
         known = (misfits <= 0.1 + 4 * rounding) & (far >= 0) & (far <= _REACH * reach)
         _, first = np.unique(where[known], return_index=True)
-        if first.size <= max(used, found.rows):
-            return found
+        if first.size <= max(used, rates.rows):
+            return rates
         used = first.size
-        at, some = where[known][first], pairs[known][first]
-        rotations = fitted(at, some)
+        at, points = where[known][first], pairs[known][first]
+        rotations = fit(at, points)
         reach = int(at[-1] - at[0])
-        noise = np.maximum(np.std(np.angle(some * rotations.at(at).conj()), axis=0), rounding)
+        noise = np.maximum(np.std(np.angle(points * rotations.at(at).conj()), axis=0), rounding)
         errors = 6 * noise / max(reach, 1) + 1.5e-6 * np.abs(rotations.frequencies)
-        found = Rates(rotations.frequencies, errors, found.rows, found.complete, found.begin)
+        rates = Rates(rotations.frequencies, errors, rates.rows, rates.complete, rates.begin)
 
 
 class Signal(Record):
@@ -129,12 +133,12 @@ def signal_of(columns: NDArray[np.float64], function: str, rounding: float) -> S
     largest = float(np.abs(columns).max())
     if largest == 0:
         return None
-    start = _recurrent(columns)
+    start = _rates_by_recurrence(columns)
     few = np.unique(np.linspace(0, columns.shape[1] - 1, _FIRST_COLUMNS).astype(int))
-    some = [_polished(columns[:, i], float(start[i]), largest)[3] for i in few]
-    if min(some) > 0.02 * largest:
+    misses = [_polish(columns[:, i], float(start[i]), largest)[3] for i in few]
+    if min(misses) > 0.02 * largest:
         return None
-    free = [_polished(columns[:, i], float(start[i]), largest) for i in range(columns.shape[1])]
+    free = [_polish(columns[:, i], float(start[i]), largest) for i in range(columns.shape[1])]
     sure = [
         i
         for i, (rate, a, b, missed) in enumerate(free)
@@ -154,12 +158,12 @@ def signal_of(columns: NDArray[np.float64], function: str, rounding: float) -> S
     if missed[first].mean() > 0.2:
         return None
     known = columns / amplitude
-    found, errors = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
+    values, errors = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     for i in range(columns.shape[1]):
-        found[i], errors[i], left = _with_start(known[:, i], first, free[i][0], function, rounding)
+        values[i], errors[i], left = _with_start(known[:, i], first, free[i][0], function, rounding)
         if left > 0.03:
             return None
-    return Signal(amplitude, found, errors, first)
+    return Signal(amplitude, values, errors, first)
 
 
 def _slip(
@@ -208,7 +212,7 @@ def _with_start(
     return value, float(spread + 1.5e-6 * value), float(np.abs(column - values(value * rows)).max())
 
 
-def _recurrent(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rates_by_recurrence(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4 and so on."""
     count = columns.shape[0]
     rates: NDArray[np.float64] = np.zeros(columns.shape[1])
@@ -236,7 +240,7 @@ def _recurrent(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     return rates
 
 
-def _polished(
+def _polish(
     column: NDArray[np.float64], rate: float, amplitude: float
 ) -> tuple[float, float, float, float]:
     """A wave a·cos(ω·r) + b·sin(ω·r) near a column, by Gauss and Newton's steps.
@@ -245,26 +249,23 @@ def _polished(
     """
     rows = np.arange(column.size, dtype=np.float64)
     best = (np.inf, rate, column[0], 0.0)
-    for start in (rate,):
-        value = start
-        for _ in range(24):
-            cos, sin = np.cos(value * rows), np.sin(value * rows)
-            design = np.stack([cos, sin], axis=1)
-            (a, b), *_ = np.linalg.lstsq(design, column, rcond=1e-12)
-            missed = column - design @ (a, b)
-            error = float(missed @ missed)
-            if np.hypot(a, b) < 1.5 * amplitude and error < best[0]:
-                best = (error, value, float(a), float(b))
-            slope = rows * (b * cos - a * sin)
-            power = float(slope @ slope)
-            if power == 0:
-                break
-            change = float(slope @ missed) / power
-            if abs(change) < 1e-15:
-                break
-            value = abs(value + change)
-        if best[0] <= 1e-9 * column.size * amplitude**2:
+    value = rate
+    for _ in range(24):
+        cos, sin = np.cos(value * rows), np.sin(value * rows)
+        design = np.stack([cos, sin], axis=1)  # (rows, 2)
+        (a, b), *_ = np.linalg.lstsq(design, column, rcond=1e-12)
+        missed = column - design @ (a, b)
+        error = float(missed @ missed)
+        if np.hypot(a, b) < 1.5 * amplitude and error < best[0]:
+            best = (error, value, float(a), float(b))
+        slope = rows * (b * cos - a * sin)
+        power = float(slope @ slope)
+        if power == 0:
             break
+        change = float(slope @ missed) / power
+        if abs(change) < 1e-15:
+            break
+        value = abs(value + change)
     _, rate, real, imaginary = best
     missed = column - real * np.cos(rate * rows) - imaginary * np.sin(rate * rows)
     return rate, real, imaginary, float(np.abs(missed).max())
@@ -291,12 +292,12 @@ def positions_at(
     wavelength = 2 * np.pi / rates[0]
     most = max(_MOST_TURNS, _TURNS_AT_ONCE // max(pairs.shape[0], 1))
     turns = np.arange(-1 if signed else 0, int(np.clip(_FARTHEST / wavelength, 1, most)) + 1)
-    found = phases[:, :1] / rates[0] + wavelength * turns[None, :]
+    places = phases[:, :1] / rates[0] + wavelength * turns[None, :]
     for index in range(1, order.size):
         rate = rates[index]
-        wanted = np.round((found * rate - phases[:, index : index + 1]) / (2 * np.pi))
-        found = (phases[:, index : index + 1] + 2 * np.pi * wanted) / rate
-    whole = np.round(np.clip(np.nan_to_num(found), -(2.0**53), 2.0**53))
+        wanted = np.round((places * rate - phases[:, index : index + 1]) / (2 * np.pi))
+        places = (phases[:, index : index + 1] + 2 * np.pi * wanted) / rate
+    whole = np.round(np.clip(np.nan_to_num(places), -(2.0**53), 2.0**53))
     if not signed:
         whole = np.maximum(whole, 0)
     misfits = np.empty(whole.shape)

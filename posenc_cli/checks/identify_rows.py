@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from posenc_cli.checks.identify_evidence import Evidence
 
 _SEEDS = 16
+"""Seeds of posenc's own tables that are tried, from 0 on: judgement, few take others."""
 _FIRST_ROWS = 640
+"""Rows of such a table among which the first row is looked for: all of the usual 512, and more."""
 
 
 def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:

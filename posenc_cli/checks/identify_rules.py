@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.alternatives import KNOWN_BASES
+from posenc_cli.checks.rules import CONTEXTS, FACTORS, KNOWN_BASES
 from posenc_cli.errors import PosencError
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
@@ -29,16 +29,21 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.identify_rates import Rates
 
-FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0, 5.0, 12.0)
-CONTEXTS = (*(2**power for power in range(9, 21)), 1500, 3000, 6144, 12288, 40960)
+RARE_FACTORS = (*FACTORS, 5.0, 12.0)
+RARE_CONTEXTS = (*CONTEXTS, 1500, 3000, 6144, 12288, 40960)
+"""No reference says a factor or a context here, so rarer ones are tried too. A diagnosis does not
+name them: judgement, for a rare factor says less than how many times a frequency is off."""
 _BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0), (8.0, 1.0), (16.0, 2.0))
+"""beta_fast and beta_slow of models, the paper's first."""
 _CONTEXT = 4096
+"""The context that is stated where ratios alone show: that of Llama 2, which YaRN stretched."""
 _MANY_RAMPS = (
     "only the ends of the ramp show: context, beta_fast and beta_slow are one choice of many",
 )
 _STEEPEST = 60
 """ln of the largest base that is looked for."""
 _MANY_FREQUENCIES = 12
+"""Of fewer the median of slopes shows no ladder, whatever some of them are."""
 _FEW_OF = 4
 """One in so many: as many numbers that are wrong are as simple as a rule with as many factors."""
 _NEAR = 0.02
@@ -68,17 +73,17 @@ class PresetProposal(Record):
 @lru_cache(maxsize=1)
 def presets() -> tuple[PresetProposal, ...]:
     """The rotary encodings of all models that posenc ships."""
-    found = []
+    proposals = []
     for name in library.names():
         for layers in resolve(library.find(name).config, name=name).layers:
             given = {key: value for key, value in layers.values().items() if key != "layout"}
-            proposal = proposed(layers.scheme, given, cost=3.0)
+            proposal = proposal_of(layers.scheme, given, cost=3.0)
             if proposal is not None:
-                found.append(PresetProposal(name, layers.layer_type, proposal))
-    return tuple(found)
+                proposals.append(PresetProposal(name, layers.layer_type, proposal))
+    return tuple(proposals)
 
 
-def proposed(scheme: str, given: Mapping[str, Any], **rest: Any) -> Proposal | None:
+def proposal_of(scheme: str, given: Mapping[str, Any], **rest: Any) -> Proposal | None:
     """A proposal of a scheme made of waves; None where it is none, or cannot be so."""
     try:
         waves = catalogue.BUILT_IN[scheme].bind(given, seq_len=None).content.waves
@@ -132,26 +137,26 @@ def rotary_proposals(
 def _rotary(
     rates: Rates, given: dict[str, Any], amplitude: float | None, precise: float
 ) -> Iterator[Proposal]:
-    ladders = [*_laddered(rates, given), *_ntk(rates, given)]
-    yield from sorted(ladders, key=lambda each: each.cost)
-    for each in presets():
-        rotary = catalogue.BUILT_IN[each.proposal.scheme].kind == "rotary"
-        if rotary and each.proposal.frequencies.size == rates.values.size:
-            yield each.proposal
+    ladders = [*_ladder_proposals(rates, given), *_ntk(rates, given)]
+    yield from sorted(ladders, key=lambda proposal: proposal.cost)
+    for preset in presets():
+        rotary = catalogue.BUILT_IN[preset.proposal.scheme].kind == "rotary"
+        if rotary and preset.proposal.frequencies.size == rates.values.size:
+            yield preset.proposal
     yield from _yarn(rates, given, amplitude, precise)
     yield from _llama3(rates, given)
     yield from _longrope(rates, given, amplitude, precise)
 
 
-def _laddered(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
+def _ladder_proposals(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
     """RoPE on one geometric ladder, divided by a factor or not."""
     pairs = rates.values.size
-    turning = _turning(rates)
+    turning = _turning_count(rates)
     for base, cost, error in _bases(rates, pairs):
         uncertain = {"base": error} if error else {}
-        made = proposed("rope", {**given, "base": base}, cost=cost, uncertainty=uncertain)
-        if made is not None:
-            yield made
+        proposal = proposal_of("rope", {**given, "base": base}, cost=cost, uncertainty=uncertain)
+        if proposal is not None:
+            yield proposal
     for base, _, _ in _bases(rates, pairs, known_only=True):
         for factor, cost in _linear_factors(rates, base):
             extra = {**given, "base": base, "factor": factor}
@@ -159,13 +164,15 @@ def _laddered(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
                 share = (turning + 0.5) / pairs
                 shares = (0.25, 0.5, 0.75, turning / pairs, share)
                 partial = next(p for p in shares if int(p * pairs) == turning)
-                made = proposed("rope-proportional", {**extra, "partial": partial}, cost=1.1 + cost)
-                if made is not None:
-                    yield made
+                proposal = proposal_of(
+                    "rope-proportional", {**extra, "partial": partial}, cost=1.1 + cost
+                )
+                if proposal is not None:
+                    yield proposal
             # Pairs too slow to be seen turning may turn all the same.
-            made = proposed("rope-linear", extra, cost=1 + cost)
-            if made is not None and factor != 1:
-                yield made
+            proposal = proposal_of("rope-linear", extra, cost=1 + cost)
+            if proposal is not None and factor != 1:
+                yield proposal
 
 
 def ladders_of_most(rates: Rates) -> Iterator[Proposal]:
@@ -182,32 +189,32 @@ def ladders_of_most(rates: Rates) -> Iterator[Proposal]:
     slope = float(np.median(logarithms[reach:] - logarithms[:-reach])) / reach
     error = 4 * float(np.median(rates.errors / values))
     factor = math.exp(-float(np.median(logarithms - slope * index)))
-    found: list[Proposal | None] = [each.proposal for each in presets()]
+    candidates: list[Proposal | None] = [preset.proposal for preset in presets()]
     if 0 < -slope * pairs < _STEEPEST:
         base = math.exp(-slope * pairs)
         near = [known for known in KNOWN_BASES if abs(known / base - 1) <= error * pairs]
-        extra = {"dim": 2 * pairs, "base": near[0] if near else snapped(base, base * error)}
-        found.append(proposed("rope", extra))
+        extra = {"dim": 2 * pairs, "base": near[0] if near else snap(base, base * error)}
+        candidates.append(proposal_of("rope", extra))
         if factor > 1 + error:
-            extra["factor"] = snapped(factor, factor * error * pairs)
-            found.append(proposed("rope-linear", extra, cost=2.0))
-    for each in filter(None, found):
-        if each.frequencies.size == pairs and each.scheme.startswith("rope"):
-            wrong = np.abs(values - each.frequencies) > rates.errors
+            extra["factor"] = snap(factor, factor * error * pairs)
+            candidates.append(proposal_of("rope-linear", extra, cost=2.0))
+    for candidate in filter(None, candidates):
+        if candidate.frequencies.size == pairs and candidate.scheme.startswith("rope"):
+            wrong = np.abs(values - candidate.frequencies) > rates.errors
             if 0 < _FEW_OF * wrong.sum() <= pairs:
-                yield each
+                yield candidate
 
 
-def _turning(rates: Rates) -> int:
+def _turning_count(rates: Rates) -> int:
     """How many pairs turn: those after the last that does stand still."""
     moving = np.flatnonzero(np.abs(rates.values) > 2 * rates.errors + 1e-11)
     return int(moving[-1]) + 1 if moving.size else 0
 
 
-def snapped(value: float, error: float) -> float:
+def snap(value: float, error: float) -> float:
     """The number of fewest digits within an error of a value.
 
-    >>> snapped(9999.993, 0.5), snapped(0.7071, 1e-6)
+    >>> snap(9999.993, 0.5), snap(0.7071, 1e-6)
     (10000.0, 0.7071)
     """
     for digits in range(1, 13):
@@ -235,7 +242,7 @@ def _bases(
         yield known, 1.0, 0.0
     if known_only and near:
         return
-    short = snapped(base, error)
+    short = snap(base, error)
     if short not in near and short > 1:
         yield short, 1.0 + 0.3 * _digits(short), 0.0 if _digits(short) <= 4 else error
     if not known_only and base > 1:
@@ -245,7 +252,7 @@ def _bases(
 def _fitted_base(rates: Rates, steps: float, first: int = 0) -> tuple[float, float] | None:
     """The base of the ladder that the rates follow from the slow end on, and its uncertainty."""
     values, errors = rates.values, rates.errors
-    last = _turning(rates)
+    last = _turning_count(rates)
     usable = (values > 0) & (errors < 0.5 * np.abs(values)) & (np.arange(values.size) < last)
     where = np.flatnonzero(usable)
     where = where[where >= first]
@@ -278,7 +285,7 @@ def _fitted_base(rates: Rates, steps: float, first: int = 0) -> tuple[float, flo
 def _linear_factors(rates: Rates, base: float) -> Iterator[tuple[float, float]]:
     """Factors that all frequencies of a base are divided by, one for all pairs; cost of each."""
     pairs = rates.values.size
-    turning = _turning(rates)
+    turning = _turning_count(rates)
     if turning == 0:
         return
     plain = base ** -(np.arange(pairs) / pairs)
@@ -293,10 +300,10 @@ def _linear_factors(rates: Rates, base: float) -> Iterator[tuple[float, float]]:
     if turning < pairs and abs(ratio - 1) <= error:
         yield 1.0, 1.0
         return
-    short = snapped(ratio, error)
+    short = snap(ratio, error)
     if short > 1:
         yield short, 0.5 + 0.3 * _digits(short)
-    for factor in FACTORS:
+    for factor in RARE_FACTORS:
         if factor != short and abs(factor / ratio - 1) <= _NEAR:
             yield factor, 2.0
     yield from _stepped_factors(ratio, error)
@@ -307,7 +314,7 @@ def _stepped_factors(ratio: float, error: float) -> Iterator[tuple[float, float]
 
     Nothing but the ratio shows.
     """
-    for factor in FACTORS if 0 < ratio < 1 else ():
+    for factor in RARE_FACTORS if 0 < ratio < 1 else ():
         step = round(factor / ratio)
         if step > 1 and step != factor and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
             yield factor, 3.0 + 1e-4 * step
@@ -325,21 +332,23 @@ def _ntk(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
         if not 1.0002 < factor < 2000:
             continue
         spread = 2 * factor * error / base
-        short = snapped(factor, spread)
-        usual = next((f for f in FACTORS[:7] if abs(f - factor) <= max(spread, 0.004 * f)), None)
+        short = snap(factor, spread)
+        usual = next(
+            (f for f in RARE_FACTORS[:7] if abs(f - factor) <= max(spread, 0.004 * f)), None
+        )
         cost = 1.4 if usual else 1.9 + 0.3 * _digits(short)
         if known not in (1e4, 5e5, 1e6):
             cost += 0.5
         for value in dict.fromkeys(filter(None, (usual, short))):
-            made = proposed("rope-ntk", {**given, "base": known, "factor": value}, cost=cost)
-            if made is not None:
-                yield made
+            proposal = proposal_of("rope-ntk", {**given, "base": known, "factor": value}, cost=cost)
+            if proposal is not None:
+                yield proposal
 
 
 def _fast_bases(rates: Rates) -> Iterator[float]:
     """Bases that fast pairs, which no scaling changes, may have."""
     pairs = rates.values.size
-    found: dict[float, None] = {}
+    bases: dict[float, None] = {}
     for pair in sorted({1, 2, 3, max(1, pairs // 8), max(1, pairs // 4), max(1, pairs // 3)}):
         if pair >= pairs or not 0 < rates.values[pair] < 1:
             continue
@@ -350,9 +359,9 @@ def _fast_bases(rates: Rates) -> Iterator[float]:
         base = math.exp(logarithm)
         for known in KNOWN_BASES:
             if abs(math.log(known) - logarithm) <= 2 * error + 0.004:
-                found[known] = None
-        found[snapped(base, min(base * error, 0.01 * base))] = None
-    yield from [each for each in found if each > 1][:12]
+                bases[known] = None
+        bases[snap(base, min(base * error, 0.01 * base))] = None
+    yield from [base for base in bases if base > 1][:12]
 
 
 def _shares(
@@ -369,15 +378,15 @@ def _slowings(rates: Rates, base: float) -> list[float]:
     """Factors that the slowest pairs may be slowed by."""
     pairs = rates.values.size
     plain = base ** -(np.arange(pairs) / pairs)
-    found: list[float] = []
+    factors: list[float] = []
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios, spread = plain / rates.values, rates.errors / np.abs(rates.values)
     good = np.flatnonzero((rates.values > 0) & (spread < 0.3))
     for pair in good[-1:-4:-1]:
         ratio = float(ratios[pair])
         if ratio > 1.05:
-            found.append(snapped(ratio, max(3 * float(spread[pair]), 1e-6) * ratio))
-    return list(dict.fromkeys([*found, *FACTORS]))
+            factors.append(snap(ratio, max(3 * float(spread[pair]), 1e-6) * ratio))
+    return list(dict.fromkeys([*factors, *RARE_FACTORS]))
 
 
 def _yarn(
@@ -396,8 +405,8 @@ def _yarn(
             settled = {**given, "base": base, "factor": factor}
             usual = list(_usual_ramps(base, share, error))
             for ramp, cost in usual or _fitted_ramps(base, share, error):
-                for made in _with_amplitude({**settled, **ramp}, amplitude, precise, cost):
-                    yield made if usual else replace(made, notes=_MANY_RAMPS)
+                for proposal in _with_amplitude({**settled, **ramp}, amplitude, precise, cost):
+                    yield proposal if usual else replace(proposal, notes=_MANY_RAMPS)
 
 
 def _usual_ramps(
@@ -406,7 +415,7 @@ def _usual_ramps(
     """Parameters of ramps that slow pairs by these shares, of numbers that people use."""
     pairs = share.size
     scale = pairs / math.log(base)
-    for (fast, slow), context in itertools.product(_BETAS, CONTEXTS):
+    for (fast, slow), context in itertools.product(_BETAS, RARE_CONTEXTS):
         ends = [scale * math.log(context / (2 * math.pi * beta)) for beta in (fast, slow)]
         for truncate in (True, False):
             low = max(math.floor(ends[0]) if truncate else ends[0], 0)
@@ -434,7 +443,7 @@ def _fitted_ramps(
         # Any pair of numbers that rounds outward to these ends.
         low, high = round(low) + 0.5, round(high) - 0.5
     turns = [_CONTEXT / (2 * math.pi) * base ** (-end / pairs) for end in (low, high)]
-    fast, slow = (float(f"{each:.{3 if whole else 8}g}") for each in turns)
+    fast, slow = (float(f"{turn_count:.{3 if whole else 8}g}") for turn_count in turns)
     if fast > slow > 0:
         yield _ramp_parameters(_CONTEXT, fast, slow, truncate=whole), 3.4 + 0.3 * (not whole)
 
@@ -452,7 +461,7 @@ def _with_amplitude(
     given: dict[str, Any], amplitude: float | None, precise: float, cost: float
 ) -> Iterator[Proposal]:
     """YaRN with the amplitude that was found: the rule's own, DeepSeek's, or a number."""
-    plain = proposed("rope-yarn", given, cost=cost)
+    plain = proposal_of("rope-yarn", given, cost=cost)
     if plain is None:
         return
     if amplitude is None or abs(plain.amplitude - amplitude) <= 3 * precise * amplitude:
@@ -460,14 +469,14 @@ def _with_amplitude(
         return
     for top, bottom in ((1.0, 1.0), (0.707, 1.0), (1.0, 0.707)):
         extra = {**given, "mscale": top, "mscale_all_dim": bottom}
-        made = proposed("rope-yarn", extra, cost=cost + 0.3)
-        if made is not None and abs(made.amplitude - amplitude) <= 3 * precise * amplitude:
-            yield made
+        proposal = proposal_of("rope-yarn", extra, cost=cost + 0.3)
+        if proposal is not None and abs(proposal.amplitude - amplitude) <= 3 * precise * amplitude:
+            yield proposal
             return
-    short = snapped(amplitude, 0.05 * precise * amplitude)
-    made = proposed("rope-yarn", {**given, "attention_factor": short}, cost=cost + 0.6)
-    if made is not None:
-        yield made
+    short = snap(amplitude, 0.05 * precise * amplitude)
+    proposal = proposal_of("rope-yarn", {**given, "attention_factor": short}, cost=cost + 0.6)
+    if proposal is not None:
+        yield proposal
 
 
 def _llama3(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
@@ -482,28 +491,28 @@ def _llama3(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
                 continue
             turns = plain / (2 * math.pi)
             inside = np.flatnonzero((share > 0.01 + 3 * error) & (share < 0.99 - 3 * error))
-            usual: list[tuple[float, float, int]] = [(1.0, 4.0, c) for c in CONTEXTS]
+            usual: list[tuple[float, float, int]] = [(1.0, 4.0, c) for c in RARE_CONTEXTS]
             fitted: list[tuple[float, float, int]] = []
             if inside.size >= 2:
                 # Only the ratios of the context and the two factors show.
                 ends = _line_ends(8192 * turns[inside], 1 - share[inside])
                 fitted = [(*ends, 8192)]
             for cost, choices in ((2.3, usual), (3.0, fitted)):
-                made = [
-                    _llama3_proposal(given, base, factor, each, cost)
-                    for each in choices
-                    if 0 < each[0] < each[1]
+                proposals = [
+                    _llama3_proposal(given, base, factor, ends, cost)
+                    for ends in choices
+                    if 0 < ends[0] < ends[1]
                     and (
                         np.abs(
                             1
-                            - np.clip((each[2] * turns - each[0]) / (each[1] - each[0]), 0, 1)
+                            - np.clip((ends[2] * turns - ends[0]) / (ends[1] - ends[0]), 0, 1)
                             - share
                         )
                         <= 4 * error + 2e-3
                     ).all()
                 ]
-                yield from filter(None, made)
-                if any(made):
+                yield from filter(None, proposals)
+                if any(proposals):
                     break
 
 
@@ -523,7 +532,7 @@ def _llama3_proposal(
         "high_freq_factor": high,
         "original_max_position_embeddings": context,
     }
-    return proposed("rope-llama3", settled, cost=cost)
+    return proposal_of("rope-llama3", settled, cost=cost)
 
 
 def _line_ends(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
@@ -532,7 +541,7 @@ def _line_ends(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, f
     if slope <= 0:
         return 0.0, 0.0
     low, high = -intercept / slope, (1 - intercept) / slope
-    return snapped(float(low), 0.004 * abs(low)), snapped(float(high), 0.004 * abs(high))
+    return snap(float(low), 0.004 * abs(low)), snap(float(high), 0.004 * abs(high))
 
 
 def _longrope(
@@ -548,32 +557,32 @@ def _longrope(
         return
     for base in KNOWN_BASES[:10]:
         plain = base ** -(np.arange(pairs) / pairs)
-        found = plain / rates.values
-        errors = found * rates.errors / rates.values
-        short = np.array([snapped(float(f), float(e)) for f, e in zip(found, errors, strict=True)])
-        digits = np.array([_digits(float(each)) for each in short])
-        told = errors < 3e-3 * found
-        if told.sum() < 0.6 * pairs or (found < 0.5).any() or np.ptp(short) == 0:
+        ratios = plain / rates.values
+        errors = ratios * rates.errors / rates.values
+        short = np.array([snap(float(f), float(e)) for f, e in zip(ratios, errors, strict=True)])
+        digits = np.array([_digits(float(factor)) for factor in short])
+        certain = errors < 3e-3 * ratios
+        if certain.sum() < 0.6 * pairs or (ratios < 0.5).any() or np.ptp(short) == 0:
             continue
         usual, times = np.unique(short, return_counts=True)
         shared = usual[times == max(2, times.max())]
-        own = told & ~np.isin(short, shared)
+        own = certain & ~np.isin(short, shared)
         # A few factors of their own are as many frequencies that are wrong.
         if _FEW_OF * own.sum() <= pairs:
             continue
-        if digits[told].max() > 6 or not _meant(found[own], errors[own], digits[own]):
+        if digits[certain].max() > 6 or not _is_no_accident(ratios[own], errors[own], digits[own]):
             continue
-        factors = tuple(float(each) for each in short)
+        factors = tuple(float(factor) for factor in short)
         settled = {**given, "base": base, "short_factor": factors, "long_factor": factors}
         if amplitude is not None and abs(amplitude - 1) > precise:
             settled |= _longrope_amplitude(amplitude, precise)
         notes = ("one of the two lists of factors: the array does not show the other",)
-        made = proposed("rope-longrope", settled, cost=3.5, notes=notes)
-        if made is not None:
-            yield made
+        proposal = proposal_of("rope-longrope", settled, cost=3.5, notes=notes)
+        if proposal is not None:
+            yield proposal
 
 
-def _meant(
+def _is_no_accident(
     values: NDArray[np.float64], errors: NDArray[np.float64], digits: NDArray[np.int64]
 ) -> bool:
     """Whether numbers lie nearer to some of few digits than numbers that no rule made would.
@@ -598,13 +607,13 @@ _LARGEST_AMPLITUDE = 2.0
 
 def _longrope_amplitude(amplitude: float, precise: float) -> dict[str, Any]:
     """The parameters that give LongRoPE an amplitude √(1 + ln s / ln L), or the number itself."""
-    for context in CONTEXTS if amplitude < _LARGEST_AMPLITUDE else ():
+    for context in RARE_CONTEXTS if amplitude < _LARGEST_AMPLITUDE else ():
         factor = math.exp((amplitude**2 - 1) * math.log(context))
         error = 2 * amplitude**2 * math.log(context) * factor * precise / 4
-        short = snapped(factor, error)
-        if short in FACTORS:
+        short = snap(factor, error)
+        if short in RARE_FACTORS:
             return {"factor": short, "original_max_position_embeddings": context}
-    return {"attention_factor": snapped(amplitude, 0.05 * precise * amplitude)}
+    return {"attention_factor": snap(amplitude, 0.05 * precise * amplitude)}
 
 
 def sinusoidal_proposals(
@@ -621,11 +630,11 @@ def sinusoidal_proposals(
         for base, cost, error in _bases(rates, steps):
             given = {"dim": dim, "base": base, "layout": columns, "spacing": spacing}
             given |= {"order": order, "odd": odd}
-            made = proposed(
+            proposal = proposal_of(
                 "sinusoidal",
                 given,
                 cost=cost + extra,
                 uncertainty={"base": error} if error else {},
             )
-            if made is not None and agrees(made.frequencies, rates, loose=0.004):
-                yield made
+            if proposal is not None and agrees(proposal.frequencies, rates, loose=0.004):
+                yield proposal

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import KNOWN_BASES
-from posenc_cli.checks.identify_census import BLOCK_CELLS, CellTally, part_of
-from posenc_cli.checks.identify_rules import snapped
+from posenc_cli.checks.identify_census import BLOCK_CELLS, Census, part_of
+from posenc_cli.checks.identify_rules import snap
 from posenc_cli.checks.identify_trial import (
     ARITHMETICS,
     Hypothesis,
     Trial,
-    bits_apart,
+    bits_of_difference,
     formats_of,
 )
+from posenc_cli.checks.rules import KNOWN_BASES
 from posenc_cli.checks.slopes import slopes
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.engine import Engine
@@ -41,16 +41,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.checks.identify_census import Census, Part
     from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.encode.request import Encoding
     from posenc_cli.numerics.dtypes import DType
 
 _MASKED = -1e9
+"""A lower score is a mask's: no bias comes near it."""
 _SAMPLED = 24
+"""Rows of queries that are looked at first."""
 _BUCKETS = (32, 16, 64, 8, 128, 256, 48, 24, 12, 40, 20)
 _DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
+"""Numbers of buckets and largest distances that are tried: T5's own first, then usual ones."""
 _HEADS = (8, 12, 16, 32, 6, 4, 2, 1, 24, 20, 40, 48, 64, 96, 112, 128)
+"""Numbers of heads that models have, the commonest first."""
 _MOST_HEADS = 256
 """Of a bias: models have up to 128, and each head of each candidate is computed."""
 _WRONG_OF = 16
@@ -84,8 +87,8 @@ def profiles_of(evidence: Evidence) -> list[BiasProfile]:
 
     One row of scores may be either; its query is then the last.
     """
-    found = [_profile(evidence, by) for by in ("key", "offset")]
-    return [each for each in found if each is not None]
+    profiles = [_profile(evidence, by) for by in ("key", "offset")]
+    return [profile for profile in profiles if profile is not None]
 
 
 def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> BiasProfile | None:
@@ -99,10 +102,10 @@ def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> BiasProfile | 
         return None
     if cube.shape[0] > _MOST_HEADS:
         return None
-    for some in _query_rows(queries):
-        found = _profile_of_rows(cube, some, evidence, by)
-        if found is not None:
-            return replace(found, single=single)
+    for rows in _query_rows(queries):
+        profile = _profile_of_rows(cube, rows, evidence, by)
+        if profile is not None:
+            return replace(profile, single=single)
     return None
 
 
@@ -122,9 +125,9 @@ def _profile_of_rows(
     by: Literal["offset", "key"],
 ) -> BiasProfile | None:
     queries, keys = cube.shape[1:]
-    sample = evidence.cleaned(np.asarray(cube[:, rows, :], np.float64)).copy()
+    sample = evidence.clean(np.asarray(cube[:, rows, :], np.float64)).copy()
     offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
-    hidden = masked(sample)
+    hidden = hidden_scores(sample)
     future = np.broadcast_to(offsets > 0, sample.shape)
     # A cell behind a mask may be damaged as well as any.
     few = _WRONG_OF * np.count_nonzero(sample[future]) < np.count_nonzero(future)
@@ -135,19 +138,19 @@ def _profile_of_rows(
     if not np.isfinite(sample).any() or np.nanmax(sample) > -_MASKED:
         return None
     where = np.broadcast_to(np.arange(keys), offsets.shape) if by == "key" else offsets
-    indices, values, scatter = _gathered(sample, where)
+    indices, values, scatter = _gather(sample, where)
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * unit(evidence.values.name) * size:
         return None
     return BiasProfile(by, indices, values, keys, queries, False, scatter, causal)
 
 
-def masked(scores: NDArray[Any]) -> NDArray[np.bool_]:
+def hidden_scores(scores: NDArray[Any]) -> NDArray[np.bool_]:
     """Which scores are so low that attention does not see their keys."""
     return np.asarray(scores < _MASKED)
 
 
-def _gathered(
+def _gather(
     sample: NDArray[np.float64], where: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
     """The value of each index, the same wherever it stands, and how far they are from that."""
@@ -187,7 +190,7 @@ def _hypothesis(
     return Hypothesis(scheme, own, (None,), profile.indices, cost=cost, head=head, **rest)
 
 
-def tried_scores(hypothesis: Hypothesis, profile: BiasProfile | None, evidence: Evidence) -> Trial:
+def try_scores(hypothesis: Hypothesis, profile: BiasProfile | None, evidence: Evidence) -> Trial:
     """The trial of a bias, or of slopes, which have no profile."""
     encoding = hypothesis.encoding()
     if "weights" in hypothesis.hidden and profile is not None:
@@ -210,11 +213,11 @@ def tried_scores(hypothesis: Hypothesis, profile: BiasProfile | None, evidence: 
         for arithmetic in arithmetics:
             if best is not None and arithmetic != "exact" and best.equal == 1:
                 continue
-            found = _scores_trial(
+            trial = _scores_trial(
                 hypothesis, encoding, profile, evidence, rounded=rounded, arithmetic=arithmetic
             )
-            if best is None or (not best.fits and found.fits) or found.equal > best.equal + 0.05:
-                best = found if best is None or found.fits or not best.fits else best
+            if best is None or (not best.fits and trial.fits) or trial.equal > best.equal + 0.05:
+                best = trial if best is None or trial.fits or not best.fits else best
     assert best is not None
     return best
 
@@ -229,14 +232,14 @@ def _scores_trial(
     arithmetic: str,
 ) -> Trial:
     if profile is None:
-        found = np.asarray(evidence.sample[0], np.float64)[:, None]  # (heads, 1)
+        values = np.asarray(evidence.sample[0], np.float64)[:, None]  # (heads, 1)
         predicted = slope_values(encoding, rounded)[:, None]
     else:
-        found = profile.values
+        values = profile.values
         predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
-    seen = np.isfinite(found)
+    seen = np.isfinite(values)
     with np.errstate(invalid="ignore"):
-        difference = np.where(seen, np.abs(found - predicted), 0.0)
+        difference = np.where(seen, np.abs(values - predicted), 0.0)
     limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
     fitting = difference <= limit
     return Trial(
@@ -247,9 +250,9 @@ def _scores_trial(
         float((difference == 0).mean()),
         arithmetic,
         rounded,
-        bits=bits_apart(difference, predicted, rounded),
+        bits=bits_of_difference(difference, predicted, rounded),
         misfits=int((~fitting).any(axis=0).sum()),
-        rows=found.shape[1] if profile is not None else found.shape[0],
+        rows=values.shape[1] if profile is not None else values.shape[0],
     )
 
 
@@ -301,14 +304,12 @@ def score_census(trial: Trial, profile: BiasProfile | None, evidence: Evidence) 
     Rows are those of queries, one head after another; what a mask hides is not compared.
     """
     encoding = trial.hypothesis.encoding()
-    tally = CellTally()
     if profile is None:
         predicted = slope_values(encoding, trial.rounded)
         limits = _score_limits(encoding, predicted[:, None], trial.rounded, "exact")[:, 0]
         rows = np.arange(predicted.size)
-        cells = evidence.cleaned(evidence.arrays[0])
-        tally.take(part_of(cells, predicted, lambda: limits, rows, trial.rounded))
-        return tally.census()
+        cells = evidence.clean(evidence.arrays[0])
+        return part_of(cells, predicted, lambda: limits, rows, trial.rounded)
     keys, queries = profile.keys, profile.queries
     first = 0 if profile.by == "key" else 1 - keys
     indices = np.arange(first, keys, dtype=np.int64)
@@ -325,12 +326,12 @@ def score_census(trial: Trial, profile: BiasProfile | None, evidence: Evidence) 
         limits = np.full(scores.shape, trial.residual + 1e-30)
     mask = _mask_of(evidence, profile)
     at_once = max(1, BLOCK_CELLS // keys)
-    for head in range(profile.heads):
-        for start in range(0, queries, at_once):
-            some = slice(start, min(start + at_once, queries))
-            expected = scores[head], limits[head], trial.rounded, mask
-            tally.take(_score_part(evidence, profile, expected, head, some))
-    return replace(tally.census(), queries=None if profile.single else queries)
+    total = Census()
+    for head, start in itertools.product(range(profile.heads), range(0, queries, at_once)):
+        query_slice = slice(start, min(start + at_once, queries))
+        expected = scores[head], limits[head], trial.rounded, mask
+        total = total.followed_by(_score_part(evidence, profile, expected, head, query_slice))
+    return replace(total, queries=None if profile.single else queries)
 
 
 class _Mask(Record):
@@ -351,11 +352,11 @@ def _mask_of(evidence: Evidence, profile: BiasProfile) -> _Mask:
     at_once = max(1, BLOCK_CELLS // keys)
     for head, start in itertools.product(range(heads), range(0, queries, at_once)):
         array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
-        some = array[start : start + at_once]
-        rows, columns = np.nonzero(masked(some))
+        scores = array[start : start + at_once]
+        rows, columns = np.nonzero(hidden_scores(scores))
         of_offset += np.bincount(columns - rows - start + queries - 1, minlength=count)
         of_key += np.bincount(columns, minlength=keys)
-        release(some)
+        release(scores)
     index = np.arange(count)
     lengths = np.minimum(np.minimum(index + 1, count - index), min(queries, keys))
     return _Mask(2 * of_offset > heads * lengths, of_key == heads * queries)
@@ -366,34 +367,34 @@ def _score_part(
     profile: BiasProfile,
     expected: tuple[NDArray[np.float64], NDArray[np.float64], DType, _Mask],
     head: int,
-    some: slice,
-) -> Part:
+    query_slice: slice,
+) -> Census:
     """Some queries of a head beside their scores, with their limits, format and mask."""
     scores, limits, rounded, mask = expected
     array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
-    stored = array[some]
-    cells = np.array(evidence.cleaned(np.asarray(stored, np.float64)))  # (queries, keys)
-    queries = np.arange(some.start, some.stop)
+    stored = array[query_slice]
+    cells = np.array(evidence.clean(np.asarray(stored, np.float64)))  # (queries, keys)
+    queries = np.arange(query_slice.start, query_slice.stop)
     offsets = np.arange(profile.keys) - (queries + profile.keys - profile.queries)[:, None]
     where = offsets - (1 - profile.keys)
     if profile.by == "key":
         where = np.broadcast_to(np.arange(profile.keys), offsets.shape)
     predicted, allowed = scores[where], limits[where]
-    hidden = masked(cells) & (mask.offsets[offsets - (1 - profile.keys)] | mask.keys)
+    hidden = hidden_scores(cells) & (mask.offsets[offsets - (1 - profile.keys)] | mask.keys)
     if profile.causal:
         predicted[offsets > 0] = 0.0
         hidden |= (offsets > 0) & (cells == 0)
     cells[hidden] = 0.0
     predicted[hidden] = 0.0
     rows = head * profile.queries + queries
-    found = part_of(cells, predicted, lambda: allowed, rows, rounded)
+    part = part_of(cells, predicted, lambda: allowed, rows, rounded)
     on_grid = evidence.on_grid(np.where(hidden, 0.0, stored))
     release(stored)
     count = int(hidden.sum())
     return replace(
-        found,
-        cells=found.cells - count,
-        equal=found.equal - count,
+        part,
+        cells=part.cells - count,
+        equal=part.equal - count,
         hidden=count,
         on_grid=on_grid,
     )
@@ -405,8 +406,8 @@ def _linear(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
     far = int(np.argmax(np.where(np.isfinite(profile.values[0]), distances, -1)))
     if distances[far] == 0:
         return
-    found = -profile.values[:, far] / distances[far]
-    for given, cost, notes in _slope_rules(found, evidence, single=profile.single):
+    head_slopes = -profile.values[:, far] / distances[far]
+    for given, cost, notes in _slope_rules(head_slopes, evidence, single=profile.single):
         # Keys, not the last index seen, for a row of the ends may be damaged.
         extra = {**given, "form": "symmetric", "seq_len": profile.keys}
         yield _hypothesis("alibi", extra, profile, cost, notes=notes)
@@ -417,10 +418,10 @@ def _by_key(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
     values = profile.values
     if not np.isfinite(values).all() or profile.keys < 2:
         return
-    found = (values[:, -1] - values[:, 0]) / (profile.keys - 1)
+    head_slopes = (values[:, -1] - values[:, 0]) / (profile.keys - 1)
     for form, zero in (("bloom", 0), ("mpt", -1)):
         if np.abs(values[:, zero]).max() <= 1e-6 * np.abs(values).max():
-            for given, cost, notes in _slope_rules(found, evidence, single=profile.single):
+            for given, cost, notes in _slope_rules(head_slopes, evidence, single=profile.single):
                 extra = {**given, "form": form}
                 if form == "mpt":
                     extra["seq_len"] = profile.keys
@@ -449,27 +450,27 @@ def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def _slope_rules(
-    found: NDArray[np.float64], evidence: Evidence, *, single: bool
+    head_slopes: NDArray[np.float64], evidence: Evidence, *, single: bool
 ) -> Iterator[tuple[dict[str, Any], float, tuple[str, ...]]]:
     """Numbers of heads, largest biases and rules whose slopes these are."""
-    if not np.isfinite(found).all() or (found <= 0).any():
+    if not np.isfinite(head_slopes).all() or (head_slopes <= 0).any():
         return
-    limit = 3e-6 + 4 * unit(evidence.values.name) + found.size * 1e-7
+    limit = 3e-6 + 4 * unit(evidence.values.name) + head_slopes.size * 1e-7
     if single:
-        yield from _one_slope(float(found[0]), limit)
+        yield from _one_slope(float(head_slopes[0]), limit)
         return
-    heads = int(found.size)
+    heads = int(head_slopes.size)
     power = 1 << (heads.bit_length() - 1)
     for rule, steps in (("press", power), ("naive", heads)):
         if rule == "naive" and power == heads:
             continue
-        exponent = -math.log2(float(found[0])) * steps
+        exponent = -math.log2(float(head_slopes[0])) * steps
         if exponent <= 0:
             continue
-        largest = snapped(exponent, max(1e-6, 2 * limit * steps))
+        largest = snap(exponent, max(1e-6, 2 * limit * steps))
         for max_bias in dict.fromkeys((8.0, largest)):
             expected = _slopes(heads, max_bias, rule)
-            if (np.abs(found / expected - 1) <= limit).all():
+            if (np.abs(head_slopes / expected - 1) <= limit).all():
                 given: dict[str, Any] = {"heads": heads, "max_bias": max_bias, "slopes": rule}
                 yield given, 1.0 + 0.2 * (max_bias != 8.0), ()
 
@@ -490,7 +491,7 @@ def _slopes(heads: int, max_bias: float, rule: str) -> NDArray[np.float64]:
     return np.asarray(slopes_of_heads(np, heads, max_bias=max_bias, rule=rule), np.float64)  # type: ignore[arg-type]
 
 
-def _one_sided(profile: BiasProfile) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _one_side(profile: BiasProfile) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """The distances seen and the values at them, if both sides are alike."""
     distances = np.abs(profile.indices)
     seen = np.isfinite(profile.values).all(axis=0)
@@ -512,7 +513,7 @@ def _one_sided(profile: BiasProfile) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def _kerple(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
-    sided = _one_sided(profile)
+    sided = _one_side(profile)
     if sided is None:
         return
     where, values = sided
@@ -557,8 +558,8 @@ def _power_pairs(
     """r1 and r2 of r1·d^r2, in few digits and as the first and the last distance give them."""
     reach = math.log(where[-1])
     power, strength = math.log(row[-1] / row[1]) / reach, float(row[1])
-    for r2 in (snapped(power, small / reach), power):
-        yield snapped(strength, small * strength), r2
+    for r2 in (snap(power, small / reach), power):
+        yield snap(strength, small * strength), r2
         yield strength, r2
 
 
@@ -567,9 +568,9 @@ def _log_pairs(
 ) -> Iterator[tuple[float, float]]:
     """r1 and r2 of r1·ln(1 + r2·d), in few digits and as these distances give them."""
     scale, error = _log_scale(float(row[-1] / row[1]), float(where[-1]), small)
-    for r2 in () if scale is None else (snapped(scale, error), scale):
+    for r2 in () if scale is None else (snap(scale, error), scale):
         strength = float(row[-1] / math.log1p(r2 * where[-1]))
-        yield snapped(strength, max(2 * small, error / r2) * strength), r2
+        yield snap(strength, max(2 * small, error / r2) * strength), r2
         yield strength, r2
 
 
@@ -585,13 +586,13 @@ def _nearest_pair(
 
     What float32 code rounds on the way is not counted as nearer; what needs no rounding is.
     """
-    found = {pair: scores(where, *pair) for pair in pairs}
-    for pair, unrounded in found.items():
+    scores_of_pair = {pair: scores(where, *pair) for pair in pairs}
+    for pair, unrounded in scores_of_pair.items():
         if np.array_equal(unrounded, row):
             return pair
     missed = {
         pair: float(np.abs(round_to(unrounded, FLOAT64, dtype) - row).max())
-        for pair, unrounded in found.items()
+        for pair, unrounded in scores_of_pair.items()
     }
     noise = 2 * min(unit(dtype.name), unit("float32")) * float(np.abs(row).max())
     least = min(missed.values()) + noise
@@ -621,7 +622,7 @@ def _log_scale(ratio: float, far: float, small: float) -> tuple[float | None, fl
 
 
 def _sandwich(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
-    sided = _one_sided(profile)
+    sided = _one_side(profile)
     if sided is None:
         return
     where, values = sided
@@ -635,14 +636,14 @@ def _sandwich(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
         if np.abs(shared - shared[:1]).max() > limit * max(np.abs(shared).max(), 1e-30):
             continue
         similarity = shared[0]
-        some = slice(0, min(where.size, 64))
+        few = slice(0, min(where.size, 64))
         for dim, convention in _sandwich_dims(similarity, single=profile.single):
             first = 2 if convention == "nemo" else 0
             index = np.arange(first, dim + first, 2) / dim
             for base in (*KNOWN_BASES, *_sandwich_bases(similarity, where, dim, first)):
-                cosines = np.cos(np.multiply.outer(where[some], base**-index)).sum(axis=1)
+                cosines = np.cos(np.multiply.outer(where[few], base**-index)).sum(axis=1)
                 expected = cosines - (dim // 2 if convention == "nemo" else 0)
-                if np.abs(expected - similarity[some]).max() <= 2 * limit * dim:
+                if np.abs(expected - similarity[few]).max() <= 2 * limit * dim:
                     given = {
                         "heads": all_heads,
                         "dim": dim,
@@ -683,7 +684,7 @@ def _sandwich_bases(
         low, high = (low, middle) if value(middle) > 0 else (middle, high)
     base = math.exp(low)
     for error in (1e-3, 1e-5):
-        yield snapped(base, error * base)
+        yield snap(base, error * base)
 
 
 def _buckets(profile: BiasProfile) -> Iterator[Hypothesis]:
@@ -693,8 +694,8 @@ def _buckets(profile: BiasProfile) -> Iterator[Hypothesis]:
     if not offsets.size or profile.indices[0] > 1 - profile.keys:
         return
     heads = "1 head" if profile.heads == 1 else f"{profile.heads} heads"
-    found = list(_bucketings(offsets, profile.values[:, seen]))
-    fewest = sorted(found, key=lambda each: each[0])
+    bucketings = list(_bucketings(offsets, profile.values[:, seen]))
+    fewest = sorted(bucketings, key=lambda each: each[0])
     for rank, (count, scheme, given) in enumerate(fewest[:8]):
         settled = {"heads": profile.heads, **given}
         cost = 2.0 + 0.01 * rank + (0.5 if count == offsets.size else 0.0)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.checks.identify_evidence import real_format
 from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
 from posenc_cli.encode import blocks
 from posenc_cli.encode.axial import read_coordinates
@@ -23,7 +24,7 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
 from posenc_cli.numerics.rounding import round_to, widen
 from posenc_cli.records import Record, fresh, replace
 
@@ -60,7 +61,10 @@ class Hypothesis(Record):
     """A scheme of the catalogue with parameters, as one table for each array of the evidence.
 
     ``positions`` (n,) are those of the rows of the sample, None where the array has none.
-    ``cost`` says how special the hypothesis is: of two that fit, the plainer is taken.
+    ``cost`` says how special the hypothesis is: of two that fit, the plainer is taken. Costs are
+    judgements of how much is to be believed: 1 for one rule with numbers that people use, 0.3 more
+    for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 3 more for a
+    mistake, 5 and more for what is tried since nothing else fits; hundredths order equals.
     ``hidden`` names parameters that such an array cannot show; ``wrong`` says what of it no
     command of posenc would write.
     """
@@ -95,8 +99,8 @@ class Trial(Record):
     in units of what right code may show, ``equal`` the share of cells that are the same.
     ``misfits`` of the ``rows`` hold a cell that is farther off, and ``noise`` is the ratio on the
     others, the very worst left out: an array of columns for each table. ``bits`` are what all
-    cells are off by together; see :func:`bits_apart`. A learned table has no rule; its values were
-    ``read_off``.
+    cells are off by together; see :func:`bits_of_difference`. A learned table has no rule; its
+    values were ``read_off``.
     """
 
     hypothesis: Hypothesis
@@ -143,36 +147,34 @@ class Trial(Record):
 
 def formats_of(evidence: Evidence) -> list[DType]:
     """The number formats that values may have been rounded to: the file's, a narrower one."""
-    stored = REAL_DTYPES.get(_real(evidence.stored), FLOAT64)
+    stored = real_format(evidence.stored)
     if evidence.stored == "float64" and evidence.values != stored:
         return [evidence.values, stored]
     return [stored] if evidence.values == stored else [stored, evidence.values]
 
 
-def tried(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
+def try_hypothesis(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
     """The trial of one hypothesis; its parameters must not contradict each other."""
     encoding = hypothesis.encoding()
     trials = [
         _exact_trial(hypothesis, encoding, evidence, rounded) for rounded in formats_of(evidence)
     ]
-    best = min(trials, key=lambda each: (not each.fits, -each.equal))
+    best = min(trials, key=lambda trial: (not trial.fits, -trial.equal))
     if best.equal == 1:
         return best
     return _with_arithmetic(best, encoding, evidence)
-
-
-def _real(stored: str) -> str:
-    return {"complex64": "float32", "complex128": "float64"}.get(stored, stored)
 
 
 def _exact_trial(
     hypothesis: Hypothesis, encoding: Encoding, evidence: Evidence, rounded: DType
 ) -> Trial:
     tally = _Tally()
-    for table, sample in zip(hypothesis.tables, righted(hypothesis, evidence.sample), strict=True):
-        predicted = computed(encoding, table, hypothesis.positions, rounded, "exact")
-        limit = allowed(encoding, table, hypothesis.positions, rounded)
-        tally.take(apart(sample, predicted, table), limit, predicted, rounded)
+    for table, sample in zip(
+        hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True
+    ):
+        predicted = compute(encoding, table, hypothesis.positions, rounded, "exact")
+        limit = cell_limits(encoding, table, hypothesis.positions, rounded)
+        tally.take(distances(sample, predicted, table), limit, predicted, rounded)
     return tally.trial(hypothesis, encoding.bound, "exact", rounded)
 
 
@@ -181,16 +183,16 @@ def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Tr
 
     One of lower precision is believed where it explains far more than the exact values do.
     """
-    best, least = trial, _typical(trial, encoding, evidence, "exact")
+    best, least = trial, _typical_difference(trial, encoding, evidence, "exact")
     for arithmetic in ARITHMETICS[1:]:
         frequencies = trial.hypothesis.tables == ("inv-freq",)
         if arithmetic == "bfloat16" and frequencies and not _bfloat16_numbers(evidence):
             continue
-        typical = _typical(trial, encoding, evidence, arithmetic)
+        typical = _typical_difference(trial, encoding, evidence, arithmetic)
         if typical < 0.5 * least:
-            found = _reduced_trial(trial, encoding, evidence, arithmetic)
-            if found.fits or (found.fits_most and not best.fits):
-                best, least = found, typical
+            reduced = _reduced_trial(trial, encoding, evidence, arithmetic)
+            if reduced.fits or (reduced.fits_most and not best.fits):
+                best, least = reduced, typical
     return best
 
 
@@ -201,19 +203,23 @@ def _bfloat16_numbers(evidence: Evidence) -> bool:
     )
 
 
-def _typical(trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: str) -> float:
+def _typical_difference(
+    trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: str
+) -> float:
     """The mean difference on a few rows, the worst of them left out."""
     hypothesis = trial.hypothesis
     count = evidence.sample[0].shape[0]
     rows = np.unique(np.linspace(0, count - 1, _FEW).astype(np.int64))
     positions = hypothesis.positions
     total = []
-    for table, sample in zip(hypothesis.tables, righted(hypothesis, evidence.sample), strict=True):
+    for table, sample in zip(
+        hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True
+    ):
         whole = table == "inv-freq" or positions is None
-        some = sample if whole else sample[rows]
+        few = sample if whole else sample[rows]
         where = positions if positions is None or whole else positions[rows]
-        predicted = computed(encoding, table, where, trial.rounded, arithmetic)
-        missed = apart(some, predicted, table)
+        predicted = compute(encoding, table, where, trial.rounded, arithmetic)
+        missed = distances(few, predicted, table)
         means = np.sort(missed.reshape(missed.shape[0], -1).mean(axis=1))
         total.append(means[: max(1, means.size - means.size // 8)].mean())
     return float(np.mean(total))
@@ -224,19 +230,21 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
     hypothesis, rounded = trial.hypothesis, trial.rounded
     tally = _Tally()
     explained, cells = 0, 0
-    for table, sample in zip(hypothesis.tables, righted(hypothesis, evidence.sample), strict=True):
-        predicted = computed(encoding, table, hypothesis.positions, rounded, arithmetic)
-        limit = allowed(encoding, table, hypothesis.positions, rounded)
-        difference = apart(sample, predicted, table)
+    for table, sample in zip(
+        hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True
+    ):
+        predicted = compute(encoding, table, hypothesis.positions, rounded, arithmetic)
+        limit = cell_limits(encoding, table, hypothesis.positions, rounded)
+        difference = distances(sample, predicted, table)
         if arithmetic == "bfloat16":
             nearly, limit = bfloat16_limits(limit, predicted, table)
             explained += int((difference <= nearly).sum())
             cells += difference.size
         tally.take(difference, limit, predicted, rounded)
-    found = tally.trial(hypothesis, encoding.bound, arithmetic, rounded)
+    reduced = tally.trial(hypothesis, encoding.bound, arithmetic, rounded)
     if explained < _EXPLAINED * cells:
-        return replace(found, ratio=np.inf, misfits=found.rows)
-    return found
+        return replace(reduced, ratio=np.inf, misfits=reduced.rows)
+    return reduced
 
 
 def bfloat16_limits(
@@ -248,8 +256,8 @@ def bfloat16_limits(
     Frequencies have no angle, and each is as near for its size as any other.
     """
     if table == "inv-freq":
-        each = 2 * unit("bfloat16") * np.abs(np.asarray(predicted, np.float64))
-        return each, each
+        limits = 2 * unit("bfloat16") * np.abs(np.asarray(predicted, np.float64))
+        return limits, limits
     size = max(1.0, float(np.abs(predicted).max()))
     nearly = 2 * unit("bfloat16") * size
     return nearly, nearly + np.minimum(limit * (2 * unit("bfloat16") / PER_ANGLE), 2 * size)
@@ -282,7 +290,7 @@ class _Tally:
         self.ratio = max(self.ratio, float(ratios.max()))
         self.equal += int((difference == 0).sum())
         self.cells += difference.size
-        self.bits += bits_apart(difference, predicted, rounded)
+        self.bits += bits_of_difference(difference, predicted, rounded)
         fitting = np.sort(ratios.reshape(by_row)[~misfit], axis=0)  # (rows, columns)
         usual = fitting[: fitting.shape[0] - fitting.shape[0] // _WORST_SHARE]
         self.noise += (usual.max(axis=0, initial=0.0),)  # (columns,)
@@ -306,16 +314,16 @@ class _Tally:
         )
 
 
-def righted(hypothesis: Hypothesis, arrays: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+def put_right(hypothesis: Hypothesis, arrays: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
     """Rows of the arrays, with what the hypothesis holds to be wrong put right."""
     swapped, backward = SWAPPED in hypothesis.wrong, BACKWARD in hypothesis.wrong
     if not (swapped or backward):
         return arrays
     if len(arrays) == 2:
-        return _righted(*arrays, swapped=swapped, backward=backward)
+        return _put_pair_right(*arrays, swapped=swapped, backward=backward)
     (values,), table = arrays, hypothesis.tables[0]
     if values.dtype.kind == "c":
-        cos, sin = _righted(values.real, values.imag, swapped=swapped, backward=backward)
+        cos, sin = _put_pair_right(values.real, values.imag, swapped=swapped, backward=backward)
         return (cos + 1j * sin,)
     if table == "angles":
         return (-values,)
@@ -324,13 +332,13 @@ def righted(hypothesis: Hypothesis, arrays: tuple[NDArray[Any], ...]) -> tuple[N
     if table == "interleaved":
         first, second = slice(0, None, 2), slice(1, None, 2)
     out = values.copy()
-    out[:, first], out[:, second] = _righted(
+    out[:, first], out[:, second] = _put_pair_right(
         values[:, first], values[:, second], swapped=swapped, backward=backward
     )
     return (out,)
 
 
-def _righted(
+def _put_pair_right(
     cos: NDArray[Any], sin: NDArray[Any], *, swapped: bool, backward: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     if swapped:
@@ -338,31 +346,34 @@ def _righted(
     return cos, -sin if backward else sin
 
 
-def apart(
-    found: NDArray[Any], predicted: NDArray[np.float64], table: str | None
+def distances(
+    values: NDArray[Any], predicted: NDArray[np.float64], table: str | None
 ) -> NDArray[np.float64]:
     """How far values are from predicted ones; angles are compared on the circle.
 
     Complex numbers count as pairs of columns. What is not a number is infinitely far.
     """
-    if found.dtype.kind == "c":
-        found = np.ascontiguousarray(found).view(np.float64)
+    if values.dtype.kind == "c":
+        values = np.ascontiguousarray(values).view(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(found - predicted)
-    difference = np.where(found == predicted, 0.0, difference)
+        difference = np.abs(values - predicted)
+    difference = np.where(values == predicted, 0.0, difference)
     if table == "angles":
         turns = np.abs(2 * np.pi - difference)
         difference = np.minimum(difference, turns)
     return np.where(np.isnan(difference), np.inf, difference)
 
 
-def bits_apart(difference: NDArray[np.float64], predicted: NDArray[Any], rounded: DType) -> float:
+def bits_of_difference(
+    difference: NDArray[np.float64], predicted: NDArray[Any], rounded: DType
+) -> float:
     """How many bits of a number format it takes to say what cells differ by: Σ log₂(1 + units).
 
     A unit is the most that rounding the predicted number leaves. A cell costs at most what it
     would alone, :data:`MOST_BITS`, whatever stands there.
 
-    >>> bits_apart(np.array([0.0, 3 * 2.0**-53, np.nan]), np.array([1.0, 1.0, 1.0]), FLOAT64)
+    >>> ones = np.array([1.0, 1.0, 1.0])
+    >>> bits_of_difference(np.array([0.0, 3 * 2.0**-53, np.nan]), ones, FLOAT64)
     66.0
     """
     differing = difference != 0
@@ -375,7 +386,7 @@ def bits_apart(difference: NDArray[np.float64], predicted: NDArray[Any], rounded
     return float(np.minimum(np.nan_to_num(bits, nan=MOST_BITS), MOST_BITS).sum())
 
 
-def computed(
+def compute(
     encoding: Encoding,
     table: str | None,
     positions: NDArray[np.int64] | None,
@@ -407,7 +418,7 @@ def computation(
     return blocks.row_rule(content, encoding.table, table, precision=precision, engine=engine)
 
 
-def allowed(
+def cell_limits(
     encoding: Encoding,
     table: str | None,
     positions: NDArray[np.int64] | None,
@@ -421,7 +432,7 @@ def allowed(
 
 
 def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computation:
-    """What computes how far the cells at any positions may be off; see :func:`allowed`."""
+    """What computes how far the cells at any positions may be off; see :func:`cell_limits`."""
     content = encoding.bound.content
     waves = content.waves
     if waves is None:
@@ -483,5 +494,5 @@ def _angles(
         return np.multiply.outer(np.abs(positions).astype(np.float64), frequencies)
     at = read_coordinates(coordinates).at
     assert at is not None
-    axes = np.stack([np.abs(np.asarray(each, np.float64)) for each in at(positions)], axis=1)
+    axes = np.stack([np.abs(np.asarray(axis, np.float64)) for axis in at(positions)], axis=1)
     return np.asarray(axes[:, list(coordinates.axes)] * frequencies)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _UNEVEN = 0.02
 """Of the size of pairs: more than the rounding of any number format makes them scatter."""
 _LARGEST_ANGLE = 3.1416
+"""π, rounded up: a table of angles has them in (−π, π]."""
 
 
 class View(Record):
@@ -68,14 +69,14 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
         return
     ways: list[tuple[str, str | None, int, NDArray[Any]]] = [("", None, 1, values)]
     ways += [
-        ("-full", layout, parts, some)
-        for layout, parts, some in _repeated(values, evidence.damaged)
+        ("-full", layout, parts, pairs)
+        for layout, parts, pairs in _repetitions(values, evidence.damaged)
     ]
-    for suffix, layout, parts, some in ways:
+    for suffix, layout, parts, pairs in ways:
         for function in ("cos", "sin"):
             yield View(
                 "rotary",
-                some.astype(np.complex128),
+                pairs.astype(np.complex128),
                 tables=(f"{function}{suffix}",),
                 layout=layout,
                 parts=parts,
@@ -89,7 +90,7 @@ def views(evidence: Evidence) -> Iterator[View]:
     if first.ndim != 2 or evidence.rows.size < 2:
         return
     if first.dtype.kind == "c":
-        yield from _evened(first, evidence, kind="rotary", tables=("complex",))
+        yield from _wave_views(first, evidence, kind="rotary", tables=("complex",))
         return
     if not evidence.damaged and not np.isfinite(first).all():
         return
@@ -103,9 +104,9 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
     cos, sin = evidence.sample
     for swapped in (False, True):
         both = sin + 1j * cos if swapped else cos + 1j * sin
-        repeated = list(_repeated(both, evidence.damaged))
+        repeated = list(_repetitions(both, evidence.damaged))
         for layout, parts, pairs in repeated:
-            yield from _evened(
+            yield from _wave_views(
                 pairs,
                 evidence,
                 kind="rotary",
@@ -115,12 +116,14 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
                 swapped=swapped,
             )
         if not repeated:
-            yield from _evened(
+            yield from _wave_views(
                 both, evidence, kind="rotary", tables=("cos", "sin"), swapped=swapped
             )
 
 
-def _repeated(table: NDArray[Any], damaged: float = 0.0) -> Iterator[tuple[str, int, NDArray[Any]]]:
+def _repetitions(
+    table: NDArray[Any], damaged: float = 0.0
+) -> Iterator[tuple[str, int, NDArray[Any]]]:
     """The layouts in which a full table repeats each value: layout, parts, and the pairs."""
     width = table.shape[1]
     if width % 2:
@@ -128,7 +131,7 @@ def _repeated(table: NDArray[Any], damaged: float = 0.0) -> Iterator[tuple[str, 
     ways = [("half", 1), ("interleaved", 1)] + ([("half", 2)] if width % 4 == 0 else [])
     for layout, parts in ways:
         columns = paired_columns(layout, width // 2, parts)  # type: ignore[arg-type]
-        first, second = (table[:, list(each)] for each in columns)
+        first, second = (table[:, list(half)] for half in columns)
         if (first != second).any(axis=1).mean() <= damaged:
             yield layout, parts, first
 
@@ -143,11 +146,11 @@ def _one_matrix(values: NDArray[np.float64], evidence: Evidence) -> Iterator[Vie
             "interleaved": (values[:, 0::2], values[:, 1::2]),
         }
         for table, (cos, sin) in ways.items():
-            yield from _evened(cos + 1j * sin, evidence, kind="rotary", tables=(table,))
+            yield from _wave_views(cos + 1j * sin, evidence, kind="rotary", tables=(table,))
     yield from _sinusoidal(values, evidence)
     if width % 2 == 0:
         for table, (cos, sin) in ways.items():
-            yield from _evened(
+            yield from _wave_views(
                 sin + 1j * cos, evidence, kind="rotary", tables=(table,), swapped=True
             )
     if largest <= _LARGEST_ANGLE:
@@ -161,12 +164,12 @@ def _sinusoidal(values: NDArray[np.float64], evidence: Evidence) -> Iterator[Vie
     for order in ("sin-first", "cos-first"):
         for odd in odds:
             for columns in ("concat", "interleaved"):
-                found = _columns(values, columns, odd)
-                if found is None:
+                halves = _columns(values, columns, odd)
+                if halves is None:
                     continue
-                first, second = found
+                first, second = halves
                 pairs = second + 1j * first if order == "sin-first" else first + 1j * second
-                yield from _evened(
+                yield from _wave_views(
                     pairs, evidence, kind="sinusoidal", columns=columns, order=order, odd=odd
                 )
     for axes in (2, 3, 4):
@@ -174,8 +177,8 @@ def _sinusoidal(values: NDArray[np.float64], evidence: Evidence) -> Iterator[Vie
         if share == 0 or values[:, 2 * axes * share :].any():
             continue
         parts = [values[:, 2 * share * k : 2 * share * (k + 1)] for k in range(axes)]
-        pairs = np.concatenate([each[:, share:] + 1j * each[:, :share] for each in parts], axis=1)
-        yield from _evened(
+        pairs = np.concatenate([part[:, share:] + 1j * part[:, :share] for part in parts], axis=1)
+        yield from _wave_views(
             pairs, evidence, kind="sinusoidal", columns="by-axis", odd="pad", axes=axes
         )
 
@@ -210,7 +213,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
     if count < 6:
         return
     ways: list[tuple[str, str | None, int, NDArray[Any]]] = [
-        ("-full", layout, parts, pairs) for layout, parts, pairs in _repeated(values)
+        ("-full", layout, parts, pairs) for layout, parts, pairs in _repetitions(values)
     ]
     ways.append(("", None, 1, values))
     for suffix, layout, parts, columns in ways[:1]:
@@ -229,11 +232,11 @@ def function_views(evidence: Evidence) -> Iterator[View]:
             )
 
 
-def _evened(pairs: NDArray[np.complex128], evidence: Evidence, **rest: Any) -> Iterator[View]:
+def _wave_views(pairs: NDArray[np.complex128], evidence: Evidence, **rest: Any) -> Iterator[View]:
     """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
     sizes = np.abs(pairs)
     if evidence.damaged:
-        yield from _mostly_even(pairs, sizes, evidence.damaged, **rest)
+        yield from _mostly_wave_views(pairs, sizes, evidence.damaged, **rest)
         return
     if not np.isfinite(sizes).all() or (sizes <= 0).any():
         return
@@ -254,7 +257,7 @@ def _evened(pairs: NDArray[np.complex128], evidence: Evidence, **rest: Any) -> I
         yield View(pairs=pairs / sizes, growth=slopes, start=starts, **rest)
 
 
-def _mostly_even(
+def _mostly_wave_views(
     pairs: NDArray[np.complex128], sizes: NDArray[np.float64], damaged: float, **rest: Any
 ) -> Iterator[View]:
     """A view of pairs that are waves in most rows; NaN stands in the others."""

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import KNOWN_BASES
 from posenc_cli.checks.identify_census import position_rounding
 from posenc_cli.checks.identify_rates import Rates, positions_at, rates_of
 from posenc_cli.checks.identify_rules import (
-    CONTEXTS,
-    FACTORS,
+    RARE_CONTEXTS,
+    RARE_FACTORS,
     Proposal,
     ladders_of_most,
     presets,
-    proposed,
+    proposal_of,
     rotary_proposals,
     sinusoidal_proposals,
-    snapped,
+    snap,
 )
-from posenc_cli.checks.identify_trial import BACKWARD, SWAPPED, Hypothesis, apart, computed
+from posenc_cli.checks.identify_trial import BACKWARD, SWAPPED, Hypothesis, compute, distances
 from posenc_cli.checks.identify_views import function_views, views
+from posenc_cli.checks.rules import KNOWN_BASES
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
@@ -43,8 +43,11 @@ if TYPE_CHECKING:
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
 _SOLVED = 64
+"""Rows of the sample that are asked where they stand, before all of them are."""
 _EARLY = 24
+"""First rows, where angles are small and arithmetic in bfloat16 is nearly right."""
 _NEAR = 0.1
+"""Of the mean size of the cells: what such arithmetic leaves over there."""
 
 
 def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -99,7 +102,7 @@ def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     if view.kind == "sinusoidal":
         yield from _sinusoidal(view, evidence, rates, backward=backward)
     elif view.growth is not None:
-        yield from _growing(view, evidence, rates)
+        yield from _growing_hypotheses(view, evidence, rates)
     else:
         yield from _rotary(view, evidence, rates, backward=backward)
 
@@ -130,7 +133,7 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         if str(tables[0]).endswith("-full"):
             layouts = ("half", "interleaved")
         for layout in layouts:
-            for scheme, given, cost in _known(pairs):
+            for scheme, given, cost in _known_encodings(pairs):
                 hypothesis = Hypothesis(
                     scheme,
                     {**given, "layout": layout},
@@ -139,31 +142,31 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                     cost=cost,
                     hidden=() if len(layouts) > 1 else ("layout",),
                 )
-                if _near(hypothesis, evidence):
+                if _comes_near(hypothesis, evidence):
                     yield hypothesis
 
 
-def _near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
+def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     """Whether a hypothesis comes near the first rows, where no arithmetic is far off yet."""
-    some = slice(0, _EARLY)
+    early = slice(0, _EARLY)
     encoding = hypothesis.encoding()
     for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
-        predicted = computed(encoding, table, evidence.rows[some], FLOAT64, "float64")
-        missed = apart(sample[some], predicted, table)
+        predicted = compute(encoding, table, evidence.rows[early], FLOAT64, "float64")
+        missed = distances(sample[early], predicted, table)
         if missed.mean() > _NEAR * np.abs(predicted).mean():
             return False
     return True
 
 
-def _known(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
+def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
     for base in KNOWN_BASES[:8]:
         yield "rope", {"dim": 2 * pairs, "base": base}, 5.0
     for base in KNOWN_BASES[:2]:
         for side in ("query", "key"):
             yield "xpos", {"dim": 2 * pairs, "base": base, "side": side}, 6.0
-    for each in presets():
-        if each.proposal.frequencies.size == pairs and each.proposal.scheme.startswith("rope"):
-            yield each.proposal.scheme, dict(each.proposal.given), 5.5
+    for preset in presets():
+        if preset.proposal.frequencies.size == pairs and preset.proposal.scheme.startswith("rope"):
+            yield preset.proposal.scheme, dict(preset.proposal.given), 5.5
 
 
 def _rotary(
@@ -177,8 +180,8 @@ def _rotary(
     wrong: tuple[str, ...] = (BACKWARD,) if backward else ()
     wrong += (SWAPPED,) if view.swapped else ()
     for proposal in rotary_proposals(rates, amplitude, precise=precise):
-        found = _placed(pairs, evidence, rates, proposal)
-        for positions in found:
+        places = _row_positions(pairs, evidence, rates, proposal)
+        for positions in places:
             given = dict(proposal.given)
             if view.layout is not None:
                 given["layout"] = view.layout
@@ -203,8 +206,8 @@ def _dynamic(stretched: Hypothesis) -> Iterator[Hypothesis]:
     factor, length = float(stretched.given["factor"]), stretched.seq_len  # type: ignore[arg-type]
     if length is None:
         return
-    for context in CONTEXTS:
-        for own in FACTORS:
+    for context in RARE_CONTEXTS:
+        for own in RARE_FACTORS:
             if length <= context:
                 continue
             stretch = own * length / context - (own - 1)
@@ -218,7 +221,7 @@ def _dynamic(stretched: Hypothesis) -> Iterator[Hypothesis]:
                 )
 
 
-def _placed(
+def _row_positions(
     pairs: NDArray[np.complex128], evidence: Evidence, rates: Rates, proposal: Proposal
 ) -> list[NDArray[np.int64]]:
     """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
@@ -226,32 +229,32 @@ def _placed(
     frequencies = proposal.frequencies[: pairs.shape[1]]
     rows = evidence.rows
     known = pairs.shape[0]
-    some = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
-    early = some[: min(8, known)]
+    few = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
+    early = few[: min(8, known)]
     if positions_at(pairs[early], frequencies, signed=signed)[1].mean() > _MISFIT:
         return []
-    solved, _ = positions_at(pairs[some], frequencies, signed=signed)
+    solved, _ = positions_at(pairs[few], frequencies, signed=signed)
     # Several steps measure one better: half precision leaves a row's place uncertain.
-    spans = rows[some][1:8] - rows[some][0]
+    spans = rows[few][1:8] - rows[few][0]
     steps = np.round((solved[1:8] - solved[0]) / np.maximum(spans, 1)).astype(np.int64)
     step = int(np.median(steps)) if steps.size else 1
-    found = []
+    places = []
     most = False
     if step != 0:
         # Of rows that were damaged, or stand elsewhere, the first may be one.
-        starts, times = np.unique(solved - step * (rows[some] - rows[0]), return_counts=True)
+        starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
         even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
         if signed or even.min() >= 0:
-            found.append(even)
-        if times.max() == some.size:
-            return found
-        most = 2 * int(times.max()) > some.size
+            places.append(even)
+        if times.max() == few.size:
+            return places
+        most = 2 * int(times.max()) > few.size
     if known == rows.size and rates.rows >= 1:
         every, misfits = positions_at(pairs, frequencies, signed=signed)
         # Rows off the line of most are damaged, unless a rounding of positions explains them all.
         if np.median(misfits) <= _MISFIT and (not most or position_rounding(every, rows)):
-            found.append(every)
-    return found
+            places.append(every)
+    return places
 
 
 def _sinusoidal(
@@ -263,8 +266,8 @@ def _sinusoidal(
     proposals = sinusoidal_proposals(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
     )
-    for proposal in sorted(proposals, key=lambda each: each.cost):
-        for positions in _placed(view.pairs, evidence, rates, proposal):
+    for proposal in sorted(proposals, key=lambda proposal: proposal.cost):
+        for positions in _row_positions(view.pairs, evidence, rates, proposal):
             if not backward:
                 if positions.min() >= 0:
                     yield Hypothesis(
@@ -290,7 +293,7 @@ def _sinusoidal(
                 )
 
 
-def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
+def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
     """xPos: the size of pair i is ζ_i^((p − c)/span)."""
     assert view.growth is not None
     assert view.start is not None
@@ -300,14 +303,14 @@ def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesi
     for plain in rotary_proposals(rates, None):
         if plain.scheme != "rope":
             continue
-        for positions in _placed(view.pairs, evidence, rates, plain):
+        for positions in _row_positions(view.pairs, evidence, rates, plain):
             if positions.size < 2 or positions[1] == positions[0]:
                 continue
             step = (positions[1] - positions[0]) / (evidence.rows[1] - evidence.rows[0])
             inverse = float(logarithms @ view.growth / (logarithms @ logarithms)) / step
             if inverse == 0:
                 continue
-            span = snapped(1 / inverse, max(1e-3, 1e-6 / abs(inverse)))
+            span = snap(1 / inverse, max(1e-3, 1e-6 / abs(inverse)))
             start = float(logarithms @ view.start / (logarithms @ logarithms))
             origin = float(positions[0] - step * evidence.rows[0])
             centre = round(origin - start * span)
@@ -318,8 +321,8 @@ def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesi
             }
             if view.layout is not None:
                 given["layout"] = view.layout
-            given |= _centred(centre, int(positions.max()) + 1)
-            if proposed("xpos", given) is None:
+            given |= _centre_parameters(centre, int(positions.max()) + 1)
+            if proposal_of("xpos", given) is None:
                 continue
             yield Hypothesis(
                 "xpos",
@@ -333,7 +336,7 @@ def _growing(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesi
             )
 
 
-def _centred(centre: int, length: int) -> dict[str, Any]:
+def _centre_parameters(centre: int, length: int) -> dict[str, Any]:
     """The parameters of xPos that put its centre there."""
     if centre == (length + 1) // 2:
         return {}

@@ -41,11 +41,11 @@ class LengthRule(Record):
     @property
     def lengths(self) -> tuple[int, ...]:
         """Lengths on both sides of each switch, and past one after which the rule goes on."""
-        found = [length for switch in self.switches for length in (switch - 1, switch)]
+        lengths = [length for switch in self.switches for length in (switch - 1, switch)]
         if self.goes_on:
             last = self.switches[-1] - 1
-            found += [last << power for power in range(1, _FURTHER + 1)]
-        return tuple(length for length in found if 0 < length <= LARGEST_POSITION)
+            lengths += [last << power for power in range(1, _FURTHER + 1)]
+        return tuple(length for length in lengths if 0 < length <= LARGEST_POSITION)
 
 
 def depends_on_length(scheme: Scheme, given: Mapping[str, Any]) -> bool:

@@ -13,9 +13,8 @@ import numpy as np
 
 from posenc_cli.checks.codes import Cause
 from posenc_cli.checks.defects import Extent
-from posenc_cli.checks.rope import normalised
-from posenc_cli.checks.subject import LAYOUTS
-from posenc_cli.checks.turning import paired_columns
+from posenc_cli.checks.rope import without_growth
+from posenc_cli.checks.turning import LAYOUTS, paired_columns
 from posenc_cli.checks.verdict import Explanation
 
 if TYPE_CHECKING:
@@ -25,39 +24,41 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.turning import SubjectBlock
-    from posenc_cli.checks.verdict import Examined
+    from posenc_cli.checks.verdict import Examination
 
 _Entries = tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]",
                  "NDArray[np.float64]"]  # fmt: skip
 
 
-def mirrored_cause(examined: Examined) -> Explanation | None:
+def mirror_cause(examination: Examination) -> Explanation | None:
     """The cause where cosines and sines stand at wrong places, None where that is not it."""
-    turning = examined.subject.as_reference
+    turning = examination.subject.as_reference
     if turning is None:
         return None
     block = turning.read(turning.places.sample(96))
-    if block.rest is not None and block.rest.max() > examined.tolerance.floor:
+    if block.rest is not None and block.rest.max() > examination.tolerance.floor:
         return None
-    for place, (message, told) in enumerate(_told(block, examined)):
-        if told.all():
-            exceptions = _exceptions(examined, place)
+    for place, (message, explained) in enumerate(_explained_cells(block, examination)):
+        if explained.all():
+            exceptions = _exceptions(examination, place)
             evidence = f"matches in every pair once this is mended{exceptions}"
             return Explanation(Cause.COS_SIN_MISPAIRED, message, evidence)
     return None
 
 
-def _told(block: SubjectBlock, examined: Examined) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _explained_cells(
+    block: SubjectBlock, examination: Examination
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """What may stand at wrong places, and which cells (n, pairs) of a block it explains."""
-    reference = examined.reference
-    turned = normalised(block, reference)
+    reference = examination.reference
+    turned = without_growth(block, reference)
     mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
     size = reference.scale
     unit = reference.turns.at(block.positions) / size
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
-    followed = reference.followed(block.positions)
+    followed = reference.angle_positions(block.positions)
     for message, (a, b, c, d), fastest in _wrong_places(reference, unit.real, unit.imag):
-        allowed = 2 * examined.tolerance.cells(followed, fastest)
+        allowed = 2 * examination.tolerance.cells(followed, fastest)
         z = size * ((a + d) + 1j * (c - b)) / 2
         w = size * ((a - d) + 1j * (c + b)) / 2
         if block.twist is None:
@@ -67,17 +68,17 @@ def _told(block: SubjectBlock, examined: Examined) -> Iterator[tuple[str, NDArra
         yield message, (missed <= allowed) | ~seen
 
 
-def _exceptions(examined: Examined, place: int) -> str:
+def _exceptions(examination: Examination, place: int) -> str:
     """What the mistake at this place of the list leaves over, of all positions, in words."""
-    turning = examined.subject.as_reference
+    turning = examination.subject.as_reference
     assert turning is not None
 
-    def counted() -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
+    def explained_rows() -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
         for block in turning.blocks():
-            _, told = next(islice(_told(block, examined), place, None))
-            yield block.positions, told
+            _, explained = next(islice(_explained_cells(block, examination), place, None))
+            yield block.positions, explained
 
-    return Extent.counted(counted()).exceptions
+    return Extent.measure(explained_rows()).exceptions
 
 
 def _wrong_places(
@@ -126,7 +127,9 @@ def _wrong_layouts(
 ) -> Iterator[tuple[str, _Entries, NDArray[np.float64]]]:
     """Full tables whose columns are not in the order in which columns are paired."""
     right, pairs = reference.content.layout, reference.pairs
-    first, second = (list(each) for each in paired_columns(right, pairs, reference.content.blocks))
+    first, second = (
+        list(columns) for columns in paired_columns(right, pairs, reference.content.blocks)
+    )
     frequencies = reference.frequencies[None]
     for of_cos, of_sin in product(LAYOUTS, LAYOUTS):
         if of_cos == of_sin == right or pairs < 2:
@@ -134,7 +137,7 @@ def _wrong_layouts(
         c, s = _repeated(cos, of_cos), _repeated(sin, of_sin)
         rates = [_repeated(frequencies, of_cos)[0], _repeated(frequencies, of_sin)[0]]
         fastest = np.maximum.reduce(
-            [each[columns] for each in rates for columns in (first, second)]
+            [table_rates[columns] for table_rates in rates for columns in (first, second)]
         )
         message = (
             f"the table of cosines is laid out as {of_cos}, that of sines as {of_sin}, and "

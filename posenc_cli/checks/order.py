@@ -26,12 +26,13 @@ from __future__ import annotations
 import hashlib
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
-from posenc_cli.checks.identify_trial import computed
+from posenc_cli.checks.identify_trial import compute
+from posenc_cli.checks.tolerance import unit
 from posenc_cli.checks.turning import paired_columns
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
@@ -39,7 +40,8 @@ from posenc_cli.encode.request import Encoding
 from posenc_cli.encode.scores import score_rule
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
+from posenc_cli.schemes.declare import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,13 +51,18 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Content, Scheme, Waves
 
 Expectation = Literal["auto", "order", "none"]
-EXPECTATIONS = ("auto", "order", "none")
+EXPECTATIONS = get_args(Expectation)
 
 SEED = 0
+
 MODEL_WIDTH = 64
 HEAD_WIDTH = 16
 HEADS = 2
+"""Of the layer, where no encoding asks for another: what attention sees does not depend on them."""
+
 SHIFTS = (1, 7, 64)
+"""How far positions are moved on: to the next, by an odd number, and past most sentences."""
+
 MOST_WORDS = 512
 """Tokens: each is compared with each, in every head and a dozen times."""
 
@@ -65,8 +72,7 @@ MOST_HEADS = 1 << 10
 _LONGEST_NUMBER = 40
 """Digits of a number of tokens that are read: past them only that it is too large."""
 
-_UNIT = 2.0**-53
-_UNENCODED = "nope"
+_UNIT = unit("float64")
 
 
 class PartRequest(Record):
@@ -220,25 +226,25 @@ class Layer(Record):
     @cached_property
     def width(self) -> int:
         """The width of the embeddings: that of the rows that are added to them."""
-        rows = [_columns(each) for each in self.parts if each.bound.scheme.kind == "absolute"]
-        return _one("--dim", rows, "columns are added", MODEL_WIDTH)
+        rows = [_columns(part) for part in self.parts if part.bound.scheme.kind == "absolute"]
+        return _common_number("--dim", rows, "columns are added", MODEL_WIDTH)
 
     @cached_property
     def head_width(self) -> int:
         """The width of a head: that of what turns or meets queries."""
         heads = [
-            _columns(each)
-            for each in self.parts
-            if each.bound.scheme.kind in ("rotary", "relative")
+            _columns(part)
+            for part in self.parts
+            if part.bound.scheme.kind in ("rotary", "relative")
         ]
-        return _one("--dim", heads, "columns of a head are encoded", HEAD_WIDTH)
+        return _common_number("--dim", heads, "columns of a head are encoded", HEAD_WIDTH)
 
     @cached_property
     def heads(self) -> int:
         """How many heads there are: as many as biases have."""
-        contents = [each.bound.content for each in self.parts]
+        contents = [part.bound.content for part in self.parts]
         heads = [content.heads for content in contents if content.heads is not None]
-        return _one("--heads", heads, "heads have biases", HEADS)
+        return _common_number("--heads", heads, "heads have biases", HEADS)
 
     @cached_property
     def weights(self) -> tuple[NDArray[np.float64], ...]:
@@ -257,9 +263,9 @@ class Layer(Record):
 
     def inputs(self, x: NDArray[np.float64], positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """The embeddings with the rows of absolute encodings added."""
-        for each in self.parts:
-            if each.bound.scheme.kind == "absolute":
-                x = x + computed(each, None, positions, FLOAT64, "exact")
+        for part in self.parts:
+            if part.bound.scheme.kind == "absolute":
+                x = x + compute(part, None, positions, FLOAT64, "exact")
         return x
 
     def scores(
@@ -285,17 +291,17 @@ class Layer(Record):
     ) -> tuple[NDArray[np.float64], float]:
         queries, keys = (x @ weights for weights in self.weights[:2])
         longest = float(np.linalg.norm(x, axis=1).max())
-        sizes = [float(np.linalg.norm(each, axis=(1, 2)).max()) for each in self.weights]
+        sizes = [float(np.linalg.norm(matrix, axis=(1, 2)).max()) for matrix in self.weights]
         most, added = 1.0, 0.0
         for part, key_part in zip(self.parts, self.keys, strict=True):
             if part.bound.scheme.kind == "rotary":
-                queries, of_queries = _turned(queries, part, positions)
-                keys, of_keys = _turned(keys, key_part, positions)
+                queries, of_queries = _turn(queries, part, positions)
+                keys, of_keys = _turn(keys, key_part, positions)
                 most = max(most, of_queries * of_keys)
         scale = 1 / math.sqrt(self.head_width)
         scores = queries @ keys.swapaxes(1, 2) * scale
         for part in self.parts:
-            extra = self._added(part, queries, keys, positions)
+            extra = self._addition(part, queries, keys, positions)
             if extra is not None:
                 scores = scores + extra
                 added = max(added, float(np.abs(extra).max()))
@@ -303,7 +309,7 @@ class Layer(Record):
         error = terms * _UNIT * longest**2 * sizes[0] * sizes[1] * most * scale
         return scores, error + (4 + terms) * _UNIT * added
 
-    def _added(
+    def _addition(
         self,
         part: Encoding,
         queries: NDArray[np.float64],
@@ -316,16 +322,16 @@ class Layer(Record):
         if content.heads is not None:
             by_key = content.by == "key"
             indices = np.broadcast_to(positions, offsets.shape) if by_key else offsets
-            compute = score_rule(
+            scores_of = score_rule(
                 content, part.table, precision=Precision.of(FLOAT64, None), engine=Engine()
             )
             flat, where = np.unique(indices, return_inverse=True)
-            heads = [compute(head, flat)[where.reshape(-1)] for head in range(content.heads)]
+            heads = [scores_of(head, flat)[where.reshape(-1)] for head in range(content.heads)]
             return np.stack(heads).reshape(content.heads, *offsets.shape)
         if part.bound.scheme.kind != "relative":
             return None
         flat, where = np.unique(offsets, return_inverse=True)
-        rows = computed(part, None, flat, FLOAT64, "exact")
+        rows = compute(part, None, flat, FLOAT64, "exact")
         count = positions.size
         if content.waves is None:
             met = queries @ rows.T
@@ -379,24 +385,24 @@ def _columns(encoding: Encoding) -> int:
     return max(dim, bound.content.width)
 
 
-def _one(flag: str, found: list[int], what: str, default: int) -> int:
+def _common_number(flag: str, numbers: list[int], what: str, default: int) -> int:
     """The one number that all parts have, or the default where none has any.
 
     Raises: InvalidInput where they differ.
     """
-    if len(set(found)) > 1:
-        raise InvalidInput(f"{flag}: the parts differ: {' and '.join(map(str, found))} {what}")
-    return found[0] if found else default
+    if len(set(numbers)) > 1:
+        raise InvalidInput(f"{flag}: the parts differ: {' and '.join(map(str, numbers))} {what}")
+    return numbers[0] if numbers else default
 
 
-def _turned(
+def _turn(
     vectors: NDArray[np.float64], encoding: Encoding, positions: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float]:
     """Queries or keys turned at their positions, and the largest factor they are stretched by."""
     rotation = encoding.bound.rotation
-    table = computed(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
+    table = compute(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
     columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
-    first, second = (list(each) for each in columns)
+    first, second = (list(half) for half in columns)
     pairs = (vectors[..., first] + 1j * vectors[..., second]) * table
     out = vectors.copy()
     out[..., first], out[..., second] = pairs.real, pairs.imag
@@ -424,21 +430,23 @@ class OrderCheck(Record):
         where = np.array(self.positions or range(len(self.words)), np.int64)
         farthest = self._shifts(asked, where)
         length = int(where.max()) + max(farthest, default=0) + 1
-        encodings = tuple(_encoded(each, length, side="query") for each in asked)
-        keys = tuple(_encoded(each, length, side="key") for each in asked)
+        encodings = tuple(_encode(part, length, side="query") for part in asked)
+        keys = tuple(_encode(part, length, side="key") for part in asked)
         self._check_capacity(encodings, where)
         layer = Layer(encodings, keys, causal=self.causal)
         _check_size(layer, len(self.words))
         embedded = embeddings(self.words, layer.width)
-        name = "+".join(each.scheme.name for each in asked)
-        kinds = dict.fromkeys(each.scheme.kind for each in asked)
-        nothing = all(each.scheme.name == _UNENCODED for each in asked)
+        name = "+".join(part.scheme.name for part in asked)
+        kinds = dict.fromkeys(part.scheme.kind for part in asked)
+        nothing = all(map(_encodes_nothing, encodings))
         blind = nothing and not self.causal
-        order, direction = self._order(layer, embedded, where)
+        order, direction = self._order_deviations(layer, embedded, where)
         return OrderFinding(
             scheme=name,
             kind="+".join(kinds),
-            params={each.bound.scheme.name: dict(each.bound.params) for each in encodings}
+            params={
+                encoding.bound.scheme.name: dict(encoding.bound.params) for encoding in encodings
+            }
             if len(encodings) > 1
             else dict(encodings[0].bound.params),
             causal=self.causal,
@@ -446,7 +454,7 @@ class OrderCheck(Record):
             direction=direction,
             shift=_shift(layer, embedded, where, farthest),
             expected={"auto": not blind, "order": True, "none": False}[self.expectation],
-            expected_distance=_promised(encodings),
+            expected_distance=_promises_distance(encodings),
             encodes_nothing=nothing,
             random_weights=_random_weights(encodings, int(where.max())),
         )
@@ -455,8 +463,8 @@ class OrderCheck(Record):
         """How far positions are moved on: whole rows of a grid, and not past the last position."""
         length = int(where.max()) + 1
         shifts = list(SHIFTS)
-        for each in asked:
-            content = _encoded(each, length + max(SHIFTS), side="query").bound.content
+        for part in asked:
+            content = _encode(part, length + max(SHIFTS), side="query").bound.content
             stride = 1 if content.waves is None else _stride(content.waves)
             shifts = [shift * stride for shift in shifts]
             capacity = _capacity(content)
@@ -465,34 +473,39 @@ class OrderCheck(Record):
         return shifts
 
     def _check_capacity(self, encodings: tuple[Encoding, ...], where: NDArray[np.int64]) -> None:
-        for each in encodings:
-            capacity = _capacity(each.bound.content)
+        for encoding in encodings:
+            capacity = _capacity(encoding.bound.content)
             if capacity is not None and int(where.max()) >= capacity:
                 raise InvalidInput(
-                    f"{each.bound.scheme.name} has {capacity} positions, too few for the tokens",
+                    f"{encoding.bound.scheme.name} has {capacity} positions, too few for the "
+                    "tokens",
                     hint="--tokens with fewer words",
                 )
 
-    def _order(
+    def _order_deviations(
         self, layer: Layer, embedded: NDArray[np.float64], where: NDArray[np.int64]
     ) -> tuple[Deviation, Deviation]:
         """The change of outputs over all permutations tried, and over the one backward."""
-        found: dict[str, Deviation] = {}
+        deviations: dict[str, Deviation] = {}
         before, allowed = layer.outputs(embedded, where)
         largest = float(np.abs(before).max())
         for name, places in permutations(self.words).items():
             after, of_after = layer.outputs(embedded[places], where)
             change = float(np.abs(after - before[:, places]).max())
-            found[name] = Deviation(change / largest, (allowed + of_after) / largest)
-        worst = max(found.values(), key=lambda each: each.value / each.tolerance)
-        return worst, found["backward"]
+            deviations[name] = Deviation(change / largest, (allowed + of_after) / largest)
+        worst = max(
+            deviations.values(), key=lambda deviation: deviation.value / deviation.tolerance
+        )
+        return worst, deviations["backward"]
 
 
 def _random_weights(encodings: Sequence[Encoding], last: int) -> str | None:
     """What to say of the tables of encodings that are drawn, of several each by name."""
-    told = {each.bound.scheme.name: each.bound.random_weights(last) for each in encodings}
+    notes = {each.bound.scheme.name: each.bound.random_weights(last) for each in encodings}
     texts = [
-        random if len(told) == 1 else f"{name}: {random}" for name, random in told.items() if random
+        random if len(notes) == 1 else f"{name}: {random}"
+        for name, random in notes.items()
+        if random
     ]
     return "; ".join(texts) or None
 
@@ -502,8 +515,8 @@ def _stride(waves: Waves) -> int:
     coordinates = waves.coordinates
     if coordinates is None or coordinates.capacity is None or coordinates.at is None:
         return 1
-    some = np.arange(min(coordinates.capacity.positions, 1 << 16), dtype=np.int64)
-    first = np.asarray(coordinates.at(some)[0])
+    positions = np.arange(min(coordinates.capacity.positions, 1 << 16), dtype=np.int64)
+    first = np.asarray(coordinates.at(positions)[0])
     changed = np.flatnonzero(first != first[0])
     return int(changed[0]) if changed.size else 1
 
@@ -512,7 +525,7 @@ def _capacity(content: Content) -> int | None:
     return None if content.capacity is None else content.capacity.positions
 
 
-def _encoded(asked: PartRequest, length: int, *, side: str) -> Encoding:
+def _encode(asked: PartRequest, length: int, *, side: str) -> Encoding:
     """The encoding of a part, on the side of the queries or of the keys."""
     given = dict(asked.given)
     own = asked.scheme.parameters.get("side")
@@ -521,19 +534,25 @@ def _encoded(asked: PartRequest, length: int, *, side: str) -> Encoding:
     return Encoding.of(asked.scheme, given, seq_len=length)
 
 
-def _promised(encodings: Sequence[Encoding]) -> bool | None:
+def _encodes_nothing(encoding: Encoding) -> bool:
+    """Whether the rows of an encoding are declared not to depend on positions."""
+    content = encoding.bound.content
+    return isinstance(content, Rows) and content.positions == "unused"
+
+
+def _promises_distance(encodings: Sequence[Encoding]) -> bool | None:
     """Whether the declarations promise scores that depend on distances alone; None: they do not.
 
     Absolute rows promise nothing, a bias by the key says how keys differ, and coordinates from a
     file are what the file says.
     """
-    for each in encodings:
-        content = each.bound.content
-        if each.bound.scheme.kind == "absolute" and each.bound.scheme.name != _UNENCODED:
+    for encoding in encodings:
+        content = encoding.bound.content
+        if encoding.bound.scheme.kind == "absolute" and not _encodes_nothing(encoding):
             return None
         if content.by == "key":
             return None
-        if each.bound.scheme.kind == "rotary" and each.bound.params.get("axes") is not None:
+        if encoding.bound.scheme.kind == "rotary" and encoding.bound.params.get("axes") is not None:
             return None
     return True
 
@@ -554,14 +573,9 @@ def _shift(
     for shift in shifts:
         after, of_after = layer.scores(layer.inputs(embedded, where + shift), where + shift)
         after = after - after.mean(axis=2, keepdims=True)
-        found = Deviation(
+        deviation = Deviation(
             float(np.abs(after - before).max()) / largest, 2 * (allowed + of_after) / largest
         )
-        if found.value / found.tolerance > worst.value / worst.tolerance:
-            worst = found
+        if deviation.value / deviation.tolerance > worst.value / worst.tolerance:
+            worst = deviation
     return worst
-
-
-def with_causal_mask(check: OrderCheck) -> OrderCheck:
-    """The same check under a causal mask, which alone tells early tokens from late ones."""
-    return replace(check, causal=True)

@@ -13,7 +13,8 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record
 from posenc_cli.schemes.declare import Rotation, Waves
 from posenc_cli.schemes.parameters import as_text
@@ -124,11 +125,15 @@ class Reference(Record):
         )
 
     @property
-    def reading(self) -> ColumnPairing:
+    def pairing(self) -> ColumnPairing:
         """How the scheme pairs columns."""
         return ColumnPairing.named(self.content.layout, self.pairs, parts=self.content.blocks)
 
-    def followed(
+    def likely_pairings(self, head: int) -> list[ColumnPairing]:
+        """The pairings of a head's columns that code is likely to have, the scheme's own first."""
+        return ColumnPairing.likely(self.content.layout, self.pairs, head, self.content.blocks)
+
+    def angle_positions(
         self, positions: NDArray[np.int64], axes: tuple[int, ...] | None = None
     ) -> NDArray[np.int64]:
         """What the angles of pairs are multiples of: positions, or coordinates of theirs.
@@ -146,8 +151,8 @@ class Reference(Record):
     def coordinates(self) -> Coordinates | None:
         """Where positions lie on several axes; None where pairs follow the position itself."""
         coordinates = self.content.waves.coordinates
-        found = None if coordinates is None else read_coordinates(coordinates)
-        return None if found is None or found.at is None else found
+        along = None if coordinates is None else read_coordinates(coordinates)
+        return None if along is None or along.at is None else along
 
     def growth_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The amplitudes that change with the position, None where they do not.
@@ -179,9 +184,7 @@ class Reference(Record):
         out = np.empty((positions.shape[0], 2 * pairs), dtype.numpy)
         placements = rotary_placements("interleaved", pairs)
         self._filler.fill(out, positions, placements, dtype=dtype)
-        if dtype is BFLOAT16:
-            out = (out.astype(np.uint32) << 16).view(np.float32)
-        return out.astype(np.float64).view(np.complex128)
+        return widen(out, dtype).view(np.complex128)
 
     @cached_property
     def _filler(self) -> Any:

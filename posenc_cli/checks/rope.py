@@ -37,7 +37,7 @@ import numpy as np
 
 from posenc_cli.checks.alternatives import alternatives
 from posenc_cli.checks.drift import Drift
-from posenc_cli.checks.fitting import Rotations, fitted, fitted_on_axes, with_frequencies
+from posenc_cli.checks.fitting import Rotations, fit, fit_on_axes, with_frequencies
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
 from posenc_cli.records import Record, replace
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 CURVE_POINTS = 120
+"""Points of the error by position, at most: more than columns of a terminal."""
 
 MapParts = tuple[tuple[Any, Any], tuple[Any, Any]]
 """The two parts of a map, of x and of x̄, as they are and as rotations would have them."""
@@ -131,57 +132,55 @@ class WrongCells:
     def update(self, block: SubjectBlock, reference: Reference) -> None:
         """Compare the cells of a block; a mirrored part is the distance of two that are one."""
         right = reference.cells(block.positions, self.dtype).view(np.float64)
-        found = np.ascontiguousarray(block.turned).view(np.float64)
-        missed = np.abs(found - right)
+        cells = np.ascontiguousarray(block.turned).view(np.float64)
+        differences = np.abs(cells - right)
         if block.mirrored is not None:
-            missed = missed + np.abs(np.ascontiguousarray(block.mirrored).view(np.float64))
+            differences = differences + np.abs(
+                np.ascontiguousarray(block.mirrored).view(np.float64)
+            )
         units = np.ldexp(
             1.0,
             np.maximum(np.frexp(right)[1] - 1, self.dtype.min_exponent) - self.dtype.precision + 1,
         )
-        self.wrong += int(np.count_nonzero(missed != 0))
-        self.total += missed.size
-        shares = missed / units
+        self.wrong += int(np.count_nonzero(differences != 0))
+        self.total += differences.size
+        shares = differences / units
         row, cell = divmod(int(np.argmax(shares)), shares.shape[1])
         if self.worst.ratio < 0 or shares[row, cell] > self.units:
             self.units = float(shares[row, cell])
             position = int(block.positions[row])
-            value = float(missed[row, cell])
+            value = float(differences[row, cell])
             self.worst = WorstDeviation(self.units, value, 0.0, position, cell // 2)
 
 
 @dataclass
-class Faults:
-    """Where a subject is not as it should be, of all that was looked at.
+class ReferenceDeviation(WorstDeviation):
+    """The largest deviation from the reference, and where the first ones are.
 
-    ``rows`` counts the positions with a cell past what is allowed, ``row`` is the first of them,
-    by its row. ``missing`` counts cells that are no numbers, the first of which is ``missing_at``
-    (position, pair).
+    ``first_wrong`` is the first row with a cell past what is allowed. ``missing`` counts cells that
+    are no numbers, the first of which is ``missing_at`` (position, pair).
     """
 
-    rows: int = 0
-    row: int | None = None
+    first_wrong: int | None = None
     missing: int = 0
     missing_at: tuple[int, int] | None = None
-    looked_at: int = 0
 
     def update(
         self,
         positions: NDArray[np.int64],
-        deviation: NDArray[np.float64],
+        values: NDArray[np.float64],
         allowed: NDArray[np.float64],
     ) -> None:
-        """Take in the deviations (n, pairs) at the next positions."""
-        wrong = ~(deviation <= allowed).all(axis=1)
-        if self.row is None and wrong.any():
-            self.row = self.looked_at + int(np.argmax(wrong))
-        self.rows += int(np.count_nonzero(wrong))
-        missing = ~np.isfinite(deviation)
+        """Take in these (n, pairs) values of the next rows; NaN is worse than all."""
+        wrong = ~(values <= allowed).all(axis=1)  # (n,)
+        if self.first_wrong is None and wrong.any():
+            self.first_wrong = self.rows + int(np.argmax(wrong))
+        missing = ~np.isfinite(values)  # (n, pairs)
         if self.missing_at is None and missing.any():
             row, pair = divmod(int(np.argmax(missing)), missing.shape[1])
             self.missing_at = int(positions[row]), pair
         self.missing += int(np.count_nonzero(missing))
-        self.looked_at += positions.size
+        super().update(positions, values, allowed)
 
 
 @dataclass
@@ -192,20 +191,19 @@ class Survey:
     ``stray`` the largest norm of what turns no pair of columns.
     """
 
-    reference: WorstDeviation = field(default_factory=WorstDeviation)
+    reference: ReferenceDeviation = field(default_factory=ReferenceDeviation)
     norm: WorstDeviation = field(default_factory=WorstDeviation)
     identity: WorstDeviation = field(default_factory=WorstDeviation)
     shortest: float = math.inf
     longest: float = 0.0
     largest: float = 0.0
     stray: float = 0.0
-    faults: Faults = field(default_factory=Faults)
     errors: list[tuple[int, float]] = field(default_factory=list)
     drift: Drift | None = None
     cells: WrongCells | None = None
 
 
-def normalised(block: SubjectBlock, reference: Reference) -> NDArray[np.complex128]:
+def without_growth(block: SubjectBlock, reference: Reference) -> NDArray[np.complex128]:
     """The factors of a block, freed of the amplitude that grows with the position by design.
 
     Keys shrink as queries grow, so that the amplitude of a score depends on n − m alone.
@@ -226,32 +224,32 @@ def survey(
 
     With ``rounded_to`` its factors are cells of tables, and compared with those of that format.
     """
-    found = Survey(cells=None if rounded_to is None else WrongCells(rounded_to))
+    result = Survey(cells=None if rounded_to is None else WrongCells(rounded_to))
     if tolerance.drifts and reference.coordinates is None:
-        found.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
+        result.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
     per_point = max(1, -(-turning.places.count // CURVE_POINTS))
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks(progress):
-            _survey_block(found, block, reference, tolerance, per_point)
-    return found
+            _survey_block(result, block, reference, tolerance, per_point)
+    return result
 
 
 def _survey_block(
-    found: Survey, block: SubjectBlock, reference: Reference, tolerance: Tolerance, per_point: int
+    result: Survey, block: SubjectBlock, reference: Reference, tolerance: Tolerance, per_point: int
 ) -> None:
-    if found.cells is not None:
-        found.cells.update(block, reference)
-    positions, factors = block.positions, normalised(block, reference)
+    if result.cells is not None:
+        result.cells.update(block, reference)
+    positions, factors = block.positions, without_growth(block, reference)
     stray = block.stray()
     # In a pair lengths are multiplied by | |z| − |w| | to |z| + |w|; all else adds its norm.
     size = np.abs(factors)
     shortest, longest = size, size
     right = reference.turns.at(positions)
     deviation = np.abs(factors - right)
-    if found.drift is not None:
-        found.drift.update(positions, factors, right, block.seen)
+    if result.drift is not None:
+        result.drift.update(positions, factors, right, block.seen)
     if stray is not None:
-        found.stray = max(found.stray, float(stray.max()))
+        result.stray = max(result.stray, float(stray.max()))
         deviation = deviation + stray
         mirrored = 0.0 if block.mirrored is None else np.abs(block.mirrored)
         rest = 0.0 if block.rest is None else block.rest[:, None]
@@ -262,23 +260,22 @@ def _survey_block(
         longest = np.where(block.seen, longest, reference.scale)
         lengthened = np.where(block.seen, lengthened, 0.0)
         deviation = np.where(block.seen, deviation, 0.0)
-    followed = reference.followed(positions)
+    followed = reference.angle_positions(positions)
     allowed = tolerance.cells(followed, reference.frequencies)
-    found.reference.update(positions, deviation, allowed)
-    found.faults.update(positions, deviation, allowed)
+    result.reference.update(positions, deviation, allowed)
     floor = np.full((1, 1), tolerance.floor)
-    found.norm.update(positions, lengthened, floor)
+    result.norm.update(positions, lengthened, floor)
     # Of axes of their own, position 0 may lie anywhere.
     start = (followed.reshape(positions.size, -1) == 0).all(axis=1)
     if start.any():
-        found.identity.update(positions[start], deviation[start], floor)
-    found.shortest = min(found.shortest, max(float(shortest.min()), 0.0))
-    found.longest = max(found.longest, float(longest.max()))
+        result.identity.update(positions[start], deviation[start], floor)
+    result.shortest = min(result.shortest, max(float(shortest.min()), 0.0))
+    result.longest = max(result.longest, float(longest.max()))
     rows = np.arange(0, positions.size, per_point)
     per_row = deviation.max(axis=1)
-    found.largest = max(found.largest, float(per_row.max()))
+    result.largest = max(result.largest, float(per_row.max()))
     peaks = np.maximum.reduceat(per_row, rows)
-    found.errors += zip(positions[rows].tolist(), peaks.tolist(), strict=True)
+    result.errors += zip(positions[rows].tolist(), peaks.tolist(), strict=True)
 
 
 class Partner(Record):
@@ -317,7 +314,9 @@ def consistency(
     Tolerances follow the angles of those rotations, not of the reference.
     """
     sample = turning.read(turning.places.sample())
-    factors = normalised(sample, reference) if turning.pairs == reference.pairs else sample.turned
+    factors = (
+        without_growth(sample, reference) if turning.pairs == reference.pairs else sample.turned
+    )
     mirrored = sample.mirrored
     mirrors = mirrored is not None and np.abs(mirrored).sum() > np.abs(factors).sum()
     main = mirrored if mirrors and mirrored is not None else factors
@@ -339,7 +338,7 @@ def consistency(
     def parts(block: SubjectBlock) -> MapParts:
         """What a block does and what the rotations would do: each the main part and the other."""
         same = turning.pairs == reference.pairs
-        major = normalised(block, reference) if same else block.turned
+        major = without_growth(block, reference) if same else block.turned
         minor = block.mirrored
         if mirrors and minor is not None:
             major, minor = minor, major
@@ -361,7 +360,7 @@ def consistency(
                 missed = missed + block.rest[:, None]
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
-            followed = reference.followed(block.positions, rotations.axes)
+            followed = reference.angle_positions(block.positions, rotations.axes)
             allowed = tolerance.cells(followed, rates)
             worst.update(block.positions, missed, allowed)
     partner = _partner(turning, parts, worst) if worst.ratio > 1 else None
@@ -379,13 +378,13 @@ def _partner(
     Every n is looked at, m itself too. None where a score of m is not a number.
     """
 
-    def column(some: tuple[Any, Any]) -> tuple[Any, Any]:
-        major, minor = some
+    def column(parts_of_map: tuple[Any, Any]) -> tuple[Any, Any]:
+        major, minor = parts_of_map
         return major[:, worst.pair], 0 if minor is None else minor[:, worst.pair]
 
     def read(block: SubjectBlock) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-        found, right = parts(block)
-        return column(found), column(right)
+        of_block, right = parts(block)
+        return column(of_block), column(right)
 
     at_worst = turning.read(np.array([worst.row], np.int64))
     of_worst, right_of_worst = read(at_worst)
@@ -394,11 +393,11 @@ def _partner(
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks():
             known = known and block.rest is None
-            found, right = read(block)
+            of_block, right = read(block)
             changes = sum(
                 np.abs(a - b)
                 for a, b in zip(
-                    _scores(of_worst, found), _scores(right_of_worst, right), strict=True
+                    _scores(of_worst, of_block), _scores(right_of_worst, right), strict=True
                 )
             )
             if block.seen is not None:
@@ -440,7 +439,7 @@ def _nearest(
     """
     if reference.coordinates is not None:
         return _nearest_on_axes(positions, factors, reference, growth=growth)
-    free = fitted(positions, factors, growth=growth)
+    free = fit(positions, factors, growth=growth)
     scale = complex(reference.scale)
     if free.frequencies.shape != reference.frequencies.shape:
         return free
@@ -449,9 +448,14 @@ def _nearest(
     least = _missed(free, positions, factors, tolerance if gaps else None)
     known = [reference.frequencies, -reference.frequencies]
     if (least > 1).any() if gaps else (least > 1e-3).any() and (positions.size < SPARSE or coarse):
-        known += [each.frequencies for each in alternatives(reference, None)]
-    tried = [with_frequencies(positions, factors, each, growth=growth) for each in known]
-    tried += [replace(each, amplitudes=np.full(free.amplitudes.shape, scale)) for each in tried]
+        known += [alternative.frequencies for alternative in alternatives(reference, None)]
+    tried = [
+        with_frequencies(positions, factors, alternative, growth=growth) for alternative in known
+    ]
+    tried += [
+        replace(alternative, amplitudes=np.full(free.amplitudes.shape, scale))
+        for alternative in tried
+    ]
     for other in tried:
         missed = _missed(other, positions, factors, tolerance if gaps else None)
         nearer = missed < least
@@ -476,14 +480,14 @@ def _nearest_on_axes(
     assert coordinates is not None
     assert coordinates.at is not None
     along = np.stack(coordinates.at(positions), axis=1)  # (P, axes)
-    free = fitted_on_axes(along, factors, growth=growth)
+    free = fit_on_axes(along, factors, growth=growth)
     if free.frequencies.shape != reference.frequencies.shape:
         return free
     own = with_frequencies(
-        reference.followed(positions), factors, reference.frequencies, growth=growth
+        reference.angle_positions(positions), factors, reference.frequencies, growth=growth
     )
-    nearer = _missed(own, reference.followed(positions), factors, None) > _missed(
-        free, reference.followed(positions, free.axes), factors, None
+    nearer = _missed(own, reference.angle_positions(positions), factors, None) > _missed(
+        free, reference.angle_positions(positions, free.axes), factors, None
     )
     return Rotations(
         np.where(nearer, free.frequencies, own.frequencies),
@@ -527,19 +531,3 @@ def _turns(
     if along is not None and rotations.axes is not None:
         along = replace(along, axes=rotations.axes)
     return Turns.of(rotations.frequencies, reference.engine, along).at
-
-
-def judged(ok_ratio: float, value: float, allowed: float, tolerance: Tolerance) -> dict[str, Any]:
-    """The verdict on a reported value: by its ratio, or by the number the user gave."""
-    finite = math.isfinite(value)
-    if tolerance.fixed is not None:
-        return {
-            "ok": finite and value <= tolerance.fixed,
-            "worst": value if finite else None,
-            "tolerance": tolerance.fixed,
-        }
-    return {
-        "ok": ok_ratio <= 1,
-        "worst": value if finite else None,
-        "tolerance": allowed if math.isfinite(allowed) else None,
-    }

@@ -9,11 +9,9 @@ import numpy as np
 
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.subject import (
-    LAYOUTS,
     Subject,
-    Vectors,
     complex_of,
-    matrix_of,
+    matrix_pair,
     row_positions,
 )
 from posenc_cli.checks.tolerance import unit
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.turning import SomeRows
     from posenc_cli.positions import Positions
 
 
@@ -33,13 +32,7 @@ def vectors(before: str, after: str, reference: Reference, positions: Positions 
     Raises: InvalidInput when they are not matrices of one shape.
     """
     flag = "--rotated"
-    x, y = matrix_of(before, flag), matrix_of(after, flag)
-    if x.values.shape != y.values.shape:
-        sizes = [f"{a.values.shape[0]}×{a.values.shape[1]}" for a in (x, y)]
-        raise InvalidInput(
-            f"{flag} {quoted_name(before)} {quoted_name(after)}: must have one shape, "
-            f"not {sizes[0]} and {sizes[1]}"
-        )
+    x, y = matrix_pair(before, after, flag)
     where = row_positions(x.values.shape[0], positions, flag)
     name = f"{quoted_name(before)} {quoted_name(after)}"
     return rotated_subject(x.values, y.values, y.dtype, reference, where, name=name)
@@ -67,9 +60,9 @@ def rotated_subject(
     if not x[: places.count].any():
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
-    def made(reading: ColumnPairing) -> Turning:
-        reader = _rotated_reader(x, y, reading, places, most=4 * reference.scale)
-        return Turning(places, reading.pairs, dtype, 4, reading, reader)
+    def turning_of(pairing: ColumnPairing) -> Turning:
+        reader = _rotated_reader(x, y, pairing, places, most=4 * reference.scale)
+        return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
 
     notes: tuple[str, ...] = (
         "one vector a position: that pairs of columns turn is taken for granted",
@@ -78,38 +71,36 @@ def rotated_subject(
     if width not in (reference.head, 2 * reference.pairs):
         if width < 2:
             raise InvalidInput(f"--rotated {name}: has one column; rotary encodings turn pairs")
-        own = made(ColumnPairing.named(reference.content.layout, width // 2))
+        own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
-    layouts = tuple(sorted(LAYOUTS, key=lambda each: each != reference.content.layout))
-    likely = ColumnPairing.likely(layouts, reference.pairs, width, reference.content.blocks)
-    own = _likeliest([made(each) for each in likely])
-    notes += _observed(x, own.reading or reference.reading, places, name)
+    own = _likeliest_turning([turning_of(pairing) for pairing in reference.likely_pairings(width)])
+    notes += _observation_notes(x, own.pairing or reference.pairing, places, name)
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
-    alike = own.reading is not None and own.reading.layout == reference.content.layout
+    alike = own.pairing is not None and own.pairing.layout == reference.content.layout
     return Subject(
-        SubjectKind.ROTATED, name, own, own if alike else made(reference.reading), notes=notes
+        SubjectKind.ROTATED, name, own, own if alike else turning_of(reference.pairing), notes=notes
     )
 
 
-def _observed(
-    x: NDArray[Any], reading: ColumnPairing, places: Places, name: str
+def _observation_notes(
+    x: NDArray[Any], pairing: ColumnPairing, places: Places, name: str
 ) -> tuple[str, ...]:
     """What to note of the share of pairs and positions that vectors show; a zero shows no turn.
 
     Raises: InvalidInput when a pair or a position other than 0 is never seen: nothing that is
         done to it could fail a check.
     """
-    first, second = list(reading.first), list(reading.second)
-    pairs, rows, cells = np.zeros(reading.pairs, bool), 0, 0
+    first, second = list(pairing.first), list(pairing.second)
+    pairs, rows, cells = np.zeros(pairing.pairs, bool), 0, 0
     moving = 0
     unseen: int | None = None
     for start in range(0, places.count, ROWS):
-        some = slice(start, min(start + ROWS, places.count))
-        positions = places.at(some)
-        seen = (x[some][:, first] != 0) | (x[some][:, second] != 0)
+        rows_at_once = slice(start, min(start + ROWS, places.count))
+        positions = places.at(rows_at_once)
+        seen = (x[rows_at_once][:, first] != 0) | (x[rows_at_once][:, second] != 0)
         cells += int(np.count_nonzero(seen))
         turning = positions != 0
         moving += int(np.count_nonzero(turning))
@@ -118,7 +109,7 @@ def _observed(
         rows += int(np.count_nonzero(blank))
         if unseen is None and blank.any():
             unseen = int(positions[np.argmax(blank)])
-    total = places.count * reading.pairs
+    total = places.count * pairing.pairs
     counted = f"{cells} of {total} pairs are seen"
     if moving and not pairs.all():
         missing = int(np.argmin(pairs))
@@ -139,20 +130,20 @@ def _observed(
     return (f"{counted} ({share:g} %), the others are zero before the rotation",)
 
 
-def _likeliest(turnings: list[Turning]) -> Turning:
-    """The first reading, unless another makes far better turns of the same vectors."""
-    best, least = turnings[0], _unlike_turns(turnings[0])
+def _likeliest_turning(turnings: list[Turning]) -> Turning:
+    """The first pairing, unless another makes far better turns of the same vectors."""
+    best, least = turnings[0], _size_scatter(turnings[0])
     good = max(1e-4, 4 * unit(best.dtype))
-    for each in turnings[1:]:
+    for turning in turnings[1:]:
         if least <= good:
             break
-        unlike = _unlike_turns(each)
+        unlike = _size_scatter(turning)
         if unlike < 0.5 * least:
-            best, least = each, unlike
+            best, least = turning, unlike
     return best
 
 
-def _unlike_turns(turning: Turning) -> float:
+def _size_scatter(turning: Turning) -> float:
     """How much the sizes of factors scatter, over pairs and positions: turns keep all lengths."""
     block = turning.read(turning.places.sample(256))
     sizes = np.abs(block.turned)
@@ -166,14 +157,14 @@ def _unlike_turns(turning: Turning) -> float:
 
 
 def _rotated_reader(
-    x: NDArray[Any], y: NDArray[Any], reading: ColumnPairing, places: Places, *, most: float
+    x: NDArray[Any], y: NDArray[Any], pairing: ColumnPairing, places: Places, *, most: float
 ) -> Any:
     """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
-    first, second = list(reading.first), list(reading.second)
-    out_first, out_second = list(reading.out_first), list(reading.out_second)
+    first, second = list(pairing.first), list(pairing.second)
+    out_first, out_second = list(pairing.out_first), list(pairing.out_second)
     others = sorted(set(range(x.shape[1])) - set(first) - set(second))
 
-    def read(rows: Vectors) -> SubjectBlock:
+    def read(rows: SomeRows) -> SubjectBlock:
         before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
         pairs = complex_of(before[:, first], before[:, second])
         turned = complex_of(after[:, out_first], after[:, out_second])

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Rotation
 
 
+_PLACES = 1 << 20
+"""Positions whose places are compared: those of any grid that an image has."""
+
+
 class Pair(Record):
     """A pair of columns that two rotations turn at different speeds, in radians per position.
 
@@ -105,7 +109,7 @@ def rotation_difference(a: Rotation, b: Rotation) -> RotationDifference:
             "an amplitude that changes with the position needs positions to compare at",
             hint="--len N",
         )
-    frequencies = [[float(f) for f in each.waves.frequencies(exact)] for each in (a, b)]
+    frequencies = [[float(f) for f in rotation.waves.frequencies(exact)] for rotation in (a, b)]
     return RotationDifference(
         count=a.waves.count,
         pairs=tuple(
@@ -126,14 +130,12 @@ def _same_axes(a: Rotation, b: Rotation) -> bool:
         return first is second
     if first.axes != second.axes or first.file != second.file:
         return False
-    places = [each.capacity and each.capacity.positions for each in (first, second)]
+    places = [
+        coordinates.capacity and coordinates.capacity.positions for coordinates in (first, second)
+    ]
     if places[0] != places[1] or first.at is None or second.at is None:
         return places[0] == places[1] and first.at is second.at
     import numpy as np
 
     where = np.arange(min(places[0] or _PLACES, _PLACES))
     return all(np.array_equal(x, y) for x, y in zip(first.at(where), second.at(where), strict=True))
-
-
-_PLACES = 1 << 20
-"""Positions whose places are compared: those of any grid that an image has."""

@@ -18,8 +18,17 @@ if TYPE_CHECKING:
     from posenc_cli.checks.reference import Reference
     from posenc_cli.schemes.declare import Scheme
 
+KNOWN_BASES = (
+    1e4, 5e5, 1e6, 1e5, 1.5e5, 1.6e5, 2e6, 2.5e4, 5e6, 1e7, 8e6, 3e6, 4e4, 5e4, 6e5,
+    1e3, 1e2, 1.2e7, 1e8, 2e4, 8e4, 2.5e5, 1e11,
+)  # fmt: skip
+"""Bases of published models, and of the paper."""
+
 CONTEXTS = tuple(2**power for power in range(9, 21))
-"""Lengths of context that models have."""
+"""Lengths of context that most models have."""
+
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0)
+"""By which contexts are stretched most often, the commonest first."""
 
 
 class Alternative(Record):
@@ -30,7 +39,9 @@ class Alternative(Record):
     frequencies: NDArray[np.float64]
 
 
-def bound(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> NDArray[np.float64] | None:
+def frequencies_of(
+    scheme: Scheme, params: Mapping[str, Any], **changed: Any
+) -> NDArray[np.float64] | None:
     """The frequencies of a scheme with the parameters that it shares with ``params``.
 
     None where it has none with them, or float64 does not hold what they come to.
@@ -50,9 +61,9 @@ def bound(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> NDArray[
         return None
 
 
-def rebound(reference: Reference, **changed: Any) -> NDArray[np.float64] | None:
+def changed_frequencies(reference: Reference, **changed: Any) -> NDArray[np.float64] | None:
     """The frequencies of the reference's own rule with other parameters, None where it has none."""
-    return bound(reference.encoding.bound.scheme, reference.params, **changed)
+    return frequencies_of(reference.encoding.bound.scheme, reference.params, **changed)
 
 
 def base_of(reference: Reference) -> float | None:
@@ -63,9 +74,9 @@ def base_of(reference: Reference) -> float | None:
     given = reference.params.get("base")
     if given is not None or "base" not in reference.params:
         return None if given is None else float(given)
-    own = rebound(reference)
+    own = changed_frequencies(reference)
     for base in (10_000.0, 100.0):
-        values = rebound(reference, base=base)
+        values = changed_frequencies(reference, base=base)
         if own is not None and values is not None and np.array_equal(values, own):
             return base
     return None
@@ -76,10 +87,10 @@ def ladder(base: float, exponents: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(base**-exponents, np.float64)
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """A base or a factor, as messages show it.
 
-    >>> number(500000.0), number(1e11)
+    >>> number_text(500000.0), number_text(1e11)
     ('500000', '1e+11')
     """
     return f"{value:.7g}" if value < 1e7 else f"{value:g}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
+from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES
 from posenc_cli.records import Record
 from posenc_cli.schemes.alibi import slopes_of_heads
 
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.schemes.alibi import SlopesRule
 
-_ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""Relative rounding of the number formats that are coarser than float32."""
-
 
 def tolerance(heads: int, dtype: str) -> float:
     """The relative difference that right slopes may show.
@@ -24,7 +22,9 @@ def tolerance(heads: int, dtype: str) -> float:
     Peers raise a base rounded to float32 to the powers 1 … heads, which multiplies its error as
     often; storing the result rounds it once more.
     """
-    return (heads + 4) * 2.0**-24 + _ROUNDING.get(dtype, 0.0)
+    stored = REAL_DTYPES.get(dtype, FLOAT32)
+    storing = 2.0**-stored.precision if stored.precision < FLOAT32.precision else 0.0
+    return (heads + 4) * 2.0**-FLOAT32.precision + storing
 
 
 class SlopesCheck(Record):
@@ -39,7 +39,7 @@ class SlopesCheck(Record):
     tolerance: float
     at: int
     expected: float
-    found: float
+    given: float
     explanation: str | None
 
 
@@ -49,22 +49,22 @@ def slopes(heads: int, *, max_bias: float, rule: SlopesRule) -> list[float]:
 
 
 def check_slopes(
-    found: Sequence[float], *, heads: int, max_bias: float, rule: SlopesRule, dtype: str
+    given: Sequence[float], *, heads: int, max_bias: float, rule: SlopesRule, dtype: str
 ) -> SlopesCheck:
     """The comparison of ``found`` slopes, held in ``dtype``, with the exact ones.
 
     Raises: InvalidInput when their number is not ``heads``.
     """
-    if len(found) != heads:
-        raise InvalidInput(f"--check: the file holds {len(found)} slopes, but --heads is {heads}")
+    if len(given) != heads:
+        raise InvalidInput(f"--check: the file holds {len(given)} slopes, but --heads is {heads}")
     allowed = tolerance(heads, dtype)
     expected = slopes(heads, max_bias=max_bias, rule=rule)
-    worst, at = _difference(found, expected)
+    worst, at = _difference(given, expected)
     ok = worst <= allowed
     reasons = (
         reason
         for reason, wrong in _mistakes(heads, max_bias, rule)
-        if len(wrong) == heads and _difference(found, wrong)[0] <= allowed
+        if len(wrong) == heads and _difference(given, wrong)[0] <= allowed
     )
     return SlopesCheck(
         ok=ok,
@@ -72,14 +72,14 @@ def check_slopes(
         tolerance=allowed,
         at=at,
         expected=expected[at],
-        found=found[at],
+        given=given[at],
         explanation=None if ok else next(reasons, None),
     )
 
 
-def _difference(found: Sequence[float], expected: Sequence[float]) -> tuple[float, int]:
+def _difference(given: Sequence[float], expected: Sequence[float]) -> tuple[float, int]:
     """The largest relative difference, NaN and infinity counted as infinite, and where it is."""
-    differences = [abs(f - e) / abs(e) for f, e in zip(found, expected, strict=True)]
+    differences = [abs(f - e) / abs(e) for f, e in zip(given, expected, strict=True)]
     finite = [d if d == d else float("inf") for d in differences]  # noqa: PLR0124 - NaN
     worst = max(finite)
     return worst, finite.index(worst)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.checks.codes import Cause
-from posenc_cli.checks.rules import CONTEXTS, Alternative, ladder, number, rebound
+from posenc_cli.checks.rules import CONTEXTS, Alternative, changed_frequencies, ladder, number_text
 from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.reference import Reference
 
 
-def stretched(reference: Reference) -> Iterator[Alternative]:
+def scaling_mistakes(reference: Reference) -> Iterator[Alternative]:
     """What the frequencies of a stretched scheme may be instead, the likeliest first."""
     params = reference.params
     yield from _yarn(reference, params)
@@ -35,7 +35,7 @@ def _dynamic(reference: Reference, params: Mapping[str, Any]) -> Iterator[Altern
         limit,
         *CONTEXTS,
     ):
-        values = rebound(reference, seq_len=length)
+        values = changed_frequencies(reference, seq_len=length)
         if values is not None:
             yield Alternative(
                 Cause.FREQUENCY_RULE, f"the base is stretched for a length of {length}", values
@@ -46,7 +46,7 @@ def _yarn(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternati
     if "beta_fast" not in params:
         return
     flipped = not params["truncate"]
-    values = rebound(reference, truncate=flipped)
+    values = changed_frequencies(reference, truncate=flipped)
     if values is not None:
         ends = "rounded to whole pairs" if flipped else "not rounded to whole pairs"
         yield Alternative(
@@ -83,11 +83,11 @@ def _yarn(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alternati
     )
     for name, others in (("beta_fast", (16.0, 64.0, 8.0)), ("beta_slow", (2.0, 4.0, 0.5))):
         for other in others:
-            values = rebound(reference, **{name: other})
+            values = changed_frequencies(reference, **{name: other})
             if values is not None and other != params[name]:
                 yield Alternative(
                     Cause.FREQUENCY_RULE,
-                    f"{name} is {number(other)}, not {number(params[name])}",
+                    f"{name} is {number_text(other)}, not {number_text(params[name])}",
                     values,
                 )
 
@@ -143,11 +143,11 @@ def _llama3(reference: Reference, params: Mapping[str, Any]) -> Iterator[Alterna
         ("high_freq_factor", high * 2),
         ("low_freq_factor", low / 2),
     ):
-        changed = rebound(reference, **{name: other})
+        changed = changed_frequencies(reference, **{name: other})
         if changed is not None:
             yield Alternative(
                 Cause.FREQUENCY_RULE,
-                f"{name} is {number(other)}, not {number(params[name])}",
+                f"{name} is {number_text(other)}, not {number_text(params[name])}",
                 changed,
             )
 

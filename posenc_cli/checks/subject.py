@@ -14,7 +14,14 @@ import numpy as np
 from posenc_cli.checks.codes import Cause, SubjectKind
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning, paired_columns
+from posenc_cli.checks.turning import (
+    LAYOUTS,
+    ColumnPairing,
+    Places,
+    SubjectBlock,
+    Turning,
+    paired_columns,
+)
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import read_array
@@ -27,11 +34,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.checks.reference import Reference
+    from posenc_cli.checks.turning import SomeRows
     from posenc_cli.files.reading import Loaded
     from posenc_cli.schemes.tables import Layout
-
-Vectors = Any
-LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
 
 _WIDE = 2048
 """Pairs that are evaluated whatever the reference has: 16 times a head of 256, under a second."""
@@ -78,13 +83,13 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
     filler = wave_filler(waves, reference.engine)
     dtype = FLOAT32 if waves.growth is None else FLOAT64
 
-    def read(rows: Vectors) -> SubjectBlock:
+    def read(rows: SomeRows) -> SubjectBlock:
         where = places.at(rows)
         out = np.empty((where.shape[0], 2 * waves.count), dtype.numpy)
         filler.fill(out, where, placements, dtype=dtype)
         return SubjectBlock(where, complex_of(out[:, 0::2], out[:, 1::2]))
 
-    turning = Turning(places, waves.count, dtype.name, 1, reference.reading, read)
+    turning = Turning(places, waves.count, dtype.name, 1, reference.pairing, read)
     return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, turning, turning)
 
 
@@ -104,6 +109,22 @@ def matrix_of(path: str, flag: str) -> Loaded:
             f"{flag} {quoted_name(path)}: must be a matrix of real numbers, not {what}"
         )
     return type(loaded)(values, loaded.dtype, loaded.path)
+
+
+def matrix_pair(first: str, second: str, flag: str) -> tuple[Loaded, Loaded]:
+    """Two matrices of one shape.
+
+    Raises: InvalidInput where their shapes differ, or one is no matrix of real numbers.
+    """
+    matrices = matrix_of(first, flag), matrix_of(second, flag)
+    shapes = [matrix.values.shape for matrix in matrices]
+    if shapes[0] != shapes[1]:
+        sizes = [f"{rows}×{columns}" for rows, columns in shapes]
+        raise InvalidInput(
+            f"{flag} {quoted_name(first)} {quoted_name(second)}: must have one shape, "
+            f"not {sizes[0]} and {sizes[1]}"
+        )
+    return matrices
 
 
 def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
@@ -134,13 +155,7 @@ def tables(
     Raises: InvalidInput when they are not matrices of one shape.
     """
     flag = "--tables"
-    cos, sin = matrix_of(cos_path, flag), matrix_of(sin_path, flag)
-    if cos.values.shape != sin.values.shape:
-        sizes = [f"{a.values.shape[0]}×{a.values.shape[1]}" for a in (cos, sin)]
-        raise InvalidInput(
-            f"{flag} {quoted_name(cos_path)} {quoted_name(sin_path)}: must have one shape, "
-            f"not {sizes[0]} and {sizes[1]}"
-        )
+    cos, sin = matrix_pair(cos_path, sin_path, flag)
     dtype = max((cos.dtype, sin.dtype), key=unit)
     where = row_positions(cos.values.shape[0], positions, flag)
     name = f"{quoted_name(cos_path)} {quoted_name(sin_path)}"
@@ -163,28 +178,26 @@ def table_subject(
         notes.append(f"the first {places.count} of {cos.shape[0]} rows")
     roundings = 1 if reference.scale == 1 else 2
 
-    def half(rows: Vectors) -> SubjectBlock:
+    def half(rows: SomeRows) -> SubjectBlock:
         return SubjectBlock(places.at(rows), complex_of(cos[rows], sin[rows]))
 
-    def made(reading: ColumnPairing | None, pairs: int) -> Turning:
-        if reading is None:
-            return Turning(places, pairs, dtype, roundings, None, half)
-        return Turning(
-            places, pairs, dtype, roundings, reading, _full_reader(cos, sin, reading, places)
-        )
+    def turning_of(pairing: ColumnPairing | None) -> Turning:
+        if pairing is None:
+            return Turning(places, width, dtype, roundings, None, half)
+        reader = _full_reader(cos, sin, pairing, places)
+        return Turning(places, pairing.pairs, dtype, roundings, pairing, reader)
 
     repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
     if width == reference.pairs and (repeated is None or _repeats(reference, repeated)):
         notes.append("a column for each pair: no layout to check")
-        turning = made(None, width)
+        turning = turning_of(None)
         return Subject(SubjectKind.TABLES, name, turning, turning, notes=tuple(notes))
     if width == 2 * reference.pairs:
-        right = made(reference.reading, reference.pairs)
+        right = turning_of(reference.pairing)
         own = right
-        if repeated not in (None, reference.content.layout):
-            assert repeated is not None
+        if repeated is not None and repeated != reference.content.layout:
             parts = reference.content.blocks
-            own = made(ColumnPairing.named(repeated, reference.pairs, parts=parts), reference.pairs)
+            own = turning_of(ColumnPairing.named(repeated, reference.pairs, parts=parts))
         if (repeated, reference.content.layout) == ("half", "interleaved"):
             # As GLM, Helium and DeepSeek keep them: reordered where they are applied.
             notes.append(
@@ -193,9 +206,9 @@ def table_subject(
             )
             right = own
         return Subject(SubjectKind.TABLES, name, own, right, notes=tuple(notes))
-    own = made(None, width)
+    own = turning_of(None)
     if repeated is not None:
-        own = made(ColumnPairing.named(repeated, width // 2), width // 2)
+        own = turning_of(ColumnPairing.named(repeated, width // 2))
     mismatch = (
         f"the tables turn {own.pairs} pairs ({width} columns"
         f"{', read as each value twice' if repeated else ''}), the reference {reference.pairs}"
@@ -211,19 +224,19 @@ def complex_of(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[np.comple
 
 
 def _full_reader(
-    cos: NDArray[Any], sin: NDArray[Any], reading: ColumnPairing, places: Places
+    cos: NDArray[Any], sin: NDArray[Any], pairing: ColumnPairing, places: Places
 ) -> Any:
     """What reads full tables: the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
-    first, second = _columns(reading.first), _columns(reading.second)
+    first, second = _columns(pairing.first), _columns(pairing.second)
 
-    def read(rows: Vectors) -> SubjectBlock:
+    def read(rows: SomeRows) -> SubjectBlock:
         some_cos, some_sin = cos[rows], sin[rows]
         c1, c2 = some_cos[:, first], some_cos[:, second]
         s1, s2 = some_sin[:, first], some_sin[:, second]
         where = places.at(rows)
         if np.array_equal(c1, c2) and np.array_equal(s1, s2):
             return SubjectBlock(where, complex_of(c1, s1))
-        c1, c2, s1, s2 = (each.astype(np.float64) for each in (c1, c2, s1, s2))
+        c1, c2, s1, s2 = (entries.astype(np.float64) for entries in (c1, c2, s1, s2))
         return SubjectBlock(
             where,
             complex_of((c1 + c2) / 2, (s1 + s2) / 2),
@@ -254,13 +267,13 @@ def _repeated_layout(
     rows = places.sample()
     fitting: list[Layout] = []
     for layout in LAYOUTS:
-        reading = ColumnPairing.named(
+        pairing = ColumnPairing.named(
             layout, width // 2, parts=parts if width % (2 * parts) == 0 else 1
         )
-        first, second = list(reading.first), list(reading.second)
+        first, second = list(pairing.first), list(pairing.second)
         if all(
-            np.allclose(some[:, first], some[:, second], rtol=0, atol=1e-6, equal_nan=True)
-            for some in (cos[rows], sin[rows])
+            np.allclose(table[:, first], table[:, second], rtol=0, atol=1e-6, equal_nan=True)
+            for table in (cos[rows], sin[rows])
         ):
             fitting.append(layout)
     return fitting[0] if len(fitting) == 1 else None
@@ -268,7 +281,7 @@ def _repeated_layout(
 
 def _repeats(reference: Reference, layout: Layout) -> bool:
     """Whether the reference's own pairs come twice, as if a table of half as many were repeated."""
-    first, second = (list(each) for each in paired_columns(layout, reference.pairs // 2))
+    first, second = (list(columns) for columns in paired_columns(layout, reference.pairs // 2))
     frequencies = reference.frequencies
     return bool(np.allclose(frequencies[first], frequencies[second], rtol=1e-6, atol=0))
 
@@ -312,7 +325,7 @@ def frequency_subject(
     def turns() -> Turns:
         return Turns.of(np.where(finite, given, 0.0), reference.engine)
 
-    def read(rows: Vectors) -> SubjectBlock:
+    def read(rows: SomeRows) -> SubjectBlock:
         where = places.at(rows)
         factors = turns().at(where)
         factors *= reference.scale

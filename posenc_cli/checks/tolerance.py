@@ -90,12 +90,12 @@ class Tolerance(Record):
                 per_angle = min(unit(dtype), unit("float32"))
                 return cls(4e-15, per_angle, f"strict: each frequency rounded once to {dtype}")
             floor = max(amplitude * (rounding + ARITHMETIC), least)
-            return cls(floor, 0.0, f"strict: {_counted(roundings)} to {dtype}")
+            return cls(floor, 0.0, f"strict: {_roundings_text(roundings)} to {dtype}")
         half = 0.0 if of_frequencies or unit(dtype) <= unit("float32") else rounding
         floor = max(amplitude * (FUNCTIONS + half), least)
         reason = f"{PER_ANGLE:g} of the angle (float32 products) + {FUNCTIONS:g} (cos and sin)"
         if half:
-            reason += f" + {_counted(roundings)} to {dtype}"
+            reason += f" + {_roundings_text(roundings)} to {dtype}"
         fixed = None if rule == "auto" else float(rule)
         if fixed is not None:
             reason = "given"
@@ -124,5 +124,5 @@ class Tolerance(Record):
         return allowed
 
 
-def _counted(roundings: int) -> str:
+def _roundings_text(roundings: int) -> str:
     return "one rounding" if roundings == 1 else f"{roundings} roundings"

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from posenc_cli.positions import Positions
     from posenc_cli.schemes.tables import Layout
 
+LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
+
+SomeRows = slice | np.ndarray[Any, np.dtype[np.int64]]
+"""Which rows of a subject."""
+
 Progress = Callable[[int, int], None]
 """What is told how many positions are done, and of how many."""
 
@@ -63,31 +68,30 @@ class ColumnPairing(Record):
         return cls(first, second, out_first, out_second, layout, out)
 
     @classmethod
-    def likely(
-        cls, layouts: tuple[Layout, ...], pairs: int, head: int, parts: int
-    ) -> list[ColumnPairing]:
-        """The pairings of a head's columns that code is likely to have, the likeliest first.
+    def likely(cls, right: Layout, pairs: int, head: int, parts: int) -> list[ColumnPairing]:
+        """The pairings of a head's columns that code is likely to have, the right layout's first.
 
         Of a head that turns in part, those are wrong that turn all of it, its last columns, or
         pairs half a head apart.
         """
-        found = [
+        layouts = (right, *(layout for layout in LAYOUTS if layout != right))
+        pairings = [
             cls.named(layout, pairs, parts=parts, out_layout=out)
             for layout in layouts
-            for out in (layout, *(each for each in layouts if each != layout))
+            for out in (layout, *(other for other in layouts if other != layout))
         ]
         if head == 2 * pairs:
-            return found
+            return pairings
         left = head - 2 * pairs
         for layout in layouts:
             first, second = paired_columns(layout, pairs)
-            found.append(_both_ways([left + j for j in first], [left + j for j in second]))
+            pairings.append(_both_ways([left + j for j in first], [left + j for j in second]))
         apart = head // 2
         if apart >= pairs:
-            found.append(_both_ways(list(range(pairs)), [apart + j for j in range(pairs)]))
+            pairings.append(_both_ways(list(range(pairs)), [apart + j for j in range(pairs)]))
         if head % 2 == 0:
-            found += [cls.named(layout, head // 2) for layout in layouts]
-        return found
+            pairings += [cls.named(layout, head // 2) for layout in layouts]
+        return pairings
 
     @property
     def pairs(self) -> int:
@@ -169,8 +173,8 @@ class Turning(Record):
     pairs: int
     dtype: str
     roundings: int
-    reading: ColumnPairing | None
-    read: Callable[[Any], SubjectBlock]
+    pairing: ColumnPairing | None
+    read: Callable[[SomeRows], SubjectBlock]
 
     def blocks(self, progress: Progress | None = None) -> Iterator[SubjectBlock]:
         """All of it, in order; ``progress`` is told how many rows were read, and of how many."""
@@ -198,11 +202,11 @@ class Places(Record):
     @classmethod
     def of(cls, positions: Positions) -> Places:
         """The rows of ``positions``, one after another."""
-        counts = [len(each) for each in positions.ranges]
+        counts = [len(indices) for indices in positions.ranges]
         return cls(
             positions,
-            np.array([each.start for each in positions.ranges], np.int64),
-            np.array([each.step for each in positions.ranges], np.int64),
+            np.array([indices.start for indices in positions.ranges], np.int64),
+            np.array([indices.step for indices in positions.ranges], np.int64),
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         )
 
@@ -211,7 +215,7 @@ class Places(Record):
         """How many rows there are."""
         return int(self.rows[-1])
 
-    def at(self, rows: slice | NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, rows: SomeRows) -> NDArray[np.int64]:
         """The positions of some rows."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(self.count), dtype=np.int64)
@@ -238,5 +242,5 @@ class Places(Record):
     def sample_around(self, *rows: int) -> NDArray[np.int64]:
         """A sample with these rows and their neighbours: what is wrong there may begin there."""
         near = [row + np.arange(-_NEAR, _NEAR + 1) for row in rows]
-        found = np.unique(np.concatenate([self.sample(), *near]))
-        return found[(found >= 0) & (found < self.count)]
+        sampled = np.unique(np.concatenate([self.sample(), *near]))
+        return sampled[(sampled >= 0) & (sampled < self.count)]

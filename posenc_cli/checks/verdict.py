@@ -14,7 +14,6 @@ from posenc_cli.checks.rope import (
     WorstDeviation,
     WrongCells,
     consistency,
-    judged,
     survey,
 )
 from posenc_cli.checks.tolerance import Tolerance
@@ -63,7 +62,7 @@ class Report(Record):
         return all(finding.ok for finding in self.findings)
 
 
-class Examined(Record):
+class Examination(Record):
     """The findings on a subject at its positions, and what they were made from."""
 
     subject: Subject
@@ -81,9 +80,9 @@ class Examined(Record):
         return all(finding.ok for finding in self.findings)
 
 
-def examined(
+def examine(
     subject: Subject, reference: Reference, rule: ToleranceRule, *, progress: Progress | None = None
-) -> Examined:
+) -> Examination:
     """The findings on one subject.
 
     Where the subject equals the reference within the tolerance, its rotation is the reference's
@@ -100,20 +99,20 @@ def examined(
     )
     if subject.far_wider(reference):
         finding = _reference(subject, None, tolerance, None)
-        return Examined(subject, reference, tolerance, (finding,), None, None)
+        return Examination(subject, reference, tolerance, (finding,), None, None)
     seen = None
     if subject.as_reference:
         stored = REAL_DTYPES.get(turning.dtype)
         has_cells = subject.kind in (SubjectKind.TABLES, SubjectKind.POSENC)
         cells = stored if rule == "strict" and has_cells else None
         seen = survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
-    found: Consistency | None = None
+    nearest: Consistency | None = None
     if seen is None or seen.reference.ratio > 1 or tolerance.fixed is not None:
-        found = consistency(subject.own, reference, tolerance, progress=progress)
+        nearest = consistency(subject.own, reference, tolerance, progress=progress)
     lengths = seen
     if seen is not None and subject.own is not subject.as_reference:
         lengths = survey(subject.own, reference, tolerance, progress=progress)
-    findings = [_relative(subject, reference, tolerance, seen, found)]
+    findings = [_relative(subject, reference, tolerance, seen, nearest)]
     if lengths is not None and seen is not None:
         findings.append(_norm(lengths, reference, tolerance))
         if seen.identity.ratio >= 0:
@@ -123,7 +122,7 @@ def examined(
         fault = seen.drift.fault(reference.scale)
     findings.append(_reference(subject, seen, tolerance, fault))
     errors = tuple(seen.errors) if seen else ()
-    return Examined(subject, reference, tolerance, tuple(findings), seen, found, errors, fault)
+    return Examination(subject, reference, tolerance, tuple(findings), seen, nearest, errors, fault)
 
 
 def _relative(
@@ -131,21 +130,21 @@ def _relative(
     reference: Reference,
     tolerance: Tolerance,
     seen: Survey | None,
-    found: Consistency | None,
+    nearest: Consistency | None,
 ) -> Finding:
     proofs: list[tuple[WorstDeviation, float, float, Partner | None]] = []
     if seen is not None:
         # The subject equals the reference, which turns with a constant rate.
         proofs.append((seen.reference, reference.scale, math.inf, None))
-    if found is not None:
-        proofs.append((found.worst, found.stretch, found.longest, found.partner))
+    if nearest is not None:
+        proofs.append((nearest.worst, nearest.stretch, nearest.longest, nearest.partner))
     for proof in proofs:
         worst, stretch, longest, partner = proof
         value = (2 * stretch + worst.value) * worst.value
         # Not powers: those of Python raise where a number is too large.
         value = min(value, stretch * stretch + longest * longest)
         allowed = (2 * stretch + worst.allowed) * worst.allowed
-        verdict = judged(worst.ratio, value, allowed, tolerance)
+        verdict = _judgement(worst.ratio, value, allowed, tolerance)
         if verdict["ok"]:
             break
     if subject.broken:
@@ -198,7 +197,7 @@ def _offset(reference: Reference) -> str:
 
 
 def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
-    verdict = judged(seen.norm.ratio, seen.norm.value, seen.norm.allowed, tolerance)
+    verdict = _judgement(seen.norm.ratio, seen.norm.value, seen.norm.allowed, tolerance)
     scale = reference.scale
     times = "" if scale == 1 else f", times {scale:.6g}"
     if verdict["ok"]:
@@ -208,8 +207,8 @@ def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
     elif seen.longest == 0:
         message = "every length becomes 0"
     elif seen.longest - seen.shortest <= 4 * tolerance.floor * max(1.0, seen.longest):
-        found, right = told_apart(seen.longest, scale)
-        message = f"every length is multiplied by {found}, not by {right}: an attention factor"
+        stretch, right = distinct_digits(seen.longest, scale)
+        message = f"every length is multiplied by {stretch}, not by {right}: an attention factor"
     else:
         message = f"lengths are multiplied by {seen.shortest:.4g} to {seen.longest:.4g}"
     return Finding(FindingName.NORM, at=_place(seen.norm), message=message, **verdict)
@@ -217,7 +216,7 @@ def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
 
 def _identity(seen: Survey, tolerance: Tolerance) -> Finding:
     worst = seen.identity
-    verdict = judged(worst.ratio, worst.value, worst.allowed, tolerance)
+    verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     message = "position 0 turns nothing" if verdict["ok"] else "position 0 changes q and k"
     return Finding(FindingName.IDENTITY, at=_place(worst), message=message, **verdict)
 
@@ -237,18 +236,18 @@ def _reference(
     worst = seen.reference
     if seen.cells is not None and worst.ratio <= 1:
         return _cells(seen.cells)
-    verdict = judged(worst.ratio, worst.value, worst.allowed, tolerance)
+    verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     if subject.broken:
         verdict = {"ok": False, "worst": None, "tolerance": None}
-    reading = (subject.as_reference or subject.own).reading
+    pairing = (subject.as_reference or subject.own).pairing
     if not math.isfinite(worst.value):
         message = f"is not a number at position {worst.position}, pair {worst.pair}"
     elif subject.broken:
         message = "cannot equal the reference"
     elif verdict["ok"]:
         message = "equals the reference"
-        if reading is not None and reading.out_layout != reading.layout:
-            message += f"; columns come out as {reading.out_layout}, which no score can tell"
+        if pairing is not None and pairing.out_layout != pairing.layout:
+            message += f"; columns come out as {pairing.out_layout}, which no score can tell"
     else:
         message = f"differs from the reference by up to {_number(seen.largest)}"
     return Finding(FindingName.REFERENCE, at=_place(worst), message=message, **verdict)
@@ -265,20 +264,30 @@ def _cells(cells: WrongCells) -> Finding:
     return Finding(FindingName.REFERENCE, not cells.wrong, cells.worst.value, 0.0, place, message)
 
 
+def _judgement(ratio: float, value: float, allowed: float, tolerance: Tolerance) -> dict[str, Any]:
+    """What a finding says of a reported value: by its ratio, or by the number the user gave."""
+    worst = value if math.isfinite(value) else None
+    if tolerance.fixed is not None:
+        ok = worst is not None and worst <= tolerance.fixed
+        return {"ok": ok, "worst": worst, "tolerance": tolerance.fixed}
+    limit = allowed if math.isfinite(allowed) else None
+    return {"ok": ratio <= 1, "worst": worst, "tolerance": limit}
+
+
 def _place(worst: WorstDeviation) -> dict[str, int] | None:
     if worst.ratio < 0:
         return None
     return {"position": worst.position, "pair": worst.pair}
 
 
-def told_apart(found: float, right: float) -> tuple[str, str]:
+def distinct_digits(value: float, right: float) -> tuple[str, str]:
     """Two numbers with as many digits as it takes to see that they differ.
 
-    >>> told_apart(1.25, 1.0), told_apart(1.000002, 1.0)
+    >>> distinct_digits(1.25, 1.0), distinct_digits(1.000002, 1.0)
     (('1.25', '1'), ('1.000002', '1'))
     """
     for digits in range(6, 18):  # 17 tell any two numbers of float64 apart
-        texts = f"{found:.{digits}g}", f"{right:.{digits}g}"
+        texts = f"{value:.{digits}g}", f"{right:.{digits}g}"
         if texts[0] != texts[1]:
             break
     return texts
@@ -288,13 +297,13 @@ def _number(value: float) -> str:
     return f"{value:.2g}" if math.isfinite(value) else "no number"
 
 
-def combined(reports: list[Report]) -> Report:
+def merge_reports(reports: list[Report]) -> Report:
     """One report of several lengths of sequence: of each check the finding nearest to failing."""
     first = reports[0]
     findings = []
     for check in (finding.check for finding in first.findings):
-        found = [f for report in reports for f in report.findings if f.check == check]
-        findings.append(max(found, key=_severity))
+        findings_of_check = [f for report in reports for f in report.findings if f.check == check]
+        findings.append(max(findings_of_check, key=_severity))
     failed = next((report for report in reports if not report.ok), reports[-1])
     return replace(
         failed,

@@ -22,7 +22,7 @@ def main(target: str) -> None:
     try:
         function = ServedFunction(load(target))
     except BaseException as error:
-        failure = unloaded(target, error)
+        failure = load_failure(target, error)
     leave_copy(process)
     # A request is read to its end, also by who cannot answer it: what is left of it would be
     # taken for the next.
@@ -36,7 +36,7 @@ def main(target: str) -> None:
         except Refused as refused:
             report, data = {"error": str(refused), "why": refused.why}, b""
         except BaseException as error:
-            report, data = {"error": f"raised {described(error)}", "why": "raised"}, b""
+            report, data = {"error": f"raised {error_text(error)}", "why": "raised"}, b""
         leave_copy(process)
         try:
             reply(answers, report, data)
@@ -87,13 +87,13 @@ class Refused(Exception):
         self.why = why
 
 
-def unloaded(target: str, error: BaseException) -> Refused:
+def load_failure(target: str, error: BaseException) -> Refused:
     """Why a function cannot be loaded."""
     if not isinstance(error, ModuleNotFoundError):
-        return Refused(f"cannot be loaded ({described(error)})")
+        return Refused(f"cannot be loaded ({error_text(error)})")
     place = target.rpartition(":")[0]
     own = place == error.name or place.startswith(f"{error.name}.")
-    return Refused(f"cannot be loaded ({described(error)})", why="missing" if own else "needs")
+    return Refused(f"cannot be loaded ({error_text(error)})", why="missing" if own else "needs")
 
 
 def load(target: str) -> Any:
@@ -112,12 +112,12 @@ def load(target: str) -> Any:
         from importlib import import_module
 
         module = import_module(place)
-    found: Any = module
+    target_function: Any = module
     for part in name.split("."):
-        found = getattr(found, part)
-    if not callable(found):
-        raise TypeError(f"{name} is a {type(found).__name__}, not a function")
-    return found
+        target_function = getattr(target_function, part)
+    if not callable(target_function):
+        raise TypeError(f"{name} is a {type(target_function).__name__}, not a function")
+    return target_function
 
 
 class ServedFunction:
@@ -133,13 +133,13 @@ class ServedFunction:
         """The values of the function as an array, and the number format it returned."""
         if not self.settled:
             try:
-                values = self._called(x, positions)
+                values = self._call(x, positions)
             except Exception as error:
                 if "torch" not in sys.modules or isinstance(error, Refused):
                     raise
                 self.torch = True
                 try:
-                    values = self._called(x, positions)
+                    values = self._call(x, positions)
                 except Refused:
                     raise
                 except Exception as another:
@@ -149,15 +149,15 @@ class ServedFunction:
                     raise (another if wrong else error) from None
             self.settled = True
             return values
-        return self._called(x, positions)
+        return self._call(x, positions)
 
-    def _called(self, x: Any, positions: Any) -> tuple[Any, str]:
+    def _call(self, x: Any, positions: Any) -> tuple[Any, str]:
         import numpy as np
 
         given: tuple[Any, ...] = (x.copy(), positions.copy())
         if self.torch:
             torch = sys.modules["torch"]
-            given = tuple(torch.from_numpy(each) for each in given)
+            given = tuple(torch.from_numpy(array) for array in given)
         result = self.function(*given)
         if not all(np.array_equal(a, b) for a, b in zip(given, (x, positions), strict=True)):
             raise Refused("changed its input: it must return a new array and leave x as it is")
@@ -214,7 +214,7 @@ def reply(answers: BinaryIO, header: dict[str, Any], data: Any) -> None:
     answers.flush()
 
 
-def described(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An exception on one line."""
     try:
         text = str(error)

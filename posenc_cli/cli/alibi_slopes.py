@@ -193,7 +193,7 @@ def _report(check: SlopesCheck, heads: int) -> str:
         return f"ok: all {heads} slopes match ({measure})"
     lines = [
         f"FAILED: the slopes differ ({measure})",
-        f"head {check.at}: expected {check.expected!r}, found {check.found!r}",
+        f"head {check.at}: expected {check.expected!r}, found {check.given!r}",
     ]
     if check.explanation:
         lines.append(f"cause: {check.explanation}")

@@ -377,9 +377,9 @@ def _pair_row(pair: Pair) -> list[str]:
 
 def _side_by_side(a: float, b: float) -> tuple[str, str]:
     """Two numbers to six digits, or to as many as tell them apart."""
-    from posenc_cli.checks.verdict import told_apart
+    from posenc_cli.checks.verdict import distinct_digits
 
-    return told_apart(a, b) if a != b else (f"{a:.6g}", f"{b:.6g}")
+    return distinct_digits(a, b) if a != b else (f"{a:.6g}", f"{b:.6g}")
 
 
 def _factor_text(factor: float) -> str:

@@ -43,15 +43,15 @@ def identify(
       posenc identify cos.npy sin.npy --json
       posenc identify table.npy
     """
-    from posenc_cli.checks.identify import identified
+    from posenc_cli.checks.identify import identify_files
 
     paths = [file] if sines is None else [file, sines]
-    found = identified([_numbers(path) for path in paths])
+    found = identify_files([_numbers(path) for path in paths])
     if as_json:
         console.json("identify", _fields(found))
     else:
         console.result(_text(console, found, [quoted_name(path) for path in paths]))
-    return 0 if found.found else 1
+    return 0 if found.match else 1
 
 
 def _numbers(path: str) -> Loaded:
@@ -69,7 +69,7 @@ def _numbers(path: str) -> Loaded:
 
 def _fields(found: Identification) -> dict[str, Any]:
     """The result as JSON fields; of what nothing fits the first are null."""
-    best = found.found
+    best = found.match
     fields: dict[str, Any] = {
         "scheme": None,
         "params": None,
@@ -180,7 +180,7 @@ def _rows_text(rows: NDArray[np.int64]) -> str:
 
 
 def _text(console: Console, found: Identification, names: list[str]) -> str:
-    best = found.found or found.nearest
+    best = found.match or found.nearest
     shape = "×".join(map(str, found.shape))
     what = f"{' and '.join(names)}: {shape}, {found.stored}"
     if best is None:
@@ -267,9 +267,9 @@ def _place(best: Candidate, names: list[str]) -> str:
     place = ", ".join(map("{} {}".format, names_of[len(index)], index))
     if len(names) > 1:
         place += f" of {names[largest.file]}"
-    from posenc_cli.checks.verdict import told_apart
+    from posenc_cli.checks.verdict import distinct_digits
 
-    value, expected = told_apart(largest.value, largest.expected)
+    value, expected = distinct_digits(largest.value, largest.expected)
     return f"{place}: {value} where {expected} belongs"
 
 

@@ -12,6 +12,7 @@ from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, one_of
 from posenc_cli.errors import InvalidInput
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.checks.order import Deviation, OrderCheck, OrderFinding, PartRequest
@@ -67,7 +68,7 @@ def order_check(
       posenc order-check -s nope --causal
       posenc order-check -s sinusoidal+t5 --expect order
     """
-    from posenc_cli.checks.order import EXPECTATIONS, OrderCheck, with_causal_mask
+    from posenc_cli.checks.order import EXPECTATIONS, OrderCheck
 
     expectation: Any = one_of("--expect", expect, EXPECTATIONS)
     words, positions = _words(tokens, choice.positions if choice else None)
@@ -75,7 +76,7 @@ def order_check(
     findings = _findings(check, choice)
     if choice is None and not causal and expectation == "auto":
         nope = _asked(catalogue.BUILT_IN["nope"], {})
-        findings.append(with_causal_mask(check).finding(nope))
+        findings.append(replace(check, causal=True).finding(nope))
     if as_json:
         console.json("order-check", _fields(check, findings))
     else:

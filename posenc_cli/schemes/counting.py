@@ -85,7 +85,7 @@ def nope(*, dim: Dim = 64) -> Rows:
     def rows(xp: Any, positions: Any, _table: None) -> Any:
         return xp.zeros((positions.shape[0], dim), dtype=xp.float64)
 
-    return Rows(dim, rows)
+    return Rows(dim, rows, positions="unused")
 
 
 def _all_columns(xp: Any, column: Any, dim: int) -> Any:

@@ -196,13 +196,14 @@ class Rows(Record):
 
     ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair
     (high, low) whose sum is the value. ``table`` is the :data:`RowLookup` of ``weights``, None
-    without. ``positions`` says whether the formula computes with them or looks something up. Of a
-    relative scheme they are offsets j − i of key and query; those past ``farthest`` share its row.
+    without. ``positions`` says whether the formula computes with them, looks something up, or is
+    the same at all of them. Of a relative scheme they are offsets j − i of key and query; those
+    past ``farthest`` share its row.
     """
 
     width: int
     rows: Callable[[Namespace, Array, Any], Array | tuple[Array, Array]]
-    positions: Literal["numbers", "indices"] = "numbers"
+    positions: Literal["numbers", "indices", "unused"] = "numbers"
     weights: Weights | None = None
     capacity: Capacity | None = None
     farthest: int | None = None

@@ -13,7 +13,7 @@ from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.reference import Reference
 from posenc_cli.checks.rotated import rotated_subject
 from posenc_cli.checks.subject import frequency_subject, table_subject
-from posenc_cli.checks.verdict import Examined, examined
+from posenc_cli.checks.verdict import Examination, examine
 from posenc_cli.encode.request import Encoding
 from posenc_cli.positions import Positions
 
@@ -35,27 +35,29 @@ def readable(array: Any) -> Any:
     return array.astype(np.float32) if array.dtype == ml_dtypes.bfloat16 else array
 
 
-def of_tables(cos: Any, sin: Any, right: Reference, positions: str) -> Examined:
+def of_tables(cos: Any, sin: Any, right: Reference, positions: str) -> Examination:
     where = Positions.parse(positions)
     subject = table_subject(readable(cos), readable(sin), dtype_of(cos), right, where)
-    return examined(subject, right, "auto")
+    return examine(subject, right, "auto")
 
 
-def of_rotated(x: Any, y: Any, right: Reference, positions: str) -> Examined:
+def of_rotated(x: Any, y: Any, right: Reference, positions: str) -> Examination:
     where = Positions.parse(positions)
     subject = rotated_subject(readable(x), readable(y), dtype_of(y), right, where)
-    return examined(subject, right, "auto")
+    return examine(subject, right, "auto")
 
 
-def of_frequencies(values: Any, right: Reference, positions: str) -> Examined:
+def of_frequencies(values: Any, right: Reference, positions: str) -> Examination:
     where = Positions.parse(positions)
     subject = frequency_subject(readable(values), dtype_of(values), right, where)
-    return examined(subject, right, "auto")
+    return examine(subject, right, "auto")
 
 
-def of_function(name: str, right: Reference, positions: str, *, file: Path = MUTANTS) -> Examined:
+def of_function(
+    name: str, right: Reference, positions: str, *, file: Path = MUTANTS
+) -> Examination:
     where = Positions.parse(positions)
-    return examined(implementation(f"{file}:{name}", right, where), right, "auto")
+    return examine(implementation(f"{file}:{name}", right, where), right, "auto")
 
 
 def positions_array(positions: str) -> Any:

@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from posenc_cli.checks.additive import checked_additive
+from posenc_cli.checks.additive import additive_report
 from tests.encoding import matrix, request
 
 
 def relative(scheme, positions="0:12", rule="auto", **given):
     asked = request(scheme, positions, dtype="float64", **given)
-    return checked_additive(asked, rule).findings[0]
+    return additive_report(asked, rule).findings[0]
 
 
 def brute_force(rows):

@@ -14,8 +14,8 @@ import pytest
 
 from posenc_cli.checks import calling
 from posenc_cli.checks.calling import implementation
-from posenc_cli.checks.diagnosis import diagnosed
-from posenc_cli.checks.verdict import examined
+from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.checks.verdict import examine
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.positions import Positions
 from tests.checks import rope
@@ -42,7 +42,7 @@ def check(tmp_path):
         file.write_text(GOOD + textwrap.dedent(body))
         right = rope.reference(scheme, **{"dim": 8, **given})
         subject = implementation(f"{file}:{name}", right, Positions.parse(positions), whole=whole)
-        return examined(subject, right, "auto")
+        return examine(subject, right, "auto")
 
     return run
 
@@ -115,7 +115,7 @@ def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
     found = check(body)
     failed = {each.check: each for each in found.findings if not each.ok}
     assert {"relative", "reference"} <= set(failed)
-    assert words in failed["relative"].message + diagnosed(found)[0].evidence
+    assert words in failed["relative"].message + diagnose(found)[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
 def test_what_ignores_more_than_positions_is_no_offset_of_them(body, check):
     found = check(body, positions="0:16")
     assert not found.ok
-    assert diagnosed(found)[0].cause != "position-offset"
+    assert diagnose(found)[0].cause != "position-offset"
 
 
 def test_rows_that_are_counted_are_an_offset_of_positions(check):
     found = check("def f(x, p): return good(x, np.arange(len(x)))")
-    assert diagnosed(found)[0].cause == "position-offset"
+    assert diagnose(found)[0].cause == "position-offset"
 
 
 def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
@@ -149,8 +149,8 @@ def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
     )
     failed = [each.check for each in found.findings if not each.ok]
     assert failed == ["relative", "norm", "identity", "reference"]
-    assert diagnosed(found)[0].cause == "unknown"
-    assert "turns no pair of columns" in diagnosed(found)[0].evidence
+    assert diagnose(found)[0].cause == "unknown"
+    assert "turns no pair of columns" in diagnose(found)[0].evidence
 
 
 def test_a_known_mistake_does_not_explain_a_mixture_beside_it(check):
@@ -160,7 +160,7 @@ def test_a_known_mistake_does_not_explain_a_mixture_beside_it(check):
         y[:, 0] += {size} * x[:, 5]
         return y
     """
-    causes = {size: diagnosed(check(body.format(size=size)))[0].cause for size in (0, 1e-3)}
+    causes = {size: diagnose(check(body.format(size=size)))[0].cause for size in (0, 1e-3)}
     assert causes == {0: "frequency-rule", 1e-3: "unknown"}
 
 
@@ -250,7 +250,7 @@ def test_torch_is_used_where_a_function_needs_it(tmp_path):
         target = f"{tmp_path / 'mine.py'}:{name}"
         subject = implementation(target, right, Positions.parse("0:64"))
         assert subject.dtype == "bfloat16"
-        assert examined(subject, right, "auto").ok
+        assert examine(subject, right, "auto").ok
     assert "torch" not in sys.modules or sys.modules["torch"].__name__ == "torch"
 
 
@@ -265,7 +265,7 @@ def test_long_lists_of_positions_are_read_in_pieces(check):
     assert told[-1] == (3000, 3000)
     assert len(told) > 1
     assert told == sorted(told)
-    assert examined(subject, right, "auto").ok
+    assert examine(subject, right, "auto").ok
     assert np.isclose(subject.own.read(slice(2999, 3000)).turned[0, 0], np.exp(2999j), atol=1e-6)
 
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.diagnosis import diagnose
 from tests.checks import rope
 from tests.checks.mutants import to
 
@@ -25,7 +25,7 @@ def tables(angles=ANGLES):
 def told(cos, sin, right=RIGHT):
     """The findings by check, and the causes."""
     found = rope.of_tables(cos, sin, right, f"0:{len(cos)}")
-    return {each.check: each for each in found.findings}, diagnosed(found)
+    return {each.check: each for each in found.findings}, diagnose(found)
 
 
 def numbers(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.diagnosis import diagnose
 from tests.checks import rope
 from tests.checks.mutants import ladder
 
@@ -31,7 +31,7 @@ def test_an_offset_common_to_all_pairs_is_found_though_each_cell_is_within_its_t
 ):
     examined = found("3000000:3002048", lambda p: p + offset, factor=8.0, dtype=dtype)
     assert [each.check for each in examined.findings if not each.ok] == ["reference"]
-    cause = diagnosed(examined)[0]
+    cause = diagnose(examined)[0]
     assert cause.cause == "position-offset"
     assert cause.message == f"positions are off by {offset:+g}"
 
@@ -51,7 +51,7 @@ def test_phases_that_no_one_error_of_a_frequency_explains_are_found(moved):
     reference = next(f for f in examined.findings if f.check == "reference")
     assert not reference.ok
     assert reference.worst > reference.tolerance > 0
-    assert diagnosed(examined)
+    assert diagnose(examined)
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_the_frequency_that_is_1_has_no_slack_for_its_rounding():
     cos[60000:, 0], sin[60000:, 0] = (f(where[60000:] + 0.05) for f in (np.cos, np.sin))
     examined = rope.of_tables(cos, sin, right, "0:131072")
     assert [each.check for each in examined.findings if not each.ok] == ["reference"]
-    assert diagnosed(examined)[0].cause == "unknown"
+    assert diagnose(examined)[0].cause == "unknown"
 
 
 def powers(d, base):

@@ -7,7 +7,7 @@ import pytest
 
 from posenc_cli.checks import fitting
 from posenc_cli.checks.checking import context_of, probing_positions
-from posenc_cli.checks.fitting import fitted
+from posenc_cli.checks.fitting import fit
 from posenc_cli.checks.turning import Places
 from posenc_cli.positions import Positions
 
@@ -29,7 +29,7 @@ def test_rates_and_amplitudes_are_found(positions):
     rates = np.array([3.0, 1.0, -0.7, 0.01, 1e-5, 0.0])
     amplitudes = np.array([1, 1.3, 0.5, np.exp(0.4j), 1, 2])
     factors = amplitudes * np.exp(1j * np.multiply.outer(positions.astype(float), rates))
-    found = fitted(positions, factors)
+    found = fit(positions, factors)
     assert np.abs(found.at(positions) - factors).max() < 1e-6
     if positions.size > 8:
         assert found.frequencies == pytest.approx(rates, abs=1e-9)
@@ -41,7 +41,7 @@ def test_noise_of_a_half_precision_leaves_little_of_the_rate():
     noise = 2.0**-9 * generator.uniform(-1, 1, (2, 2000, 4))
     rates = np.array([1.0, 0.1, 0.01, 0.001])
     factors = np.exp(1j * np.multiply.outer(positions.astype(float), rates))
-    found = fitted(positions, factors + noise[0] + 1j * noise[1], growth=1e-4)
+    found = fit(positions, factors + noise[0] + 1j * noise[1], growth=1e-4)
     assert np.abs(found.frequencies - rates).max() * 2000 < 1e-3
 
 
@@ -84,5 +84,5 @@ def test_a_rate_is_corrected_within_a_window_in_which_no_phase_wraps(first, off)
     positions = np.arange(first, first + 4096)
     rates = np.array([0.1, 1.7])
     values = np.exp(1j * np.multiply.outer(positions, rates))
-    found = fitting._sharpened(positions, values, rates + off, 16)
+    found = fitting._sharpen(positions, values, rates + off, 16)
     np.testing.assert_allclose(found, rates, rtol=1e-9)

@@ -28,7 +28,7 @@ def arrays_of(scheme, positions, *, dtype="float32", tables=(None,), **params):
 
 def found_in(arrays, *, dtype=None):
     stored = dtype if arrays[0].dtype.kind != "c" else None
-    return identify(Evidence.of_arrays(*arrays, dtype=stored)).found
+    return identify(Evidence.of_arrays(*arrays, dtype=stored)).match
 
 
 def assert_written_again(found, arrays, *, dtype="float32"):
@@ -261,7 +261,7 @@ def test_frequencies_of_configs_are_identified(golden):
 
 def test_a_learned_table_is_not_identified():
     table = np.random.default_rng(7).normal(0, 0.02, (64, 32)).astype(np.float32)
-    assert identify(Evidence.of_arrays(table)).found is None
+    assert identify(Evidence.of_arrays(table)).match is None
 
 
 def test_vectors_that_were_rotated_are_not_identified(golden):
@@ -495,7 +495,7 @@ def test_tables_at_rounded_positions_are_not_given_out_for_right_ones():
 
     rounded = np.arange(2048).astype(ml_dtypes.bfloat16).astype(np.int64)
     tables = [matrix("rope", "0:2049", table=table)[rounded] for table in ("cos", "sin")]
-    found = identify(Evidence.of_arrays(*tables)).found
+    found = identify(Evidence.of_arrays(*tables)).match
     assert found is not None
     assert "positions were rounded to bfloat16, which has no 257" in found.notes
     assert found.commands == ()

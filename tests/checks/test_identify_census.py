@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli.checks.identify import identified, identify
-from posenc_cli.checks.identify_census import CellTally, Largest, Part
+from posenc_cli.checks.identify import identify, identify_files
+from posenc_cli.checks.identify_census import Census, Largest
 from posenc_cli.checks.identify_evidence import Evidence, short_numbers
 from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import Loaded
@@ -32,7 +32,7 @@ def test_a_damaged_row_is_named_wherever_it_is(row, damage):
     cos, sin = half_tables()
     cos[row, 10] += damage
     result = of(cos, sin)
-    assert result.found is None
+    assert result.match is None
     near = result.nearest
     assert (near.scheme, near.params["base"]) == ("rope", 500_000.0)
     assert near.census.misfit_rows.tolist() == [row]
@@ -63,9 +63,9 @@ def test_rows_from_some_row_on_are_named_though_they_are_more_than_half():
 
 def test_one_unit_in_the_last_place_fits_but_is_not_exact():
     cos, sin = half_tables()
-    assert of(cos, sin).found.exact
+    assert of(cos, sin).match.exact
     cos[777, 10] = np.nextafter(cos[777, 10], np.float32(0))
-    found = of(cos, sin).found
+    found = of(cos, sin).match
     assert (found.exact, found.models) == (False, ())
     assert "llama-3-8b" in found.fitting_models
     assert found.census.cells - found.census.equal == 1
@@ -77,7 +77,7 @@ def test_a_large_angle_is_no_excuse_where_the_others_of_its_column_need_none():
     frequencies = (1 / 500_000.0 ** (np.arange(16, dtype=np.float32) / np.float32(16))).astype("f")
     angles = positions * frequencies
     table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-    assert of(table).found.scheme == "rope"
+    assert of(table).match.scheme == "rope"
     table[1000, 0] += 0.4
     assert of(table).nearest.census.misfit_rows.tolist() == [1000]
 
@@ -86,7 +86,7 @@ def test_zeros_are_padding_in_the_first_two_rows_alone():
     table = matrix("sinusoidal", "0:600", dim=32, layout="concat")
     padded = table.copy()
     padded[1] = 0
-    found = of(padded).found
+    found = of(padded).match
     assert (found.scheme, found.exact) == ("sinusoidal", False)
     assert any("row 1 holds zeros" in note for note in found.notes)
     for row in (2, 333):
@@ -97,7 +97,7 @@ def test_zeros_are_padding_in_the_first_two_rows_alone():
 
 def test_rows_are_counted_from_the_first_of_the_file_behind_a_class_token(golden):
     table = golden("sin2d_mae_d64_g14_cls0")[1]["table"]
-    assert of(table).found.scheme == "sinusoidal-nd"
+    assert of(table).match.scheme == "sinusoidal-nd"
     damaged = table.copy()
     damaged[100, 7] += 0.1
     assert of(damaged).nearest.census.misfit_rows.tolist() == [100]
@@ -108,19 +108,19 @@ def test_rows_are_counted_from_the_first_of_the_file_behind_a_class_token(golden
 
 
 def test_of_equal_differences_in_two_parts_the_first_is_named():
-    tally = CellTally()
-    for row in (3, 9):
-        largest = Largest(0.5, 0, (row, 5), 1.0, 0.5)
-        tally.take(Part(1, 64, 63, 0.5, largest, np.array([row])))
-    assert tally.census().largest.at == (3, 5)
+    parts = [
+        Census(1, 64, 63, 0.5, Largest(0.5, 0, (row, 5), 1.0, 0.5), 1, np.array([row]))
+        for row in (3, 9)
+    ]
+    assert parts[0].followed_by(parts[1]).largest.at == (3, 5)
 
 
 def test_values_off_the_grid_of_their_sample_are_seen():
     table = matrix("rope", "0:4096", dim=16, dtype="float16").astype(np.float32)
-    found = of(table).found
+    found = of(table).match
     assert (found.rounded, found.census.on_grid, found.exact) == ("float16", True, True)
     table[2500, 3] = np.nextafter(table[2500, 3], np.float32(0))
-    found = of(table).found
+    found = of(table).match
     assert (found.census.on_grid, found.exact) == (False, False)
 
 
@@ -133,7 +133,7 @@ def test_text_is_float32_only_where_it_is_written_so():
 @pytest.mark.parametrize("factor", [1 + 9e-7, 1 - 9e-7, 1 + 3e-7])
 def test_frequencies_of_which_none_is_equal_are_no_models(factor):
     values = 10_000.0 ** (-np.arange(32) / 32) * factor
-    found = of(values).found
+    found = of(values).match
     assert (found.scheme, found.exact, found.equal, found.models) == ("rope", False, 0.0, ())
     assert found.residual == pytest.approx(abs(factor - 1), rel=1e-3)
 
@@ -142,7 +142,7 @@ def test_frequencies_of_which_none_is_equal_are_no_models(factor):
 @pytest.mark.parametrize("factor", [1.2, 0.9])
 def test_a_louder_table_is_no_longrope_of_invented_factors(factor):
     table = matrix("rope", "0:512", dim=64, base=1e6)
-    assert of(table * np.float32(factor)).found is None
+    assert of(table * np.float32(factor)).match is None
     frequencies = 1e6 ** (-np.arange(32) / 32) * factor
     assert "rope-longrope" not in {each.scheme for each in of(frequencies).candidates}
 
@@ -155,7 +155,7 @@ def test_factors_of_no_rule_are_not_read_off():
         angles = np.arange(400)[:, None] * frequencies
         table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
         for values in (table, frequencies):
-            assert of(values).found is None
+            assert of(values).match is None
 
 
 def test_a_full_table_is_a_models_only_in_the_models_layout():
@@ -164,7 +164,7 @@ def test_a_full_table_is_a_models_only_in_the_models_layout():
             matrix("rope", "0:64", table=f"{name}-full", dim=128, base=500_000.0, layout=layout)
             for name in ("cos", "sin")
         ]
-        found = of(*tables).found
+        found = of(*tables).match
         assert found.layout == layout
         assert ("llama-3-8b" in found.models) == named
 
@@ -174,7 +174,7 @@ def test_a_full_table_is_a_models_only_in_the_models_layout():
 
 def test_a_damaged_score_is_named_by_head_query_and_key():
     bias = matrix("alibi", "0:100", heads=12)
-    assert of(bias).found.exact
+    assert of(bias).match.exact
     for query in (17, 50, 99):
         damaged = bias.copy()
         damaged[3, query, 5] += 0.1
@@ -187,7 +187,7 @@ def test_a_damaged_score_is_named_by_head_query_and_key():
 def test_a_mask_hides_what_is_low_and_nothing_else():
     bias = matrix("alibi", "0:60", heads=4)
     bias[:, np.triu(np.ones((60, 60), bool), 1)] = -np.inf
-    found = of(bias).found
+    found = of(bias).match
     assert found.census.hidden == 4 * 60 * 59 // 2
     assert found.census.cells + found.census.hidden == bias.size
     bias[2, 40, 7] = np.nan
@@ -197,12 +197,12 @@ def test_a_mask_hides_what_is_low_and_nothing_else():
 def test_learned_values_of_any_offsets_are_no_buckets():
     values = np.random.default_rng(2).normal(size=(4, 79))
     offsets = np.arange(40)[None, :] - np.arange(40)[:, None] + 39
-    assert of(values[:, offsets]).found is None
+    assert of(values[:, offsets]).match is None
 
 
 def test_a_learned_bias_is_held_to_its_buckets_in_every_row():
     bias = matrix("t5", "0:120", heads=4, seed=99).copy()
-    found = of(bias).found
+    found = of(bias).match
     assert (found.scheme, found.arithmetic, found.models) == ("t5", None, ())
     bias[1, 61, 3] += 1e-3
     assert of(bias).nearest.census.misfit_rows.tolist() == [120 + 61]
@@ -225,7 +225,7 @@ def test_ladders_of_any_last_bits_end_in_a_verdict(*, base, count, units, dtype,
     for candidate in result.candidates:
         assert candidate.residual >= 0
     if twice:
-        assert result.found is None
+        assert result.match is None
 
 
 def _filled(kind, shape, generator):
@@ -281,7 +281,7 @@ def test_no_valid_array_breaks_an_identification(
                 values.flat[generator.integers(values.size)] = blemish
             loaded.append(Loaded(values.astype(dtype), dtype, path))
     try:
-        result = identified(loaded)
+        result = identify_files(loaded)
     except PosencError:
         return
     for candidate in result.candidates:
@@ -294,7 +294,7 @@ def test_no_valid_array_breaks_an_identification(
 def test_rows_gathered_from_anywhere_are_held_to_their_own_positions():
     where = np.random.default_rng(4).permutation(3000)
     cos, sin = (table[where] for table in half_tables("0:3000", dim=32))
-    found = of(cos, sin).found
+    found = of(cos, sin).match
     assert (found.scheme, found.census.rows, found.exact) == ("rope", 3000, True)
     assert found.commands == ()
     sin[2222, 3] += 0.2
@@ -304,28 +304,28 @@ def test_rows_gathered_from_anywhere_are_held_to_their_own_positions():
 @pytest.mark.parametrize("factor", [1 + 1e-5, 1.001])
 def test_slopes_have_no_angle_that_excuses_one_of_them(factor):
     slopes = 2.0 ** -np.arange(1.0, 9.0)
-    assert of(slopes).found.scheme == "alibi"
+    assert of(slopes).match.scheme == "alibi"
     slopes[7] *= factor
-    assert of(slopes).found is None
+    assert of(slopes).match is None
 
 
 def test_frequencies_are_taken_for_those_of_bfloat16_where_it_has_each_of_them():
     exact = (10_000.0 ** -(np.arange(32) / 32)).astype(np.float32)
     frequencies = ((exact.view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
-    assert of(frequencies).found.params["base"] == 10_000.0
+    assert of(frequencies).match.params["base"] == 10_000.0
     frequencies[10] *= np.float32(1.003)
-    assert of(frequencies).found is None
+    assert of(frequencies).match is None
 
 
 def test_no_digit_of_a_kerple_parameter_is_dropped_at_the_cost_of_a_cell():
     offsets = np.arange(256) - np.arange(256)[:, None]
     strengths = 2.0 ** -np.arange(8)
     bias = (-strengths[:, None, None] * np.abs(offsets)).astype(np.float32)
-    found = of(bias).found
+    found = of(bias).match
     assert (found.scheme, found.params["r1"]) == ("kerple-power", tuple(strengths))
     assert found.exact
     halved = of(bias / 2)
-    assert halved.found.scheme == "alibi"
+    assert halved.match.scheme == "alibi"
     assert {each.residual for each in halved.candidates if each.fits} == {0.0}
 
 
@@ -333,7 +333,7 @@ def test_no_digit_of_a_kerple_parameter_is_dropped_at_the_cost_of_a_cell():
 def test_axes_of_one_are_dropped_wherever_they_stand(axes):
     """As in the buffer ``pe`` of PyTorch's tutorial, and in Megatron's of four axes."""
     table = matrix("sinusoidal", "0:1000", dim=16)
-    assert of(np.expand_dims(table, axes)).found.exact
+    assert of(np.expand_dims(table, axes)).match.exact
     table[500, 3] += 0.3
     near = of(np.expand_dims(table, axes)).nearest
     assert (near.scheme, near.census.misfit_rows.tolist()) == ("sinusoidal", [500])
@@ -341,16 +341,16 @@ def test_axes_of_one_are_dropped_wherever_they_stand(axes):
 
 def test_one_query_of_a_bias_is_read_as_such_in_any_shape():
     slopes = 2.0 ** -np.arange(1.0, 9.0)
-    assert of(slopes[:, None, None]).found.tables == ("slopes",)
+    assert of(slopes[:, None, None]).match.tables == ("slopes",)
     bias = (slopes[:, None, None] * np.arange(64)).astype(np.float32)
     for shape in ((8, 1, 64), (1, 8, 1, 64)):
-        assert of(bias.reshape(shape)).found.params["form"] == "bloom"
+        assert of(bias.reshape(shape)).match.params["form"] == "bloom"
 
 
 def test_heads_that_are_too_many_are_not_tried_as_a_bias(monkeypatch):
     """Rows of a batch of one would be heads of one query, each of which takes its time."""
-    monkeypatch.setattr("posenc_cli.checks.identify.tried_scores", None)
-    assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).found is None
+    monkeypatch.setattr("posenc_cli.checks.identify.try_scores", None)
+    assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).match is None
 
 
 @pytest.mark.sweep(4)
@@ -363,7 +363,7 @@ def test_damaged_places_of_a_grid_are_named(convention, grid):
     high, wide = map(int, grid.split("x"))
     params = {"dim": 32, "grid": grid, "convention": convention}
     table = matrix("sinusoidal-nd", f"0:{high * wide}", **params)
-    assert of(table).found.params["grid"] == (high, wide)
+    assert of(table).match.params["grid"] == (high, wide)
     place = high * wide // 2 + 3
     table[place, 3] += 0.3
     for array in (table, table.reshape(high, wide, 32)):

@@ -26,7 +26,7 @@ def test_a_damaged_table_is_not_another_that_comes_within_a_tolerance(rows, cell
     table = matrix("rope", f"0:{rows}", dtype="float64", dim=64)
     table[cell] += damage
     result = of(table)
-    assert result.found is None
+    assert result.match is None
     assert (result.nearest.scheme, result.nearest.params["base"]) == ("rope", 10_000.0)
     assert result.nearest.census.misfit_rows.tolist() == [cell[0]]
 
@@ -59,17 +59,17 @@ def test_damage_of_any_size_leaves_a_table_what_it_is(
     *, scheme, dtype, rows, exponent, negative, place
 ):
     table = made(scheme, dtype, rows)
-    whole = of(table).found
+    whole = of(table).match
     at = np.unravel_index(place % table.size, table.shape)
     damaged = table.copy()
     damaged[at] += -(10.0**exponent) if negative else 10.0**exponent
     assume(damaged[at] != table[at])
     result = of(damaged)
-    best = result.found or result.nearest
+    best = result.match or result.nearest
     assert best is not None
     assert (best.scheme, best.params) == (whole.scheme, whole.params)
     assert best.census.cells - best.census.equal == 1
-    if result.found is None:
+    if result.match is None:
         row = at[0] if table.ndim == 2 else at[0] * table.shape[1] + at[1]
         assert best.census.misfit_rows.tolist() == [row]
 
@@ -85,7 +85,7 @@ def test_one_wrong_frequency_is_named_and_no_rule_is_invented_for_it(dtype, wron
     values = 10_000.0 ** (-np.arange(32) / 32)
     values[wrong] *= factor
     result = of(values.astype(dtype))
-    assert result.found is None
+    assert result.match is None
     assert (result.nearest.scheme, result.nearest.params["base"]) == ("rope", 10_000.0)
     assert result.nearest.census.misfit_rows.tolist() == [wrong]
 
@@ -111,7 +111,7 @@ def test_a_wrong_frequency_of_scaled_ones_and_of_a_model_is_named():
 @pytest.mark.parametrize("value", [5e-324, 1.0, -0.7])
 def test_one_number_throughout_is_nothing(shape, value):
     result = of(np.full(shape, value))
-    assert (result.found, result.nearest, result.candidates) == (None, None, ())
+    assert (result.match, result.nearest, result.candidates) == (None, None, ())
     assert result.notes == ("the numbers looked at are one and the same, which shows no rule",)
 
 
@@ -146,7 +146,7 @@ def test_rows_of_other_positions_do_not_fit_wherever_they_are(change, where):
     table = matrix("rope", "0:4096", dim=32, base=500_000.0)
     rows = change(table, *where)
     result = of(table)
-    assert result.found is None
+    assert result.match is None
     assert result.nearest.scheme == "rope"
     assert result.nearest.census.misfit_rows.tolist() == rows
 
@@ -159,11 +159,11 @@ def test_a_low_score_that_no_mask_hides_does_not_fit(low):
     bias = matrix("alibi", "0:64", heads=8).copy()
     bias[3, 40, 20] = low
     result = of(bias)
-    assert result.found is None
+    assert result.match is None
     assert result.nearest.census.misfit_rows.tolist() == [3 * 64 + 40]
     bias[:, np.triu(np.ones((64, 64), bool), 1)] = low
     result = of(bias)
-    assert result.found is None
+    assert result.match is None
     assert result.nearest.census.misfit_rows.tolist() == [3 * 64 + 40]
 
 
@@ -171,7 +171,7 @@ def test_a_low_score_that_no_mask_hides_does_not_fit(low):
 def test_a_masked_bias_is_none_that_a_command_writes_again(low):
     bias = matrix("alibi", "0:64", heads=8).copy()
     bias[:, np.triu(np.ones((64, 64), bool), 1)] = low
-    found = of(bias).found
+    found = of(bias).match
     assert (found.scheme, found.exact, found.census.hidden) == ("alibi", False, 8 * 64 * 63 // 2)
     assert found.census.equal == found.census.cells
     bias[2, 5, 30] = 0.25
@@ -183,7 +183,7 @@ def test_windows_and_columns_of_padding_are_masks():
     for hidden in ((key > query) | (key < query - 16), key >= 60):
         bias = matrix("alibi", "0:64", heads=8).copy()
         bias[:, hidden] = -np.inf
-        found = of(bias).found
+        found = of(bias).match
         assert (found.scheme, found.census.hidden) == ("alibi", 8 * int(hidden.sum()))
 
 
@@ -191,4 +191,4 @@ def test_a_table_with_one_pair_too_fast_is_no_longrope():
     rates = 10_000.0 ** (-np.arange(32) / 32)
     rates[9] *= 1.5
     angles = np.arange(300)[:, None] * rates
-    assert of(np.concatenate([np.cos(angles), np.sin(angles)], axis=1)).found is None
+    assert of(np.concatenate([np.cos(angles), np.sin(angles)], axis=1)).match is None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.records import replace
 from tests.checks import rope
 from tests.checks.mutants import ALL, CASES, HALF, MUTANTS
@@ -52,7 +52,7 @@ def test_there_are_as_many_mutants_as_promised():
 @pytest.mark.parametrize(("name", "subject"), SHOWN)
 def test_a_mutant_is_killed_and_its_cause_named_first(name, subject):
     found = examined(name, subject)
-    causes = diagnosed(found)
+    causes = diagnose(found)
     assert not found.ok
     assert causes[0].cause in MUTANTS[name].causes
     assert len(causes) <= 3
@@ -118,7 +118,7 @@ def test_right_functions_pass(name):
     case = CASES[name]
     found = rope.of_function(f"right_{name}", rope.reference(case.scheme, **case.given), FEW)
     assert found.ok, found.findings
-    assert diagnosed(found) == ()
+    assert diagnose(found) == ()
 
 
 @pytest.mark.sweep(3)

@@ -12,7 +12,6 @@ from posenc_cli.checks.order import (
     PartRequest,
     embeddings,
     permutations,
-    with_causal_mask,
     words_of,
 )
 from posenc_cli.encode.request import Encoding
@@ -146,7 +145,7 @@ def test_scores_depend_on_distance_alone_unless_rows_are_added(name):
 
 
 def test_a_causal_mask_alone_tells_order():
-    found = with_causal_mask(OrderCheck(WORDS)).finding(asked("nope"))
+    found = OrderCheck(WORDS, causal=True).finding(asked("nope"))
     assert found.sees_order
     assert found.ok
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.diagnosis import diagnose
 from tests.checks import rope
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -76,7 +76,7 @@ def test_tables_kept_as_halves_for_interleaved_pairs_fail_where_their_values_are
     _, arrays = golden("rope_apply_deepseek_v3_interleave")
     right = rope.reference(YARN, **{**DEEPSEEK, "factor": 32.0}, layout="interleaved")
     found = rope.of_tables(arrays["cos"], arrays["sin"], right, spec(arrays["positions"]))
-    causes = [cause.cause for cause in diagnosed(found)]
+    causes = [cause.cause for cause in diagnose(found)]
     assert causes[0] == "frequency-rule"
     assert "layout" not in causes
 
@@ -104,7 +104,7 @@ def test_a_peers_dynamic_frequencies_pass_at_their_length_alone(length, golden):
     other = rope.reference("rope-dynamic", seq_len=16384, **given)
     found = rope.of_frequencies(values, other, where)
     assert not found.ok
-    assert diagnosed(found)[0].cause in ("scaling-missing", "frequency-rule")
+    assert diagnose(found)[0].cause in ("scaling-missing", "frequency-rule")
 
 
 def test_a_peers_longrope_passes_with_its_own_list_alone(golden):
@@ -122,8 +122,8 @@ def test_a_peers_longrope_passes_with_its_own_list_alone(golden):
         assert rope.of_frequencies(values, right, "0:4096").ok
         wrong = rope.reference("rope-longrope", seq_len=other, **given)
         found = rope.of_frequencies(values, wrong, "0:4096")
-        assert [cause.cause for cause in diagnosed(found)] == ["frequency-rule"]
-        assert ("short_factor" if length == 4096 else "long_factor") in diagnosed(found)[0].message
+        assert [cause.cause for cause in diagnose(found)] == ["frequency-rule"]
+        assert ("short_factor" if length == 4096 else "long_factor") in diagnose(found)[0].message
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -151,4 +151,4 @@ def test_columns_that_come_out_in_another_order_are_no_fault_but_said(golden):
     # … but pairing them the other way going in is one.
     wrong = rope.reference(YARN, **DEEPSEEK, layout="half")
     found = rope.of_rotated(x, y, wrong, spec(arrays["positions"]))
-    assert diagnosed(found)[0].cause == "layout"
+    assert diagnose(found)[0].cause == "layout"

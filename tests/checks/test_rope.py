@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from posenc_cli.checks import diagnosis
 from posenc_cli.checks import rope as rope_findings
-from posenc_cli.checks.diagnosis import diagnosed
+from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.subject import row_positions, table_subject
 from posenc_cli.checks.turning import Turning
-from posenc_cli.checks.verdict import examined
+from posenc_cli.checks.verdict import examine
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
@@ -66,7 +66,7 @@ def test_the_bound_covers_all_vectors_and_all_pairs_of_positions(seed, size):
         for each in exact(10)
     )
     subject = table_subject(cos, sin, "float64", RIGHT, Positions.parse("0:10"))
-    relative = finding(examined(subject, RIGHT, 1e-9), "relative")
+    relative = finding(examine(subject, RIGHT, 1e-9), "relative")
     changed = spread(cos, sin)
     # Two scores differ from the same function by the bound each.
     assert changed <= 2 * relative.worst * (1 + 1e-5) + 1e-12
@@ -112,7 +112,7 @@ def test_a_constant_factor_is_told_apart_from_the_rotation():
         "reference",
     ]
     assert "1.25" in finding(found, "norm").message
-    assert [cause.cause for cause in diagnosed(found)] == ["attention-factor"]
+    assert [cause.cause for cause in diagnose(found)] == ["attention-factor"]
 
 
 def test_identity_is_checked_only_where_position_0_is():
@@ -140,7 +140,7 @@ def test_positions_in_bfloat16_pass_up_to_256_and_fail_at_257():
     found = rope.of_tables(*wrong.tables(np.arange(258)), right, "0:258")
     assert not found.ok
     assert finding(found, "reference").at["position"] == 257
-    assert "257" in diagnosed(found)[0].evidence
+    assert "257" in diagnose(found)[0].evidence
 
 
 def test_no_tolerance_is_so_wide_that_nothing_could_fail():
@@ -163,8 +163,8 @@ def test_strict_asks_for_correct_rounding():
     for tables, expected in ((exact64, True), (computed, False)):
         stored = [each.astype(np.float32) for each in tables]
         subject = table_subject(*stored, "float32", right, where)
-        assert examined(subject, right, "strict").ok == expected
-        assert examined(subject, right, "auto").ok
+        assert examine(subject, right, "strict").ok == expected
+        assert examine(subject, right, "auto").ok
 
 
 def test_a_given_tolerance_bounds_what_is_reported():
@@ -172,11 +172,11 @@ def test_a_given_tolerance_bounds_what_is_reported():
     where = Positions.parse("0:4096")
     wrong = replace(CASES["plain"].right, table_in="bfloat16").tables(np.arange(4096))
     subject = table_subject(*wrong, "float32", right, where)
-    assert examined(subject, right, 0.02).ok
-    found = examined(subject, right, 1e-4)
+    assert examine(subject, right, 0.02).ok
+    found = examine(subject, right, 1e-4)
     assert not found.ok
     assert {each.tolerance for each in found.findings} == {1e-4}
-    assert diagnosed(found)[0].cause == "table-precision"
+    assert diagnose(found)[0].cause == "table-precision"
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -187,8 +187,8 @@ def test_what_is_not_a_number_never_passes(value):
     for check in ("relative", "norm", "reference"):
         assert not finding(found, check).ok
         assert finding(found, check).worst is None
-    assert diagnosed(found)[0].cause == "unknown"
-    assert "position 11" in diagnosed(found)[0].evidence
+    assert diagnose(found)[0].cause == "unknown"
+    assert "position 11" in diagnose(found)[0].evidence
 
 
 def test_frequencies_that_are_no_numbers_are_said_to_be():
@@ -197,7 +197,7 @@ def test_frequencies_that_are_no_numbers_are_said_to_be():
     values[3] = np.nan
     found = rope.of_frequencies(values, right, "0:4096")
     assert not found.ok
-    assert "1 of 32 frequencies" in diagnosed(found)[0].evidence
+    assert "1 of 32 frequencies" in diagnose(found)[0].evidence
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -205,7 +205,7 @@ def test_the_format_of_frequencies_is_no_excuse(dtype):
     values = ladder(64, 1e4).astype(rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     found = rope.of_frequencies(values, rope.reference("rope", dim=64), "0:8")
     assert not found.ok
-    assert [cause.cause for cause in diagnosed(found)] == ["inv-freq-precision"]
+    assert [cause.cause for cause in diagnose(found)] == ["inv-freq-precision"]
 
 
 @pytest.mark.parametrize(("what", "overflow"), [("positions_in", 65520), ("angles_in", 65520)])
@@ -216,7 +216,7 @@ def test_float16_that_overflows_is_named(what, overflow):
         *wrong.tables(where), rope.reference("rope", dim=64, layout="half"), "65000:66000"
     )
     assert not found.ok
-    cause = diagnosed(found)[0]
+    cause = diagnose(found)[0]
     assert cause.cause == "position-precision"
     assert str(overflow) in cause.evidence
 
@@ -231,8 +231,8 @@ def test_of_a_subject_far_wider_than_the_reference_nothing_is_evaluated(kind, mo
 
     monkeypatch.setattr(Turning, "blocks", evaluated)
     monkeypatch.setattr(Turns, "of", evaluated)
-    monkeypatch.setattr(diagnosis, "fitted", evaluated)
-    monkeypatch.setattr(rope_findings, "fitted", evaluated)
+    monkeypatch.setattr(diagnosis, "fit", evaluated)
+    monkeypatch.setattr(rope_findings, "fit", evaluated)
     if kind == "tables":
         found = rope.of_tables(wide, wide, right, "0:16")
     elif kind == "rotated":
@@ -240,7 +240,7 @@ def test_of_a_subject_far_wider_than_the_reference_nothing_is_evaluated(kind, mo
     else:
         found = rope.of_frequencies(wide.reshape(-1), right, "0:16")
     assert [(each.check, each.ok) for each in found.findings] == [("reference", False)]
-    (cause,) = diagnosed(found)
+    (cause,) = diagnose(found)
     assert cause.cause == "rotary-dim"
     assert cause.message == found.findings[0].message
 
@@ -252,13 +252,13 @@ def test_a_width_that_is_not_the_references_is_rotary_dim():
     for tables in (narrow.tables(where), narrow.pair_tables(where)):
         found = rope.of_tables(*tables, right, "0:300")
         assert not found.ok
-        assert [cause.cause for cause in diagnosed(found)] == ["rotary-dim"]
-        assert "32 columns at base 10000" in diagnosed(found)[0].evidence
+        assert [cause.cause for cause in diagnose(found)] == ["rotary-dim"]
+        assert "32 columns at base 10000" in diagnose(found)[0].evidence
     x = rope.vectors(300, 32)
     found = rope.of_rotated(x, narrow(x, where), right, "0:300")
-    assert [cause.cause for cause in diagnosed(found)] == ["rotary-dim"]
+    assert [cause.cause for cause in diagnose(found)] == ["rotary-dim"]
     found = rope.of_frequencies(ladder(32, 1e4), right, "0:300")
-    assert [cause.cause for cause in diagnosed(found)] == ["rotary-dim"]
+    assert [cause.cause for cause in diagnose(found)] == ["rotary-dim"]
 
 
 def test_what_fits_nothing_is_unknown():
@@ -266,8 +266,8 @@ def test_what_fits_nothing_is_unknown():
     right = rope.reference("rope", dim=64, layout="half")
     cos, sin = generator.standard_normal((2, 500, 64))
     found = rope.of_tables(cos, sin, right, "0:500")
-    assert [cause.cause for cause in diagnosed(found)] == ["unknown"]
-    assert "inconsistent" in diagnosed(found)[0].evidence
+    assert [cause.cause for cause in diagnose(found)] == ["unknown"]
+    assert "inconsistent" in diagnose(found)[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_evidence_is_something_to_act_on(changes, words):
     wrong = replace(CASES["plain"].right, **changes)
     right = rope.reference("rope", dim=64, layout="half")
     found = rope.of_tables(*wrong.tables(np.arange(4096)), right, "0:4096")
-    assert words in " ".join(f"{c.message} {c.evidence}" for c in diagnosed(found))
+    assert words in " ".join(f"{c.message} {c.evidence}" for c in diagnose(found))
 
 
 def test_one_bad_pair_of_many_is_not_taken_for_a_rounding():
@@ -292,7 +292,7 @@ def test_one_bad_pair_of_many_is_not_taken_for_a_rounding():
     cos, sin = Rope(ladder(128, 1e4), 128).pair_tables(np.arange(1000))
     turned = np.exp(1j * np.random.default_rng(2).uniform(0, 6, 1000))
     cos[:, 30], sin[:, 30] = turned.real, turned.imag
-    cause = diagnosed(rope.of_tables(cos, sin, right, "0:1000"))[0]
+    cause = diagnose(rope.of_tables(cos, sin, right, "0:1000"))[0]
     assert cause.cause == "unknown"
     assert cause.message.startswith("pair 30 of 64 differs")
 
@@ -302,7 +302,7 @@ def test_pairs_that_lack_the_scaling_are_counted():
     case = CASES["llama3"]
     right = rope.reference(case.scheme, **case.given)
     found = rope.of_tables(*wrong.tables(np.arange(4096)), right, "0:4096")
-    cause = diagnosed(found)[0]
+    cause = diagnose(found)[0]
     assert cause.message.endswith("the table is plain base 500000")
     assert cause.evidence.startswith("pairs 29–63 of 64 are not scaled")
 
@@ -312,7 +312,7 @@ def test_two_causes_are_told_the_likeliest_first():
     right = rope.reference(case.scheme, **case.given)
     wrong = replace(case.right, inv_freq=ladder(128, 1e4), scale=1.0, layout="interleaved")
     found = rope.of_tables(*wrong.tables(np.arange(4096)), right, "0:4096")
-    assert [c.cause for c in diagnosed(found)] == ["layout", "scaling-missing", "attention-factor"]
+    assert [c.cause for c in diagnose(found)] == ["layout", "scaling-missing", "attention-factor"]
 
 
 def test_columns_past_the_rotated_ones_must_stay():
@@ -361,7 +361,7 @@ def strictly(cos, sin, right, positions):
     subject = table_subject(
         rope.readable(cos), rope.readable(sin), rope.dtype_of(cos), right, where
     )
-    return examined(subject, right, "strict")
+    return examine(subject, right, "strict")
 
 
 def rounded_tables(scheme, positions, kind):
@@ -396,7 +396,7 @@ def test_strict_asks_for_each_cell_to_be_the_correctly_rounded_one(scheme, dtype
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
     assert finding(found, "reference").at == {"position": 2, "pair": 7}
     assert "1 of 112 cells" in finding(found, "reference").message
-    assert [cause.cause for cause in diagnosed(found)] == ["table-precision"]
+    assert [cause.cause for cause in diagnose(found)] == ["table-precision"]
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -457,7 +457,7 @@ def test_float32_code_is_self_consistent_at_positions_with_gaps_whatever_its_bas
     found = rope.of_tables(cos, sin, right, positions)
     assert finding(found, "relative").ok
     assert not finding(found, "reference").ok
-    assert [cause.cause for cause in diagnosed(found)] == ["base"]
+    assert [cause.cause for cause in diagnose(found)] == ["base"]
     cos[-5, 0] += 1.5
     assert not finding(rope.of_tables(cos, sin, right, positions), "relative").ok
 
@@ -540,7 +540,7 @@ def of_rates(rates, positions="0:2048", **given):
     ],
 )
 def test_the_rule_that_a_table_follows_is_named(rates, given, cause, words):
-    causes = diagnosed(of_rates(rates, **given))
+    causes = diagnose(of_rates(rates, **given))
     assert [each.cause for each in causes] == [cause]
     assert words in causes[0].message
 
@@ -562,7 +562,7 @@ BY_COLUMNS = np.clip((2 * np.arange(64) - 20) / (46 - 20), 0, 1)
 )
 def test_what_is_wrong_with_a_ramp_is_named(rates, words):
     given = {"scheme": "rope-yarn", "factor": 4.0, "attention_factor": 1.0}
-    causes = diagnosed(of_rates(rates, **given))
+    causes = diagnose(of_rates(rates, **given))
     assert [each.cause for each in causes] == ["frequency-rule"]
     assert words in causes[0].message
 
@@ -578,7 +578,7 @@ def test_what_is_wrong_with_a_ramp_is_named(rates, words):
 )
 def test_numbers_given_as_frequencies_are_recognised(given, cause, words):
     right = rope.reference("rope", dim=64)
-    causes = diagnosed(rope.of_frequencies(given.astype(np.float32), right, "0:2048"))
+    causes = diagnose(rope.of_frequencies(given.astype(np.float32), right, "0:2048"))
     assert [each.cause for each in causes] == [cause]
     assert words in f"{causes[0].message} {causes[0].evidence}"
 
@@ -588,10 +588,10 @@ def test_vectors_left_as_they_are_are_not_rotated_and_zeros_are_something_else(d
     kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
     right = rope.reference("rope", dim=128, base=5e5, layout="half")
     x = rope.vectors(2048, 128).astype(kind)
-    causes = diagnosed(rope.of_rotated(x, x, right, "0:2048"))
+    causes = diagnose(rope.of_rotated(x, x, right, "0:2048"))
     assert [each.cause for each in causes] == ["no-rotation"]
     found = rope.of_rotated(x, 0 * x, right, "0:2048")
-    assert [each.cause for each in diagnosed(found)] == ["unknown"]
+    assert [each.cause for each in diagnose(found)] == ["unknown"]
     assert finding(found, "norm").message == "every length becomes 0"
 
 
@@ -621,6 +621,6 @@ def test_a_function_whose_positions_overflow_float16_is_told_so(tmp_path):
     right = rope.reference("rope", dim=64, layout="half")
     found = rope.of_function("turned", right, "0:64,65503:65540", file=file)
     assert not found.ok
-    cause = diagnosed(found)[0]
+    cause = diagnose(found)[0]
     assert cause.cause == "position-precision"
     assert "65520" in cause.evidence
