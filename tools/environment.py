@@ -50,11 +50,12 @@ def main(folder: str, requirements: list[str], versions: str) -> int:
 def lowest(project: dict[str, Any]) -> list[str]:
     """What ``project`` asks for directly, each pinned to its lower bound.
 
-    Every requirement must have one: what was not tried is not promised.
+    Every requirement must have one: what was not tried is not promised. Those of the extra
+    ``peers`` are exact versions, which nothing else installs.
     """
     asked = [*project["dependencies"]]
-    for extra in project["optional-dependencies"].values():
-        asked += extra
+    for extra, requirements in project["optional-dependencies"].items():
+        asked += requirements if extra != "peers" else []
     pins = set()
     for requirement in asked:
         bounded = BOUNDED.fullmatch(requirement)

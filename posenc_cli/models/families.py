@@ -22,30 +22,12 @@ Nope = Literal["no_rope_layers", "unless sliding", "unless sliding type", "unles
 
 
 class Rotary(Record):
-    """A family of rotary models.
+    """A family of rotary models: a row of ``rotary.json``.
 
-    ``defaults`` are the values of keys that a config leaves out, and ``aliases`` what the family
-    calls a key. ``base`` is the base where none is given (or one for each layer type), and
-    ``partial`` the share of the head that turns; ``partial_ignored`` says that plain rope turns
-    the whole head, whatever a config says. ``rope`` is the whole rope object where a config has
-    none, ``nested`` whether it holds one for each layer type. ``slice`` marks latent attention,
-    whose rotated columns are a slice of their own (``qk_rope_head_dim``), and ``slice_head`` what
-    head_dim is there where it counts: the width of that slice, of the whole head, or another name
-    of the slice; ``plain_softmax`` says that its scores are not scaled by mscale.
-    ``own_original`` says that max_position_embeddings by that very name is the original length
-    where no other is given. ``layout`` may name the key that says whether it is interleaved.
-    ``nope`` says how layers without rotation are told, ``cycle`` the layer types where they are
-    not listed, ``exceptions`` the layers (from 0, or from the end) that have a type against it,
-    ``indices`` the key that lists the layers with attention, ``at_least`` the type that the last
-    layer has where no other has it, ``last`` the type of the last layer whatever the config
-    lists, ``local`` the older keys of bases by layer type, ``head_dims`` those of heads, and
-    ``when`` the key that says whether the family rotates at all. ``types`` are the rope types
-    that it takes, if not all; ``needs_head_dim`` that transformers asks for head_dim where rope
-    is stretched. ``scales_queries`` says that it reads llama_4_scaling_beta. ``known`` is False
+    Each field is described in ``rotary.schema.json`` beside it, but for these. ``known`` is False
     of a model type that nothing is known of, and ``any_names`` says that its config may have any
-    name for a key. ``own_code`` is the file of the model's own code that reads other keys than
-    transformers, and which. ``owner`` is the model type whose defaults these are, where that is
-    one around it.
+    name for a key. ``owner`` is the model type whose defaults these are, where that is one around
+    it.
     """
 
     model_type: str
@@ -100,10 +82,7 @@ class Rotary(Record):
 class Container(Record):
     """A model of text and images or sound, around a text model.
 
-    ``text`` is the model type of that text model. ``defaults`` and ``base`` are what it has
-    otherwise than that type: where the config holds no text model or, with ``merged``, beside
-    what it says of one. ``flat`` says that transformers reads the keys of the text model at the
-    top where there is no text_config, as old files have them.
+    Its fields too are described in ``rotary.schema.json``.
     """
 
     model_type: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -86,22 +85,12 @@ def test_keys_of_the_text_model_where_nothing_reads_them_are_refused(key):
 
 
 @pytest.mark.parametrize("family", ROTARY.values(), ids=list(ROTARY))
-def test_a_row_of_the_table_is_of_the_types_that_it_is_declared_to_be(family):
-    counts = ("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim")
-    assert all(type(family.defaults[key]) is int for key in counts if key in family.defaults)
-    assert family.nope in (None, *get_args(families.Nope))
-    assert family.slice_head in (None, "slice", "whole", "name")
-    assert family.layout in ("half", "interleaved") or family.layout == "rope_interleave"
-    assert 0 < family.partial <= 1
-    flags = ("partial_ignored", "nested", "slice", "own_original", "plain_softmax", "alpha")
-    flags += ("needs_layer_types", "needs_head_dim", "known")
-    assert all(type(getattr(family, name)) is bool for name in flags)
-    assert set(family.types) <= set(RULES)
+def test_bases_and_rope_objects_of_the_table_are_such_as_rules_take(family):
     bases = family.base if isinstance(family.base, dict) else {"": family.base}
     assert all(type(base) is float for base in bases.values() if base is not None)
-    objects = family.rope or {}
-    objects = objects.values() if family.nested else [objects]
-    assert all(each.get("rope_type", "default") in RULES for each in objects)
+    rope_objects = family.rope or {}
+    rope_objects = rope_objects.values() if family.nested else [rope_objects]
+    assert all(rope.get("rope_type", "default") in RULES for rope in rope_objects)
 
 
 @pytest.mark.parametrize("name", families.containers())

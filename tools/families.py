@@ -1,0 +1,194 @@
+"""Read the families of posenc_cli/models/rotary.json off transformers again.
+
+Usage: python tools/families.py [--check] [MODEL_TYPE…]
+
+What a configuration class and its model say by themselves is derived: sizes, base, share, layout,
+whether shares are ignored, and what models of text and images give their text model. The other
+keys of a row (aliases, cycles, rules: see ``Rotary`` in posenc_cli/models/families.py) were read in
+the code of the model by a person, and are kept. A MODEL_TYPE that is not in the file gets a row of
+what is derived. ``--check`` compares, and writes nothing. Needs the extra ``peers``.
+
+The presets were read from the files that each names as its source; no package has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goldens import configured, frequencies, layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FILE = Path(__file__).parents[1] / "posenc_cli" / "models" / "rotary.json"
+SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
+WIDTHS = ("head_dim", "qk_rope_head_dim")
+"""Sizes that only some configuration classes have."""
+GONE = ("transfo-xl",)
+"""The model types of earlier versions of transformers."""
+
+
+def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A family's row, with what is derived renewed."""
+    if "refused" in row:
+        return row
+    config = configured({"model_type": model_type})
+    aliases, rope = row.get("aliases", {}), _attribute(config, "rope_parameters") or {}
+    sizes = row.get("defaults") or {
+        **dict.fromkeys(SIZES),
+        **{name: None for name in WIDTHS if _attribute(config, name) is not None},
+    }
+    defaults = {name: _attribute(config, aliases.get(name, name)) for name in sizes}
+    nested = any(isinstance(part, dict) for part in rope.values())
+    derived: dict[str, Any] = {"nested": nested}
+    if "rope" not in row:
+        derived |= _of_rope(model_type, rope, nested=nested)
+    if row.get("layout") in (None, "half", "interleaved"):
+        try:
+            derived["layout"] = layout(config)
+        except RuntimeError:  # its default sections fit no head
+            derived["layout"] = row.get("layout", "half")
+    usual: dict[str, Any] = {
+        "nested": False,
+        "base": 10_000.0,
+        "partial": 1.0,
+        "partial_ignored": False,
+    }
+    usual["layout"] = "half"
+    kept = {name: row[name] for name in row if row[name] == derived.get(name, row[name])}
+    new = {name: value for name, value in derived.items() if value != usual[name]}
+    order = [*(name for name in row if name in {**new, **kept}), *(new.keys() - row.keys())]
+    return {"defaults": defaults} | {
+        name: {**new, **kept}[name] for name in order if name != "defaults"
+    }
+
+
+def _of_rope(model_type: str, rope: dict[str, Any], *, nested: bool) -> dict[str, Any]:
+    """What follows from the rope object that a configuration has without any key."""
+    if nested:
+        bases = {kind: part["rope_theta"] for kind, part in rope.items()}
+        return {"base": bases if len(set(bases.values())) > 1 else next(iter(bases.values()))}
+    if not rope:
+        return {}
+    plain = {"rope_type": "default", "rope_theta": rope["rope_theta"]}
+    config = {"model_type": model_type}
+    widths = {
+        len(
+            frequencies(
+                configured(
+                    {**config, "rope_parameters": {**rope, **plain, "partial_rotary_factor": share}}
+                )
+            )[""][0]
+        )
+        for share in (0.5, 1.0)
+    }
+    return {
+        "base": rope["rope_theta"],
+        "partial": rope.get("partial_rotary_factor", 1.0),
+        "partial_ignored": len(widths) == 1,
+    }
+
+
+def container_of(model_type: str, row: Any, families: dict[str, Any]) -> Any:
+    """What a model of text and something else gives its text model otherwise than that has it."""
+    from huggingface_hub.errors import StrictDataclassError
+
+    flat = isinstance(row, dict) and row.get("flat")
+    alone = configured({"model_type": model_type}).get_text_config()
+    own = configured({"model_type": alone.model_type})
+    stated = families.get(alone.model_type, {}).get("defaults", {})
+    differing, merged = _differing(alone, own, stated), {}
+    if differing:
+        with contextlib.suppress(StrictDataclassError):  # one that its other parts must fit
+            within = configured({"model_type": model_type, "text_config": {"sliding_window": 64}})
+            merged = _differing(within.get_text_config(), own, stated)
+    base = differing.pop("rope_theta", None)
+    derived = {
+        "text": alone.model_type,
+        **({"defaults": differing} if differing else {}),
+        **({"base": float(base)} if base else {}),
+        **({"merged": True} if differing and merged.items() >= differing.items() else {}),
+        **({"flat": True} if flat else {}),
+    }
+    return derived if len(derived) > 1 else alone.model_type
+
+
+def _differing(config: Any, own: Any, stated: dict[str, Any]) -> dict[str, Any]:
+    """What a text model has that its own type has not, with a head that its sizes do not make."""
+    values, usual = (
+        {
+            **{name: _attribute(each, name) for name in (*SIZES, *WIDTHS)},
+            "rope_theta": (_attribute(each, "rope_parameters") or {}).get("rope_theta"),
+        }
+        for each in (config, own)
+    )
+    if stated:
+        usual |= {name: stated.get(name) for name in SIZES}
+    if stated and not stated.keys() & {*WIDTHS} and values["head_dim"]:
+        usual["head_dim"] = values["hidden_size"] // values["num_attention_heads"]
+    return {name: value for name, value in values.items() if value != usual[name]}
+
+
+def _attribute(config: Any, name: str) -> Any:
+    """A value of a configuration; the usual one, where layers differ in it."""
+    try:
+        return getattr(config, name, None)
+    except RuntimeError:
+        return vars(config).get(name)
+
+
+def text_of(table: dict[str, Any]) -> str:
+    """The table as text, a line a family."""
+    families, containers = (
+        ",\n".join(
+            f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(table[part].items())
+        )
+        for part in ("families", "containers")
+    )
+    others = textwrap.fill(", ".join(map(json.dumps, table["others"])), 160, break_on_hyphens=False)
+    return (
+        f'{{\n"families": {{\n{families}\n}},\n"containers": {{\n{containers}\n}},\n'
+        f'"others": [\n{others}\n]\n}}\n'
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Renew the file, or compare; the status is 1 where that differs."""
+    from transformers import CONFIG_MAPPING
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="new rotary families")
+    options = parser.parse_args(arguments)
+    text = FILE.read_text("utf-8")
+    table = json.loads(text)
+    families = {**{name: {} for name in options.names}, **table["families"]}
+    table["families"] = {name: row_of(name, row) for name, row in families.items()}
+    table["containers"] = {
+        name: container_of(name, row, table["families"])
+        for name, row in table["containers"].items()
+    }
+    read = {*table["families"], *table["containers"]}
+    table["others"] = [*sorted(set(CONFIG_MAPPING) - read), *GONE]
+    renewed = text_of(table)
+    if not options.check:
+        FILE.write_text(renewed, "utf-8")
+    for name in ("families", "containers"):
+        for key, row in table[name].items():
+            if json.loads(text)[name].get(key) != row:
+                print(f"{name}: {key}: {json.dumps(row)}")
+    same = renewed == text
+    print(f"{FILE.name}: {'the same bytes' if same else 'other bytes'}")
+    return 1 if options.check and not same else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    sys.exit(main(sys.argv[1:]))

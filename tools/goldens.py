@@ -1,0 +1,1094 @@
+"""Make the numbers of tests/golden again, by running the code of the peers that they name.
+
+Usage: python tools/goldens.py [--list] [--check] [--out FOLDER] [NAME…]
+
+Each golden is a statement (NAME.json: which peer, which cases, what the arrays mean) and mostly
+arrays (NAME.npz). The statement asks and the peer answers: a generator below takes the peer's own
+objects, runs them on the cases of the statement, and gives the arrays, or fills in what the peer
+says of each case. Vectors that were drawn at random, and positions, are read from the golden.
+
+``--list`` says of each golden where its numbers come from, and of those that no package can give
+why not. ``--check`` compares what is made with tests/golden, byte by byte. Without either, what is
+made is written, to tests/golden unless another folder is named. Needs the extra ``peers``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import hashlib
+import importlib
+import inspect
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from posenc_cli.models import families, nonrotary, vision
+
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
+PRESETS = Path(__file__).parents[1] / "posenc_cli" / "models" / "presets"
+
+Statement = dict[str, Any]
+Arrays = Mapping[str, Any]
+Generator = Callable[[Statement, Arrays], Arrays]
+
+REPOSITORY = "its source is a repository at a commit, of which no package is on the index"
+RECORDED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("kerple", "mrope_xd_hunyuan", "rel_sin_transformer_xl"),
+            *("rope_ntk_static_author_alpha4", "sandwich_nemo", "sin2d_mae_d64_g14_cls0"),
+            *("sin2d_mae_grid_5x7_d16", "sin_fairseq_d64_pad1"),
+            *("sin_t2t_d64_min1_max10000_start0", "sin_t2t_nd", "xpos_torchscale"),
+        ),
+        REPOSITORY,
+    ),
+    "runtimes": "its sources need a CUDA build (vLLM), and transformers 4.50 beside 5.23",
+    "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
+}
+"""The goldens that are not made here, and why."""
+
+RECORDED_ARRAYS: Mapping[str, tuple[str, ...]] = {
+    "deberta_log_bucket_b256_m512": ("microsoft",),
+    "t5_bucket_bi_nb32_md128": ("mesh_tf", "torchscale"),
+    "t5_bucket_uni_nb32_md128": ("mesh_tf", "torchscale"),
+}
+"""The arrays of goldens made here whose source is a repository; they are kept as they are."""
+
+INPUTS = re.compile(
+    r"(relative_)?positions?|positions?_(ids|call\d)|hw|mask|[qk](_\d+x\d+)?|table|.*_x"
+    r"|w2v_(table|q)|speecht5_table|esmfold_residue_index"
+)
+"""The arrays that peers are given, not what they give."""
+
+GROWING = ("config_rope", "models")
+"""The goldens to whose arrays a new case adds one."""
+
+NOT_LOADED = ("phi-3-vision-128k",)
+"""The presets of rotary families whose config transformers refuses: it was made for other code."""
+
+
+def models(path: str) -> Any:
+    """An object of transformers by its path below models: ``t5.modeling_t5.T5Attention``."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f"transformers.models.{module}"), name)
+
+
+def named_objects(statement: Statement) -> list[Any]:
+    """The objects of transformers' modeling files that a statement names as its peer."""
+    paths = re.findall(r"\b(\w+\.modeling_\w+\.\w+)", statement["peer"].split("; ")[0])
+    return [models(path) for path in dict.fromkeys(paths)]
+
+
+def tensor(values: Any, dtype: str | None = None) -> Any:
+    """A tensor of an array; of no memory of its own."""
+    import torch
+
+    copied = torch.from_numpy(np.array(values))
+    return copied if dtype is None else copied.to(getattr(torch, dtype))
+
+
+# Rotary modules
+
+
+def _config(statement: Statement) -> Any:
+    params = statement["params"]
+    return models(params["config_class"])(**params["config_kwargs"])
+
+
+def rope_tables(statement: Statement, stored: Arrays) -> Arrays:
+    """Frequencies of a rotary module, and its cosines and sines at the positions on file."""
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    (rotary,) = named_objects(statement)
+    config = _config(statement)
+    frequencies_of = ROPE_INIT_FUNCTIONS.get(config.rope_parameters["rope_type"])
+    module = rotary(config)
+    made = {"inv_freq": module.inv_freq, "attention_scaling": np.float64(module.attention_scaling)}
+    for name in statement["arrays"]:
+        kind, _, length = name.partition("_seq_")
+        if kind == "inv_freq" and length:
+            frequencies, scaling = frequencies_of(
+                config, seq_len=None if length == "none" else int(length)
+            )
+            made[name] = frequencies
+            made[f"attention_scaling_seq_{length}"] = np.float64(scaling)
+        elif name.startswith("positions"):
+            call = name.removeprefix("positions")
+            module = rotary(config)  # a fresh one: some remember the longest sequence
+            cos, sin = module(tensor([0.0], "float32"), tensor(stored[name], "int64")[None])
+            made |= {f"cos{call}": cos[0], f"sin{call}": sin[0], f"inv_freq{call}": module.inv_freq}
+    return made
+
+
+def rope_apply(statement: Statement, stored: Arrays) -> Arrays:
+    """Vectors that a model's own function turned, and the tables that it turned them by."""
+    rotary, turn = named_objects(statement)
+    ids = "position_ids" if "position_ids" in stored else "positions"
+    # (axes, batch, seq) where each axis has its positions, else (batch, seq)
+    positions = tensor(stored[ids], "int64").unsqueeze(-2)
+    q = tensor(stored["q"])
+    k = tensor(stored["k"]) if "k" in stored else q
+    module = rotary(_config(statement))
+    cos, sin = module(q, positions)
+    q_out, k_out = turn(q, k, cos, sin)
+    made = {"inv_freq": module.inv_freq, "cos": cos[0], "sin": sin[0]}
+    return {**made, "q_out": q_out, "k_out": k_out}
+
+
+def gptj(_statement: Statement, stored: Arrays) -> Arrays:
+    """GPT-J's table and rotation."""
+    path = "gptj.modeling_gptj."
+    turn = models(f"{path}apply_rotary_pos_emb")
+    table = models(f"{path}create_sinusoidal_positions")(131072, 64)
+    sin, cos = table[tensor(stored["positions"], "int64")].chunk(2, dim=-1)  # (P, pairs)
+    turned = {f"{x}_out": turn(tensor(stored[x]), sin[None], cos[None]) for x in ("q", "k")}
+    return {"sin": sin, "cos": cos, **turned}
+
+
+# Biases and buckets
+
+
+def bloom(statement: Statement, stored: Arrays) -> Arrays:
+    """BLOOM's slopes and biases, of padded texts and in bfloat16 too."""
+    import torch
+
+    build, slopes = (
+        models(f"bloom.modeling_bloom.{name}")
+        for name in ("build_alibi_tensor", "_get_alibi_slopes")
+    )
+    seq, made = statement["params"]["seq"], {}
+    for heads in statement["params"]["heads"]:
+        made[f"slopes_h{heads}"] = slopes(heads, torch.device("cpu"))
+        made[f"alibi_h{heads}"] = build(torch.ones(1, seq), heads, torch.float32)
+    made["alibi_masked_h8"] = build(tensor(stored["mask"]), 8, torch.float32)
+    made["alibi_bf16_h12"] = build(torch.ones(1, 300), 12, torch.bfloat16)
+    return made
+
+
+def mpt(statement: Statement, _stored: Arrays) -> Arrays:
+    """MPT's biases, for the heads and the alibi_bias_max that an array is named for."""
+    build, seq, made = (
+        models("mpt.modeling_mpt.build_mpt_alibi_tensor"),
+        statement["params"]["seq"],
+        {},
+    )
+    for name in statement["arrays"]:
+        heads, _, largest = name.removeprefix("alibi_h").partition("_max")
+        made[name] = build(int(heads), seq, alibi_bias_max=int(largest or 8))
+    return made
+
+
+def t5_bias(statement: Statement, stored: Arrays) -> Arrays:
+    """T5's biases of encoder and decoder, of all queries, and of one after 299 others."""
+    import torch
+
+    params, made = statement["params"], {}
+    config = models("t5.configuration_t5.T5Config")(
+        num_heads=params["heads"],
+        relative_attention_num_buckets=params["num_buckets"],
+        relative_attention_max_distance=params["max_distance"],
+    )
+    for side in ("enc", "dec"):
+        config.is_decoder = side == "dec"
+        attention = models("t5.modeling_t5.T5Attention")(config, True, layer_idx=0)
+        attention.relative_attention_bias.weight = torch.nn.Parameter(tensor(stored["table"]))
+        made[f"bias_{side}_40x40"] = attention.compute_bias(40, 40)[0]
+        made[f"bias_{side}_q1_k300_past299"] = attention.compute_bias(1, 300, past_seen_tokens=299)[
+            0
+        ]
+    return made
+
+
+def t5_bucket(statement: Statement, stored: Arrays) -> Arrays:
+    """T5's buckets, by several peers' own functions, and by exact arithmetic."""
+    from x_transformers.x_transformers import RelativePositionBias
+
+    params = statement["params"]
+    offsets, both = tensor(stored["relative_position"]), params["bidirectional"]
+    sizes = {"num_buckets": params["num_buckets"], "max_distance": params["max_distance"]}
+    bucket = models("t5.modeling_t5.T5Attention")._relative_position_bucket  # noqa: SLF001
+    other = RelativePositionBias._relative_position_bucket  # noqa: SLF001
+    layout = models("layoutlmv2.modeling_layoutlmv2.relative_position_bucket")
+    mpnet = models("mpnet.modeling_mpnet.MPNetEncoder").relative_position_bucket
+    exact = [_exact_t5(int(offset), both=both, **sizes) for offset in offsets]
+    return {
+        "hf_t5": bucket(offsets, bidirectional=both, **sizes),
+        "x_transformers": other(offsets, causal=not both, **sizes),
+        "layoutlmv2": layout(offsets, bidirectional=both, **sizes),
+        "exact_mpmath": np.array(exact),
+        **({"mpnet": mpnet(offsets, **sizes)} if both else {}),
+    }
+
+
+def _exact_t5(offset: int, *, both: bool, num_buckets: int, max_distance: int) -> int:
+    """T5's bucket with the logarithms at 60 digits."""
+    import mpmath
+
+    half = num_buckets // 2 if both else num_buckets
+    side = half if both and offset > 0 else 0
+    distance = abs(offset) if both else max(-offset, 0)
+    near = half // 2
+    if distance < near:
+        return side + distance
+    with mpmath.workdps(60):
+        share = mpmath.log(mpmath.mpf(distance) / near) / mpmath.log(
+            mpmath.mpf(max_distance) / near
+        )
+        return side + min(near + int(mpmath.floor(share * (half - near))), half - 1)
+
+
+def t5_buckets(statement: Statement, stored: Arrays) -> Arrays:
+    """T5's buckets of many sizes."""
+    bucket, made = models("t5.modeling_t5.T5Attention")._relative_position_bucket, {}  # noqa: SLF001
+    for buckets, distance, both in statement["params"]["cases"]:
+        made[f"nb{buckets}_md{distance}_{'bi' if both else 'uni'}"] = bucket(
+            tensor(stored["relative_position"]),
+            bidirectional=both,
+            num_buckets=buckets,
+            max_distance=distance,
+        )
+    return made
+
+
+def deberta_buckets(statement: Statement, stored: Arrays) -> Arrays:
+    """DeBERTa's buckets of many sizes, or of one by each model that has them."""
+    offsets, params = tensor(stored["relative_position"]), statement["params"]
+    deberta = models("deberta_v2.modeling_deberta_v2.make_log_bucket_position")
+    if "cases" in params:
+        return {f"b{size}_m{far}": deberta(offsets, size, far) for size, far in params["cases"]}
+    size, far = params["bucket_size"], params["max_position"]
+    return {
+        "hf_deberta_v2": deberta(offsets, size, far),
+        "sew_d": models("sew_d.modeling_sew_d.make_log_bucket_position")(offsets, size, far),
+        "exact_mpmath": np.array([_exact_deberta(int(offset), size, far) for offset in offsets]),
+    }
+
+
+def _exact_deberta(offset: int, size: int, far: int) -> int:
+    """DeBERTa's bucket with the logarithms at 60 digits."""
+    import mpmath
+
+    near, distance = size // 2, abs(offset)
+    if distance <= near:
+        return offset
+    with mpmath.workdps(60):
+        share = mpmath.log(mpmath.mpf(distance) / near) / mpmath.log(mpmath.mpf(far - 1) / near)
+        bucket = int(mpmath.ceil(share * (near - 1))) + near
+    return bucket if offset > 0 else -bucket
+
+
+def shaw(statement: Statement, stored: Arrays) -> Arrays:
+    """Clipped offsets of three models: the rows they take, and what queries score with them."""
+    from types import SimpleNamespace
+
+    import torch
+
+    def indexed(module: Any, name: str) -> Any:
+        """A module whose rows hold their own index."""
+        rows = getattr(module, name).weight.shape[0]
+        getattr(module, name).weight = torch.nn.Parameter(torch.arange(rows).float()[:, None])
+        return module
+
+    w2v, params = statement["params"]["w2v"], statement["params"]
+    score = models("wav2vec2_bert.modeling_wav2vec2_bert._apply_relative_key_position_encoding")
+    attention = SimpleNamespace(
+        left_max_position_embeddings=w2v["left"],
+        right_max_position_embeddings=w2v["right"],
+        distance_embedding=torch.nn.Embedding(10, 16, _weight=tensor(stored["w2v_table"])),
+        scaling=w2v["scaling"],
+    )
+    query = tensor(stored["w2v_q"])
+    speech = models("speecht5.modeling_speecht5.SpeechT5RelativePositionalEncoding")(
+        8, params["speecht5"]["max_length"]
+    )
+    speech.pe_k.weight = torch.nn.Parameter(tensor(stored["speecht5_table"]))
+    tokens = torch.zeros(1, 14, 8)
+    fold = SimpleNamespace(position_bins=params["esmfold"]["bins"], pairwise_state_dim=1)
+    folded = indexed(models("esm.modeling_esmfold.EsmFoldRelativePosition")(fold), "embedding")
+    return {
+        "w2v_bias": score(attention, query, query)[1],
+        "speecht5_out": speech(tokens),
+        "speecht5_index": indexed(speech, "pe_k")(tokens)[..., 0],
+        "esmfold_index": folded(tensor(stored["esmfold_residue_index"], "int64"))[0, ..., 0],
+    }
+
+
+def xpos(statement: Statement, _stored: Arrays) -> Arrays:
+    """The amplitudes of rotary-embedding-torch, for the columns and positions of a name."""
+    import torch
+    from rotary_embedding_torch import RotaryEmbedding
+
+    made = {}
+    for name in statement["arrays"]:
+        dim, count = map(int, name.removeprefix("scale_d").split("_n"))
+        rotary = RotaryEmbedding(dim, use_xpos=True, cache_if_possible=False)
+        made[name] = rotary.get_scale(torch.arange(count))
+    return made
+
+
+# Sinusoids
+
+
+def sinusoids(statement: Statement, stored: Arrays) -> Arrays:
+    """Rows of the tables of Marian, Musicgen and Whisper."""
+    (function,) = re.findall(r"\w+\.modeling_\w+\.\w+(?:\.\w+)?", statement["peer"].split(";")[0])
+    params, rows = statement["params"], tensor(stored["positions"], "int64")
+    family = function.partition(".")[0]
+    if family == "whisper":
+        table = models(function)(params["length"], params["channels"], params["max_timescale"])
+    elif family == "marian":
+        table = models(function.rpartition(".")[0])(
+            params["num_positions"], params["dim"]
+        ).create_weight()
+    else:
+        table = models(function.rpartition(".")[0]).get_embedding(
+            int(rows.max()) + 1, params["dim"]
+        )
+    return {"table": table[rows]}
+
+
+def xlnet(statement: Statement, _stored: Arrays) -> Arrays:
+    """XLNet's rows of relative positions."""
+    from types import SimpleNamespace
+
+    model = models("xlnet.modeling_xlnet.XLNetModel")
+    params = statement["params"]
+    config = SimpleNamespace(
+        d_model=params["d_model"],
+        attn_type="bi",
+        bi_data=False,
+        clamp_len=-1,
+        positional_embedding=model.positional_embedding,
+    )
+    rows = model.relative_positional_encoding(config, params["qlen"], params["klen"])
+    return {"emb": rows[:, 0]}
+
+
+def detr(_statement: Statement, stored: Arrays) -> Arrays:
+    """DETR's rows of a grid, plain, normalized, and behind a mask."""
+    import torch
+
+    embedding = models("detr.modeling_detr.DetrSinePositionEmbedding")
+    shape, cpu, mask = torch.Size((1, 1, 5, 7)), torch.device("cpu"), tensor(stored["mask"])[None]
+    kinds = {
+        "raw": (embedding(32), None),
+        "norm": (embedding(32, normalize=True), None),
+        "norm_scale1_t20": (embedding(16, temperature=20, normalize=True, scale=1.0), None),
+        "norm_masked": (embedding(32, normalize=True), mask),
+    }
+    made = {}
+    for name, (module, masked) in kinds.items():
+        rows = module(shape=shape, device=cpu, dtype=torch.float32, mask=masked)  # (1, cells, dim)
+        made[f"pos_{name}"] = rows[0].T.reshape(-1, 5, 7) if rows.dim() == 3 else rows[0]
+    return made
+
+
+def grids(statement: Statement, _stored: Arrays) -> Arrays:
+    """Tables of grids, by ViT-MAE, timm, or positional-encodings: ``table_5x7_d16``."""
+    made = {}
+    for name in statement["arrays"]:
+        sides, dim, *cls = name.removeprefix("table_").split("_")
+        made[name] = _grid(statement["peer"], [int(n) for n in sides.split("x")], int(dim[1:]), cls)
+    return made
+
+
+def _grid(peer: str, sides: list[int], dim: int, cls: list[str]) -> Any:
+    import torch
+
+    if peer.startswith("timm"):
+        from timm.layers.pos_embed_sincos import build_sincos2d_pos_embed
+
+        return build_sincos2d_pos_embed(sides, dim)
+    if peer.startswith("positional-encodings"):
+        from positional_encodings import torch_encodings
+
+        encoding = getattr(torch_encodings, f"PositionalEncoding{len(sides)}D")(dim)
+        return encoding(torch.zeros(1, *sides, dim))[0].reshape(-1, dim)
+    build = models("vit_mae.modeling_vit_mae.build_2d_sinusoidal_position_embedding")
+    return build(*sides, dim, cls_token=bool(cls))
+
+
+def penc(statement: Statement, stored: Arrays) -> Arrays:
+    """One table of positional-encodings."""
+    import torch
+    from positional_encodings import torch_encodings
+
+    params = statement["params"]
+    sides = params.get("grid") or [int(stored["positions"].max()) + 1]
+    encoding = getattr(torch_encodings, f"PositionalEncoding{len(sides)}D")(params["channels"])
+    table = encoding(torch.zeros(1, *sides, params["channels"]))[0]
+    return {
+        "table": table[tensor(stored["positions"], "int64")] if "positions" in stored else table
+    }
+
+
+# Rotations of grids and of several axes
+
+
+def _vision(path: str, **keys: Any) -> Any:
+    """The configuration of a vision encoder with 2 heads of 64 columns."""
+    return models(path)(hidden_size=128, num_attention_heads=2, **keys)
+
+
+def _rope(statement: Statement, **keys: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_theta": statement["params"]["theta"], **keys}}
+
+
+def _cells(rows: int, columns: int) -> Any:
+    """Row and column of each cell of a grid."""
+    return tensor([[i, j] for i in range(rows) for j in range(columns)], "int64")  # (cells, 2)
+
+
+def ernie(statement: Statement, stored: Arrays) -> Arrays:
+    """ERNIE's three axes."""
+    rotary, turn = (
+        models(f"ernie4_5_vl_moe.modeling_ernie4_5_vl_moe.{name}")
+        for name in ("Ernie4_5_VLMoeTextRotaryEmbedding", "apply_rotary_pos_emb")
+    )
+    rope = _rope(statement, rope_type="default", mrope_section=statement["params"]["mrope_section"])
+    config = models("ernie4_5_vl_moe.configuration_ernie4_5_vl_moe.Ernie4_5_VLMoeTextConfig")(
+        hidden_size=256, num_attention_heads=2, head_dim=statement["params"]["head_dim"], **rope
+    )
+    module, q = rotary(config), tensor(stored["q"])
+    cos, sin = module(q, tensor(stored["position_ids"], "int64")[:, None])
+    made = {"inv_freq": module.inv_freq, "cos": cos[0], "sin": sin[0]}
+    return {**made, "q_out": turn(q, q, cos, sin)[0]}
+
+
+def dinov3(statement: Statement, stored: Arrays) -> Arrays:
+    """DINOv3's patches, behind a class token and four registers."""
+    import torch
+
+    path, theta = "dinov3_vit.modeling_dinov3_vit.", statement["params"]["theta"]
+    config = _vision("dinov3_vit.configuration_dinov3_vit.DINOv3ViTConfig", rope_theta=theta)
+    module = models(f"{path}DINOv3ViTRopePositionEmbedding")(config).eval()
+    turn, made = models(f"{path}apply_rotary_pos_emb"), {"inv_freq": module.inv_freq}
+    for image in ("112x112", "80x128"):
+        cos, sin = module(torch.zeros(1, 3, *map(int, image.split("x"))))
+        q, k = turn(tensor(stored[f"q_{image}"]), tensor(stored[f"k_{image}"]), cos, sin)
+        made |= {f"cos_{image}": cos, f"sin_{image}": sin}
+        made |= {f"q_out_{image}": q, f"k_out_{image}": k}
+    return made
+
+
+def gemma4(statement: Statement, stored: Arrays) -> Arrays:
+    """Gemma 4's patches, by (row, column) and by (x, y)."""
+    config = _vision(
+        "gemma4.configuration_gemma4.Gemma4VisionConfig",
+        head_dim=64,
+        **_rope(statement, rope_type="axial"),
+    )
+    rotary, turn = (
+        named_objects(statement)[0],
+        models("gemma4.modeling_gemma4.apply_multidimensional_rope"),
+    )
+    module, q, cells = (
+        rotary(config),
+        tensor(stored["q"]),
+        _cells(*statement["params"]["grid"])[None],
+    )
+    made = {"inv_freq": module.inv_freq}
+    for suffix, ids in (("", cells), ("_xy", cells.flip(-1))):
+        cos, sin = module(q, ids)
+        made |= {f"cos{suffix}": cos[0], f"sin{suffix}": sin[0]}
+        made[f"q_out{suffix}"] = turn(q, cos, sin, ids)
+    return made
+
+
+def llama4(statement: Statement, stored: Arrays) -> Arrays:
+    """Llama 4's patches and class token."""
+    (rotary,), side = named_objects(statement), statement["params"]["grid"][0]
+    config = _vision(
+        "llama4.configuration_llama4.Llama4VisionConfig",
+        image_size=14 * side,
+        patch_size=14,
+        **_rope(statement, rope_type="default"),
+    )
+    turns, q = rotary(config)(tensor([0.0])), tensor(stored["q"])
+    turned, _ = models("llama4.modeling_llama4.vision_apply_rotary_emb")(q, q, turns)
+    return {"cos": turns.real[:, 0], "sin": turns.imag[:, 0], "q_out": turned}
+
+
+def pixtral(statement: Statement, stored: Arrays) -> Arrays:
+    """Pixtral's patches."""
+    (rotary,) = named_objects(statement)
+    path = "pixtral.configuration_pixtral.PixtralVisionConfig"
+    module = rotary(_vision(path, **_rope(statement, rope_type="axial")))
+    q, k = tensor(stored["q"]), tensor(stored["k"])
+    cos, sin = module(q, tensor(stored["hw"], "int64"))
+    turn = models("pixtral.modeling_pixtral.apply_rotary_pos_emb")
+    turned = turn(q, k, cos, sin, unsqueeze_dim=0)
+    made = {"inv_freq": module.inv_freq, "cos": cos, "sin": sin}
+    return {**made, "q_out": turned[0], "k_out": turned[1]}
+
+
+def qwen2_vl_vision(statement: Statement, stored: Arrays) -> Arrays:
+    """Qwen2-VL's patches, row by row."""
+    (rotary,) = named_objects(statement)
+    config = models("qwen2_vl.configuration_qwen2_vl.Qwen2VLVisionConfig")(
+        embed_dim=128, num_heads=2, **_rope(statement, rope_type="axial")
+    )
+    module, q = rotary(config), tensor(stored["q"])
+    cos, sin = module(q, _cells(*statement["params"]["grid"]))
+    turned, _ = models("qwen2_vl.modeling_qwen2_vl.apply_rotary_pos_emb_vision")(q, q, cos, sin)
+    return {"inv_freq": module.inv_freq, "cos": cos, "sin": sin, "q_out": turned}
+
+
+_HALVES: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama.Llama", {}),
+    "llama3": (
+        "llama.Llama",
+        {
+            "rope_type": "llama3",
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192,
+        },
+    ),
+    "yarn": ("llama.Llama", {"rope_type": "yarn", "original_max_position_embeddings": 4096}),
+    "neox": ("gpt_neox.GPTNeoX", {}),
+    "cohere": ("cohere.Cohere", {}),
+}
+"""The model of each case in half precision, and its rope beside base and factor."""
+
+
+def halves(statement: Statement, stored: Arrays) -> Arrays:
+    """Rotations computed in half precision, as bit patterns."""
+    import torch
+
+    made: dict[str, Any] = {}
+    positions = tensor(stored["positions"])[None]
+    for name, case in statement["cases"].items():
+        kind, dtype = name.split("_")
+        family, rope = _HALVES[kind]
+        module, prefix = family.split(".")
+        params = case["params"]
+        rope = {"rope_type": "default", "rope_theta": params.get("base", 10_000.0), **rope}
+        rope |= {key: params[key] for key in ("factor",) if key in params}
+        rope |= {"partial_rotary_factor": params["partial"]} if "partial" in params else {}
+        config = models(f"{module}.configuration_{module}.{prefix}Config")(
+            hidden_size=params["dim"],
+            num_attention_heads=1,
+            max_position_embeddings=131072,
+            rope_parameters=rope,
+        )
+        x = tensor(stored[f"{name}_x"]).view(getattr(torch, dtype))[None, None]
+        cos, sin = models(f"{module}.modeling_{module}.{prefix}RotaryEmbedding")(config)(
+            x, positions
+        )
+        y, _ = models(f"{module}.modeling_{module}.apply_rotary_pos_emb")(x, x, cos, sin)
+        bits = {"y": y[0, 0], "cos": cos[0], "sin": sin[0]}
+        made |= {f"{name}_{key}": value.view(torch.uint16) for key, value in bits.items()}
+    return made
+
+
+def truth(statement: Statement, stored: Arrays) -> Arrays:
+    """Cosines and sines by mpmath, rounded once to float64 and once to float32."""
+    import mpmath
+
+    dim, made = statement["params"]["d"], {}
+    with mpmath.workdps(90):
+        theta = mpmath.mpf(statement["params"]["theta"])
+        rates = [theta ** (-mpmath.mpf(2 * i) / dim) for i in range(dim // 2)]
+        exact = {"inv_freq": [rates]}
+        for name, function in (("cos", mpmath.cos), ("sin", mpmath.sin)):
+            exact[name] = [[function(int(p) * w) for w in rates] for p in stored["positions"]]
+        for name, rows in exact.items():
+            made[name] = np.array([[float(x) for x in row] for row in rows])
+            with mpmath.workprec(24):  # rounds to float32's significand at once
+                made[f"{name}32"] = np.array([[float(+x) for x in row] for row in rows], "float32")
+    return {name: rows[0] if name.startswith("inv_freq") else rows for name, rows in made.items()}
+
+
+# Configs
+
+
+def configured(config: Statement) -> Any:
+    """The configuration that transformers makes of a config.json."""
+    from transformers import CONFIG_MAPPING
+
+    return CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it fills them in
+
+
+def modeling_of(config: Any) -> Any:
+    """The module of a configuration's model."""
+    from transformers import MODEL_MAPPING
+
+    try:
+        return importlib.import_module(
+            type(config).__module__.replace("configuration_", "modeling_")
+        )
+    except ModuleNotFoundError:
+        return inspect.getmodule(MODEL_MAPPING[type(config)])
+
+
+def rotary_module(config: Any) -> Any:
+    """The rotary module of a text model."""
+    modeling = modeling_of(config)
+    for name, rotary in vars(modeling).items():
+        own = getattr(rotary, "__module__", None) == modeling.__name__
+        if own and re.search("(?<!Vision)(?<!SaProt)RotaryEmbedding$", name):
+            return rotary(config)
+    raise LookupError(f"{type(config).__name__} has no rotary module")
+
+
+def frequencies(config: Any) -> dict[str, tuple[Any, Any]]:
+    """Frequencies and attention scaling of each layer type, of '' where there is one for all."""
+    rotary = rotary_module(config)
+    types = [""] if hasattr(rotary, "inv_freq") else [f"{name}_" for name in rotary.layer_types]
+    return {
+        kind.rstrip("_"): (
+            getattr(rotary, f"{kind}inv_freq"),
+            getattr(rotary, f"{kind}attention_scaling", None),
+        )
+        for kind in types
+        if hasattr(rotary, f"{kind}inv_freq")
+    }
+
+
+def layout(config: Any) -> str:
+    """Which column the second turns with in the model's own rotation: 0, or that in its half."""
+    import torch
+
+    rotary, functions = rotary_module(config), vars(modeling_of(config))
+    names = ["apply_rotary_pos_emb_interleave"] * getattr(config, "rope_interleave", True)
+    turn = next(
+        functions[name]
+        for name in (*names, "apply_rotary_pos_emb", "apply_rotary_emb")
+        if name in functions
+    )
+    kinds = getattr(rotary, "layer_types", None)
+    kind = (kinds[0],) if kinds and not hasattr(rotary, "inv_freq") else ()
+    frequencies = getattr(rotary, f"{kind[0]}_inv_freq" if kind else "inv_freq")
+    width = 2 * len(frequencies)
+    x = torch.zeros(1, 1, 1, width)
+    x[..., 1] = 1
+    ids = torch.ones(1, 1).long()
+    try:
+        tables = rotary(x, ids, *kind)
+    except (IndexError, ValueError, RuntimeError):
+        tables = rotary(x, ids.expand(3, 1, 1))  # positions of three axes
+    tables = tables if isinstance(tables, tuple) else (tables,)
+    second = (x,) if list(inspect.signature(turn).parameters)[1] in ("k", "xk", "key") else ()
+    turned = turn(x, *second, *tables)
+    row = (turned[0] if isinstance(turned, tuple) else turned).flatten()
+    return "half" if row[1 + width // 2] else "interleaved"
+
+
+def config_rope(statement: Statement, _stored: Arrays) -> Arrays:
+    """What the rotary modules of transformers make of configs, and which columns they pair."""
+    made: dict[str, Any] = {}
+    for case in statement["cases"]:
+        config = configured(case["config"])
+        served = case.get("layers")
+        tables = frequencies(config)
+        names = {kind: f"{case['name']}/{kind}".rstrip("/") for kind in tables}
+        if served is not None:
+            names = {kind: layer["array"] for kind, layer in served.items()}
+        case["layers"] = {
+            kind: {"array": name, "attention_scaling": tables[kind][1]}
+            for kind, name in names.items()
+        }
+        made |= {name: tables[kind][0] for kind, name in names.items()}
+        if served is None or "layout" in case:
+            case["layout"] = layout(config)
+    return made
+
+
+def architectures(statement: Statement, _stored: Arrays) -> Arrays:
+    """The model types of each class of transformers, for the types that are read or refused."""
+    from transformers.models.auto import modeling_auto
+
+    known = {*families.names(), *families.containers()}
+    known |= {*nonrotary.FAMILIES, *nonrotary.REFUSED, *vision.FAMILIES}
+    classes: dict[str, set[str]] = {}
+    for name, mapping in vars(modeling_auto).items():
+        if not (name.startswith("MODEL_") and name.endswith("_MAPPING_NAMES")):
+            continue
+        for model_type in known & mapping.keys():
+            names = mapping[model_type]
+            for class_name in [names] if isinstance(names, str) else names:
+                classes.setdefault(class_name, set()).add(model_type)
+    statement["classes"] = {name: sorted(types) for name, types in sorted(classes.items())}
+    return {}
+
+
+def layer_types(statement: Statement, _stored: Arrays) -> Arrays:
+    """The layer types of configurations that say at most how many layers there are."""
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import CONFIG_MAPPING
+
+    statement["cases"] = []
+    for family in families.all_rotary():
+        for count in (None, 1, 2, 7, 12) if family.refused is None else ():
+            keys = {} if count is None else {"num_hidden_layers": count}
+            try:
+                types = getattr(CONFIG_MAPPING[family.model_type](**keys), "layer_types", None)
+            except StrictDataclassError:  # some refuse so few layers
+                continue
+            runs = [[name, len(list(run))] for name, run in groupby(types or ())]
+            if runs:
+                case = {"model_type": family.model_type, "num_hidden_layers": count}
+                statement["cases"].append({**case, "layer_types": runs})
+    return {}
+
+
+_WARNINGS = {
+    "lengths": "does not match the ratio",
+    "factor": "factor field must be a float",
+    "betas": "beta_fast field must be greater",
+    "original": "original_max_position_embeddings field must be less",
+    "unread": "Unrecognized keys",
+}
+"""What transformers' warnings of a rope object say, by what they are called here."""
+
+
+def rope_warnings(statement: Statement, _stored: Arrays) -> Arrays:
+    """What transformers logs of configs."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_warning()
+    for case in statement["cases"]:
+        logging.warning_once.cache_clear()
+        with mock.patch("logging.Logger.handle") as handle:
+            configured(case["config"])
+        lines = [call.args[0].getMessage() for call in handle.call_args_list]
+        case["warns"] = [
+            name for name, words in _WARNINGS.items() if any(words in line for line in lines)
+        ]
+    return {}
+
+
+def config_containers(statement: Statement, _stored: Arrays) -> Arrays:
+    """What transformers' configurations of text and something else hold of the text model."""
+    for case in statement["cases"]:
+        config = configured(case["config"]).get_text_config()
+        rope = getattr(config, "rope_parameters", None) or {}
+        bases = {kind: part["rope_theta"] for kind, part in rope.items() if isinstance(part, dict)}
+        heads = config.num_attention_heads
+        try:
+            head = getattr(config, "head_dim", None) or config.hidden_size // heads
+        except RuntimeError:  # it differs by layer
+            head = None
+        case["text"] = {
+            "model_type": config.model_type,
+            "context": config.max_position_embeddings,
+            "layers": config.num_hidden_layers,
+            "hidden_size": config.hidden_size,
+            "num_attention_heads": heads,
+            "head_dim": head,
+            "base": bases or rope.get("rope_theta"),
+        }
+    return {}
+
+
+def config_defaults(statement: Statement, _stored: Arrays) -> Arrays:
+    """What configurations without a key hold."""
+    from transformers import CONFIG_MAPPING
+
+    for model_type, keys in statement["defaults"].items():
+        config = CONFIG_MAPPING[model_type]()
+        keys.update({key: getattr(config, key, None) for key in keys})
+    return {}
+
+
+def presets(statement: Statement, _stored: Arrays) -> Arrays:
+    """The frequencies of the models that posenc ships."""
+    made: dict[str, Any] = {}
+    statement["cases"] = []
+    for file in sorted(PRESETS.glob("*.json")):
+        config = json.loads(file.read_text("utf-8"))["config"]
+        model_type = families.text_model_type(config["model_type"]) or config["model_type"]
+        if families.rotary(model_type) is None or file.stem in NOT_LOADED:
+            continue
+        text = configured(config).get_text_config()
+        for kind, (table, scaling) in frequencies(text).items():
+            name = f"{file.stem}:{kind}".rstrip(":")
+            made[name] = table
+            case = {"model": file.stem, "layer_type": kind or None, "array": name}
+            module = type(rotary_module(text)).__name__
+            statement["cases"].append({**case, "attention_scaling": scaling, "module": module})
+    return made
+
+
+def config_nonrotary(statement: Statement, _stored: Arrays) -> Arrays:
+    """What models without rope have for 12 tokens, by the classes of their positions."""
+    made = {}
+    for case in statement["cases"]:
+        config = configured(case["config"])
+        made[case["array"]] = _KINDS[case["kind"]](case, modeling_of(config), config)
+    return made
+
+
+def _ending(modeling: Any, ending: str) -> Any:
+    """The first object of a module whose name ends so, None where none does."""
+    return next((made for name, made in vars(modeling).items() if name.endswith(ending)), None)
+
+
+def _rows(case: Statement, modeling: Any, _config: Any) -> Any:
+    import torch
+
+    width = ("d_model", "hidden_size", "emb_dim", "n_embd")
+    dim = next(case["config"][key] for key in width if key in case["config"])
+    start = case.get("start", 0)
+    if hasattr(modeling, "sinusoids"):
+        return modeling.sinusoids(12, dim)
+    if hasattr(modeling, "create_sinusoidal_embeddings"):
+        return modeling.create_sinusoidal_embeddings(12, dim, torch.empty(12, dim))
+    if hasattr(modeling, "positional_encoding"):
+        return modeling.positional_encoding(12, dim, torch.float32)
+    table = _ending(modeling, "SinusoidalPositionalEmbedding")
+    if hasattr(table, "get_embedding"):
+        padding = {"padding_idx": 1} if start else {}
+        return table.get_embedding(start + 12, dim, **padding)[start:]
+    return table(12, dim).create_weight()
+
+
+def _buckets(case: Statement, modeling: Any, config: Any) -> Any:
+    import torch
+
+    attention = next(
+        class_ for class_ in vars(modeling).values() if hasattr(class_, "_relative_position_bucket")
+    )
+    config.is_decoder = case["layer_type"] == "decoder"
+    offsets, module = torch.arange(-299, 300), attention(config, True, layer_idx=0)
+    bucket = module._relative_position_bucket  # noqa: SLF001
+    if "bidirectional" not in inspect.signature(bucket).parameters:
+        return bucket(offsets)  # UMT5's knows its sizes
+    sizes = config.relative_attention_num_buckets, config.relative_attention_max_distance
+    return bucket(offsets, not config.is_decoder, *sizes)
+
+
+def _bias(_case: Statement, modeling: Any, config: Any) -> Any:
+    import torch
+
+    if hasattr(modeling, "build_alibi_tensor"):
+        return modeling.build_alibi_tensor(torch.ones(1, 12), config.n_head, torch.float32)[:, 0]
+    return modeling.build_mpt_alibi_tensor(config.n_heads, 12)[:, 0]
+
+
+def _learned(case: Statement, modeling: Any, config: Any) -> Any:
+    """The rows of its table that a model looks up for 12 tokens."""
+    import torch
+
+    table, tokens = _ending(modeling, "LearnedPositionalEmbedding"), torch.full((1, 12), 7)
+    lookup = torch.nn.functional.embedding
+    with mock.patch("torch.nn.functional.embedding", side_effect=lookup) as looked_up:
+        if table is None:
+            _ending(modeling, "Embeddings")(config)(tokens)
+        else:
+            name = list(inspect.signature(table.forward).parameters)[1]
+            given = {"input_ids_shape": tokens.shape, "attention_mask": torch.ones(1, 12).long()}
+            table(64, 4)(given.get(name, tokens))
+    (rows,) = [
+        ids
+        for ids, weight, *_ in (call.args for call in looked_up.call_args_list)
+        if weight.shape[0] == case["max_len"]
+    ]
+    return rows.flatten()
+
+
+def _sin_cos(_case: Statement, modeling: Any, config: Any) -> Any:
+    if hasattr(modeling, "create_sinusoidal_positions"):
+        return modeling.create_sinusoidal_positions(12, config.rotary_dim)
+    head = config.hidden_size // config.num_attention_heads
+    return _ending(modeling, "SinusoidalPositionalEmbedding")(12, head).create_weight()
+
+
+def _axial(_case: Statement, modeling: Any, config: Any) -> Any:
+    import torch
+
+    if config.model_type == "dinov3_vit":
+        module = modeling.DINOv3ViTRopePositionEmbedding(config).eval()
+        return torch.stack(module(torch.zeros(1, 3, *config.image_size)))
+    if config.model_type == "pixtral":
+        side = config.image_size // config.patch_size
+        return torch.stack(
+            modeling.PixtralVisionRotaryEmbedding(config)(torch.zeros(1), _cells(side, side))
+        )
+    turns = modeling.Llama4VisionRotaryEmbedding(config)(torch.zeros(1))[:-1, 0]
+    return torch.stack([turns.real, turns.imag])
+
+
+_KINDS: Mapping[str, Callable[[Statement, Any, Any], Any]] = {
+    "rows": _rows,
+    "buckets": _buckets,
+    "bias": _bias,
+    "learned": _learned,
+    "sin-cos": _sin_cos,
+    "axial": _axial,
+}
+"""What makes each kind of case of ``config_nonrotary``."""
+
+GENERATORS: Mapping[str, Generator] = {
+    "alibi_bloom": bloom,
+    "alibi_mpt": mpt,
+    "architectures": architectures,
+    "config_containers": config_containers,
+    "config_defaults": config_defaults,
+    "config_nonrotary": config_nonrotary,
+    "config_rope": config_rope,
+    "deberta_*": deberta_buckets,
+    "layer_types": layer_types,
+    "models": presets,
+    "mrope_ernie4_5_vl": ernie,
+    "mrope_qwen*": rope_apply,
+    "rel_sin_xlnet": xlnet,
+    "rope2d_dinov3": dinov3,
+    "rope2d_gemma4": gemma4,
+    "rope2d_llama4": llama4,
+    "rope2d_pixtral": pixtral,
+    "rope2d_qwen2_vl": qwen2_vl_vision,
+    "rope_apply_gptj_interleaved": gptj,
+    "rope_apply_halves": halves,
+    "rope_apply_*": rope_apply,
+    "rope_warnings": rope_warnings,
+    "rope_*": rope_tables,
+    "shaw_relative_clipped": shaw,
+    "sin2d_detr": detr,
+    "sin2d_*": grids,
+    "sin_penc_nd": grids,
+    "sin_penc*": penc,
+    "sin_*": sinusoids,
+    "t5_bias_gather": t5_bias,
+    "t5_buckets_other": t5_buckets,
+    "t5_bucket_*": t5_bucket,
+    "truth_rope_*": truth,
+    "xpos_lucidrains": xpos,
+}
+"""What makes each golden, by its name: the first pattern that fits."""
+
+
+def generator_of(name: str) -> Generator | None:
+    """What makes a golden, None where it is not made here."""
+    if name in RECORDED:
+        return None
+    return next(
+        (generator for pattern, generator in GENERATORS.items() if fnmatch(name, pattern)), None
+    )
+
+
+def plain(values: Any, dtype: Any) -> Any:
+    """A peer's values as an array of a number format."""
+    import torch
+
+    if isinstance(values, torch.Tensor):
+        values = values.detach()
+        values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return np.asarray(values, dtype)
+
+
+def files_of(name: str, generate: Generator) -> dict[str, bytes]:
+    """A golden's files as its peer makes them, by their names."""
+    text = (GOLDEN / f"{name}.json").read_text("utf-8")
+    statement, archive = json.loads(text), GOLDEN / f"{name}.npz"
+    stored = dict(np.load(archive)) if archive.exists() else {}
+    made = generate(statement, stored)
+    kept = {key for key in stored if INPUTS.fullmatch(key) or key in RECORDED_ARRAYS.get(name, ())}
+    missing = stored.keys() - made.keys() - kept
+    if missing:
+        raise LookupError(f"{name}: no peer gives {', '.join(sorted(missing))}")
+    # In the order of the file; what a new case adds comes last.
+    order = [*stored, *(key for key in made if key not in stored and name in GROWING)]
+    arrays = {
+        key: plain(made[key], stored[key].dtype if key in stored else "float32")
+        if key in made
+        else stored[key]
+        for key in order
+    }
+    files = {}
+    if arrays:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        content = files[archive.name] = buffer.getvalue()
+        facts = {"npz_bytes": len(content), "npz_sha256": hashlib.sha256(content).hexdigest()}
+        statement.update({key: fact for key, fact in facts.items() if key in statement})
+    changed = statement != json.loads(text)
+    files[f"{name}.json"] = (laid_out(statement) if changed else text).encode()
+    return files
+
+
+def laid_out(statement: Statement) -> str:
+    """A statement as text: each case on a line of its own, where it has any."""
+    rows = next((key for key in ("cases", "classes", "defaults") if key in statement), None)
+    if rows is None:
+        return json.dumps(statement, indent=1, ensure_ascii=False)
+    content = statement[rows]
+    lines = list(map(json.dumps, content))
+    if isinstance(content, dict):
+        lines = [
+            f"{key}: {json.dumps(content[name])}" for key, name in zip(lines, content, strict=True)
+        ]
+    opened, closed = "{}" if isinstance(content, dict) else "[]"
+    frame = json.dumps({**statement, rows: None}, indent=1, ensure_ascii=False)
+    listed = ",\n".join(f"  {line}" for line in lines)
+    return frame.replace(f'"{rows}": null', f'"{rows}": {opened}\n{listed}\n {closed}') + "\n"
+
+
+def listing(names: Sequence[str]) -> Iterator[str]:
+    """Of each golden, where its numbers come from, and whether they are made here."""
+    for name in names:
+        content = (GOLDEN / f"{name}.json").read_bytes()
+        statement = json.loads(content)
+        archive = GOLDEN / f"{name}.npz"
+        content = archive.read_bytes() if archive.exists() else content
+        yield f"{name}: {statement.get('peer') or statement['source']}"
+        if generator_of(name) is None:
+            digest = hashlib.sha256(content).hexdigest()
+            yield f"    not made here: {RECORDED[name]}; sha256 {digest}"
+        elif name in RECORDED_ARRAYS:
+            yield f"    made here but for {', '.join(RECORDED_ARRAYS[name])}: {REPOSITORY}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make goldens, list them, or check those there are; the status is 1 where bytes differ."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("--list", action="store_true", help="say where each comes from")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    parser.add_argument("--out", type=Path, default=GOLDEN, help="the folder to write to")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="all that are made here by default"
+    )
+    options = parser.parse_args(arguments)
+    known = sorted(file.stem for file in GOLDEN.glob("*.json"))
+    if unknown := set(options.names) - set(known):
+        parser.error(f"tests/golden has no {', '.join(sorted(unknown))}")
+    names = options.names or known
+    if options.list:
+        print(*listing(names), sep="\n")
+        return 0
+    apart = 0
+    for name in names:
+        generate = generator_of(name)
+        if generate is None:
+            print(f"{name}: not made here: {RECORDED[name]}")
+            continue
+        try:
+            files = files_of(name, generate)
+        except ImportError as error:
+            apart += 1
+            print(f"{name}: not made: {error}")
+            continue
+        for file, content in files.items():
+            same = (GOLDEN / file).exists() and (GOLDEN / file).read_bytes() == content
+            apart += not same
+            print(f"{file}: {'the same bytes' if same else 'other bytes'}")
+            if not options.check:
+                (options.out / file).write_bytes(content)
+    return 1 if apart and options.check else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    sys.exit(main(sys.argv[1:]))
