@@ -150,6 +150,16 @@ def test_the_generated_parts_of_the_readme_are_current():
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_page_speaks_of_is_there(page):
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    named = set(re.findall(r"`([\w./-]+(?:\.(?:py|md|json|toml|txt)|/))`", text))
+    assert len(named) > 10
+    places = (ROOT, ROOT / "posenc_cli", ROOT / "posenc_cli" / "models")
+    missing = [name for name in named if not any((place / name).exists() for place in places)]
+    assert sorted(missing) == []
+
+
 def guided_code(heading: str) -> str:
     """The code that the contributing guide gives under a heading."""
     guide = (ROOT / "CONTRIBUTING.md").read_text().partition(f"## {heading}\n")[2]
