@@ -32,12 +32,13 @@ from posenc_cli.analysis.profile import (
 from posenc_cli.encode.arrays import position_array
 from posenc_cli.encode.scores import score_rule
 from posenc_cli.errors import InvalidInput
+from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Request
@@ -178,6 +179,15 @@ class Similarity(Record):
                 for begin in range(0, self.count, step):
                     queries = range(begin, min(begin + step, self.count))
                     yield _round(self.entries(queries, everything), dtype)
+
+    def matrix(self, dtype: DType, engine: Engine, metadata: Mapping[str, str]) -> Matrix:
+        """S as a matrix to write, which is computed block by block."""
+        return Matrix(
+            shape=(self.count, self.count),
+            dtype=dtype,
+            blocks=lambda: self.blocks(dtype, engine),
+            metadata=metadata,
+        )
 
     def _newest_first(self, profile: Profile) -> Reals:
         """The values at all offsets m − n, from the largest on. Shape: (2 · count − 1,)."""

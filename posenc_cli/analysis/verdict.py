@@ -27,14 +27,17 @@ from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import KeyScores
 from posenc_cli.budget import check_size
 from posenc_cli.errors import InvalidInput
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from posenc_cli.analysis.products import Diagonals
     from posenc_cli.analysis.similarity import Similarity
-    from posenc_cli.numerics.arrays import Flags, Integers, Reals
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals, StoredValues
+    from posenc_cli.numerics.dtypes import DType
 
 PRODUCTS = 1 << 32  # multiplications that a verdict may take: a few seconds
 ALL_OFFSETS = 1 << 20  # positions up to which every offset has its value; of more, some do
@@ -85,6 +88,21 @@ class Verdict(Record):
     def measured_all(self) -> bool:
         """Whether nothing was left to a sample."""
         return self.pairs == self.all_pairs
+
+    def matrix(self, dtype: DType, metadata: Mapping[str, str]) -> Matrix:
+        """The mean by offset as a matrix to write, its rows labelled by the offsets."""
+
+        def blocks() -> Iterator[StoredValues]:
+            yield narrow(self.profile, None, dtype)
+
+        return Matrix(
+            shape=self.profile.shape,
+            dtype=dtype,
+            blocks=blocks,
+            metadata=metadata,
+            row_labels=lambda: iter(self.offsets.tolist()),
+            row_label="offset",
+        )
 
 
 class _Halving(Record):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES
 from posenc_cli.records import Record
 from posenc_cli.schemes.alibi import slopes_of_heads
+from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from posenc_cli.schemes.alibi import SlopesRule
+
+
+_LARGEST_JSON = 8 << 20  # three times the slopes of the most heads; a device never ends
 
 
 def tolerance(heads: int, dtype: str) -> float:
@@ -46,6 +52,43 @@ class SlopesCheck(Record):
 def slopes(heads: int, *, max_bias: float, rule: SlopesRule) -> list[float]:
     """The slope of each head, correctly rounded to float64."""
     return [float(m) for m in slopes_of_heads(exact, heads, max_bias=max_bias, rule=rule)]
+
+
+def read_slopes(path: str) -> tuple[list[float], str]:
+    """The slopes in a file that someone wants checked, and the number format they are stored in.
+
+    Raises: InvalidInput, Unavailable: it cannot be read, or holds something else.
+    """
+    from posenc_cli.files.reading import read_array
+
+    if PurePath(path).suffix.lower() == ".json":
+        return _slopes_of_json(path), "float64"
+    loaded = read_array(path)
+    values = loaded.values
+    if max(values.shape) != values.size or values.dtype.kind != "f":
+        shape = "×".join(map(str, values.shape))
+        raise InvalidInput(
+            f"--check {quoted_name(path)}: holds a {shape} array, not a row of slopes"
+        )
+    return values.reshape(-1).tolist(), loaded.dtype
+
+
+def _slopes_of_json(path: str) -> list[float]:
+    """The slopes in what ``--json`` wrote, or in a list of numbers."""
+    try:
+        with open_input(path) as file:
+            text = file.read(_LARGEST_JSON + 1)
+        if len(text) > _LARGEST_JSON:
+            raise InvalidInput(
+                f"--check {quoted_name(path)}: is larger than {_LARGEST_JSON >> 20} MiB"
+            )
+        document = json.loads(text)
+        slopes = document["slopes"] if isinstance(document, dict) else document
+        return [float(slope) for slope in slopes]
+    except OSError as error:
+        raise Unavailable(f"cannot read {quoted_name(path)}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise InvalidInput(f"--check {quoted_name(path)}: holds no slopes as JSON") from error
 
 
 def check_slopes(

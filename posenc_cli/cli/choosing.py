@@ -23,7 +23,7 @@ from posenc_cli.cli.options import (
 )
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.positions import Positions
-from posenc_cli.records import Record, fresh
+from posenc_cli.records import Record, fresh, replace
 from posenc_cli.schemes.parameters import OWN_OPTIONS
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from inspect import Parameter
 
     from posenc_cli.encode.engine import Engine
-    from posenc_cli.encode.request import Encoding, Plan
+    from posenc_cli.encode.precision import Precision
+    from posenc_cli.encode.request import Encoding, Plan, Request
     from posenc_cli.schemes.declare import Scheme
 
 LARGEST_THREADS = 256
@@ -100,6 +101,36 @@ class Choice(Record):
             )
         seq_len = self.positions.last + 1 if self.positions else None
         return Encoding.of(self.scheme, self.given, seq_len=seq_len)
+
+    def at_first(self, count: int) -> Choice:
+        """The choice at its first positions: so many, or as many as it has."""
+        capacity = self.encoding().bound.content.capacity
+        count = min(count, capacity.positions) if capacity else count
+        return replace(self, positions=Positions.contiguous(0, count))
+
+    def requests(
+        self, precision: Precision, *, table: str | None = None, head: int | None = None
+    ) -> list[Request]:
+        """What is asked for of each part: the table of a rotary one, the head of a bias.
+
+        Raises: InvalidInput where a hybrid has no part that a table or a head is of.
+        """
+        from posenc_cli.encode.request import Request
+
+        kinds = [part.scheme.kind for part in self.parts]
+        for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):
+            if kinds and value is not None and kind not in kinds:
+                raise InvalidInput(f"{flag} {value}: no part of {self.name} is {kind}")
+        return [
+            Request(
+                part.encoding(),
+                part.positions,
+                precision,
+                table=table if not kinds or part.scheme.kind == "rotary" else None,
+                head=head if not kinds or part.scheme.kind == "bias" else None,
+            )
+            for part in self.parts or (self,)
+        ]
 
 
 def check_subject(choice: Choice | None, source: str | None) -> None:

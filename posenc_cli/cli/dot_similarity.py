@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from functools import partial
 from pathlib import PurePath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.cli.choosing import Choice
+from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Source, number_format, option, whole_number
-from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions
-from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
-from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
-from posenc_cli.records import replace
+from posenc_cli.files.save import save
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.analysis.similarity import Similarity
+    from posenc_cli.analysis.verdict import Verdict
+    from posenc_cli.encode.engine import Engine
+    from posenc_cli.files.declare import Format
+    from posenc_cli.files.save import Saved
 
 NORMALIZATIONS = ("dot", "cosine")
 CONTENTS = ("ones", "random", "independent")
+
+_PANEL, _WIDEST = 825, 9600
+"""Pixels of a panel of a figure in a file, and of all side by side."""
+
+_CURVE_HEIGHT = 13
+_POINTS = 320
+"""Points of a curve in the terminal."""
+
+_LOWEST_MAP, _HIGHEST_MAP = 22, 44
+"""Lines of a map that is not for a screen, within these."""
+
+_BESIDE = 76
+"""Columns from which a map and a curve stand side by side."""
 
 
 class SimilarityOutput(MatrixOutput):
@@ -93,45 +118,273 @@ def dot_similarity(
       posenc dot-similarity --in table.npy --normalize cosine --json
       posenc dot-similarity -s rope-yarn --len 2048 --out similarity.npy
     """
+    check_subject(choice, source)
     output.check_stdout()
     draws = output.form is None and PurePath(output.out or "").suffix.lower() in IMAGES
     form = None if draws or output.out is None else format_of(output.out, output.form)
-    _refuse_others(picture, output, dtype, numbers=form is not None)
+    _check(picture, output, dtype, writes=form is not None)
     output.prepare()
-    from posenc_cli.cli import similarities
-
-    subjects = similarities.subjects(
-        choice, source, content=content, normalize=normalize, head=head
-    )
+    if choice is None:
+        parts = [_of_file(source or "", content=content, normalize=normalize, head=head)]
+    else:
+        parts = _of_choice(choice, content=content, normalize=normalize, head=head)
     saved = None
     if form is not None:
-        subject = similarities.single(subjects, output)
-        saved = similarities.save_values(
-            subject, output, form, dtype or FLOAT32, console, profile=profile
-        )
+        saved = _save(parts, output, form, dtype or FLOAT32, console, profile=profile)
         if not output.json:
             return
-    judged = similarities.judged(subjects, console)
+    judged = _with_verdicts(parts, console)
     if draws:
-        similarities.draw(judged, picture, output, console, profile=profile)
+        _draw(judged, picture, output, console, profile=profile)
     if output.json:
-        written: dict[str, object] = {} if output.out is None else {"path": output.out}
+        written: dict[str, Any] = {} if output.out is None else {"path": output.out}
         if saved is not None:
             written["bytes"] = saved.bytes
-        console.json("dot-similarity", {**similarities.fields(judged), **written})
+        console.json("dot-similarity", {**_fields(parts, judged), **written})
     elif not draws:
-        similarities.show(judged, replace(picture, title=None), output, console, profile=profile)
+        _print(judged, replace(picture, title=None), output, console, profile=profile)
 
 
-def _refuse_others(
-    picture: ColorPictureOptions, output: SimilarityOutput, dtype: DType | None, *, numbers: bool
+def _check(
+    picture: ColorPictureOptions, output: SimilarityOutput, dtype: DType | None, *, writes: bool
 ) -> None:
     """Refuse what goes with a picture where numbers are written, and the other way round."""
-    if numbers:
-        for flag, value in picture.given.items():
-            raise InvalidInput(
-                f"{flag} {abbreviated(value)}: goes with a picture; --out {output.place} holds "
-                "numbers"
-            )
-    elif dtype is not None:
+    if writes and picture.given:
+        flag, value = next(iter(picture.given.items()))
+        raise InvalidInput(
+            f"{flag} {abbreviated(value)}: goes with a picture; --out {output.place} holds numbers"
+        )
+    if dtype is not None and not writes:
         raise InvalidInput(f"--dtype {dtype.name}: goes with a matrix in a file, --out matrix.npy")
+
+
+class SimilarityPart(Record):
+    """What is looked at, of a hybrid a part: what computes it, and what was asked for."""
+
+    similarity: Similarity
+    engine: Engine
+    fields: dict[str, Any]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What goes with its values in a file."""
+        fields = {"quantity": self.similarity.quantity, **self.fields}
+        return {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in fields.items()
+            if value is not None
+        }
+
+
+def _of_file(
+    source: str, *, content: str | None, normalize: str, head: int | None
+) -> SimilarityPart:
+    """The rows of a file."""
+    from posenc_cli.analysis.similarity import similarity_of_array
+    from posenc_cli.encode.engine import Engine, threads_for
+    from posenc_cli.files.reading import read_array
+
+    for flag, value in (("--content", content), ("--head", head)):
+        if value is not None:
+            raise InvalidInput(f"{flag} {value}: cannot go with --in, whose rows are as they are")
+    loaded = read_array(source)
+    similarity = similarity_of_array(
+        loaded.values,
+        loaded.dtype,
+        name=quoted_name(source),
+        normalize=normalize,  # type: ignore[arg-type]
+    )
+    shape = list(loaded.values.shape)
+    fields = {"in": source, "shape": shape, "dtype": loaded.dtype, "normalize": normalize}
+    return SimilarityPart(
+        similarity, Engine(threads=threads_for(similarity.count**2, None)), fields
+    )
+
+
+def _of_choice(
+    choice: Choice, *, content: str | None, normalize: str, head: int | None
+) -> list[SimilarityPart]:
+    """An encoding, or the parts of a hybrid.
+
+    Raises: InvalidInput where none of them has what is asked for.
+    """
+    from posenc_cli.analysis.similarity import similarity
+    from posenc_cli.encode.engine import threads_for
+    from posenc_cli.encode.precision import Precision
+
+    kinds = [part.scheme.kind for part in choice.parts or (choice,)]
+    for flag, value, kind in (("--content", content, "rotary"), ("--head", head, "bias")):
+        if value is not None and kind not in kinds:
+            raise InvalidInput(
+                f"{flag} {value}: goes with {kind} schemes; {choice.name} is "
+                f"{' and '.join(dict.fromkeys(kinds))}"
+            )
+    one_head = (head or 0) if "bias" in kinds else None
+    parts = []
+    for request in choice.requests(Precision.of(FLOAT64, None), head=one_head):
+        held = (content or "ones") if request.scheme.kind == "rotary" else None
+        engine = choice.engine(request.plan())
+        subject = similarity(
+            request,
+            engine,
+            content=held or "ones",  # type: ignore[arg-type]
+            normalize=normalize,  # type: ignore[arg-type]
+        )
+        description = request.description()
+        names = ("scheme", "params", "positions", "head", "weights")
+        fields = {name: description[name] for name in names}
+        parts.append(
+            SimilarityPart(
+                subject,
+                replace(engine, threads=threads_for(subject.count**2, choice.threads)),
+                {**fields, "content": held, "normalize": normalize},
+            )
+        )
+    return parts
+
+
+def _save(
+    parts: Sequence[SimilarityPart],
+    output: SimilarityOutput,
+    form: Format,
+    dtype: DType,
+    console: Console,
+    *,
+    profile: bool,
+) -> Saved:
+    """Write the matrix, or its values by offset.
+
+    Raises: InvalidInput where a file of numbers cannot hold what is asked for.
+    """
+    from posenc_cli.analysis.profile import Profile
+    from posenc_cli.analysis.verdict import verdict
+
+    if len(parts) > 1:
+        raise InvalidInput(
+            f"--out {output.place}: holds one matrix, and these are {len(parts)}",
+            hint="write them one by one, or draw them: --out similarity.png",
+        )
+    part, subject = parts[0], parts[0].similarity
+    if subject.content == "independent":
+        raise InvalidInput(
+            f"--out {output.place}: of independent q and k there are a mean, which is 0 "
+            "everywhere, and a deviation; no matrix",
+            hint="--json has both, and --out similarity.png draws them",
+        )
+    if profile:
+        matrix = verdict(subject).matrix(dtype, part.metadata)
+        matrix = replace(matrix, header=not form.binary)
+    else:
+        matrix = subject.matrix(dtype, part.engine, part.metadata)
+    matrix = output.watch(matrix, console, may_overflow=not isinstance(subject.source, Profile))
+
+    def announce(saved: Saved) -> None:
+        what = f"{subject.quantity} by offset" if profile else subject.quantity
+        size = " × ".join(map(str, matrix.shape))
+        console.summary(
+            f"wrote {output.place}: {subject.name}, {what}, {size} {dtype.name}, "
+            f"{saved.bytes} bytes"
+        )
+
+    return save(matrix, output.out or "", format=form, clobber=output.clobber, announce=announce)
+
+
+def _with_verdicts(
+    parts: Sequence[SimilarityPart], console: Console
+) -> list[tuple[Similarity, Verdict]]:
+    """Each similarity with the verdict on it, and a warning of what is not finite."""
+    from posenc_cli.analysis.verdict import verdict
+
+    judged = [(part.similarity, verdict(part.similarity)) for part in parts]
+    for subject, result in judged:
+        if result.dropped:
+            looked = "" if result.measured_all else " looked at"
+            console.warning(
+                f"{subject.name}: {result.dropped} of {result.pairs} products{looked} are not "
+                "finite, and left out"
+            )
+    return judged
+
+
+def _fields(
+    parts: Sequence[SimilarityPart], judged: Sequence[tuple[Similarity, Verdict]]
+) -> dict[str, Any]:
+    """What was asked and what was found, as JSON has it; of several encodings, of each."""
+    from posenc_cli.render.similarities import similarity_fields
+
+    fields = [
+        {**part.fields, **similarity_fields(*pair)}
+        for part, pair in zip(parts, judged, strict=True)
+    ]
+    return fields[0] if len(fields) == 1 else {"parts": fields}
+
+
+def _print(
+    judged: Sequence[tuple[Similarity, Verdict]],
+    look: ColorPictureOptions,
+    output: SimilarityOutput,
+    console: Console,
+    *,
+    profile: bool,
+) -> None:
+    """Print the maps, the curves and the verdicts.
+
+    On a terminal they fill its screen, the map beside the curve where that is wide enough.
+    """
+    from posenc_cli.render.similarities import (
+        maps_figure,
+        profile_figure,
+        sentences,
+        similarity_figure,
+    )
+    from posenc_cli.render.terminal import LOWEST
+
+    profile = profile or _has_no_map(judged)
+    words = [wrapped_lines(sentences(*pair), look, console) for pair in judged]
+    page = page_of(look, console)
+    room = look.height and page.height
+    if sys.stdout.isatty() and look.height is None:
+        room = max(LOWEST, page.height - sum(map(len, words)))
+    if len(judged) == 1 and not profile and room is not None and page.width >= _BESIDE:
+        show(similarity_figure(judged), replace(look, height=room), output, console)
+        print("\n".join(words[0]))
+        return
+    curve = _CURVE_HEIGHT
+    if room is not None:
+        shares = len(judged) + (not profile)
+        curve = max(LOWEST, room if shares == 1 else min(room // shares, _CURVE_HEIGHT))
+    if not profile:
+        lines = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
+        if room is not None:
+            lines = max(LOWEST, room - curve * len(judged))
+        show(maps_figure(judged), replace(look, height=lines), output, console)
+    for pair, lines_of_words in zip(judged, words, strict=True):
+        figure = profile_figure(*pair, most=_POINTS)
+        show(figure, replace(look, height=curve), output, console)
+        print("\n".join(lines_of_words))
+
+
+def _draw(
+    judged: Sequence[tuple[Similarity, Verdict]],
+    look: ColorPictureOptions,
+    output: SimilarityOutput,
+    console: Console,
+    *,
+    profile: bool,
+) -> None:
+    """Save the maps and the curves as a figure."""
+    from posenc_cli.render.similarities import similarity_figure
+
+    profile = profile or _has_no_map(judged)
+    figure = similarity_figure(judged, profile_alone=profile)
+    usual = None
+    if len(judged) > 1:
+        usual = min(_PANEL * len(judged), _WIDEST), _PANEL * (1 if profile else 2)
+    elif not profile:
+        usual = 2 * _PANEL, _PANEL
+    show(figure, look, output, console, usual=usual)
+
+
+def _has_no_map(judged: Sequence[tuple[Similarity, Verdict]]) -> bool:
+    """Whether all are means that are 0 everywhere."""
+    return all(subject.content == "independent" for subject, _ in judged)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,21 +11,20 @@ from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, Table, number_format, option
-from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.request import Request
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import FORMATS, format_of
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from posenc_cli.encode.request import Plan
+    from collections.abc import Sequence
+
+    from posenc_cli.encode.request import Request
     from posenc_cli.files.declare import Format
     from posenc_cli.files.matrix import Matrix
     from posenc_cli.files.save import Saved
-
 
 ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
 
@@ -99,76 +97,83 @@ def generate(
       posenc generate -s sinusoidal+t5 --len 512
     """
     output.check_stdout()
-    precision = Precision.of(dtype, round_to)
-    whole = _requests(choice, precision, table=table, head=head)
+    requests = choice.requests(Precision.of(dtype, round_to), table=table, head=head)
     form = _format(choice, output)
-    if header and form.binary:
-        raise InvalidInput(f"--header: {form.name} has no header line; only csv has")
-    if header and whole[0].table == "inv-freq":
-        raise InvalidInput("--header: --table inv-freq has no positions to label its rows with")
-    plans = [request.plan() for request in whole]
+    _check(requests, form, header=header)
+    plans = [request.plan() for request in requests]
     engines = [choice.engine(plan, arithmetic=arithmetic) for plan in plans]
-    shows_progress = console.shows_progress and not output.to_stdout
-    drawn = [
-        _observe(replace(plan.matrix(engine), header=header), plan, console, shows_progress)
+    parts = [
+        output.watch(
+            replace(plan.matrix(engine), header=header), console, may_overflow=plan.may_overflow
+        )
         for plan, engine in zip(plans, engines, strict=True)
     ]
-    matrix = drawn[0] if len(drawn) == 1 else _together(drawn, whole)
-    path = output.out or f"{choice.name}-{_size_text(matrix, choice)}{form.suffix}"
+    matrix = _together(requests, parts)
+    path = f"{_stem(choice, matrix)}{form.suffix}" if output.out is None else output.out
+    output = replace(output, out=path)
     began = time.perf_counter()
 
     def announce(saved: Saved) -> None:
         seconds = time.perf_counter() - began
+        written = Written(choice, requests, matrix, saved, seconds)
         if output.json:
-            fields = {
-                **_description(choice, whole, matrix),
-                **choice.origin,
-                "warnings": choice.warnings,
-                "dtype": matrix.dtype.name,
-                "arithmetic": arithmetic,
-                "backend": engines[0].backend.name,
-                "path": saved.path,
-                "format": form.name,
-                "bytes": saved.bytes,
-                "sha256": saved.sha256,
-                "seconds": round(seconds, 6),
-            }
-            console.json("generate", fields)
-            return
-        shapes = " and ".join(" × ".join(map(str, each.shape)) for each in matrix.arrays)
-        console.summary(
-            f"wrote {replace(output, out=path).place}: {choice.name}, {shapes} "
-            f"{matrix.dtype.name}, {saved.bytes} bytes in {seconds:.2f} s{_random_text(whole)}"
+            how = {"arithmetic": arithmetic, "backend": engines[0].backend.name}
+            console.json("generate", written.fields(form, how))
+        else:
+            console.summary(f"wrote {output.place}: {written.text}")
+
+    save(
+        matrix,
+        path,
+        format=form,
+        clobber=output.clobber,
+        digest=output.json,
+        announce=announce,
+    )
+
+
+class Written(Record):
+    """What was written, of each part of the choice as it was asked for."""
+
+    choice: Choice
+    requests: Sequence[Request]
+    matrix: Matrix
+    saved: Saved
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """What a summary says of it: shapes, size, and which tables were drawn at random."""
+        shapes = " and ".join(" × ".join(map(str, part.shape)) for part in self.matrix.arrays)
+        random = [
+            f"; {request.scheme.name}: {weights}" if self.choice.parts else f"; {weights}"
+            for request in self.requests
+            if (weights := request.random_weights)
+        ]
+        return (
+            f"{self.choice.name}, {shapes} {self.matrix.dtype.name}, {self.saved.bytes} bytes in "
+            f"{self.seconds:.2f} s{''.join(random)}"
         )
 
-    save(matrix, path, format=form, clobber=output.clobber, digest=output.json, announce=announce)
-
-
-def _requests(
-    choice: Choice, precision: Precision, *, table: str | None, head: int | None
-) -> list[Request]:
-    """What is asked for, of each part of a hybrid: the table of the rotary one, the head of a bias.
-
-    Raises: InvalidInput where a hybrid has no part that a table or a head is of.
-    """
-    kinds = [part.scheme.kind for part in choice.parts]
-    for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):
-        if choice.parts and value is not None and kind not in kinds:
-            raise InvalidInput(f"{flag} {value}: no part of {choice.name} is {kind}")
-    if kinds.count("rotary") > 1:
-        raise InvalidInput(
-            f"--scheme {choice.name}: two of its parts turn q and k, which turn but once"
-        )
-    return [
-        Request(
-            encoding=part.encoding(),
-            positions=part.positions,
-            precision=precision,
-            table=table if not choice.parts or part.scheme.kind == "rotary" else None,
-            head=head if not choice.parts or part.scheme.kind == "bias" else None,
-        )
-        for part in choice.parts or (choice,)
-    ]
+    def fields(self, form: Format, how: dict[str, str]) -> dict[str, Any]:
+        """It as JSON, of a hybrid with what was asked of each part; ``how`` it was computed."""
+        parts = [
+            {**request.description(), "shape": part.shape}
+            for request, part in zip(self.requests, self.matrix.arrays, strict=True)
+        ]
+        hybrid = {"scheme": self.choice.name, "parts": parts}
+        return {
+            **(hybrid if self.choice.parts else parts[0]),
+            **self.choice.origin,
+            "warnings": self.choice.warnings,
+            "dtype": self.matrix.dtype.name,
+            **how,
+            "path": self.saved.path,
+            "format": form.name,
+            "bytes": self.saved.bytes,
+            "sha256": self.saved.sha256,
+            "seconds": round(self.seconds, 6),
+        }
 
 
 def _format(choice: Choice, output: GenerateOutput) -> Format:
@@ -185,46 +190,39 @@ def _format(choice: Choice, output: GenerateOutput) -> Format:
     return form
 
 
-def _observe(matrix: Matrix, plan: Plan, console: Console, shows_progress: bool) -> Matrix:
-    """``matrix`` with what is seen of it while it is drawn."""
-    if plan.may_overflow:
-        matrix = with_overflow_warning(matrix, console)
-    return with_progress(matrix, sys.stderr) if shows_progress else matrix
+def _check(requests: Sequence[Request], form: Format, *, header: bool) -> None:
+    """Refuse parts that cannot go together, and a header where nothing has one."""
+    schemes = [request.scheme for request in requests]
+    if [scheme.kind for scheme in schemes].count("rotary") > 1:
+        raise InvalidInput(
+            f"--scheme {'+'.join(scheme.name for scheme in schemes)}: two of its parts turn q and "
+            "k, which turn but once"
+        )
+    if header and form.binary:
+        raise InvalidInput(f"--header: {form.name} has no header line; only csv has")
+    if header and requests[0].table == "inv-freq":
+        raise InvalidInput("--header: --table inv-freq has no positions to label its rows with")
 
 
-def _together(matrices: list[Matrix], requests: list[Request]) -> Matrix:
+def _together(requests: Sequence[Request], parts: Sequence[Matrix]) -> Matrix:
     """The arrays of a hybrid's parts, each named after its scheme, and all their metadata."""
-    named = [
-        replace(matrix, name=request.scheme.name)
-        for matrix, request in zip(matrices, requests, strict=True)
+    if len(parts) == 1:
+        return parts[0]
+    first, *others = [
+        replace(part, name=request.scheme.name)
+        for request, part in zip(requests, parts, strict=True)
     ]
     metadata = {
-        f"{each.name}.{key}": value for each in named for key, value in each.metadata.items()
+        f"{part.name}.{key}": value
+        for part in (first, *others)
+        for key, value in part.metadata.items()
     }
-    return replace(named[0], others=tuple(named[1:]), metadata=metadata)
+    return replace(first, others=tuple(others), metadata=metadata)
 
 
-def _random_text(requests: list[Request]) -> str:
-    """What a summary says of tables that were drawn, of a hybrid of which parts."""
-    texts = [
-        f"{request.scheme.name}: {request.random_weights}" if len(requests) > 1 else random
-        for request in requests
-        if (random := request.random_weights)
-    ]
-    return "".join(f"; {text}" for text in texts)
-
-
-def _size_text(matrix: Matrix, choice: Choice) -> str:
-    """What a file's name says of its size: the shape, of a hybrid how many positions."""
+def _stem(choice: Choice, matrix: Matrix) -> str:
+    """The name of a file: the scheme and the shape, of a hybrid how many positions."""
+    size = "x".join(map(str, matrix.shape))
     if choice.parts and choice.positions:
-        return str(choice.positions.count)
-    return "x".join(map(str, matrix.shape))
-
-
-def _description(choice: Choice, requests: list[Request], matrix: Matrix) -> dict[str, Any]:
-    """The request as JSON says it: of a hybrid, what was asked of each part."""
-    each = [
-        {**request.description(), "shape": array.shape}
-        for request, array in zip(requests, matrix.arrays, strict=True)
-    ]
-    return each[0] if len(each) == 1 else {"scheme": choice.name, "parts": each}
+        size = str(choice.positions.count)
+    return f"{choice.name}-{size}"

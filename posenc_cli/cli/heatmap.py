@@ -10,15 +10,12 @@ import typer
 
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import OutputOptions, Source, Table, option, whole_number
-from posenc_cli.cli.pictures import ColorPictureOptions, image_format, show
-from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.positions import Positions
+from posenc_cli.cli.options import Source, Table, option, whole_number
+from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.records import replace
-from posenc_cli.render.figure import Panels
 
 if TYPE_CHECKING:
-    from posenc_cli.encode.request import Request
     from posenc_cli.render.figure import Figure
 
 _FIRST = 512
@@ -38,18 +35,6 @@ def column_range(flag: str, text: str) -> range:
     if stop <= first:
         raise InvalidInput(f"{flag} {abbreviated(text)}: holds no column")
     return range(first, stop)
-
-
-class HeatmapOutput(OutputOptions):
-    """Where the picture goes."""
-
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="draw to a .png, .svg or .pdf file"),
-    ] = None
-    json: Annotated[
-        bool, typer.Option("--json", help="print the plotted data as one JSON object")
-    ] = False
 
 
 def heatmap(
@@ -80,7 +65,7 @@ def heatmap(
         bool, typer.Option("--unsplit", help="columns as they are stored, sines among cosines")
     ] = False,
     picture: ColorPictureOptions,
-    output: HeatmapOutput,
+    output: FigureOutput,
 ) -> None:
     """Draw the values of an encoding as colours, in the terminal or to a file.
 
@@ -100,90 +85,53 @@ def heatmap(
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
     check_subject(choice, source)
-    if output.out is not None:
-        image_format(output.out)
     output.prepare()
-    if choice is None:
-        figure, fields = _stored(source or "", table, head, dims, split=not unsplit)
+    seen = {"dims": dims, "split": not unsplit}
+    if choice is not None:
+        figure, fields = _encoded(choice, table, head, **seen)
+    elif table is not None:
+        raise InvalidInput(f"--table {abbreviated(table)}: cannot go with --in")
     else:
-        choice = _with_positions(choice, table)
-        figure, fields = _encoded(choice, table, head, dims, split=not unsplit)
+        figure, fields = _stored(source or "", head, **seen)
     show(figure, picture, output, console, json=("heatmap", fields) if output.json else None)
 
 
-def _with_positions(choice: Choice, table: str | None) -> Choice:
-    """A choice of a config or a model, at its first positions where none are asked for."""
-    if not choice.source or choice.positions is not None or table == "inv-freq":
-        return choice
-    content = choice.encoding().bound.content
-    capacity = content.capacity
-    if content.waves is not None and capacity:
-        return choice  # a grid, which is shown whole
-    count = min(_FIRST, capacity.positions if capacity else _FIRST)
-    return replace(choice, positions=Positions.contiguous(0, count))
-
-
-def _encoded(
-    choice: Choice, table: str | None, head: int | None, dims: range | None, *, split: bool
-) -> tuple[Figure, dict[str, Any]]:
-    """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
-    from posenc_cli.errors import quoted_name
-    from posenc_cli.render.encoded import figure_of
-
-    if not choice.parts:
-        request = _request(choice, table, head)
-        figure = figure_of(request, choice.engine, dims=dims, split=split)
-        if choice.source:
-            figure = replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
-        return figure, _description(request)
-    kinds = [part.scheme.kind for part in choice.parts]
-    for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):
-        if value is not None and kind not in kinds:
-            raise InvalidInput(f"{flag} {value}: no part of {choice.name} is {kind}")
-    requests = [
-        _request(
-            part,
-            table if part.scheme.kind == "rotary" else None,
-            # One head stands for all where there is another part to see.
-            head or 0 if part.scheme.kind == "bias" else None,
-        )
-        for part in choice.parts
-    ]
-    figures = [figure_of(each, choice.engine, dims=dims, split=split) for each in requests]
-    panels = tuple(
-        panel
-        for each in figures
-        for panel in (each.panels if isinstance(each, Panels) else (each,))
-    )
-    fields = {"scheme": choice.name, "parts": [_description(each) for each in requests]}
-    return Panels(panels, choice.name, shared=False, noun="part"), fields
-
-
-def _description(request: Request) -> dict[str, Any]:
-    """A request as JSON says it, and whether what is drawn was drawn at random."""
-    return {**request.description(), "random_weights": request.random_weights is not None}
-
-
-def _request(choice: Choice, table: str | None, head: int | None) -> Request:
-    """What to see of one scheme, in float64."""
-    from posenc_cli.encode.precision import Precision
-    from posenc_cli.encode.request import Request
-    from posenc_cli.numerics.dtypes import FLOAT64
-
-    return Request(
-        choice.encoding(), choice.positions, Precision.of(FLOAT64, None), table=table, head=head
-    )
-
-
-def _stored(
-    path: str, table: str | None, head: int | None, dims: range | None, *, split: bool
-) -> tuple[Figure, dict[str, Any]]:
+def _stored(path: str, head: int | None, **seen: Any) -> tuple[Figure, dict[str, Any]]:
     """The figure of a file, and how JSON says which."""
     from posenc_cli.files.reading import read_array
     from posenc_cli.render.stored import figure_of_array
 
-    if table is not None:
-        raise InvalidInput(f"--table {abbreviated(table)}: cannot go with --in")
     loaded = read_array(path)
-    figure = figure_of_array(loaded, head=head, dims=dims, split=split)
+    figure = figure_of_array(loaded, head=head, **seen)
     return figure, {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
+
+
+def _encoded(
+    choice: Choice, table: str | None, head: int | None, **seen: Any
+) -> tuple[Figure, dict[str, Any]]:
+    """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
+    from posenc_cli.encode.precision import Precision
+    from posenc_cli.numerics.dtypes import FLOAT64
+    from posenc_cli.render.encoded import figure_of, hybrid_figure
+
+    if choice.source and choice.positions is None and table != "inv-freq":
+        content = choice.encoding().bound.content
+        if content.waves is None or not content.capacity:
+            choice = choice.at_first(_FIRST)  # but a grid is shown whole
+    requests = choice.requests(Precision.of(FLOAT64, None), table=table, head=head)
+    if choice.parts:  # one head stands for all where there is another part to see
+        requests = [
+            replace(request, head=request.head or 0) if request.scheme.kind == "bias" else request
+            for request in requests
+        ]
+    parts = [
+        {**request.description(), "random_weights": request.random_weights is not None}
+        for request in requests
+    ]
+    if not choice.parts:
+        figure = figure_of(requests[0], choice.engine, **seen)
+        if choice.source:
+            figure = replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
+        return figure, parts[0]
+    figure = hybrid_figure(requests, choice.name, choice.engine, **seen)
+    return figure, {"scheme": choice.name, "parts": parts}

@@ -1,13 +1,19 @@
-"""What the commands share that write a matrix."""
+"""What the commands share that write a matrix to a file."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from posenc_cli.cli.options import OutputOptions
+from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.files.formats import FORMATS
+
+if TYPE_CHECKING:
+    from posenc_cli.cli.console import Console
+    from posenc_cli.files.matrix import Matrix
 
 
 class MatrixOutput(OutputOptions):
@@ -19,3 +25,11 @@ class MatrixOutput(OutputOptions):
             "--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix]"
         ),
     ] = None
+
+    def watch(self, matrix: Matrix, console: Console, *, may_overflow: bool) -> Matrix:
+        """``matrix`` with what is seen of it while it is drawn: a warning, and a progress bar."""
+        if may_overflow:
+            matrix = with_overflow_warning(matrix, console)
+        if console.shows_progress and not self.to_stdout:
+            matrix = with_progress(matrix, sys.stderr)
+        return matrix

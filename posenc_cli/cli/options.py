@@ -12,7 +12,6 @@ import typer
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight
-from posenc_cli.files.formats import check_suffix
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 from posenc_cli.records import Record
 from posenc_cli.schemes.tables import ROTARY_TABLES
@@ -176,11 +175,15 @@ class OptionGroup(Record):
 
 
 class OutputOptions(OptionGroup):
-    """Where a command's result goes: to a file, or to standard output."""
+    """Where a command's result goes: to a file, or to standard output.
+
+    A command that has several formats says in ``form`` which.
+    """
 
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="FILE", help="a file in place of stdout")
     ] = None
+    form: str | None = None
     no_clobber: Annotated[
         bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
     ] = False
@@ -219,10 +222,9 @@ class OutputOptions(OptionGroup):
 
 
 class ReportOptions(OutputOptions):
-    """Where a report goes, and in which form: a command says in ``form`` which ones it has."""
+    """Where a report goes, and in which form, of which JSON is one."""
 
     json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False
-    form: str | None = None
 
     def form_asked_for(self, suffixes: Mapping[str, str], *, hint: str | None = None) -> str | None:
         """The form that ``--format`` or ``--json`` names, after a check that the file's name fits.
@@ -235,6 +237,8 @@ class ReportOptions(OutputOptions):
             raise InvalidInput(f"--json: cannot go with --format {self.form}")
         form = "json" if self.json else self.form
         if form is not None:
+            from posenc_cli.files.formats import check_suffix
+
             check_suffix(self.out, suffixes[form], f"--format {form}", hint=hint)
         return form
 

@@ -1,41 +1,45 @@
-"""Where a figure goes: to the terminal as text, to a file as an image, or to JSON as numbers."""
+"""How a figure looks, and where it goes: to the terminal, to a file, or to JSON as numbers."""
 
 from __future__ import annotations
 
 import sys
 import textwrap
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli import streams
-from posenc_cli.cli.options import OptionGroup, option, whole_number
-from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text
+from posenc_cli.cli.options import OptionGroup, OutputOptions, option, whole_number
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text, quoted_name
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.cli.console import Console
-    from posenc_cli.cli.options import OutputOptions
     from posenc_cli.render.blocks import Page
-    from posenc_cli.render.figure import Figure, Heatmap, Picture
+    from posenc_cli.render.figure import Curves, Figure, Heatmap, Picture
     from posenc_cli.render.image import ImageFormat
     from posenc_cli.render.style import Style
+
+FigureOfKind = TypeVar("FigureOfKind", "Heatmap", "Curves", "Figure")
 
 THEMES = ("light", "dark")
 IMAGES: dict[str, ImageFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 """The suffixes of files that hold a picture."""
 
 _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
+_SIDES_OF_DATA = range(1, 1 << 16)
+_LARGEST_PAGE = 1000  # no terminal has as many lines or columns
 _DPI = range(10, 1201)
 
 
 class PictureOptions(OptionGroup):
     """How a picture is to look."""
 
+    cmap: str | None = None
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="of the picture")] = (
         None
     )
@@ -69,7 +73,6 @@ class PictureOptions(OptionGroup):
     theme: Annotated[
         str, option("--theme", known=THEMES, help=f"of a figure in a file: {'|'.join(THEMES)}")
     ] = "light"
-    cmap: str | None = None
 
     @property
     def given(self) -> dict[str, str]:
@@ -80,6 +83,21 @@ class PictureOptions(OptionGroup):
             for name, value in self.as_dict().items()
             if value != getattr(defaults, name)
         }
+
+    def titled(self, figure: FigureOfKind) -> FigureOfKind:
+        """A figure under the title asked for, in which nothing steers a terminal."""
+        title = figure.title if self.title is None else self.title
+        return replace(figure, title=printable_text(title))
+
+    def check_terminal(self) -> None:
+        """Refuse what only a picture in a file can follow.
+
+        Raises: InvalidInput.
+        """
+        for flag in ("--dpi", "--theme"):
+            if flag in self.given:
+                value = abbreviated(self.given[flag])
+                raise InvalidInput(f"{flag} {value}: needs --out, a file to draw to")
 
 
 def colour_map(flag: str, name: str) -> str:
@@ -106,6 +124,47 @@ class ColorPictureOptions(PictureOptions):
     ] = None
 
 
+class FigureOutput(OutputOptions):
+    """Where a figure goes: to the terminal, or to a file."""
+
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help="draw to a .png, .svg or .pdf file"),
+    ] = None
+    json: Annotated[
+        bool, typer.Option("--json", help="print the plotted data as one JSON object")
+    ] = False
+
+    def prepare(self) -> None:
+        """Refuse, before anything is computed, a file that no picture could be written to.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        if self.out is not None:
+            image_format(self.out)
+            self.check_stdout()
+        super().prepare()
+
+
+def image_format(out: str) -> ImageFormat:
+    """The format of a picture, by the suffix of its file; PNG to standard output.
+
+    Raises: InvalidInput where no picture has that suffix.
+    """
+    from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
+
+    if out == STANDARD_OUTPUT:
+        return "png"
+    suffix = PurePath(out).suffix.lower()
+    if suffix not in IMAGES:
+        check_no_folder(out)
+        hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
+        if not suffix and Path(out).exists():  # a device
+            hint = None
+        raise InvalidInput(f"--out {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
+    return IMAGES[suffix]
+
+
 def show(
     figure: Figure,
     look: PictureOptions,
@@ -123,28 +182,63 @@ def show(
 
     Raises: InvalidInput, Unavailable: as options, figure and file do.
     """
-    title = figure.title if look.title is None else look.title
-    figure = replace(figure, title=printable_text(title))
-    if output.out is None:
-        _without_file(look)
-        if json is None:
-            _print(figure, page_of(look, console), console)
-            return
-        from posenc_cli.render.figure import heatmaps_of, warnings_of
-
-        sides = _sides_of_data(look, heatmaps_of(figure))
-        shown = [each.shown(*sides) for each in heatmaps_of(figure)]
-        _report(figure, shown, json, console, {})
-        _warn(warnings_of(heatmaps_of(figure), shown), console)
-        return
-    if json is not None:
-        output.check_stdout()
-    picture = _written(figure, output, _style(look, usual))
-    _warn(picture.warnings, console)
-    if json is not None:
-        _report(figure, picture.shown, json, console, {"path": output.out})
+    figure = look.titled(figure)
+    picture: Picture[Any]
+    if output.out is not None:
+        picture = _saved_picture(figure, output, _style(look, usual))
     else:
+        look.check_terminal()
+        picture = _printed_picture(figure, look, console) if json is None else _data(figure, look)
+    for warning in picture.warnings:
+        console.warning(warning)
+    if json is not None:
+        from posenc_cli.render.figure import data_of
+
+        name, fields = json
+        path = {} if output.out is None else {"path": output.out}
+        console.json(name, {**fields, **data_of(figure, picture.shown), **path})
+    elif output.out is not None:
         console.summary(f"wrote {output.place}: {figure.title}, {len(picture.content)} bytes")
+
+
+def _saved_picture(figure: Figure, output: OutputOptions, style: Style) -> Picture[bytes]:
+    """The picture, which is in its file by now."""
+    from posenc_cli.files.atomic import replacing, standard_output
+    from posenc_cli.render.image import image_bytes
+
+    out = output.out or ""
+    form = image_format(out)
+    if output.to_stdout and sys.stdout.isatty():
+        raise InvalidInput(f"--out -: {form} is binary and standard output is a terminal")
+    picture = image_bytes(figure, form, style)
+    target = standard_output() if output.to_stdout else replacing(out, clobber=output.clobber)
+    with target as stream:
+        stream.write(picture.content)
+    return picture
+
+
+def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> Picture[str]:
+    """The picture, which the terminal has by now."""
+    from posenc_cli.render.terminal import picture_text
+
+    picture = picture_text(figure, page_of(look, console))
+    console.result(picture.content)
+    return picture
+
+
+def _data(figure: Figure, look: PictureOptions) -> Picture[str]:
+    """What a picture shows, without the picture.
+
+    Raises: InvalidInput where nothing is finite.
+    """
+    from posenc_cli.render.figure import Picture, heatmaps_of, scale_of, warnings_of
+
+    heatmaps = heatmaps_of(figure)
+    rows, columns = _sides_of_data(look, heatmaps)
+    shown = tuple(heatmap.shown(rows, columns) for heatmap in heatmaps)
+    if shown:
+        scale_of(shown)
+    return Picture("", warnings_of(heatmaps, shown), shown)
 
 
 def _sides_of_data(look: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[int, int]:
@@ -152,76 +246,21 @@ def _sides_of_data(look: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[i
 
     Raises: InvalidInput where the options ask for more than is told.
     """
-    rows = _size("--height", look.height, range(1, 1 << 16)) or _ROWS_OF_DATA
-    columns = _size("--width", look.width, range(1, 1 << 16)) or _COLUMNS_OF_DATA
+    rows = _size("--height", look.height, _SIDES_OF_DATA) or _ROWS_OF_DATA
+    columns = _size("--width", look.width, _SIDES_OF_DATA) or _COLUMNS_OF_DATA
 
-    def values(rows: int, columns: int) -> int:
+    def count(rows: int, columns: int) -> int:
         return sum(
-            min(rows, len(each.rows.points)) * min(columns, len(each.columns.points))
-            for each in heatmaps
+            min(rows, len(heatmap.rows.points)) * min(columns, len(heatmap.columns.points))
+            for heatmap in heatmaps
         )
 
     if look.height is None and look.width is None:
-        while values(rows, columns) > LISTED_VALUES and rows > 1:
+        while count(rows, columns) > LISTED_VALUES and rows > 1:
             rows, columns = rows // 2, columns // 2
-    asked = f"--width {columns} --height {rows}"
-    check_size(asked, values(rows, columns), LISTED_VALUES, "values in JSON")
+    sides = f"--width {columns} --height {rows}"
+    check_size(sides, count(rows, columns), LISTED_VALUES, "values in JSON")
     return rows, columns
-
-
-def image_format(out: str) -> ImageFormat:
-    """The format of a picture, by the suffix of its file; PNG to standard output.
-
-    Raises: InvalidInput where no picture has that suffix.
-    """
-    from posenc_cli.errors import quoted_name
-    from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
-
-    if out == STANDARD_OUTPUT:
-        return "png"
-    suffix = PurePath(out).suffix.lower()
-    if suffix not in IMAGES:
-        check_no_folder(out)
-        hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
-        if not suffix and Path(out).exists():  # a device
-            hint = None
-        raise InvalidInput(f"--out {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
-    return IMAGES[suffix]
-
-
-def _report(
-    figure: Figure,
-    shown: Sequence[Any],
-    json: tuple[str, Mapping[str, Any]],
-    console: Console,
-    more: Mapping[str, Any],
-) -> None:
-    from posenc_cli.render.figure import data_of, scale_of
-
-    name, fields = json
-    if shown:
-        scale_of(shown)  # raises where nothing is finite
-    console.json(name, {**fields, **data_of(figure, shown), **more})
-
-
-def _print(figure: Figure, page: Page, console: Console) -> None:
-    from posenc_cli.render.terminal import picture_text
-
-    picture = picture_text(figure, page)
-    console.result(picture.content)
-    _warn(picture.warnings, console)
-
-
-def _warn(warnings: Sequence[str], console: Console) -> None:
-    for warning in warnings:
-        console.warning(warning)
-
-
-def _without_file(look: PictureOptions) -> None:
-    for flag in ("--dpi", "--theme"):
-        if flag in look.given:
-            value = abbreviated(look.given[flag])
-            raise InvalidInput(f"{flag} {value}: needs --out, a file to draw to")
 
 
 def page_of(look: PictureOptions, console: Console) -> Page:
@@ -239,12 +278,12 @@ def page_of(look: PictureOptions, console: Console) -> Page:
         spelled=streams.ascii_spelling,
     )
     # A line less than the terminal has: the prompt will take one.
-    height = _size("--height", look.height, range(LOWEST, 1000)) or console.height - 1
-    width = _size("--width", look.width, range(NARROWEST, 1000)) or console.width
+    height = _size("--height", look.height, range(LOWEST, _LARGEST_PAGE)) or console.height - 1
+    width = _size("--width", look.width, range(NARROWEST, _LARGEST_PAGE)) or console.width
     return Page(width, height, medium, look.cmap)
 
 
-def said(sentences: Sequence[str], look: PictureOptions, console: Console) -> list[str]:
+def wrapped_lines(sentences: Sequence[str], look: PictureOptions, console: Console) -> list[str]:
     """Sentences as lines that are no wider than the picture they go with."""
     page = page_of(look, console)
     return [
@@ -282,20 +321,3 @@ def _size(flag: str, number: int | None, allowed: range) -> int | None:
         rule = f"at least {allowed.start}" if number < allowed.start else f"at most {allowed[-1]}"
         raise InvalidInput(f"{flag} {number}: must be {rule}")
     return number
-
-
-def _written(figure: Figure, output: OutputOptions, style: Style) -> Picture[bytes]:
-    """The picture, which is in its file by now."""
-    from posenc_cli.files.atomic import replacing, standard_output
-    from posenc_cli.render.image import image_bytes
-
-    out = output.out or ""
-    form = image_format(out)
-    output.prepare()
-    if output.to_stdout and sys.stdout.isatty():
-        raise InvalidInput(f"--out -: {form} is binary and standard output is a terminal")
-    picture = image_bytes(figure, form, style)
-    stream_to = standard_output() if output.to_stdout else replacing(out, clobber=output.clobber)
-    with stream_to as stream:
-        stream.write(picture.content)
-    return picture

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from posenc_cli.analysis.sampling import spread
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import OutputOptions, Source
-from posenc_cli.cli.pictures import IMAGES, PictureOptions, image_format, said, show
+from posenc_cli.cli.options import Source
+from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show, wrapped_lines
+from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.records import replace
-from posenc_cli.render.terminal import LOWEST
 
 if TYPE_CHECKING:
-    from posenc_cli.cli.spectra import SpectrumReport
+    from posenc_cli.render.spectra import SpectrumReport
 
 _LINES, _LEAST_LINES = 18, 11
 """Lines of the curve: as a rule, and on a screen that is low."""
 _FEWEST_ROWS = 3
-
-
-class SpectrumOutput(OutputOptions):
-    """Where the figure goes."""
-
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FILE", help=f"a figure: {' '.join(IMAGES)}"),
-    ] = None
-    json: Annotated[bool, typer.Option("--json", help="the data as one JSON object")] = False
 
 
 def spectrum(
@@ -39,7 +26,7 @@ def spectrum(
     *,
     source: Source = None,
     picture: PictureOptions,
-    output: SpectrumOutput,
+    output: FigureOutput,
 ) -> None:
     """Show the waves of an encoding: wavelengths, turns, and what a scaling did to each.
 
@@ -56,13 +43,8 @@ def spectrum(
       posenc spectrum --in table.npy --json
     """
     check_subject(choice, source)
-    if output.out is not None:
-        image_format(output.out)
-        output.check_stdout()
     output.prepare()
-    from posenc_cli.cli import spectra
-
-    report = spectra.of_choice(choice) if choice else spectra.of_file(source or "")
+    report = _of_file(source or "") if choice is None else _of_choice(choice)
     for warning in report.warnings:
         console.warning(warning)
     if output.out is not None:
@@ -71,24 +53,63 @@ def spectrum(
         path = {} if output.out is None else {"path": output.out}
         console.json("spectrum", {**report.fields, **path})
     elif output.out is None:
-        _show(report, replace(picture, title=None), output, console)
+        _print(report, replace(picture, title=None), output, console)
 
 
-def _show(
-    report: SpectrumReport, look: PictureOptions, output: OutputOptions, console: Console
+def _of_file(source: str) -> SpectrumReport:
+    """The power spectrum of the columns of a file.
+
+    Raises: InvalidInput, Unavailable: it cannot be read, or is no matrix.
+    """
+    from posenc_cli.files.reading import read_array
+    from posenc_cli.render.spectra import file_report
+
+    return file_report(read_array(source), name=quoted_name(source))
+
+
+def _of_choice(choice: Choice) -> SpectrumReport:
+    """The waves of an encoding, or the power spectrum of its columns.
+
+    Raises: InvalidInput where it is a bias, or its positions are not evenly spaced.
+    """
+    from posenc_cli.analysis.spectrum import DEFAULT_CONTEXT
+    from posenc_cli.encode.precision import Precision
+    from posenc_cli.numerics.dtypes import FLOAT64
+    from posenc_cli.render.spectra import row_report, wave_report
+
+    content = choice.encoding().bound.content
+    if content.heads is not None:
+        raise InvalidInput(
+            f"--scheme {choice.name}: is a bias, which has neither waves nor rows of positions",
+            hint=f"posenc dot-similarity --scheme {choice.name} shows it",
+        )
+    waves = content.waves is not None
+    if choice.positions is None and not waves:
+        choice = choice.at_first(DEFAULT_CONTEXT)
+    (request,) = choice.requests(Precision.of(FLOAT64, None))
+    title = f"{quoted_name(choice.source)}: " if choice.source else ""
+    if waves:
+        return wave_report(request, choice.engine, stated_context=choice.context, prefix=title)
+    return row_report(request, choice.engine, prefix=title)
+
+
+def _print(
+    report: SpectrumReport, look: PictureOptions, output: FigureOutput, console: Console
 ) -> None:
     """Print the table, the curve and the words: on a terminal, as much as fills its screen."""
-    rows, notes, height = report.rows, report.notes, _LINES
-    words = said(notes, look, console)
+    from posenc_cli.analysis.sampling import spread
+    from posenc_cli.render.terminal import LOWEST
+
+    rows, height = report.rows, _LINES
+    words = wrapped_lines(report.notes(len(rows)), look, console)
     if sys.stdout.isatty() and look.height is None:
         # Besides: the two lines above a table, a note on what it leaves out, and the prompt.
         room = console.height - len(words) - 3
-        kept = max(_FEWEST_ROWS, room - (LOWEST if report.figure is None else _LEAST_LINES))
-        if kept < len(rows):
+        fitting = max(_FEWEST_ROWS, room - (LOWEST if report.figure is None else _LEAST_LINES))
+        if fitting < len(rows):
             room -= 1
-            rows = [rows[i] for i in spread(len(rows), kept - 1)]
-            told = f"the table has {len(rows)} of {report.all_rows} rows; --json has them all"
-            words = said([told, *report.sentences], look, console)
+            rows = [rows[i] for i in spread(len(rows), fitting - 1)]
+            words = wrapped_lines(report.notes(len(rows)), look, console)
         height = max(LOWEST, room - len(rows))
     print(console.table_text(report.columns, rows))
     if report.figure is not None:

@@ -90,6 +90,25 @@ def figure_of(
     return _rows(request, columns, engine_for, dims)
 
 
+def hybrid_figure(
+    requests: Sequence[Request],
+    name: str,
+    engine_for: EngineFor,
+    *,
+    dims: range | None = None,
+    split: bool = True,
+) -> Panels:
+    """The figures of a hybrid's parts, side by side.
+
+    Raises: InvalidInput where the parts of a request do not go together.
+    """
+    panels: list[Heatmap | Curves] = []
+    for request in requests:
+        figure = figure_of(request, engine_for, dims=dims, split=split)
+        panels += figure.panels if isinstance(figure, Panels) else [figure]
+    return Panels(tuple(panels), name, shared=False, noun="part")
+
+
 def title_of(request: Request, what: str) -> str:
     """A title: the scheme, what is shown of it, and the parameters that make it what it is."""
     bound = request.encoding.bound

@@ -1,4 +1,7 @@
-"""How spectra are shown: as a table, as curves, in words, and as JSON."""
+"""How spectra are shown: as a table, as curves, in words, and as JSON.
+
+Imports NumPy: import it only where something is computed.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.similarity import finite_or_none
-from posenc_cli.positions import consecutive_ranges
+from posenc_cli.analysis.similarity import finite_or_none, rows_of, rows_of_array
+from posenc_cli.analysis.spectrum import (
+    along,
+    context_of,
+    neighbours,
+    power_spectrum,
+    spectrum_fields,
+    wave_spectrum,
+)
+from posenc_cli.budget import REPEATED_COLUMNS, check_size
+from posenc_cli.errors import InvalidInput
+from posenc_cli.positions import Positions, consecutive_ranges
+from posenc_cli.records import Record, replace
+from posenc_cli.render.encoded import parameters_text
 from posenc_cli.render.figure import Curve, Curves
 
 if TYPE_CHECKING:
@@ -17,7 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.analysis.spectrum import Neighbours, PowerSpectrum, WaveSpectrum
+    from posenc_cli.encode.request import Request
+    from posenc_cli.files.reading import Loaded
 
 MOST_ROWS = 128
 """Rows of a table; of more pairs or columns, some are shown."""
@@ -26,6 +44,143 @@ _POINTS = 400
 
 _ENOUGH = 16
 """Wavelengths from which on it can be said that none stands out."""
+
+
+class SpectrumReport(Record):
+    """A spectrum, ready to be shown: a table of so many rows in all, a figure, words, and JSON.
+
+    Where no column changes there is no figure.
+    """
+
+    columns: list[str]
+    rows: list[list[str]]
+    all_rows: int
+    figure: Curves | None
+    sentences: list[str]
+    fields: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    def drawable(self) -> Curves:
+        """The figure.
+
+        Raises: InvalidInput where there is none.
+        """
+        if self.figure is None:
+            raise InvalidInput("--out: no column changes, so there is no spectrum to draw")
+        return self.figure
+
+    def notes(self, rows: int) -> list[str]:
+        """What is to be said below a table of so many of the rows."""
+        if rows == self.all_rows:
+            return self.sentences
+        elided = f"the table has {rows} of {self.all_rows} rows; --json has them all"
+        return [elided, *self.sentences]
+
+
+def wave_report(
+    request: Request, engine_for: EngineFor, *, stated_context: tuple[int, str] | None, prefix: str
+) -> SpectrumReport:
+    """The waves of a request, whose positions may be None.
+
+    ``stated_context`` is what a model says of its context; ``prefix`` begins the title.
+
+    Raises: InvalidInput where there are too many waves or places to go through.
+    """
+    bound, positions = request.encoding.bound, request.positions
+    one_row = replace(request, positions=Positions.contiguous(0, 1))
+    plan = one_row.plan()
+    width = plan.shape[-1]
+    check_size(f"dim={width} of {request.scheme.name}", width, REPEATED_COLUMNS, "columns of waves")
+    context, origin = context_of(request.encoding, positions, stated_context)
+    spectrum = wave_spectrum(bound, context, positions)
+    searched = positions or Positions.contiguous(0, context)
+    equal_rows = neighbours(one_row, searched, engine_for(plan))
+    sentences = wave_sentences(spectrum, equal_rows, origin=origin)
+    original = bound.params.get("original_max_position_embeddings") or None
+    if original not in (None, context):
+        sentences.append(f"the original context is {original} positions")
+    columns, rows = wave_table(spectrum)
+    return SpectrumReport(
+        columns,
+        rows,
+        len(spectrum.wavelengths),
+        wave_figure(spectrum, name=_name(request, prefix)),
+        sentences,
+        {
+            **_request_fields(one_row),
+            "positions": positions and str(positions),
+            "kind": "waves",
+            "context_from": origin,
+            "original_context": original,
+            **spectrum_fields(spectrum),
+            "neighbours": neighbour_fields(equal_rows),
+        },
+    )
+
+
+def row_report(request: Request, engine_for: EngineFor, *, prefix: str) -> SpectrumReport:
+    """The power spectrum of the columns of a request; ``prefix`` begins the title.
+
+    Raises: InvalidInput where its positions are not evenly spaced.
+    """
+    assert request.positions is not None
+    ranges = request.positions.ranges
+    if len(ranges) > 1:
+        raise InvalidInput(
+            f"--positions {request.positions}: a spectrum needs positions at equal steps",
+            hint="--len N, or --positions start:stop:step",
+        )
+    name = _name(request, prefix)
+    spectrum = power_spectrum(rows_of(request, engine_for(request.plan())), name=name)
+    spectrum = replace(
+        spectrum,
+        along=along(request.encoding.bound),
+        wavelengths=spectrum.wavelengths * ranges[0].step,
+        dominant=spectrum.dominant * ranges[0].step,
+    )
+    return _power_report(spectrum, name, _request_fields(request))
+
+
+def file_report(loaded: Loaded, *, name: str) -> SpectrumReport:
+    """The power spectrum of the columns of a file.
+
+    Raises: InvalidInput where it is no matrix.
+    """
+    values = loaded.values[:, None] if loaded.values.ndim == 1 else loaded.values
+    spectrum = power_spectrum(rows_of_array(values, loaded.dtype, name=name), name=name)
+    fields = {"in": loaded.path, "shape": list(loaded.values.shape), "dtype": loaded.dtype}
+    return _power_report(spectrum, name, fields, complex_values=values.dtype.kind == "c")
+
+
+def _power_report(
+    spectrum: PowerSpectrum, name: str, fields: Mapping[str, Any], *, complex_values: bool = False
+) -> SpectrumReport:
+    width, dropped = len(spectrum.dominant), len(spectrum.dropped)
+    names = column_names(width, complex_values=complex_values)
+    columns, rows = power_table(spectrum, names)
+    warning = f"{name}: {dropped} of {width} columns are not finite, and left out"
+    return SpectrumReport(
+        columns,
+        rows,
+        width,
+        power_figure(spectrum, name=name) if spectrum.power.any() else None,
+        power_sentences(spectrum),
+        {**fields, "kind": "power", "columns": names, **power_fields(spectrum)},
+        (warning,) if dropped else (),
+    )
+
+
+def _name(request: Request, prefix: str) -> str:
+    """What a figure is of: the scheme and its parameters, after a prefix."""
+    last = None if request.positions is None else request.positions.last
+    parameters = parameters_text(request.encoding.bound, last=last)
+    return f"{prefix}{request.scheme.name}" + (f" ({parameters})" if parameters else "")
+
+
+def _request_fields(request: Request) -> dict[str, Any]:
+    """What was asked for, as JSON has it."""
+    description = request.description()
+    return {name: description[name] for name in ("scheme", "params", "positions", "weights")}
 
 
 def wave_figure(found: WaveSpectrum, *, name: str) -> Curves:

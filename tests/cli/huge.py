@@ -50,10 +50,11 @@ def outcome(arguments):
 
 if __name__ == "__main__":
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    import posenc_cli.analysis.verdict
     import posenc_cli.checks.order
-    import posenc_cli.cli.similarities
-    import posenc_cli.cli.spectra
     import posenc_cli.render.encoded
+    import posenc_cli.render.similarities
+    import posenc_cli.render.spectra
     import posenc_cli.render.stored  # noqa: F401 - shared with all children
 
     for line in sys.stdin:
