@@ -74,8 +74,10 @@ def described(error: BaseException) -> str:
 
     >>> described(ValueError("no good\\nat all"))
     'ValueError: no good'
+    >>> described(KeyboardInterrupt())
+    'KeyboardInterrupt'
     """
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": ")
 
 
 def abbreviated(text: str, *, limit: int = 60) -> str:

@@ -15,9 +15,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Integers, Reals, StoredRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
@@ -45,8 +43,8 @@ class WaveFiller(Protocol):
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         placements: Sequence[Placement],
         *,
         dtype: DType,
@@ -58,7 +56,7 @@ class WaveFiller(Protocol):
         Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
         """
 
-    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """The angles position · frequency in (−π, π], in the storage of ``dtype``.
 
         Units: radians.
@@ -104,9 +102,7 @@ class Backend(Protocol):
         Raises: Unavailable where the library or the device is missing.
         """
 
-    def frequencies(
-        self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None
-    ) -> NDArray[np.float64]:
+    def frequencies(self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None) -> Reals:
         """The frequencies as ``reduced`` waves use them, each a float64 that holds it exactly.
 
         Raises: Unavailable where the library or the device is missing.

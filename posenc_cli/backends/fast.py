@@ -28,9 +28,8 @@ from posenc_cli.numerics.waves import WaveTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from posenc_cli.backends.base import FrequencyRule, Reduced, WaveFiller
+    from posenc_cli.backends.base import WaveFiller
+    from posenc_cli.numerics.arrays import Integers, RealRows, StoredRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.phasors import Phasors
     from posenc_cli.numerics.placements import Placement
@@ -41,7 +40,7 @@ BATCH_CELLS = 1 << 15  # of each high table: computed together, they cost few ca
 BATCHES_KEPT = 4
 PREPARED_KEPT = 4
 KERNELS = 9  # three storages, three layouts
-UNDECIDED_KEPT = 1 << 12
+UNDECIDED_KEPT = 1 << 12  # of a call; where more are undecided, all its cells are settled
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, cells for float16 would leave float64's range
 
@@ -61,21 +60,18 @@ FORMS = {
     FLOAT64.name: _Form(1.0, 0, 0),
     FLOAT32.name: _Form(1.0, 0, 0),
     **{
-        dtype.name: _Form(halves.factor(dtype), int(how.tie), how.shift)
+        dtype.name: _Form(halves.factor(dtype), int(half.tie), half.shift)
         for dtype in (BFLOAT16, FLOAT16)
-        for how in (halves.FORMATS[dtype.name],)
+        for half in (halves.FORMATS[dtype.name],)
     },
 }
 
 
-class FastBackend:
-    """Waves by a compiled kernel, on the CPU; what is not waves by NumPy."""
+class FastBackend(NumpyBackend):
+    """Waves by a compiled kernel, on the CPU; in the precisions of frameworks by NumPy."""
 
     name = "fast"
     block_values = 1 << 19  # each call of the kernel costs as much as filling 10^5 values
-
-    def __init__(self) -> None:
-        self._numpy = NumpyBackend()
 
     def status(self) -> Status:
         """Whether Numba is installed, found out without importing it."""
@@ -85,10 +81,10 @@ class FastBackend:
         if find_spec("numba") is None:
             return Status(False, None, (), "numba is not installed")
         try:
-            found = version("numba")
+            numba_version = version("numba")
         except PackageNotFoundError:
-            found = None
-        return Status(True, found, ("cpu",), "for long tables; the same bytes as numpy")
+            numba_version = None
+        return Status(True, numba_version, ("cpu",), "for long tables; the same bytes as numpy")
 
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
@@ -103,24 +99,6 @@ class FastBackend:
                 hint="--backend torch computes on other devices",
             )
         return FusedWaves(WaveTable(frequencies, scale=scale), _kernels())
-
-    def reduced(
-        self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
-    ) -> WaveFiller:
-        """Waves as NumPy code in that precision computes them.
-
-        Raises: Unavailable for any device but the CPU.
-        """
-        return self._numpy.reduced(rule, scale=scale, arithmetic=arithmetic, device=device)
-
-    def frequencies(
-        self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None
-    ) -> NDArray[np.float64]:
-        """The frequencies as NumPy code in that precision computes them.
-
-        Raises: Unavailable for any device but the CPU.
-        """
-        return self._numpy.frequencies(rule, arithmetic=arithmetic, device=device)
 
 
 class Kernels:
@@ -181,8 +159,8 @@ class FusedWaves:
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         placements: Sequence[Placement],
         *,
         dtype: DType,
@@ -209,7 +187,7 @@ class FusedWaves:
             for tables in prepared:
                 self._fill(out[:, tables.columns.target], positions, tables)
 
-    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """The angles n · ω in (−π, π], correctly rounded to ``dtype``; the scale plays no part.
 
         Units: radians.
@@ -222,19 +200,20 @@ class FusedWaves:
     ) -> list[_KernelTables] | None:
         """Return the tables of these columns, or None where building them would not pay."""
         count, width = shape
-        key = (dtype.name, width, *(each.key for each in placements))
+        key = (dtype.name, width, *(placement.key for placement in placements))
         if key not in self._prepared and count * 4 < self._phasors.rows:
             return None
 
-        def prepared() -> list[_KernelTables]:
+        def tables() -> list[_KernelTables]:
             groups = columns_of(placements, width=width, waves=len(self._core.frequencies))
             return [
-                _tables(each, self._phasors, dtype, magnitude=self._magnitude) for each in groups
+                _tables(columns, self._phasors, dtype, magnitude=self._magnitude)
+                for columns in groups
             ]
 
-        return self._prepared.get(key, prepared)
+        return self._prepared.get(key, tables)
 
-    def _fill(self, out: NDArray[Any], positions: NDArray[Any], tables: _KernelTables) -> None:
+    def _fill(self, out: StoredRows, positions: Integers, tables: _KernelTables) -> None:
         dtype, columns = tables.dtype, tables.columns
         storage = np.dtype(np.uint16) if dtype.itemsize == 2 else dtype.numpy
         kernel = self._kernels.of(storage, tables.layout)
@@ -244,7 +223,7 @@ class FusedWaves:
         rows, width = self._phasors.rows, columns.waves.size
         start, stop = int(positions[0]), int(positions[-1]) + 1
         multiple = start // rows
-        doubtful: list[NDArray[Any]] = []
+        doubtful: list[Integers] = []
         while multiple * rows < stop:
             batch = tables.batch(multiple, (stop - 1) // rows + 1)
             last = multiple + batch[0].shape[0]
@@ -286,39 +265,38 @@ class _KernelTables(ABC):
     ) -> None:
         self.columns = columns
         self.dtype = dtype
-        how = FORMS[dtype.name]
-        self.form = (np.uint32(how.half_unit), np.uint32(how.narrower))
-        self._factor = how.factor
+        form = FORMS[dtype.name]
+        self.form = (np.uint32(form.half_unit), np.uint32(form.narrower))
+        self._factor = form.factor
         self._magnitude = magnitude
         self._factors = Factors(used, phasors)
-        self.low = tuple(
-            _aligned(table).reshape(-1) for table in (self._factors.first, self._factors.second)
-        )
-        self._batches: LRUCache[tuple[NDArray[Any], ...]] = LRUCache(BATCHES_KEPT)
+        low = self._factors.first, self._factors.second
+        self.low = tuple(_aligned_copy(table).reshape(-1) for table in low)
+        self._batches: LRUCache[tuple[RealRows, ...]] = LRUCache(BATCHES_KEPT)
 
     @abstractmethod
     def sizes(self, row: int) -> tuple[np.uint64, np.uint64]:
         """The kernel's ``sizes``, to start from a row of the low tables."""
 
-    def batch(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
+    def batch(self, start: int, stop: int) -> tuple[RealRows, ...]:
         """The high tables from multiple ``start`` on, as far as they are at hand or to ``stop``."""
         together = max(1, BATCH_CELLS // self._cells)
         key, offset = divmod(start, together)
-        first = key * together
-        whole = self._batches.get(key, lambda: self._computed(np.arange(first, first + together)))
-        some = slice(offset, offset + stop - start)
-        return tuple(table[some] for table in whole)
+        multiples = np.arange(key * together, (key + 1) * together)
+        whole = self._batches.get(key, lambda: self._high_tables(multiples))
+        rows = slice(offset, offset + stop - start)
+        return tuple(table[rows] for table in whole)
 
     @abstractmethod
-    def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    def _high_tables(self, multiples: Integers) -> tuple[RealRows, ...]:
         """Return the high tables of some multiples, with the limits of their cells."""
 
     def _limits(
-        self, multiples: NDArray[Any], first: NDArray[Any], second: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        self, multiples: Integers, first: RealRows, second: RealRows
+    ) -> tuple[RealRows, RealRows]:
         """Return the margins and the floors of the cells with these factors."""
         if self.dtype.name == FLOAT64.name:
-            nothing = np.zeros_like(first)
+            nothing = np.zeros_like(first)  # (multiples, cells)
             return nothing, nothing
         bounds = self._factors.bounds(multiples, first, second, self._magnitude)
         margins = cells.MARGIN * bounds * self._factor
@@ -342,17 +320,17 @@ class _ColumnTables(_KernelTables):
         """The cell to start from, and the cells of a tile."""
         return np.uint64(row * self._width), np.uint64(self._cells)
 
-    def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    def _high_tables(self, multiples: Integers) -> tuple[RealRows, ...]:
         first, second = self._factors.high(multiples)
         limits = self._limits(multiples, first, second)
         factor = self._factor
-        return tuple(self._tiled(table) for table in (first * factor, second * factor, *limits))
+        return tuple(self._tiles(table) for table in (first * factor, second * factor, *limits))
 
-    def _tiled(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def _tiles(self, rows: RealRows) -> RealRows:
         count, width = rows.shape
         tiles = _aligned_memory((count, self._repeats, width))
         tiles[...] = rows[:, None, :]
-        return tiles.reshape(count, self._cells)
+        return tiles.reshape(count, self._cells)  # (multiples, cells of a tile)
 
 
 class _PairTables(_KernelTables):
@@ -375,14 +353,14 @@ class _PairTables(_KernelTables):
         """The row to start from, and the pairs of a row."""
         return np.uint64(row), np.uint64(self._cells)
 
-    def _computed(self, multiples: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    def _high_tables(self, multiples: Integers) -> tuple[RealRows, ...]:
         first, second = self._factors.high(multiples)
         limits = self._limits(multiples, first, second)
         # The other cell of a pair takes its factors the other way round.
         others = self._limits(multiples, second, first)
-        by_cell = (each for both in zip(limits, others, strict=True) for each in both)
+        by_cell = (limit for both in zip(limits, others, strict=True) for limit in both)
         factor = self._factor
-        return tuple(_aligned(table) for table in (first * factor, second * factor, *by_cell))
+        return tuple(_aligned_copy(table) for table in (first * factor, second * factor, *by_cell))
 
 
 def _tables(columns: Columns, phasors: Phasors, dtype: DType, *, magnitude: float) -> _KernelTables:
@@ -392,13 +370,13 @@ def _tables(columns: Columns, phasors: Phasors, dtype: DType, *, magnitude: floa
     return _PairTables(columns, pairing, phasors, dtype, magnitude)
 
 
-def _aligned(array: NDArray[Any]) -> NDArray[Any]:
+def _aligned_copy(array: RealRows) -> RealRows:
     copy = _aligned_memory(array.shape)
     copy[...] = array
     return copy
 
 
-def _aligned_memory(shape: tuple[int, ...]) -> NDArray[Any]:
+def _aligned_memory(shape: tuple[int, ...]) -> RealRows:
     """An array that begins on a cache line, where no vector straddles two of them."""
     size = math.prod(shape) * 8
     memory = np.empty(size + 64, np.uint8)

@@ -50,7 +50,7 @@ def _differ(_: Any, so_far: Any, first: Any, second: Any) -> Any:
     return types.uint32(so_far, first, second), code
 
 
-def _rounded_half(_: Any, bits: Any, half_unit: Any, narrower: Any) -> Any:
+def _round_half(_: Any, bits: Any, half_unit: Any, narrower: Any) -> Any:
     """The bits of a float32, rounded: the upper 16 are the half precision, the lower 0 at a tie."""
 
     def code(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -85,7 +85,7 @@ def _doubt(_: Any, so_far: Any, rounded: Any, cell: Any, floor: Any) -> Any:
 
 # Any: to a type checker these would take the compiler's arguments.
 differ: Any = intrinsic(_differ)
-rounded_half: Any = intrinsic(_rounded_half)
+round_half: Any = intrinsic(_round_half)
 upper: Any = intrinsic(_upper)
 doubt: Any = intrinsic(_doubt)
 
@@ -99,17 +99,17 @@ def _cut_float32(value: Any) -> Any:
     return bits
 
 
-def _listed(undecided: Any, found: Any, place: Any, proven: Any) -> Any:
+def _list_open(undecided: Any, open_cells: Any, place: Any, proven: Any) -> Any:
     """Note a cell that is not proven, if there is room; return how many more there are."""
     if proven:
         return 0
-    if found < undecided.shape[0]:
-        undecided[found] = place
+    if open_cells < undecided.shape[0]:
+        undecided[open_cells] = place
     return 1
 
 
 cut_float32: Any = numba.njit(_cut_float32)
-listed: Any = numba.njit(_listed)
+list_open: Any = numba.njit(_list_open)
 
 
 def rounding(  # noqa: PLR0917 (Numba knows no keywords)
@@ -123,7 +123,7 @@ def rounding(  # noqa: PLR0917 (Numba knows no keywords)
     raise NotImplementedError
 
 
-def judged_again(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:
+def judge_again(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:
     """What one cell is in the format of ``out``, and whether that is proven, at leisure."""
     raise NotImplementedError
 
@@ -144,13 +144,13 @@ def _rounding(  # noqa: PLR0917 (Numba knows no keywords)
         return upper_bound, differ(doubts, upper_bound, np.float32(cell - margin))
 
     def half(out: Any, cell: Any, margin: Any, floor: Any, form: Any, doubts: Any) -> Any:  # noqa: ARG001, PLR0917
-        rounded = rounded_half(np.float32(cell).view(np.uint32), form[0], form[1])
+        rounded = round_half(np.float32(cell).view(np.uint32), form[0], form[1])
         return upper(rounded), doubt(doubts, rounded, cell, floor)
 
     return {types.float64: double, types.float32: single, types.uint16: half}[out.dtype]
 
 
-def _judged_again(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:  # noqa: ARG001
+def _judge_again(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:  # noqa: ARG001
     def single(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> Any:
         value, undecided = rounding(out, cell, margin, floor, form, np.uint32(0))
         return value, undecided == 0
@@ -159,15 +159,15 @@ def _judged_again(out: Any, cell: Any, margin: Any, floor: Any, form: Any) -> An
         value, undecided = rounding(out, cell, margin, floor, form, np.uint32(0))
         if undecided == 0:
             return value, True
-        above = upper(rounded_half(cut_float32(cell + margin), form[0], form[1]))
-        below = upper(rounded_half(cut_float32(cell - margin), form[0], form[1]))
+        above = upper(round_half(cut_float32(cell + margin), form[0], form[1]))
+        below = upper(round_half(cut_float32(cell - margin), form[0], form[1]))
         return above, above == below
 
     return half if out.dtype == types.uint16 else single
 
 
 overload(rounding)(_rounding)
-overload(judged_again)(_judged_again)
+overload(judge_again)(_judge_again)
 
 
 def _fill_columns(  # noqa: PLR0917 (Numba knows no keywords)
@@ -195,7 +195,7 @@ def _fill_columns(  # noqa: PLR0917 (Numba knows no keywords)
     cells, period = np.uint64(out.shape[0]), np.uint64(x.shape[0])
     end = start + cells
     multiples = (end + period - np.uint64(1)) // period
-    found = 0
+    open_cells = 0
     for group in range(np.uint64(0), multiples, TOGETHER):
         # A segment of the low tables serves the multiples of a group while it is at hand.
         for offset in range(np.uint64(0), period, tile):
@@ -216,10 +216,10 @@ def _fill_columns(  # noqa: PLR0917 (Numba knows no keywords)
                     continue
                 for k in range(last - first):
                     cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
-                    value, proven = judged_again(out, cell, margins[h + k], floors[h + k], form)
+                    value, proven = judge_again(out, cell, margins[h + k], floors[h + k], form)
                     out[i + k] = value
-                    found += listed(undecided, found, i + k, proven)
-    return found
+                    open_cells += list_open(undecided, open_cells, i + k, proven)
+    return open_cells
 
 
 def _fill_pairs(  # noqa: PLR0917 (Numba knows no keywords)
@@ -251,7 +251,7 @@ def _fill_pairs(  # noqa: PLR0917 (Numba knows no keywords)
     one = np.uint64(1)
     rows, period = np.uint64(out.shape[0]) // (pairs + pairs), np.uint64(x.shape[0]) // pairs
     step, apart = (one, pairs) if alternate is None else (one + one, one)
-    found = 0
+    open_cells = 0
     for row in range(start, start + rows):
         multiple = row // period
         h, j = multiple * pairs, (row - multiple * period) * pairs
@@ -284,15 +284,15 @@ def _fill_pairs(  # noqa: PLR0917 (Numba knows no keywords)
         for k in range(pairs):
             place = i + k * step
             cell = x[j + k] * u[h + k] + y[j + k] * v[h + k]
-            value, proven = judged_again(out, cell, margins[h + k], floors[h + k], form)
+            value, proven = judge_again(out, cell, margins[h + k], floors[h + k], form)
             out[place] = value
-            found += listed(undecided, found, place, proven)
+            open_cells += list_open(undecided, open_cells, place, proven)
             place += apart
             cell = y[j + k] * u[h + k] - x[j + k] * v[h + k]
-            value, proven = judged_again(out, cell, other_margins[h + k], other_floors[h + k], form)
+            value, proven = judge_again(out, cell, other_margins[h + k], other_floors[h + k], form)
             out[place] = value
-            found += listed(undecided, found, place, proven)
-    return found
+            open_cells += list_open(undecided, open_cells, place, proven)
+    return open_cells
 
 
 def switched_off() -> bool:

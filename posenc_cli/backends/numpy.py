@@ -5,31 +5,31 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from posenc_cli.backends.base import Status
+from posenc_cli.backends.reduced import ReducedWaves
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
-from posenc_cli.numerics.rounding import narrow, round_to
+from posenc_cli.numerics.rounding import round_to
 from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from posenc_cli.backends.base import FrequencyRule, Reduced, WaveFiller
-    from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.numerics.placements import Placement
+    from posenc_cli.numerics.arrays import Floats, Integers, RealRows, Reals
 
 
 class NumpyBackend:
     """Waves by NumPy, on the CPU."""
 
     name = "numpy"
-    block_values = None
+    block_values: int | None = None
 
     def status(self) -> Status:
         """NumPy is a dependency: it is there."""
@@ -45,11 +45,9 @@ class NumpyBackend:
         self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> WaveFiller:
         """Waves as NumPy code in that precision computes them."""
-        return ReducedWaves(rule, scale=scale, arithmetic=arithmetic)
+        return NumpyReducedWaves(rule, scale=scale, arithmetic=arithmetic)
 
-    def frequencies(
-        self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None
-    ) -> NDArray[np.float64]:
+    def frequencies(self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None) -> Reals:
         """The frequencies as NumPy code in that precision computes them."""
         return Rounding(arithmetic).frequencies(rule).astype(np.float64)
 
@@ -68,11 +66,11 @@ class ReducedNamespace:
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
 
-    def arange(self, *bounds: int) -> NDArray[Any]:
+    def arange(self, *bounds: int) -> Floats:
         """Integers in the precision."""
         return np.arange(*bounds).astype(self.float64)
 
-    def asarray(self, values: Any, dtype: Any = None) -> NDArray[Any]:
+    def asarray(self, values: Any, dtype: Any = None) -> Floats:
         """Values in the precision."""
         return np.asarray(values, dtype=dtype or self.float64)
 
@@ -85,69 +83,35 @@ class Rounding:
         self.namespace = ReducedNamespace(self.dtype)
         self._bfloat16 = arithmetic == "bfloat16"
 
-    def __call__(self, values: Any) -> NDArray[Any]:
+    def __call__(self, values: ArrayLike) -> Floats:
         """``values`` in the precision."""
         if not self._bfloat16:
             return np.asarray(values, dtype=self.dtype)
         wide = np.asarray(values, dtype=np.float64)
         return round_to(wide, FLOAT64, BFLOAT16).astype(np.float32)
 
-    def frequencies(self, rule: FrequencyRule) -> NDArray[Any]:
+    def frequencies(self, rule: FrequencyRule) -> Floats:
         """A rule's frequencies in the precision; what overflows on the way is infinite or 0."""
         with np.errstate(all="ignore"):
             return self(rule(self.namespace))
 
 
-class ReducedWaves:
-    """cos and sin of position · frequency, every step rounded to a precision."""
+class NumpyReducedWaves(ReducedWaves):
+    """cos and sin of position · frequency, every step rounded to a precision by NumPy."""
 
     def __init__(self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced) -> None:
         self._rounding = Rounding(arithmetic)
-        self._frequencies = self._rounding.frequencies(rule)
+        self._frequencies = self._rounding.frequencies(rule)  # (frequencies,)
         # A scalar of the precision: one of float64 would widen the product.
         self._scale = self._rounding.dtype.type(scale)
 
-    def fill(
-        self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
-        placements: Sequence[Placement],
-        *,
-        dtype: DType,
-    ) -> None:
-        """Write the placements' columns of ``out``, one row a position.
+    def _products(self, positions: Integers) -> Floats:
+        rounding = self._rounding
+        return rounding(rounding(positions)[:, None] * self._frequencies)  # (P, frequencies)
 
-        Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
-        """
-        with np.errstate(all="ignore"):
-            self._fill(out, positions, placements, dtype)
+    def _scaled_values(self, angles: Floats, function: Literal["cos", "sin"]) -> Floats:
+        values = self._rounding(np.cos(angles) if function == "cos" else np.sin(angles))
+        return values if self._scale == 1 else self._rounding(values * self._scale)
 
-    def _fill(
-        self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
-        placements: Sequence[Placement],
-        dtype: DType,
-    ) -> None:
-        rounded = self._rounding
-        angles = rounded(rounded(positions)[:, None] * self._frequencies)
-        for placement in placements:
-            if placement.function == "zero":
-                out[:, placement.columns] = 0
-                continue
-            function = np.cos if placement.function == "cos" else np.sin
-            values = rounded(function(angles[:, placement.waves]))
-            if self._scale != 1:
-                values = rounded(values * self._scale)
-            out[:, placement.columns] = narrow(values.astype(np.float64), None, dtype)
-
-    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
-        """The product of position and frequency in the precision, then reduced to (−π, π].
-
-        Shape: (positions, frequencies).
-        """
-        rounded = self._rounding
-        with np.errstate(all="ignore"):
-            angles = rounded(rounded(positions)[:, None] * self._frequencies).astype(np.float64)
-            turns = np.remainder(angles, 2 * np.pi)
-            return narrow(np.where(turns > np.pi, turns - 2 * np.pi, turns), None, dtype)
+    def _doubles(self, values: Floats) -> RealRows:
+        return values.astype(np.float64)

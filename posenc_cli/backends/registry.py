@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PLUGIN_GROUP = "posenc.backends"
 
 
-class Known(Record):
+class BackendEntry(Record):
     """A backend that comes with posenc: where it is, the extra it needs, and what it is."""
 
     target: str
@@ -23,14 +23,16 @@ class Known(Record):
     summary: str
 
 
-BUILT_IN: Mapping[str, Known] = {
-    "numpy": Known("posenc_cli.backends.numpy:NumpyBackend", None, "always there; the reference"),
-    "fast": Known(
+BUILT_IN: Mapping[str, BackendEntry] = {
+    "numpy": BackendEntry(
+        "posenc_cli.backends.numpy:NumpyBackend", None, "always there; the reference"
+    ),
+    "fast": BackendEntry(
         "posenc_cli.backends.fast:FastBackend",
         "fast",
         "a kernel compiled by numba, once, and kept on disk; for large jobs on the CPU",
     ),
-    "torch": Known(
+    "torch": BackendEntry(
         "posenc_cli.backends.torch:TorchBackend",
         "torch",
         "torch, on the CPU, CUDA and other devices that have float64",
@@ -45,8 +47,8 @@ times as fast.
 """
 
 
-class Chosen(Record):
-    """A backend, and why it was chosen."""
+class BackendChoice(Record):
+    """A backend, and why it is taken."""
 
     backend: Backend
     reason: str
@@ -83,15 +85,15 @@ def status(name: str) -> Status:
     The reason of one that works here ends with when ``auto`` takes it, and why not otherwise.
     """
     try:
-        found = find(name).status()
+        here = find(name).status()
     except Unavailable as error:
         return Status(available=False, version=None, devices=(), reason=error.message)
     except Exception as error:
         reason = f"its status cannot be asked ({described(error)})"
         return Status(available=False, version=None, devices=(), reason=reason)
-    if not found.available:
-        return found
-    return replace(found, reason=f"{found.reason}; {_when_auto(name, found.devices)}")
+    if not here.available:
+        return here
+    return replace(here, reason=f"{here.reason}; {_when_auto(name, here.devices)}")
 
 
 def _when_auto(name: str, devices: tuple[str, ...]) -> str:
@@ -110,7 +112,7 @@ def _when_auto(name: str, devices: tuple[str, ...]) -> str:
     return f"auto takes it for --device {', '.join(others)}; {on_cpu}"
 
 
-def chosen(name: str, *, device: str | None, values: int | None) -> Chosen:
+def choose(name: str, *, device: str | None, values: int | None) -> BackendChoice:
     """The backend for a job, by name or ``auto``.
 
     ``values`` is how many the compiled kernel could compute of it: None where it could none.
@@ -118,43 +120,41 @@ def chosen(name: str, *, device: str | None, values: int | None) -> Chosen:
     Raises: InvalidInput for an unknown name; Unavailable where it cannot be used here.
     """
     if name != "auto":
-        return _asked_for(name, device, flag=f"--backend {name}")
+        return BackendChoice(_usable(name, device, flag=f"--backend {name}"), "asked for")
     if device is not None and device.partition(":")[0] != "cpu":
-        return Chosen(
-            _asked_for("torch", device, flag=f"--device {device}").backend, "for its device"
-        )
-    return _suited(values)
+        return BackendChoice(_usable("torch", device, flag=f"--device {device}"), "for its device")
+    return _automatic_choice(values)
 
 
-def _asked_for(name: str, device: str | None, *, flag: str) -> Chosen:
+def _usable(name: str, device: str | None, *, flag: str) -> Backend:
     """The backend, after a check that it works here and has the device; ``flag`` asked for it."""
     backend = find(name)
-    found = status(name)
-    if not found.available:
-        raise Unavailable(f"{flag}: {found.reason}", hint=_hint(name))
-    if device is not None and device.partition(":")[0] not in found.devices:
+    here = status(name)
+    if not here.available:
+        raise Unavailable(f"{flag}: {here.reason}", hint=_hint(name))
+    if device is not None and device.partition(":")[0] not in here.devices:
         raise Unavailable(
-            f"--device {device}: the {name} backend has {', '.join(found.devices)} here",
+            f"--device {device}: the {name} backend has {', '.join(here.devices)} here",
             hint="posenc backends lists them",
         )
-    return Chosen(backend, "asked for")
+    return backend
 
 
-def _suited(values: int | None) -> Chosen:
+def _automatic_choice(values: int | None) -> BackendChoice:
     """The compiled kernel where it works and repays its start, else NumPy."""
     reason = "what is to be computed is not for the compiled kernel"
     if values is not None:
         reason = f"fast repays its start from {FAST_FROM} values"
     if values is not None and values >= FAST_FROM:
         try:
-            fast = _asked_for("fast", None, flag="--backend fast").backend
+            fast = _usable("fast", None, flag="--backend fast")
             fast.exact((), scale=Decimal(1), device=None)
         except Exception as error:
-            why = error.message if isinstance(error, Unavailable) else described(error)
-            reason = f"fast would repay its start, but: {why}"
+            problem = error.message if isinstance(error, Unavailable) else described(error)
+            reason = f"fast would repay its start, but: {problem}"
         else:
-            return Chosen(fast, f"{values} values repay its start")
-    return Chosen(find("numpy"), reason)
+            return BackendChoice(fast, f"{values} values repay its start")
+    return BackendChoice(find("numpy"), reason)
 
 
 def _hint(name: str) -> str | None:

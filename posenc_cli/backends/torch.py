@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from posenc_cli.backends.base import FrequencyRule, Reduced, Status, WaveFiller
+    from posenc_cli.numerics.arrays import Reals
 
 
 class TorchBackend:
@@ -64,9 +62,7 @@ class TorchBackend:
         place = _device_for(torch, device, arithmetic)
         return TorchReducedWaves(torch, rule, scale=scale, arithmetic=arithmetic, device=place)
 
-    def frequencies(
-        self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None
-    ) -> NDArray[np.float64]:
+    def frequencies(self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None) -> Reals:
         """The frequencies as a torch module in that precision holds them.
 
         Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
@@ -76,8 +72,8 @@ class TorchBackend:
 
         torch = _library()
         place = _device_for(torch, device, arithmetic)
-        held = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=place)
-        return held.cpu().to(torch.float64).numpy()  # type: ignore[no-any-return]
+        frequencies = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=place)
+        return frequencies.cpu().to(torch.float64).numpy()  # type: ignore[no-any-return]
 
 
 def _library() -> Any:

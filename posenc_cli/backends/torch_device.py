@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.backends.base import Status
-from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ def status() -> Status:
     except Unavailable as error:
         return Status(False, None, (), error.message)
     except Exception as error:  # an impostor, or a broken driver
-        return Status(False, None, (), f"torch cannot be used ({_line(error)})")
+        return Status(False, None, (), f"torch cannot be used ({described(error)})")
     reason = "exact values on CPU and CUDA; --arithmetic float32 as torch modules compute it"
     if "mps" in devices:
         reason += "; mps has no float64, so exact values need --device cpu"
@@ -64,7 +64,7 @@ def library() -> Any:
     try:
         return import_module("torch")
     except (Exception, SystemExit) as error:
-        raise Unavailable(f"torch cannot be imported ({_line(error)})", hint=HINT) from error
+        raise Unavailable(f"torch cannot be imported ({described(error)})", hint=HINT) from error
 
 
 def device(torch: Any, name: str | None) -> Any:
@@ -77,41 +77,41 @@ def device(torch: Any, name: str | None) -> Any:
     try:
         # torch warns of names that have gone out of use; whether they work is seen below.
         with _WARNINGS, warnings.catch_warnings(action="ignore"):
-            found = torch.device(name)
+            place = torch.device(name)
     except (RuntimeError, ValueError) as error:
         raise InvalidInput(
             f"--device {abbreviated(name)}: no device of torch is called that",
             hint="cpu, cuda, cuda:1, mps and xpu are; posenc backends lists those found here",
         ) from error
-    if found.type == "cuda" and not torch.backends.cuda.is_built():
+    if place.type == "cuda" and not torch.backends.cuda.is_built():
         raise Unavailable(
             f"--device {name}: this torch ({torch.__version__}) has no CUDA",
             hint="without --device the values are the same",
         )
     try:
-        torch.ones(1, dtype=torch.float32, device=found).item()
+        torch.ones(1, dtype=torch.float32, device=place).item()
     except Exception as error:
         raise Unavailable(
-            f"--device {name}: torch cannot compute there ({_line(error)})",
+            f"--device {name}: torch cannot compute there ({described(error)})",
             hint="posenc backends lists the devices found here",
         ) from error
-    return found
+    return place
 
 
-def moved(torch: Any, array: NDArray[Any], place: Any) -> Any:
+def tensor_of(torch: Any, array: NDArray[Any], device: Any) -> Tensor:
     """A copy of an array on a device.
 
     Copied, because torch shares no memory with arrays that are read-only, or run backwards.
     """
     import numpy as np
 
-    return torch.tensor(np.ascontiguousarray(array), device=place)
+    return torch.tensor(np.ascontiguousarray(array), device=device)
 
 
-def has_float64(torch: Any, place: Any) -> bool:
+def has_float64(torch: Any, device: Any) -> bool:
     """Whether a device computes in float64: Apple's GPUs and some others do not."""
     try:
-        one = torch.ones(1, dtype=torch.float64, device=place)
+        one = torch.ones(1, dtype=torch.float64, device=device)
         return bool((one + 2.0**-52).item() > 1)
     except Exception:  # each device refuses with an exception of its own
         return False
@@ -126,17 +126,12 @@ def _installed(module: str) -> bool:
 
 def _accelerators(torch: Any) -> list[str]:
     """The devices beside the CPU, every index of those that there are several of."""
-    found = []
+    devices = []
     for name in _ACCELERATORS:
         module = getattr(torch, name, None)
         if module is None or not module.is_available():
             continue
         count = module.device_count()
-        found.append(name)
-        found.extend(f"{name}:{index}" for index in range(count) if count > 1)
-    return found
-
-
-def _line(error: BaseException) -> str:
-    text = str(error).splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+        devices.append(name)
+        devices.extend(f"{name}:{index}" for index in range(count) if count > 1)
+    return devices

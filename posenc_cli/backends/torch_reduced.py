@@ -4,26 +4,19 @@ Owns the arithmetic of a rotary module as it is commonly written: ``inv_freq`` e
 float32, the outer product with the positions, ``cos()`` and ``sin()``, times the scale. In bfloat16
 it is that module after ``.to(torch.bfloat16)``, which rounds ``inv_freq`` too.
 
-Imports NumPy, and is given torch: import it only where something is computed.
+Is given torch: import it only where something is computed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from posenc_cli.backends.torch_device import Tensor, moved
-from posenc_cli.numerics.rounding import narrow
+from posenc_cli.backends.reduced import ReducedWaves
+from posenc_cli.backends.torch_device import Tensor, tensor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from posenc_cli.backends.base import FrequencyRule, Reduced
-    from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.numerics.placements import Placement
+    from posenc_cli.numerics.arrays import Integers, RealRows
 
 
 class RuleNamespace:
@@ -40,8 +33,8 @@ class RuleNamespace:
     def arange(self, *bounds: int) -> Tensor:
         """Integers in the precision."""
         # As integers first: from float bounds torch computes each with a rounding of its own.
-        counted = self._torch.arange(*bounds, dtype=self._torch.int64, device=self._given["device"])
-        return counted.to(self._given["dtype"])
+        torch, device = self._torch, self._given["device"]
+        return torch.arange(*bounds, dtype=torch.int64, device=device).to(self.float64)
 
     def asarray(self, values: Any, dtype: Any = None) -> Tensor:
         """Values in the precision."""
@@ -56,7 +49,7 @@ def reduced_frequencies(
     return rule(RuleNamespace(torch, form, device)).to(getattr(torch, arithmetic))
 
 
-class TorchReducedWaves:
+class TorchReducedWaves(ReducedWaves):
     """cos and sin of position · frequency as torch computes them in a precision."""
 
     def __init__(
@@ -67,41 +60,14 @@ class TorchReducedWaves:
         self._scale = scale
         self._frequencies = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=device)
 
-    def fill(
-        self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
-        placements: Sequence[Placement],
-        *,
-        dtype: DType,
-    ) -> None:
-        """Write the placements' columns of ``out``, one row a position.
+    def _products(self, positions: Integers) -> Tensor:
+        column = tensor_of(self._torch, positions, self._device)[:, None]  # (P, 1)
+        return column.to(self._frequencies.dtype) * self._frequencies[None, :]
 
-        Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
-        """
-        angles = self._products(positions)
-        for placement in placements:
-            if placement.function == "zero":
-                out[:, placement.columns] = 0
-                continue
-            chosen = angles[:, placement.waves]
-            values = chosen.cos() if placement.function == "cos" else chosen.sin()
-            if self._scale != 1:
-                values = values * self._scale
-            out[:, placement.columns] = narrow(self._doubles(values), None, dtype)
+    def _scaled_values(self, angles: Tensor, function: Literal["cos", "sin"]) -> Tensor:
+        values = angles.cos() if function == "cos" else angles.sin()
+        return values if self._scale == 1 else values * self._scale
 
-    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
-        """The product of position and frequency in the precision, then reduced to (−π, π].
-
-        Shape: (positions, frequencies).
-        """
-        turns = np.remainder(self._doubles(self._products(positions)), 2 * np.pi)
-        return narrow(np.where(turns > np.pi, turns - 2 * np.pi, turns), None, dtype)
-
-    def _products(self, positions: NDArray[Any]) -> Tensor:
-        counted = moved(self._torch, positions, self._device)
-        return counted.to(self._frequencies.dtype)[:, None] * self._frequencies[None, :]
-
-    def _doubles(self, values: Tensor) -> NDArray[np.float64]:
+    def _doubles(self, values: Tensor) -> RealRows:
         # Widened on the host: not every device has float64.
         return values.cpu().to(self._torch.float64).numpy()  # type: ignore[no-any-return]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc_cli.backends.torch_device import Tensor, moved
+from posenc_cli.backends.torch_device import Tensor, tensor_of
 from posenc_cli.numerics.angles import AngleTable
 from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks, summed
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from posenc_cli.numerics.arrays import Flags, Integers, Places, StoredArray, StoredRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
@@ -97,8 +98,8 @@ class ExactWaves:
 
     def fill(
         self,
-        out: NDArray[Any],
-        positions: NDArray[Any],
+        out: StoredRows,
+        positions: Integers,
         placements: Sequence[Placement],
         *,
         dtype: DType,
@@ -122,7 +123,7 @@ class ExactWaves:
                 else:
                     self._fill(target, positions, columns, dtype)
 
-    def angles(self, positions: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """The angles n · ω in (−π, π], correctly rounded, by NumPy on the CPU.
 
         Units: radians.
@@ -131,34 +132,32 @@ class ExactWaves:
         table = self._angles.get(None, lambda: AngleTable(self._phasors.frequencies))
         return table.rows(positions, dtype=dtype)
 
-    def _fill(
-        self, out: NDArray[Any], positions: NDArray[Any], columns: Columns, dtype: DType
-    ) -> None:
+    def _fill(self, out: StoredRows, positions: Integers, columns: Columns, dtype: DType) -> None:
         tables = self._tables(columns)
         doubts = []
         for piece in self._pieces(tables, positions):
             first = piece.first * piece.by_first
             cells = first.add_(piece.second * piece.by_second)
-            rounded, rows = self._rounded(cells, piece.margin, dtype)
-            out[piece.start : piece.stop] = self._stored(rounded, dtype).reshape(-1, out.shape[1])
+            rounded, rows = self._round(cells, piece.margin, dtype)
+            out[piece.start : piece.stop] = self._storage(rounded, dtype).reshape(-1, out.shape[1])
             if rows is not None:
                 doubts.append(rows + piece.start)
         if doubts:
             rows = np.concatenate(doubts)
-            out[rows] = self._settled(positions[rows], tables, dtype)
+            out[rows] = self._settle(positions[rows], tables, dtype)
 
-    def _pieces(self, tables: LowTables, positions: NDArray[Any]) -> Iterator[Piece]:
+    def _pieces(self, tables: LowTables, positions: Integers) -> Iterator[Piece]:
         step = max(1, self._cells // tables.factors.first.shape[1])
         if rising_by_one(positions):
             yield from self._consecutive(tables, int(positions[0]), positions.size, step)
             return
         for start in range(0, positions.size, step):
-            yield self._gathered(tables, start, positions[start : start + step])
+            yield self._gather(tables, start, positions[start : start + step])
 
     def _consecutive(self, tables: LowTables, first: int, count: int, step: int) -> Iterator[Piece]:
         """Pieces that take slices of the low tables, or several times the whole of them."""
         rows = self._phasors.rows
-        multiples = np.arange(first // rows, (first + count - 1) // rows + 1)
+        multiples = np.arange(first // rows, (first + count - 1) // rows + 1)  # (multiples,)
         high = self._high(tables.factors, multiples)
         done = 0
         while done < count:
@@ -179,7 +178,7 @@ class ExactWaves:
             )
             done += size
 
-    def _gathered(self, tables: LowTables, start: int, positions: NDArray[Any]) -> Piece:
+    def _gather(self, tables: LowTables, start: int, positions: Integers) -> Piece:
         """A piece of any positions, each with rows of its own."""
         rows = self._phasors.rows
         sizes = np.abs(positions)
@@ -187,9 +186,9 @@ class ExactWaves:
         keys, places = np.unique(
             np.where(positions < 0, ~(sizes // rows), sizes // rows), return_inverse=True
         )
-        offsets = self._moved(sizes % rows)
+        offsets = self._tensor(sizes % rows)  # (P,)
         high = self._high(tables.factors, np.where(keys < 0, ~keys, keys), keys < 0)
-        by = self._moved(places)
+        by = self._tensor(places)  # (P,)
         return Piece(
             start,
             start + positions.size,
@@ -199,20 +198,18 @@ class ExactWaves:
         )
 
     def _high(
-        self, factors: Factors, multiples: NDArray[Any], negative: NDArray[Any] | None = None
+        self, factors: Factors, multiples: Integers, negative: Flags | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """U, V and the margin of the rounding test, (multiples, 1, columns) each."""
         first, second = factors.high(multiples, negative)
         margin = MARGIN * factors.bounds(multiples, first, second, self._magnitude)
         return (
-            self._moved(first).unsqueeze(1),
-            self._moved(second).unsqueeze(1),
-            self._moved(margin).unsqueeze(1),
+            self._tensor(first).unsqueeze(1),
+            self._tensor(second).unsqueeze(1),
+            self._tensor(margin).unsqueeze(1),
         )
 
-    def _rounded(
-        self, cells: Tensor, margin: Tensor, dtype: DType
-    ) -> tuple[Tensor, NDArray[Any] | None]:
+    def _round(self, cells: Tensor, margin: Tensor, dtype: DType) -> tuple[Tensor, Places | None]:
         """Cells in a number format, and the rows in which one of them is not proven, if any."""
         if dtype.name == FLOAT64.name:
             return cells, None
@@ -225,9 +222,9 @@ class ExactWaves:
             return upper, None
         where = (upper.view(word) != lower.view(word)).nonzero(as_tuple=True)
         if half:
-            some, slack = cells[where], margin.expand_as(cells)[where]
-            highest = self._narrow(self._odd(some + slack), dtype)
-            lowest = self._narrow(self._odd(some - slack), dtype)
+            doubtful, slack = cells[where], margin.expand_as(cells)[where]  # (doubts,)
+            highest = self._narrow(self._odd(doubtful + slack), dtype)
+            lowest = self._narrow(self._odd(doubtful - slack), dtype)
             upper[where] = highest
             open_still = highest.view(word) != lowest.view(word)
             where = tuple(index[open_still] for index in where)
@@ -257,17 +254,17 @@ class ExactWaves:
         bits = single.view(torch.int32) - (back.abs() > values.abs()).to(torch.int32)
         return (bits | (back != values).to(torch.int32)).view(torch.float32)
 
-    def _stored(self, values: Tensor, dtype: DType) -> NDArray[Any]:
+    def _storage(self, values: Tensor, dtype: DType) -> StoredArray:
         """A tensor as an array in the storage of ``dtype``."""
         if dtype.name != BFLOAT16.name:
             return values.cpu().numpy()  # type: ignore[no-any-return]
         return values.view(self._torch.int16).cpu().numpy().view(np.uint16)  # type: ignore[no-any-return]
 
-    def _settled(self, positions: NDArray[Any], tables: LowTables, dtype: DType) -> NDArray[Any]:
+    def _settle(self, positions: Integers, tables: LowTables, dtype: DType) -> StoredRows:
         """Whole rows by the numerical core, which settles every doubt."""
         judge = self._judges.get(dtype.name, lambda: Judge(self._phasors, dtype))
         columns = tables.factors.columns
-        out = np.empty((positions.size, columns.waves.size), dtype.numpy)
+        out = np.empty((positions.size, columns.waves.size), dtype.numpy)  # (P, columns)
         blocks = scattered_blocks(
             columns,
             self._phasors,
@@ -282,10 +279,10 @@ class ExactWaves:
     def _tables(self, columns: Columns) -> LowTables:
         def tables() -> LowTables:
             factors = Factors(columns, self._phasors)
-            low = (self._moved(part).unsqueeze(0) for part in (factors.first, factors.second))
+            low = (self._tensor(part).unsqueeze(0) for part in (factors.first, factors.second))
             return LowTables(factors, *low)
 
         return self._layouts.get(columns.key, tables)
 
-    def _moved(self, array: NDArray[Any]) -> Tensor:
-        return moved(self._torch, array, self._device)
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return tensor_of(self._torch, array, self._device)

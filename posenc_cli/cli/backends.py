@@ -65,7 +65,7 @@ def _auto(device: str | None, values: int) -> tuple[str | None, str]:
     from posenc_cli.backends import registry
 
     try:
-        found = registry.chosen("auto", device=device, values=values)
+        found = registry.choose("auto", device=device, values=values)
     except Unavailable as error:
         return None, error.message
     return found.backend.name, found.reason

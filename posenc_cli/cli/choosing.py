@@ -72,11 +72,11 @@ class Choice(Record):
 
         Raises: InvalidInput, Unavailable: it does not exist, or cannot be used here.
         """
-        from posenc_cli.backends.registry import chosen, find
+        from posenc_cli.backends.registry import choose, find
         from posenc_cli.encode.engine import Engine, threads_for
 
         values = plan.long_waves if arithmetic == "exact" else None
-        backend = chosen(self.backend, device=self.device, values=values).backend
+        backend = choose(self.backend, device=self.device, values=values).backend
         if plan.computed_as != "waves":
             # Asked for by name or device, it must exist; but rows and scores are NumPy's.
             backend = find("numpy")

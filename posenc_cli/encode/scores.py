@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.precision import Precision
-    from posenc_cli.numerics.arrays import Flags, Integers, Reals, StoredRows, StoredValues
+    from posenc_cli.numerics.arrays import Flags, Floats, Integers, Reals, StoredRows, StoredValues
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.positions import Positions
     from posenc_cli.schemes.declare import Content, RowLookup
@@ -135,7 +135,7 @@ def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreR
         coefficients = rounded(coefficients)
 
     @lru_cache(maxsize=1)
-    def profile(indices: bytes) -> Reals:
+    def profile(indices: bytes) -> Floats:
         """What all heads share of some indices."""
         values = rounded(np.frombuffer(indices, dtype=np.int64))
         return rounded(content.profile(rounded.namespace, values)) if content.profile else values

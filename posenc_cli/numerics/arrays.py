@@ -45,3 +45,9 @@ Float32Cells = NDArray[np.float32]
 
 Words = NDArray[np.uint32]
 """(n,) uint32: the bits of float32 numbers."""
+
+Floats = NDArray[np.floating[Any]]
+"""Of any shape, float32 or float64: values in a precision of frameworks."""
+
+StoredArray = NDArray[Any]
+"""Of any shape, in the storage of a number format."""

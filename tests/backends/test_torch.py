@@ -202,10 +202,10 @@ def test_rounding_to_odd_first_makes_torchs_rounding_right(dtype):
     )
     values = np.concatenate([values, [1e39, -1e39, 65519.999999, 65520.0, 3.4e38, 1e-300, -1e-300]])
     waves = exact_waves([Decimal(1)])
-    rounded = waves._stored(waves._narrow(waves._odd(torch.tensor(values)), dtype), dtype)
+    rounded = waves._storage(waves._narrow(waves._odd(torch.tensor(values)), dtype), dtype)
     expected = narrow(values, None, dtype)
     assert_same_bytes(rounded[values != 0], expected[values != 0])
-    plain = waves._stored(waves._narrow(torch.tensor(values), dtype), dtype)
+    plain = waves._storage(waves._narrow(torch.tensor(values), dtype), dtype)
     assert (plain != expected).any()  # what rounding twice would give
 
 
@@ -459,7 +459,7 @@ def test_the_backend_is_imported_without_torch(posenc):
         "import sys\n"
         "from posenc_cli.backends import registry\n"
         "registry.find('torch')\n"
-        "assert registry.chosen('auto', device=None, values=1 << 30).backend.name != 'torch'\n"
+        "assert registry.choose('auto', device=None, values=1 << 30).backend.name != 'torch'\n"
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -55,7 +55,7 @@ def test_says_of_torch_when_auto_takes_it_and_why_not(devices, rule, call, monke
     assert f"; {rule} numpy and fast were measured to write tables faster" in reason
     assert set(rule.split()) <= set(call("backends")[1].split())
     for device in devices:
-        chosen = registry.chosen("auto", device=device, values=1 << 30)
+        chosen = registry.choose("auto", device=device, values=1 << 30)
         assert (chosen.backend.name == "torch") == (device != "cpu")
 
 
