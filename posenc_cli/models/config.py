@@ -19,10 +19,11 @@ from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest, quoted_name
 from posenc_cli.models import families, nonrotary, vision
 from posenc_cli.models.architectures import KEY, is_alike, named, standing_in
+from posenc_cli.models.family_keys import FamilyKeys
 from posenc_cli.models.keys import Keys, printable
 from posenc_cli.models.layer_types import LONGEST_NAME
 from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced, check_values
-from posenc_cli.models.rope import RopeReader
+from posenc_cli.models.rope import rope_layers
 from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
 from posenc_cli.models.unread import Holding, findings, note_findings
 from posenc_cli.numerics import exact
@@ -142,15 +143,15 @@ def resolve(
     family = _rotary_family(model_type, text, notes)
     if family is not None and model_type != stated:
         family = replace(family, any_names=True)
-    readings: Mapping[str | None, RopeReading] = {}
+    readings: Sequence[RopeReading | None]
     if family is None:
-        layers = list(_not_rotary(text, model_type, notes, container))
+        layers = tuple(_not_rotary(text, model_type, notes, container))
+        readings = [None] * len(layers)
         for each in layers:
             check_values(text.name, each.scheme, each.params)
     else:
-        reader = RopeReader(text, container.around(family) if container else family, notes)
-        layers = list(reader.layers())
-        readings = reader.readings
+        within = container.around(family) if container else family
+        layers, readings = zip(*rope_layers(FamilyKeys(text, within, notes)), strict=True)
     _note_other_classes(top, text, model_type, layers, notes)
     if runtime != TRANSFORMERS:
         layers = _layers_as(runtime, layers, readings, text, notes)
@@ -159,7 +160,7 @@ def resolve(
     note_findings(found, family, notes, own_code=_own_code(top))
     return Resolved(
         model_type,
-        tuple(layers),
+        layers,
         unread=tuple(each if isinstance(each, str) else each.source for each in found),
         warnings=(*notes.headlines, *notes.warnings),
         defaulted=tuple(notes.defaulted),
@@ -171,24 +172,24 @@ def resolve(
 def _layers_as(
     runtime: str,
     layers: Sequence[Layers],
-    readings: Mapping[str | None, RopeReading],
+    readings: Sequence[RopeReading | None],
     text: Keys,
     notes: Notes,
-) -> list[Layers]:
+) -> tuple[Layers, ...]:
     """Layers as another runtime has them.
 
     Raises: InvalidInput where it is not known what the runtime does, or it cannot.
     """
     from posenc_cli.models import runtimes
 
-    found = []
-    for each in layers:
-        other, warnings = runtimes.adjusted(each, readings.get(each.layer_type), runtime=runtime)
+    changed = []
+    for original, reading in zip(layers, readings, strict=True):
+        other, warnings = runtimes.adjusted(original, reading, runtime=runtime)
         check_values(text.name, other.scheme, other.params)
-        found.append(_with_magnitude(other))
+        changed.append(_with_magnitude(other))
         for warning in warnings:
             notes.warn(warning)
-    return found
+    return tuple(changed)
 
 
 def overridden(layers: Layers, given: Mapping[str, object]) -> Layers:

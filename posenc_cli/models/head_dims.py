@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput
-from posenc_cli.models.families import ANY_NAME
 from posenc_cli.models.keys import first, json_text
-from posenc_cli.models.latent import SLICE, slice_width
 from posenc_cli.models.resolved import Sourced
 
 if TYPE_CHECKING:
+    from posenc_cli.models.family_keys import FamilyKeys
     from posenc_cli.models.layer_types import Group
-    from posenc_cli.models.rope import RopeReader
 
+SLICE = "qk_rope_head_dim"
+REST = "qk_nope_head_dim"
+HEAD = "head_dim"
 BY_HEAD_DIM = ("dynamic", "yarn", "longrope")
 """Rope types for which transformers reads head_dim and infers none where that is null."""
 WHOLE = frozenset(
@@ -26,85 +26,89 @@ WHOLE = frozenset(
 """Model types of which transformers refuses a hidden size that the heads do not divide."""
 
 
-def head_dim(reader: RopeReader, group: Group, rope_type: str) -> Sourced:
+def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
     """The columns of a head of some layers, or of its slice that turns.
 
     Raises: InvalidInput.
     """
-    text, family = reader.text, reader.family
-    if family.slice or (not family.known and text.has("qk_rope_head_dim")):
-        found = slice_width(reader)
-        if found is not None:
-            return _noted(reader, SLICE, found)
+    text, family = keys.text, keys.family
+    if family.slice or (not family.known and text.has(SLICE)):
+        slice_ = slice_width(keys)
+        if slice_ is not None:
+            return keys.noted(SLICE, slice_)
     own = family.head_dims.get(group.label or "")
     if own is not None:
-        return _of_layer_type(reader, group, *own)
-    found = _sized(reader, "head_dim")
-    if found is not None:
+        return _of_layer_type(keys, group, *own)
+    head = keys.size(HEAD)
+    if head is not None:
         if family.model_type in WHOLE:
-            _divided(reader)
-        return found
+            _share_of_hidden(keys)
+        return head
     if family.needs_head_dim and rope_type in BY_HEAD_DIM:
-        reader.notes.warn(
-            f"{text.path('head_dim')} is not given: transformers 5 cannot run rope_type "
+        keys.notes.warn(
+            f"{text.path(HEAD)} is not given: transformers 5 cannot run rope_type "
             f"{rope_type} of {family.model_type} without it"
         )
-    return _divided(reader, warned=True)
+    for key in ("hidden_size", "num_attention_heads"):
+        keys.size(key)
+    head = _share_of_hidden(keys)
+    hidden, heads = (keys.needed_count(key) for key in ("hidden_size", "num_attention_heads"))
+    if hidden.value % heads.value:
+        keys.notes.warn(
+            f"{hidden.source} {hidden.value} is no multiple of {heads.source} {heads.value}: heads "
+            f"are {head.value} wide, rounded down as in transformers"
+        )
+    return head
 
 
-def _divided(reader: RopeReader, *, warned: bool = False) -> Sourced:
+def _share_of_hidden(keys: FamilyKeys) -> Sourced:
     """The share of the hidden size that a head has.
 
     Raises: InvalidInput where the heads do not fit, or transformers refuses how they do.
     """
-    for key in ("hidden_size", "num_attention_heads") if warned else ():
-        _sized(reader, key)
-    hidden, heads = (reader.needed_count(key) for key in ("hidden_size", "num_attention_heads"))
-    said = f"{hidden.source} {hidden.value}"
+    hidden, heads = (keys.needed_count(key) for key in ("hidden_size", "num_attention_heads"))
     if hidden.value < heads.value:
-        raise InvalidInput(
-            f"{reader.text.name}: {said}: must be at least {heads.source} {heads.value}"
-        )
-    if hidden.value % heads.value:
-        if reader.family.model_type in WHOLE:
-            raise InvalidInput(
-                f"{reader.text.name}: {said}: must be a multiple of {heads.source} {heads.value}"
-            )
-        if warned:
-            reader.notes.warn(
-                f"{said} is no multiple of {heads.source} {heads.value}: heads are "
-                f"{hidden.value // heads.value} wide, rounded down as in transformers"
-            )
-    return Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+        rule = "at least"
+    elif hidden.value % heads.value and keys.family.model_type in WHOLE:
+        rule = "a multiple of"
+    else:
+        return Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+    raise keys.error(f"{hidden.source} {hidden.value}: must be {rule} {heads.source} {heads.value}")
 
 
-def _of_layer_type(reader: RopeReader, group: Group, key: str, default: int) -> Sourced:
+def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int) -> Sourced:
     """The head of layers whose heads are of a size of their own."""
-    found = reader.text.count(key)
-    by_layer = reader.text.section("per_layer_config")
+    head = keys.text.count(key)
+    by_layer = keys.text.section("per_layer_config")
     for layer in group.layers if by_layer is not None else ():
-        one = by_layer.section(str(layer)) if by_layer else None
-        found = first(found, one.count("head_dim") if one else None)
-    return _noted(reader, key, found or Sourced(default, reader.default_source))
+        own = by_layer.section(str(layer)) if by_layer else None
+        head = first(head, own.count(HEAD) if own else None)
+    return keys.noted(key, head or keys.default(default))
 
 
-def _sized(reader: RopeReader, key: str) -> Sourced | None:
-    """A size of the config, or the model type's, which is noted."""
-    found = reader.count(key)
-    return None if found is None else _noted(reader, key, found)
+def slice_width(keys: FamilyKeys) -> Sourced | None:
+    """The columns of each head that turn in latent attention, None where nothing says it.
 
-
-def _noted(reader: RopeReader, key: str, found: Sourced) -> Sourced:
-    """A size; where it is the model type's, that is noted, unless another name says the same."""
-    if found.source != reader.default_source:
-        return found
-    text = reader.text
-    stated = {name: text.values[name] for name in ANY_NAME.get(key, ()) if text.has(name)}
-    if found.value not in stated.values():
-        reader.notes.size(text.path(key), found)
-        for name, value in stated.items():
-            reader.notes.warn(
-                f"{text.path(name)} {json_text(value)} has no effect: transformers' "
-                f"{reader.family.model_type} reads {text.path(key)}"
-            )
-    return found
+    Raises: InvalidInput where head_dim, on which transformers builds the rotation of some
+    families, says another number.
+    """
+    text, family = keys.text, keys.family
+    text.get(HEAD)
+    if family.slice_head == "name" and text.has(HEAD) and not text.has(SLICE):
+        return text.count(HEAD)
+    slice_ = keys.count(SLICE)
+    if slice_ is None or family.slice_head is None:
+        return slice_
+    fitting, what = slice_.value, slice_.source
+    if family.slice_head == "whole":
+        rest = text.count(REST, minimum=0) or keys.default(family.defaults[REST])
+        fitting += rest.value
+        what = f"{SLICE} + {REST}"
+    head = text.values.get(HEAD, family.defaults.get(HEAD, fitting))
+    if head != fitting:
+        source = HEAD if text.has(HEAD) else keys.default_source
+        raise keys.error(
+            f"{text.path(HEAD)} {json_text(head)} ({source}): must be {fitting} "
+            f"({what}), for transformers builds the rotation of {family.model_type} on it"
+        )
+    return slice_

@@ -4,213 +4,210 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.errors import InvalidInput
-from posenc_cli.models.keys import json_text
+from posenc_cli.models.family_keys import CONTEXT, ORIGINAL
+from posenc_cli.models.keys import first, json_text
 from posenc_cli.models.resolved import Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from posenc_cli.models.rope import RopeReader
-    from posenc_cli.models.rope_objects import Entry
+    from posenc_cli.models.family_keys import FamilyKeys
+    from posenc_cli.models.rope_objects import RopeObject
 
-    Read = tuple[str, dict[str, Sourced]]
+    Params = dict[str, Sourced]
 
-ORIGINAL = "original_max_position_embeddings"
-CONTEXT = "max_position_embeddings"
+RENAMED = {"su": "longrope", "mrope": "default"}
+"""Older names of rope types."""
+MAGNITUDE = ("attention_factor", "logit_multiplier")
+"""The derived values that :func:`magnitude` gives."""
 _STEP = (
     "transformers only warns of equal factors and takes them for a step; in a copy of the file, "
     "a high_freq_factor a little larger says the same"
 )
-MAGNITUDE = ("attention_factor", "logit_multiplier")
-"""The derived values that :func:`magnitude` gives."""
+_BETAS = {"beta_fast": 32, "beta_slow": 1}
+"""The ends of YaRN's ramp, in turns, where nothing says them."""
 
 
-def default(reader: RopeReader, entry: Entry, rotated: int) -> Read:
+def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
     """Plain rope, or that of a model whose tokens have positions on three axes."""
-    family = reader.family
-    found = None
-    if family.mrope is not None or not family.known:
-        found = entry.having("mrope_section").counts("mrope_section")
-    if family.mrope is None and found is None:
+    family, mrope = keys.family, keys.family.mrope or {}
+    sections = None
+    if mrope or not family.known:
+        sections = rope.counts("mrope_section")
+    if not mrope and sections is None:
         return "rope", {}
-    mrope = family.mrope or {}
-    sections = found or Sourced(tuple(mrope["sections"]), reader.default_source)
-    if found is None:
-        reader.notes.size("mrope_section", Sourced(list(sections.value), sections.source))
+    if sections is None:
+        sections = keys.default(tuple(mrope["sections"]))
+        keys.notes.size("mrope_section", keys.default(list(sections.value)))
     if len(sections.value) != 3 or sum(sections.value) != rotated // 2:
-        raise InvalidInput(
-            f"{reader.text.name}: mrope_section {list(sections.value)} ({sections.source}): must "
-            f"be three numbers whose sum is {rotated // 2}, the pairs of {rotated} columns"
+        raise keys.error(
+            f"mrope_section {list(sections.value)} ({sections.source}): must be three numbers "
+            f"whose sum is {rotated // 2}, the pairs of {rotated} columns"
         )
     params = {"sections": sections}
-    dealt = entry.having("mrope_interleaved").get("mrope_interleaved")
-    interleaved = Sourced(bool(mrope.get("interleaved")), reader.default_source)
-    if dealt is not None and not family.known:
-        interleaved = Sourced(dealt.value is True, dealt.source)
-    elif dealt is not None and dealt.value is not interleaved.value:
-        reader.notes.warn(
-            f"{dealt.source} {json_text(dealt.value)} has no effect: "
+    stated = rope.get("mrope_interleaved")
+    interleaved = keys.default(bool(mrope.get("interleaved")))
+    if stated is not None and not family.known:
+        interleaved = Sourced(stated.value is True, stated.source)
+    elif stated is not None and stated.value is not interleaved.value:
+        keys.notes.warn(
+            f"{stated.source} {json_text(stated.value)} has no effect: "
             f"{family.model_type} deals its axes out "
             f"{'pair by pair' if interleaved.value else 'in whole sections'}"
         )
     if interleaved.value:
         params["interleaved"] = interleaved
     if "order" in mrope:
-        params["order"] = Sourced(mrope["order"], reader.default_source)
+        params["order"] = keys.default(mrope["order"])
     return "mrope", params
 
 
-def linear(reader: RopeReader, entry: Entry, _rotated: int) -> Read:
+def linear(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
     """Positions divided by a factor."""
-    return "rope-linear", {"factor": reader.needed(entry, "factor")}
+    return "rope-linear", {"factor": _needed(keys, rope, "factor")}
 
 
-def dynamic(reader: RopeReader, entry: Entry, rotated: int) -> Read:
+def dynamic(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
     """A base that grows with the sequence; HunYuan's, with its alpha, does not."""
     if rotated == 2:
-        raise InvalidInput(f"{reader.text.name}: rope_type dynamic needs more than one pair")
-    if reader.family.alpha:
-        alpha = entry.number("alpha", minimum=0)
+        raise keys.error("rope_type dynamic needs more than one pair")
+    if keys.family.alpha:
+        alpha = rope.number("alpha", minimum=0)
         if alpha is not None and alpha.value:
             return "rope-ntk", {"factor": alpha}
     return "rope-dynamic", {
-        "factor": reader.needed(entry, "factor"),
-        CONTEXT: reader.needed_count(CONTEXT),
+        "factor": _needed(keys, rope, "factor"),
+        CONTEXT: keys.needed_count(CONTEXT),
     }
 
 
-def yarn(reader: RopeReader, entry: Entry, _rotated: int) -> Read:
+def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
     """YaRN; a factor of null is the ratio of the contexts."""
-    original = reader.original(entry)
-    if entry.having("factor").has("factor") and entry.having("factor").get("factor") is None:
-        context = reader.needed_count(CONTEXT)
+    original = _original(keys, rope)
+    if rope.has("factor") and rope.get("factor") is None:
+        context = keys.needed_count(CONTEXT)
         factor = Sourced(
             context.value / original.value, f"derived: {context.source} / {original.source}"
         )
     else:
-        factor = reader.needed(entry, "factor")
-        _note_lengths(reader, entry, factor, original)
+        factor = _needed(keys, rope, "factor")
+        _note_lengths(keys, rope, factor, original)
     params = {"factor": factor, ORIGINAL: original}
-    for name in ("beta_fast", "beta_slow"):
-        found = entry.number(name, minimum=0)
-        # transformers reads 0 as if it were not there.
-        if found is not None and found.value:
-            params[name] = found
-    fast, slow = (
-        params[name].value if name in params else default
-        for name, default in (("beta_fast", 32), ("beta_slow", 1))
-    )
+    # transformers reads 0 as if it were not there.
+    params |= _above_zero({name: rope.number(name, minimum=0) for name in _BETAS})
+    fast, slow = (params[name].value if name in params else usual for name, usual in _BETAS.items())
     if fast < slow:
-        reader.notes.warn(
-            f"{entry.having('beta_fast').path('beta_fast')} {fast:g} is below beta_slow {slow:g}: "
-            "transformers warns of it"
-        )
-        reader.notes.contradict(entry.having("beta_fast").path("beta_fast"))
-    params |= _yarn_magnitude(reader, entry)
-    if not reader.family.nested:
-        truncate = entry.having("truncate").flag("truncate")
+        path = rope.path("beta_fast")
+        keys.notes.warn(f"{path} {fast:g} is below beta_slow {slow:g}: transformers warns of it")
+        keys.notes.contradict(path)
+    params |= _yarn_magnitude(keys, rope)
+    if not keys.family.nested:
+        truncate = rope.flag("truncate")
         if truncate is not None:
             params["truncate"] = truncate
-    elif entry.having("truncate").values.get("truncate") is False:
-        reader.notes.warn(
-            f"{entry.having('truncate').path('truncate')} false has no effect: transformers looks "
-            "for truncate beside the layer types"
+    elif rope.values.get("truncate") is False:
+        keys.notes.warn(
+            f"{rope.path('truncate')} false has no effect: transformers looks for truncate beside "
+            "the layer types"
         )
     return "rope-yarn", params
 
 
-def _note_lengths(reader: RopeReader, entry: Entry, factor: Sourced, original: Sourced) -> None:
+def _above_zero(numbers: Mapping[str, Sourced | None]) -> Params:
+    """The numbers that are there and not 0."""
+    return {name: number for name, number in numbers.items() if number and number.value}
+
+
+def _note_lengths(keys: FamilyKeys, rope: RopeObject, factor: Sourced, original: Sourced) -> None:
     """Warn of a factor that is not the ratio of the lengths, where transformers does.
 
     A context that is the original one says that it was never raised; transformers passes it.
     """
-    context = reader.count(CONTEXT)
-    before = entry.having(ORIGINAL).count(ORIGINAL) or original
+    context = keys.count(CONTEXT)
+    before = rope.count(ORIGINAL) or original
     if context is None or context.value in (before.value, factor.value * before.value):
         return
-    reader.notes.warn(
+    keys.notes.warn(
         f"{factor.source} {factor.value:g} contradicts {CONTEXT} {context.value} / {before.source} "
         f"{before.value}, which is {context.value / before.value:g}: transformers warns of it, and "
         "takes the factor"
     )
-    reader.notes.contradict(factor.source)
+    keys.notes.contradict(factor.source)
 
 
-def _yarn_magnitude(reader: RopeReader, entry: Entry) -> dict[str, Sourced]:
+def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
     """What says how YaRN multiplies cosines and sines."""
-    scale = entry.number("attention_factor")
-    mscales = {name: entry.number(name, minimum=0) for name in ("mscale", "mscale_all_dim")}
-    given = {name: each for name, each in mscales.items() if each is not None and each.value}
+    scale = rope.number("attention_factor")
+    mscales = {name: rope.number(name, minimum=0) for name in ("mscale", "mscale_all_dim")}
     if scale is not None:
         return {"attention_factor": scale}
+    given = _above_zero(mscales)
     if len(given) == 1:
         (only,) = given.values()
-        reader.notes.warn(
+        keys.notes.warn(
             f"{only.source} alone has no effect on cosines and sines: transformers wants mscale "
             "and mscale_all_dim both, and not 0; the attention factor is 0.1 ln(factor) + 1"
         )
     return given if len(given) == 2 else {}
 
 
-def llama3(reader: RopeReader, entry: Entry, _rotated: int) -> Read:
+def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
     """Llama 3.1's stretching of long wavelengths."""
     names = ("factor", "low_freq_factor", "high_freq_factor")
-    params = {name: reader.needed(entry, name) for name in names}
+    params = {name: _needed(keys, rope, name) for name in names}
     low, high = params["low_freq_factor"], params["high_freq_factor"]
     if high.value <= low.value:
-        raise InvalidInput(
-            f"{reader.text.name}: {high.source} {high.value:g}: must be above {low.source} "
-            f"{low.value:g}, which the blend between them divides by",
+        raise keys.error(
+            f"{high.source} {high.value:g}: must be above {low.source} {low.value:g}, which the "
+            "blend between them divides by",
             hint=_STEP if high.value == low.value else None,
         )
-    original, context = reader.original(entry), reader.count(CONTEXT)
+    original, context = _original(keys, rope), keys.count(CONTEXT)
     if (
         context is not None
         and original.value >= context.value
         and original.source != context.source
     ):
-        reader.notes.warn(
+        keys.notes.warn(
             f"{original.source} {original.value} is not below {CONTEXT} {context.value}: "
             "transformers warns of it"
         )
-        reader.notes.contradict(original.source)
+        keys.notes.contradict(original.source)
     return "rope-llama3", {**params, ORIGINAL: original}
 
 
-def longrope(reader: RopeReader, entry: Entry, rotated: int) -> Read:
+def longrope(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
     """LongRoPE's two lists of factors."""
     params = {}
     for name in ("short_factor", "long_factor"):
-        part = entry.having(name)
-        found = part.numbers(name)
-        if found is None:
-            raise InvalidInput(f"{reader.text.name}: {part.path(name)} is missing")
-        if len(found.value) != rotated // 2:
-            raise InvalidInput(
-                f"{reader.text.name}: {found.source} has {len(found.value)} numbers: {rotated} "
-                f"rotated columns make {rotated // 2} pairs"
+        factors = rope.numbers(name)
+        if factors is None:
+            raise keys.error(f"{rope.path(name)} is missing")
+        if len(factors.value) != rotated // 2:
+            raise keys.error(
+                f"{factors.source} has {len(factors.value)} numbers: {rotated} rotated columns "
+                f"make {rotated // 2} pairs"
             )
-        params[name] = found
-    original = params[ORIGINAL] = reader.original(entry)
-    factor, scale = entry.number("factor"), entry.number("attention_factor")
+        params[name] = factors
+    original = params[ORIGINAL] = _original(keys, rope)
+    factor, scale = rope.number("factor"), rope.number("attention_factor")
     if factor is not None:
         params["factor"] = factor
     else:
-        params[CONTEXT] = reader.needed_count(CONTEXT)
+        params[CONTEXT] = keys.needed_count(CONTEXT)
     if scale is not None:
         params["attention_factor"] = scale
     elif original.value == 1:
-        raise InvalidInput(f"{reader.text.name}: {original.source} 1: must be at least 2")
-    if reader.family.model_type == "phimoe":
-        params |= _phimoe(reader, entry, params)
+        raise keys.error(f"{original.source} 1: must be at least 2")
+    if keys.family.model_type == "phimoe":
+        params |= _phimoe(keys, rope, params)
     return "rope-longrope", params
 
 
-def _phimoe(reader: RopeReader, entry: Entry, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
+def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -> Params:
     """What PhiMoE has of its own: factors for short texts throughout, and two amplitudes."""
-    short, long = (reader.needed(entry, name) for name in ("short_mscale", "long_mscale"))
-    reader.notes.warn(
+    short, long = (_needed(keys, rope, name) for name in ("short_mscale", "long_mscale"))
+    keys.notes.warn(
         f"transformers' phimoe uses short_factor at any length; past {params[ORIGINAL].value} "
         f"positions its attention factor is {long.source} {long.value:g}"
     )
@@ -221,13 +218,64 @@ def _phimoe(reader: RopeReader, entry: Entry, params: Mapping[str, Sourced]) -> 
     }
 
 
-def proportional(_reader: RopeReader, entry: Entry, _rotated: int) -> Read:
+def proportional(_keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
     """A share of the pairs that turns, the others at rest."""
-    factor = entry.number("factor")
+    factor = rope.number("factor")
     return "rope-proportional", {} if factor is None else {"factor": factor}
 
 
-RULES: Mapping[str, Callable[[RopeReader, Entry, int], Read]] = {
+def _needed(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
+    """A number of the rope object that must be there.
+
+    Raises: InvalidInput.
+    """
+    number = rope.number(key)
+    if number is None:
+        raise keys.error(f"{rope.path(key)} is missing")
+    if key == "factor" and number.value < 1:
+        keys.notes.warn(f"{number.source} {number.value:g} is below 1: transformers warns of it")
+    return number
+
+
+def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
+    """The length the model was trained on first.
+
+    In a rope of all layers a number at the top of the config goes before that of the object;
+    in those of single layer types it counts for nothing.
+
+    Raises: InvalidInput where nothing says it.
+    """
+    own = rope.count(ORIGINAL)
+    top = None if keys.family.nested else keys.count(ORIGINAL)
+    if top is not None and own is not None and top.value != own.value:
+        keys.notes.warn(
+            f"{top.source} {top.value} goes before {own.source} {own.value}, as in transformers"
+        )
+        keys.notes.contradict(own.source)
+    length = first(top, own)
+    if length is None:
+        length = _longest(keys)
+        keys.notes.warn(
+            f"{rope.path(ORIGINAL)} is not given: {length.source} {length.value} is taken for it, "
+            "as in transformers"
+        )
+        keys.notes.default(ORIGINAL)
+    elif length is top and length.source == keys.default_source:
+        keys.notes.size(ORIGINAL, length)
+    return length
+
+
+def _longest(keys: FamilyKeys) -> Sourced:
+    """The context that stands for the original one where nothing else says it.
+
+    Raises: InvalidInput where nothing says it either.
+    """
+    if keys.family.own_original:
+        return keys.text.count(CONTEXT) or keys.default(keys.family.defaults[CONTEXT])
+    return keys.needed_count(CONTEXT)
+
+
+RULES: Mapping[str, Callable[[FamilyKeys, RopeObject, int], tuple[str, Params]]] = {
     "default": default,
     "linear": linear,
     "dynamic": dynamic,
@@ -239,9 +287,9 @@ RULES: Mapping[str, Callable[[RopeReader, Entry, int], Read]] = {
 """What reads each rope type."""
 
 
-def magnitude(scheme: str, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
+def magnitude(scheme: str, params: Mapping[str, Sourced]) -> Params:
     """What a scheme multiplies cosines and sines by, and so logits; empty where by nothing."""
-    factor = attention_factor(scheme, {name: each.value for name, each in params.items()})
+    factor = attention_factor(scheme, {name: param.value for name, param in params.items()})
     if factor is None:
         return {}
     given = params.get("attention_factor")

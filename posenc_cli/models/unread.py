@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.models.families import BASES, GLOBAL_BASES, LOCAL_BASES
 from posenc_cli.models.keys import json_text
-from posenc_cli.models.rope import RENAMED
+from posenc_cli.models.rope_rules import RENAMED
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
