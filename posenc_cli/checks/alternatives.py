@@ -31,10 +31,9 @@ from posenc_cli.numerics.rounding import round_to
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.fitting import Rotations
     from posenc_cli.checks.reference import Reference
+    from posenc_cli.numerics.arrays import Reals
     from posenc_cli.schemes.declare import Scheme
 
 HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
@@ -46,7 +45,7 @@ _NEARLY = 2e-5
 """Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
 
 
-def round_to_half(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
+def round_to_half(values: Reals, dtype: str) -> Reals:
     """``values`` on the grid of a half precision, kept as float64.
 
     >>> round_to_half(np.array([257.0]), "bfloat16"), round_to_half(np.array([2049.0]), "float16")

@@ -28,10 +28,9 @@ from posenc_cli.transaction import note_read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.turning import Progress
+    from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray, Reals, UnitMatrices
     from posenc_cli.positions import Positions
 
 _CELLS = 1 << 22
@@ -81,7 +80,7 @@ class Implementation:
     def __exit__(self, *_: object) -> None:
         self._exchange.end()
 
-    def matrices(self, positions: NDArray[np.int64]) -> tuple[NDArray[Any], str]:
+    def matrices(self, positions: Integers) -> tuple[UnitMatrices, str]:
         """The values at all unit vectors: [k, j, o] is column o of unit vector j at position k.
 
         Shape: (positions, dim, dim).
@@ -90,7 +89,7 @@ class Implementation:
         values, dtype = self._ask(np.concatenate([positions, self._last]), None)
         return values[: positions.size], dtype
 
-    def values(self, x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[Any]:
+    def values(self, x: Float32Rows, positions: Integers) -> NumberArray:
         """The values at some vectors, a row each.
 
         Raises: InvalidInput when the function does not give them.
@@ -101,9 +100,7 @@ class Implementation:
         )
         return values[: positions.size]
 
-    def _ask(
-        self, positions: NDArray[np.int64], x: NDArray[np.float32] | None
-    ) -> tuple[NDArray[Any], str]:
+    def _ask(self, positions: Integers, x: Float32Rows | None) -> tuple[NumberArray, str]:
         header = {"rows": int(positions.size), "dim": self.dim, "basis": x is None}
         parts = [json.dumps(header).encode() + b"\n", positions.tobytes()]
         shape: tuple[int, ...] = (positions.size, self.dim, self.dim)
@@ -120,8 +117,8 @@ class Implementation:
             raise self._invalid("wrote where its answers go: they cannot be read") from None
 
     def _answer(
-        self, request: bytes, positions: NDArray[np.int64], shape: tuple[int, ...]
-    ) -> tuple[NDArray[Any], str]:
+        self, request: bytes, positions: Integers, shape: tuple[int, ...]
+    ) -> tuple[NumberArray, str]:
         """The answer to a request: values of this shape, and their number format.
 
         Raises: ValueError, KeyError or TypeError for one that is none.
@@ -135,7 +132,7 @@ class Implementation:
         values = np.frombuffer(data, np.dtype(answer["stored"])).reshape(shape)
         return values, str(answer["dtype"])
 
-    def _refusal(self, error: str, why: str, positions: NDArray[np.int64]) -> PosencError:
+    def _refusal(self, error: str, why: str, positions: Integers) -> PosencError:
         """What to tell the user of an error that the worker reports."""
         if why == "needs":
             return Unavailable(f"--impl {abbreviated(self.target)}: {error}")
@@ -165,9 +162,9 @@ class _CallCache:
     """What is kept of a function's matrices, under one pairing."""
 
     pairing: ColumnPairing
-    turned: NDArray[Any]
-    mirrored: NDArray[Any]
-    rest: NDArray[np.float64]
+    turned: NumberArray
+    mirrored: NumberArray
+    rest: Reals
 
     @classmethod
     def empty(cls, pairing: ColumnPairing, count: int, kind: Any) -> _CallCache:
@@ -249,8 +246,8 @@ def implementation(
 
 
 def read_as(
-    matrices: NDArray[Any], pairing: ColumnPairing
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
+    matrices: UnitMatrices, pairing: ColumnPairing
+) -> tuple[NumberArray, NumberArray, Reals]:
     """Turned and mirrored parts of the pairs of a pairing, and the norm of all else.
 
     ``matrices`` is [k, j, o]: column o of what becomes of unit vector j. Columns without a pair
@@ -272,7 +269,7 @@ def read_as(
     return turned, mirrored, np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
 
 
-def _pairing_of(matrices: NDArray[Any], reference: Reference) -> ColumnPairing:
+def _pairing_of(matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
     """How a function pairs columns: the first of the known ways that leaves little over.
 
     Where none does, each column's partner is the one that it mixes with most.
@@ -290,12 +287,12 @@ def _pairing_of(matrices: NDArray[Any], reference: Reference) -> ColumnPairing:
     return candidates[best]
 
 
-def _stray(matrices: NDArray[Any], pairing: ColumnPairing) -> float:
+def _stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
     _, mirrored, rest = read_as(matrices, pairing)
     return float(np.abs(mirrored).max(initial=0) + rest.max(initial=0))
 
 
-def _by_partners(matrices: NDArray[Any]) -> ColumnPairing | None:
+def _by_partners(matrices: UnitMatrices) -> ColumnPairing | None:
     mixing = np.abs(matrices).max(axis=0)
     mixing = np.maximum(mixing, mixing.T)
     np.fill_diagonal(mixing, 0)
@@ -309,7 +306,7 @@ def _by_partners(matrices: NDArray[Any]) -> ColumnPairing | None:
 
 
 def _irregularities(
-    function: Implementation, positions: NDArray[np.int64], matrices: NDArray[Any]
+    function: Implementation, positions: Integers, matrices: UnitMatrices
 ) -> Iterator[str]:
     """What a function does that no map of each row by its position alone does."""
     generator = np.random.default_rng(20)
@@ -318,7 +315,7 @@ def _irregularities(
     expected = np.einsum("kj,kjo->ko", x.astype(np.float64), matrices.astype(np.float64))
     size = np.abs(expected).max(initial=1e-30)
 
-    def differs(values: NDArray[Any], wanted: NDArray[Any]) -> bool:
+    def differs(values: NumberArray, wanted: NumberArray) -> bool:
         if not np.isfinite(wanted).all():
             return False
         coarse = 64 if values.dtype.itemsize < 4 or _is_half(matrices) else 1
@@ -351,13 +348,13 @@ def _irregularities(
         yield "depends on how many rows it is given, not on their positions alone"
 
 
-def _is_half(matrices: NDArray[Any]) -> bool:
+def _is_half(matrices: UnitMatrices) -> bool:
     """Whether all values lie on the grid of bfloat16 or coarser: torch's come widened."""
     if matrices.dtype != np.float32:
         return matrices.dtype.itemsize < 4
     return not bool((np.ascontiguousarray(matrices).view(np.uint32) & np.uint32(0xFFFF)).any())
 
 
-def _first_bad(positions: NDArray[np.int64], matrices: NDArray[Any]) -> int:
+def _first_bad(positions: Integers, matrices: UnitMatrices) -> int:
     bad = ~np.isfinite(matrices).all(axis=(1, 2))
     return int(positions[int(np.argmax(bad))])

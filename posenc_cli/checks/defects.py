@@ -13,12 +13,11 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.fitting import Rotations
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.rules import Alternative
     from posenc_cli.checks.tolerance import Tolerance
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56
 """Rows on which hypotheses are tried first; those that survive are tried on the whole sample."""
@@ -36,15 +35,15 @@ class Sample(Record):
     ``stray`` is the norm of all that turns no pair, (positions, pairs) or (positions, 1).
     """
 
-    positions: NDArray[np.int64]
-    factors: NDArray[np.complex128]
-    seen: NDArray[np.bool_]
-    stray: NDArray[np.float64]
+    positions: Integers
+    factors: ComplexRows
+    seen: Flags
+    stray: RealRows
     tolerance: Tolerance
     amplitude: float
     reference: Reference
 
-    def rows(self, rows: NDArray[np.int64]) -> Sample:
+    def rows(self, rows: Integers) -> Sample:
         """Some of the rows."""
         return replace(
             self,
@@ -54,9 +53,7 @@ class Sample(Record):
             stray=self.stray[rows],
         )
 
-    def explained_cells(
-        self, predicted: NDArray[np.complex128], frequencies: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
+    def explained_cells(self, predicted: ComplexRows, frequencies: Reals) -> Flags:
         """Which cells a hypothesis explains. Shape: (positions, pairs)."""
         followed = self.reference.angle_positions(self.positions)
         allowed = self.tolerance.cells(followed, frequencies)
@@ -77,12 +74,10 @@ class Extent(Record):
     rows: int
     of_rows: int
     first: int | None
-    pairs: NDArray[np.bool_]
+    pairs: Flags
 
     @classmethod
-    def measure(
-        cls, explained_rows: Iterable[tuple[NDArray[np.int64], NDArray[np.bool_]]]
-    ) -> Extent:
+    def measure(cls, explained_rows: Iterable[tuple[Integers, Flags]]) -> Extent:
         """The extent of what explains these cells (n, pairs) at the positions (n,) beside them."""
         cells = of_cells = rows = of_rows = 0
         first: int | None = None
@@ -129,7 +124,7 @@ class Whole(Record):
         """How far a hypothesis explains all cells."""
         return self.extent_of(lambda piece: piece.explained_cells(*hypothesis.prediction(piece)))
 
-    def extent_of(self, explained: Callable[[Sample], NDArray[np.bool_]]) -> Extent:
+    def extent_of(self, explained: Callable[[Sample], Flags]) -> Extent:
         """How far all cells are explained by a rule that says so of a piece."""
         return Extent.measure((piece.positions, explained(piece)) for piece in self.pieces())
 
@@ -155,7 +150,7 @@ class Defect(Record):
         """The same without any rounding."""
         return replace(self, positions=None, rates=None, angles=None, cells=None)
 
-    def prediction(self, sample: Sample) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+    def prediction(self, sample: Sample) -> tuple[ComplexRows, Reals]:
         """The factors and the frequencies if it held."""
         positions, right = sample.positions, sample.reference.frequencies
         frequencies = right if self.frequencies is None else self.frequencies.frequencies
@@ -219,7 +214,7 @@ def nearly_holds(sample: Sample, hypothesis: Defect) -> bool:
     return bool(explained.all(axis=1).mean() >= ENOUGH)
 
 
-def few_rows(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+def few_rows(positions: Integers) -> Integers:
     """Rows for a first trial: some of the first, some at every scale, the last."""
     count = positions.size
     if count <= _FEW:

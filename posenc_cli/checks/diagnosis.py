@@ -41,8 +41,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.rope import Survey
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.turning import SubjectBlock
     from posenc_cli.checks.verdict import Examination
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
 _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
@@ -209,7 +208,7 @@ def sample_and_whole(examination: Examination) -> tuple[Sample, Whole]:
     )
 
 
-def _telling_rows(examination: Examination) -> NDArray[np.int64]:
+def _telling_rows(examination: Examination) -> Integers:
     """Rows at every scale, and those around the first and the worst that are wrong."""
     places = examination.subject.own.places
     survey = examination.survey
@@ -286,7 +285,7 @@ def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Expla
     if seen.shape != right.shape or not others.size:
         return None
 
-    def explained(piece: Sample) -> NDArray[np.bool_]:
+    def explained(piece: Sample) -> Flags:
         followed = reference.angle_positions(piece.positions, tuple(seen.tolist()))
         factors = piece.amplitude * np.exp(1j * followed * reference.frequencies)
         allowed = piece.tolerance.cells(followed, reference.frequencies)
@@ -392,7 +391,7 @@ def _frequency_cause(rule: Alternative, sample: Sample, pairs: list[int] | None)
     return Explanation(rule.cause, rule.message, evidence)
 
 
-def _ratio_text(frequencies: NDArray[np.float64], sample: Sample) -> str:
+def _ratio_text(frequencies: Reals, sample: Sample) -> str:
     """The pair whose frequency is farthest from the right one, in numbers."""
     right = sample.reference.frequencies
     with np.errstate(all="ignore"):
@@ -452,7 +451,7 @@ def _mixture(
     sample: Sample,
     whole: Whole,
     hypothesis: Defect,
-    explained: NDArray[np.bool_],
+    explained: Flags,
 ) -> list[Explanation]:
     """The causes of a hypothesis that explains just the pairs that are wrong."""
     rule, plain = hypothesis.frequencies, Defect()
@@ -466,7 +465,7 @@ def _mixture(
     if not (by_rule | sound).all():
         return []
 
-    def either(piece: Sample) -> NDArray[np.bool_]:
+    def either(piece: Sample) -> Flags:
         by_rule = piece.explained_cells(*hypothesis.prediction(piece))
         return np.where(sound, piece.explained_cells(*plain.prediction(piece)), by_rule)
 
@@ -480,7 +479,7 @@ def _standstill_cause(sample: Sample, whole: Whole) -> Explanation | None:
     right = sample.reference.frequencies
     sound = sample.explained_cells(*Defect().prediction(sample)).all(axis=0)
 
-    def stays(piece: Sample) -> NDArray[np.bool_]:
+    def stays(piece: Sample) -> Flags:
         factors = np.full(piece.factors.shape, complex(piece.amplitude))
         return piece.explained_cells(factors, np.zeros_like(right))
 
@@ -490,7 +489,7 @@ def _standstill_cause(sample: Sample, whole: Whole) -> Explanation | None:
     if not (right[~sound] > 0).any() or not sample.positions.any():
         return None
 
-    def either(piece: Sample) -> NDArray[np.bool_]:
+    def either(piece: Sample) -> Flags:
         turned = piece.explained_cells(*Defect().prediction(piece))
         return np.where(sound, turned, stays(piece))
 
@@ -539,7 +538,7 @@ def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
     return Explanation(Cause.POSITION_OFFSET, which, f"position {shown}{left.exceptions}")
 
 
-def _reading_of(piece: Sample) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _reading_of(piece: Sample) -> tuple[Integers, Flags]:
     """The positions whose rotations stand in the rows (P,), and the cells they explain."""
     right = piece.reference.frequencies
     read = _read_positions(piece)
@@ -548,7 +547,7 @@ def _reading_of(piece: Sample) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return read, piece.explained_cells(predicted, right)
 
 
-def _read_positions(sample: Sample) -> NDArray[np.int64]:
+def _read_positions(sample: Sample) -> Integers:
     """The position whose rotation stands in each row, from the slowest pair to the fastest."""
     right = sample.reference.frequencies
     turning = np.flatnonzero(right > 0)[::-1]
@@ -625,7 +624,7 @@ def _pairs_cause(sample: Sample, whole: Whole) -> Explanation | None:
     )
 
 
-def _turning_cells(rates: NDArray[np.float64], piece: Sample) -> NDArray[np.bool_]:
+def _turning_cells(rates: Reals, piece: Sample) -> Flags:
     """Which cells are turned by these frequencies. Shape: (positions, pairs)."""
     angles = np.multiply.outer(piece.positions.astype(np.float64), rates)
     factors = np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)  # (positions, pairs)

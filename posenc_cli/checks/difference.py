@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +21,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.files.matrix import Matrix
+    from posenc_cli.numerics.arrays import NumberArray, RealRows
     from posenc_cli.numerics.dtypes import DType
 
 BLOCK_VALUES = 1 << 18
@@ -41,14 +40,14 @@ class Operand(Record):
 
     shape: tuple[int, ...]
     dtype: str
-    blocks: Callable[[], Iterator[NDArray[Any]]]
+    blocks: Callable[[], Iterator[NumberArray]]
 
     @classmethod
-    def of_array(cls, values: NDArray[Any], dtype: str) -> Operand:
+    def of_array(cls, values: NumberArray, dtype: str) -> Operand:
         """An array in memory, or mapped into it."""
         flat = values.reshape(-1)
 
-        def blocks() -> Iterator[NDArray[Any]]:
+        def blocks() -> Iterator[NumberArray]:
             for start in range(0, flat.size, BLOCK_VALUES):
                 part = flat[start : start + BLOCK_VALUES]
                 yield part
@@ -60,7 +59,7 @@ class Operand(Record):
     def of_matrix(cls, matrix: Matrix) -> Operand:
         """A matrix that is computed while it is compared."""
 
-        def blocks() -> Iterator[NDArray[Any]]:
+        def blocks() -> Iterator[NumberArray]:
             for block in matrix.blocks():
                 yield widen(block, BFLOAT16) if matrix.dtype == BFLOAT16 else block
 
@@ -130,7 +129,7 @@ class Difference:
         """Whether no two values are further apart than ``tolerance``; NaN equals NaN."""
         return self.unmatched == 0 and self.max_abs <= tolerance
 
-    def take(self, left: NDArray[Any], right: NDArray[Any]) -> None:
+    def take(self, left: NumberArray, right: NumberArray) -> None:
         """Compare the next cells, flat."""
         if "c" in (left.dtype.kind, right.dtype.kind):
             parts = [block.astype(np.complex128).view(np.float64) for block in (left, right)]
@@ -145,11 +144,11 @@ class Difference:
 
     def _measure(
         self,
-        cells: NDArray[Any],
-        x: NDArray[Any],
-        y: NDArray[Any],
-        left: NDArray[Any],
-        right: NDArray[Any],
+        cells: NumberArray,
+        x: NumberArray,
+        y: NumberArray,
+        left: NumberArray,
+        right: NumberArray,
     ) -> None:
         self.differing += cells.size
         with np.errstate(all="ignore"):
@@ -172,14 +171,14 @@ class Difference:
             if not self.unmatched:
                 self._mark(int(cells[largest]), left, right)
 
-    def _sum_squares(self, sizes: NDArray[Any]) -> None:
+    def _sum_squares(self, sizes: NumberArray) -> None:
         largest = float(sizes.max())
         if largest > self._largest:
             self._squares *= (self._largest / largest) ** 2
             self._largest = largest
         self._squares += float(np.square(sizes / self._largest).sum())
 
-    def _mark(self, cell: int, left: NDArray[Any], right: NDArray[Any]) -> None:
+    def _mark(self, cell: int, left: NumberArray, right: NumberArray) -> None:
         self._place = self._compared + cell
         self.a, self.b = left[cell].item(), right[cell].item()
 
@@ -223,21 +222,19 @@ def _format(name: str) -> DType:
     return _FORMATS.get(name, FLOAT64)
 
 
-def _ulps(
-    x: NDArray[Any], y: NDArray[Any], apart: NDArray[Any], unit: DType
-) -> NDArray[np.float64]:
+def _ulps(x: NumberArray, y: NumberArray, apart: NumberArray, unit: DType) -> RealRows:
     """The differences in units in the last place of the larger value, towards zero."""
     share, exponent = np.frexp(np.maximum(np.abs(x), np.abs(y)))
     # Numbers just below a power of two lie half as far apart as those above it.
     binade = np.where(share == 0.5, exponent - 2, exponent - 1)
     last = np.maximum(binade, unit.min_exponent) - (unit.precision - 1)
-    ulps: NDArray[np.float64] = np.ldexp(apart, -last)
+    ulps: RealRows = np.ldexp(apart, -last)
     return ulps
 
 
 def _align(
-    left: Iterator[NDArray[Any]], right: Iterator[NDArray[Any]]
-) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    left: Iterator[NumberArray], right: Iterator[NumberArray]
+) -> Iterator[tuple[NumberArray, NumberArray]]:
     """The same cells of both, flat, a block at a time."""
     x = y = np.empty(0)
     while True:
@@ -250,7 +247,7 @@ def _align(
         x, y = x[count:], y[count:]
 
 
-def _next(blocks: Iterator[NDArray[Any]]) -> NDArray[Any]:
+def _next(blocks: Iterator[NumberArray]) -> NumberArray:
     for block in blocks:
         if block.size:
             return block.reshape(-1)

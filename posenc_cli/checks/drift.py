@@ -19,8 +19,7 @@ from posenc_cli.checks.tolerance import PER_ANGLE, unit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
 FROM = 8192
 """The first position looked at: before it the tolerance is below 0.01 of any amplitude."""
 
@@ -50,7 +49,7 @@ class Fault(Record):
     pairs: int = 0
 
 
-def frequency_slack(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+def frequency_slack(frequencies: Reals) -> Reals:
     """The largest relative error of each frequency that float32 code makes.
 
     A power is computed by an exponential, whose argument, the logarithm of the frequency, was
@@ -58,7 +57,7 @@ def frequency_slack(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     with np.errstate(divide="ignore"):
         logarithms = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
-    slack: NDArray[np.float64] = np.minimum(unit("float32") * (3 + 2 * logarithms), PER_ANGLE)
+    slack: Reals = np.minimum(unit("float32") * (3 + 2 * logarithms), PER_ANGLE)
     return slack
 
 
@@ -66,14 +65,14 @@ def frequency_slack(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
 class Drift:
     """The relative errors that each pair's frequency may have, narrowed position by position."""
 
-    frequencies: NDArray[np.float64]
+    frequencies: Reals
     floor: float
-    least: NDArray[np.float64] = field(init=False)
-    most: NDArray[np.float64] = field(init=False)
-    least_at: NDArray[np.int64] = field(init=False)
-    most_at: NDArray[np.int64] = field(init=False)
-    weights: NDArray[np.float64] = field(init=False)
-    sums: NDArray[np.float64] = field(init=False)
+    least: Reals = field(init=False)
+    most: Reals = field(init=False)
+    least_at: Integers = field(init=False)
+    most_at: Integers = field(init=False)
+    weights: Reals = field(init=False)
+    sums: Reals = field(init=False)
     farthest: int = 0
 
     def __post_init__(self) -> None:
@@ -85,10 +84,10 @@ class Drift:
 
     def update(
         self,
-        positions: NDArray[np.int64],
-        factors: NDArray[np.complex128],
-        right: NDArray[np.complex128],
-        seen: NDArray[np.bool_] | None,
+        positions: Integers,
+        factors: ComplexRows,
+        right: ComplexRows,
+        seen: Flags | None,
     ) -> None:
         """Take in the factors (n, pairs) at positions, and those that are right."""
         far = np.abs(positions) >= FROM

@@ -14,8 +14,7 @@ import numpy as np
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
 
 _LONGEST = 1 << 14
 """Positions, from first to last, whose spectrum is looked at: a longer one takes long."""
@@ -32,31 +31,29 @@ class Rotations(Record):
     names the axis whose coordinate stands for the position p, pair by pair, where there are axes.
     """
 
-    frequencies: NDArray[np.float64]
-    amplitudes: NDArray[np.complex128]
+    frequencies: Reals
+    amplitudes: Complexes
     gap: int
     axes: tuple[int, ...] | None = None
 
-    def at(self, positions: NDArray[np.int64]) -> NDArray[np.complex128]:
+    def at(self, positions: Integers) -> ComplexRows:
         """The factors at positions (P,), or at coordinates (P, pairs). Shape: (P, pairs)."""
-        turned: NDArray[np.complex128] = np.exp(1j * _angles(positions, self.frequencies))
+        turned: ComplexRows = np.exp(1j * _angles(positions, self.frequencies))
         return turned * self.amplitudes
 
 
-def _angles(positions: NDArray[np.int64], frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+def _angles(positions: Integers, frequencies: Reals) -> RealRows:
     """Positions (P,), or coordinates (P, pairs), times frequencies. Shape: (P, pairs)."""
     where = positions.astype(np.float64).reshape(positions.shape[0], -1)
     return np.asarray(where * frequencies, np.float64)
 
 
-def _numbers(factors: NDArray[np.complex128]) -> NDArray[np.complex128]:
+def _numbers(factors: ComplexRows) -> ComplexRows:
     """The factors, and 0 for those that cannot be computed with."""
     return np.where(np.abs(factors) <= _HUGE, factors, 0)
 
 
-def fit(
-    positions: NDArray[np.int64], factors: NDArray[np.complex128], *, growth: float = 1.0
-) -> Rotations:
+def fit(positions: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Rotations:
     """The rotations nearest to ``factors`` (P, pairs) at ``positions`` (P,).
 
     Errors are taken to grow as 1 + ``growth`` · |angle|.
@@ -95,9 +92,7 @@ def fit(
     )
 
 
-def fit_on_axes(
-    coordinates: NDArray[np.int64], factors: NDArray[np.complex128], *, growth: float = 1.0
-) -> Rotations:
+def fit_on_axes(coordinates: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Rotations:
     """The rotations nearest to ``factors`` (P, pairs), each pair along one column of (P, axes).
 
     >>> where = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
@@ -123,9 +118,9 @@ def fit_on_axes(
 
 
 def _refine(
-    positions: NDArray[np.int64],
-    values: NDArray[np.complex128],
-    rates: NDArray[np.float64],
+    positions: Integers,
+    values: ComplexRows,
+    rates: Reals,
     gap: int,
     growth: float,
 ) -> Rotations:
@@ -134,14 +129,12 @@ def _refine(
     return Rotations(rates, _amplitudes(positions, values, rates, growth), gap)
 
 
-def _misses(
-    rotations: Rotations, positions: NDArray[np.int64], values: NDArray[np.complex128]
-) -> NDArray[np.float64]:
-    worst: NDArray[np.float64] = np.abs(values - rotations.at(positions)).max(axis=0)
+def _misses(rotations: Rotations, positions: Integers, values: ComplexRows) -> Reals:
+    worst: Reals = np.abs(values - rotations.at(positions)).max(axis=0)
     return worst
 
 
-def _peaks(positions: NDArray[np.int64], values: NDArray[np.complex128]) -> NDArray[np.float64]:
+def _peaks(positions: Integers, values: ComplexRows) -> Reals:
     """The rate at which each pair's spectrum is largest, to a fraction of its width."""
     where = positions - positions[0]
     length = 4 << int(where[-1]).bit_length()
@@ -155,9 +148,9 @@ def _peaks(positions: NDArray[np.int64], values: NDArray[np.complex128]) -> NDAr
 
 
 def with_frequencies(
-    positions: NDArray[np.int64],
-    factors: NDArray[np.complex128],
-    frequencies: NDArray[np.float64],
+    positions: Integers,
+    factors: ComplexRows,
+    frequencies: Reals,
     *,
     growth: float = 1.0,
 ) -> Rotations:
@@ -167,11 +160,11 @@ def with_frequencies(
 
 
 def _sharpen(
-    positions: NDArray[np.int64],
-    values: NDArray[np.complex128],
-    rates: NDArray[np.float64],
+    positions: Integers,
+    values: ComplexRows,
+    rates: Reals,
     reach: int,
-) -> NDArray[np.float64]:
+) -> Reals:
     """The rates, corrected by the slopes of what they leave over within a window."""
     window = positions - positions[0] <= reach
     if window.sum() < 2:
@@ -180,24 +173,22 @@ def _sharpen(
     rest = values[window] * np.exp(-1j * np.multiply.outer(near, rates))
     phases = np.angle(rest * rest.mean(axis=0).conj())
     centred = near - near.mean()
-    correction: NDArray[np.float64] = (centred @ phases) / (centred @ centred)
+    correction: Reals = (centred @ phases) / (centred @ centred)
     return rates + correction
 
 
-def _weights(
-    positions: NDArray[np.int64], rates: NDArray[np.float64], growth: float
-) -> NDArray[np.float64]:
+def _weights(positions: Integers, rates: Reals, growth: float) -> RealRows:
     """How much a phase counts: its error grows with the angle, as code in float32 has it."""
     angles = _angles(np.abs(positions), np.abs(rates))
     return np.asarray((1 + growth * angles) ** -2.0)
 
 
 def _refit(
-    positions: NDArray[np.int64],
-    values: NDArray[np.complex128],
-    rates: NDArray[np.float64],
+    positions: Integers,
+    values: ComplexRows,
+    rates: Reals,
     growth: float,
-) -> NDArray[np.float64]:
+) -> Reals:
     """The rates, corrected by a line through all phases they leave over, each by its weight."""
     where = positions.astype(np.float64)
     rest = values * np.exp(-1j * np.multiply.outer(where, rates))
@@ -206,16 +197,16 @@ def _refit(
     phases = np.angle(rest * (weights * rest).sum(axis=0).conj())
     centred = where[:, None] - (weights * where[:, None]).sum(axis=0) / total
     slopes = (weights * centred * phases).sum(axis=0) / (weights * centred**2).sum(axis=0)
-    corrected: NDArray[np.float64] = rates + slopes
+    corrected: Reals = rates + slopes
     return corrected
 
 
 def _amplitudes(
-    positions: NDArray[np.int64],
-    values: NDArray[np.complex128],
-    rates: NDArray[np.float64],
+    positions: Integers,
+    values: ComplexRows,
+    rates: Reals,
     growth: float,
-) -> NDArray[np.complex128]:
+) -> ComplexRows:
     """What the rates leave over, on average: its size and its phase apart.
 
     The mean of complex numbers that scatter is smaller than they are.
@@ -224,5 +215,5 @@ def _amplitudes(
     mean = (rest * _weights(positions, rates, growth)).sum(axis=0)
     size = np.abs(mean)
     direction = np.where(size > 0, mean / np.where(size > 0, size, 1), 1)
-    amplitudes: NDArray[np.complex128] = np.median(np.abs(values), axis=0) * direction
+    amplitudes: Complexes = np.median(np.abs(values), axis=0) * direction
     return amplitudes

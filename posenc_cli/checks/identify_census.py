@@ -10,7 +10,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,13 +33,12 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.checks.identify_trial import Computation, Hypothesis, Trial
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 
-    RowPositions = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    RowPositions = Callable[[Integers], Integers]
     """The positions of some rows."""
 
 BLOCK_CELLS = 1 << 16
@@ -90,7 +89,7 @@ class Census(Record):
     ratio: float = 0.0
     largest: Largest | None = None
     misfits: int = 0
-    misfit_rows: NDArray[np.int64] = np.empty(0, np.int64)
+    misfit_rows: Integers = np.empty(0, np.int64)
     padding: tuple[int, ...] = ()
     on_grid: bool = True
     hidden: int = 0
@@ -191,7 +190,7 @@ def _is_solvable(trial: Trial, evidence: Evidence) -> bool:
     return bool(np.isfinite(_pairs(trial, few)).all(axis=0).any())
 
 
-def _solve_positions(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.int64]:
+def _solve_positions(trial: Trial, arrays: tuple[NumberArray, ...]) -> Integers:
     """Where rows stand by their phases, if they are what a trial says."""
     waves = trial.bound.content.waves
     assert waves is not None
@@ -203,7 +202,7 @@ def _solve_positions(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[
     return positions_at(points, frequencies, signed=signed)[0]
 
 
-def _pairs(trial: Trial, arrays: tuple[NDArray[Any], ...]) -> NDArray[np.complex128]:
+def _pairs(trial: Trial, arrays: tuple[NumberArray, ...]) -> ComplexRows:
     """The cosine and the sine of each wave, as one number; NaN where one of them is not there."""
     content = trial.bound.content
     assert content.waves is not None
@@ -227,13 +226,13 @@ class RoundedPositions(Record):
     first: int
     dtype: DType
 
-    def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, rows: Integers) -> Integers:
         """The positions of rows."""
         counted = (rows + self.first).astype(np.float64)
         return widen(narrow(counted, None, self.dtype), self.dtype).astype(np.int64)
 
 
-def position_rounding(where: NDArray[np.int64], rows: NDArray[np.int64]) -> RoundedPositions | None:
+def position_rounding(where: Integers, rows: Integers) -> RoundedPositions | None:
     """The rounding that puts rows which follow one another there, if one does."""
     for dtype in (BFLOAT16, FLOAT16):
         rounded = RoundedPositions(int(where[0]) - int(rows[0]), dtype)
@@ -250,7 +249,7 @@ class _Comparison(Record):
     where: RowPositions | None
     computations: tuple[Computation, ...]
     allowances: tuple[Computation, ...]
-    shares: tuple[tuple[NDArray[np.float64] | float, float], ...]
+    shares: tuple[tuple[Reals | float, float], ...]
 
     @classmethod
     def of(cls, trial: Trial, evidence: Evidence, where: RowPositions | None) -> _Comparison:
@@ -275,7 +274,7 @@ class _Comparison(Record):
             release(array)
         return part_of_rows
 
-    def _compare(self, rows: NDArray[np.int64], stored: tuple[NDArray[Any], ...]) -> Census:
+    def _compare(self, rows: Integers, stored: tuple[NumberArray, ...]) -> Census:
         arrays = tuple(map(self.evidence.clean, stored))
         on_grid = all(map(self.evidence.on_grid, stored))
         padding = tuple(row for row in self.evidence.padding if rows[0] <= row <= rows[-1])
@@ -297,16 +296,16 @@ class _Comparison(Record):
     def _of_array(
         self,
         index: int,
-        rows: NDArray[np.int64],
-        positions: NDArray[np.int64] | None,
-        array: NDArray[Any],
+        rows: Integers,
+        positions: Integers | None,
+        array: NumberArray,
     ) -> Census:
         predicted = self.computations[index](positions)
         if self.trial.rounded == BFLOAT16:
             predicted = widen(predicted, BFLOAT16)
         table = self.trial.hypothesis.tables[index]
 
-        def limits() -> NDArray[np.float64]:
+        def limits() -> RealRows:
             limit = self.allowances[index](positions)
             if self.trial.arithmetic == "bfloat16":
                 limit = bfloat16_limits(limit, predicted, table)[1]
@@ -318,10 +317,10 @@ class _Comparison(Record):
 
 
 def part_of(
-    array: NDArray[Any],
-    predicted: NDArray[Any],
-    limits: Callable[[], NDArray[np.float64]],
-    rows: NDArray[np.int64],
+    array: NumberArray,
+    predicted: NumberArray,
+    limits: Callable[[], RealRows],
+    rows: Integers,
     rounded: DType,
     *,
     file: int = 0,
@@ -373,7 +372,7 @@ def _merge_files(parts: list[Census], *, padding: tuple[int, ...], on_grid: bool
     )
 
 
-def as_columns(array: NDArray[Any]) -> NDArray[Any]:
+def as_columns(array: NumberArray) -> NumberArray:
     """Complex numbers as pairs of columns."""
     if array.dtype.kind != "c":
         return array
@@ -381,7 +380,7 @@ def as_columns(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array).view(part)
 
 
-def _shares(trial: Trial) -> tuple[tuple[NDArray[np.float64] | float, float], ...]:
+def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
     """What of the tolerance the sample leaves the cells of each column, and what rounding needs.
 
     A share, one number or (columns,), and an absolute difference, for each table.

@@ -8,7 +8,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +21,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from posenc_cli.files.reading import Loaded
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
     from posenc_cli.numerics.dtypes import DType
 
 _TEXT_VALUES = 2000
@@ -56,11 +55,11 @@ class Evidence(Record):
     the sample, of which a share of rows that are ``damaged`` must not hide what the others show.
     """
 
-    arrays: tuple[NDArray[Any], ...]
+    arrays: tuple[NumberArray, ...]
     stored: str
     values: DType
     skipped: int = 0
-    only: NDArray[np.int64] | None = None
+    only: Integers | None = None
     damaged: float = 0.0
 
     @classmethod
@@ -72,7 +71,7 @@ class Evidence(Record):
         return cls(arrays, stored, _format(sample, stored, text=loaded[0].text))
 
     @classmethod
-    def of_arrays(cls, *arrays: NDArray[Any], dtype: str | None = None) -> Evidence:
+    def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:
         """The evidence that arrays in memory give; ``dtype`` is the format they were stored in."""
         kept = tuple(_without_ones(array) for array in arrays)
         stored = dtype or str(arrays[0].dtype)
@@ -90,7 +89,7 @@ class Evidence(Record):
         return int(self.shape[0])
 
     @cached_property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Integers:
         """The rows of the sample: the first, some at every scale, the last.
 
         Without those that are blank, or hold what is no number, where these are few.
@@ -98,7 +97,7 @@ class Evidence(Record):
         return self.every[~(self._blank | self._broken)]
 
     @cached_property
-    def _blank(self) -> NDArray[np.bool_]:
+    def _blank(self) -> Flags:
         """Which rows hold zeros alone, among others that are alike. Shape: as ``every``."""
         none = np.zeros(self.every.size, np.bool_)
         sizes = self._sizes[~self._broken]
@@ -110,20 +109,20 @@ class Evidence(Record):
         return blank if others.size and np.ptp(others) <= _ALIKE * others.max() else none
 
     @cached_property
-    def _broken(self) -> NDArray[np.bool_]:
+    def _broken(self) -> Flags:
         """Which rows hold what is no number of an encoding. Shape: as ``every``."""
         broken = ~(self._sizes <= _LARGEST)
         return broken if broken.sum() <= _BLANK * broken.size else np.zeros_like(broken)
 
     @cached_property
-    def _sizes(self) -> NDArray[np.float64]:
+    def _sizes(self) -> Reals:
         """The length of each row of a matrix, 1 of other arrays. Shape: as ``every``."""
         sizes = np.ones(self.every.size)
         if len(self.shape) != 2 or self.only is not None:
             return sizes
         with np.errstate(all="ignore"):
             squares = [np.square(np.abs(a[self.every]).astype(np.float64)) for a in self.arrays]
-            total: NDArray[np.float64] = np.sum([square.sum(axis=1) for square in squares], axis=0)
+            total: Reals = np.sum([square.sum(axis=1) for square in squares], axis=0)
         return np.sqrt(total)
 
     @property
@@ -137,7 +136,7 @@ class Evidence(Record):
         return tuple(row for row in self.blank_rows if row < _PADDING_ROWS)
 
     @cached_property
-    def every(self) -> NDArray[np.int64]:
+    def every(self) -> Integers:
         """The rows of the sample, none left out."""
         if self.only is not None:
             return self.only
@@ -145,7 +144,7 @@ class Evidence(Record):
         return Places.of(Positions.contiguous(0, self.count)).sample(limit)
 
     @cached_property
-    def sample(self) -> tuple[NDArray[Any], ...]:
+    def sample(self) -> tuple[NumberArray, ...]:
         """The rows of the sample, of each array, in float64 or complex128."""
         samples = []
         for array in self.arrays:
@@ -158,14 +157,14 @@ class Evidence(Record):
         """Whether no value of the sample is too large for a position, a cosine or a rate."""
         return all(bool((np.abs(sample) <= _LARGEST).all()) for sample in self.sample)
 
-    def clean(self, values: NDArray[Any]) -> NDArray[Any]:
+    def clean(self, values: NumberArray) -> NumberArray:
         """Values of a text file as the numbers they stand for; others as they are."""
         if self.stored != "float64" or self.values == FLOAT64 or values.dtype.kind == "c":
             return values
         rounded = round_to(np.asarray(values, np.float64), FLOAT64, self.values)
         return np.where(short_numbers(values), rounded, values)
 
-    def on_grid(self, values: NDArray[Any]) -> bool:
+    def on_grid(self, values: NumberArray) -> bool:
         """Whether all of some values are numbers of the format that the sample's are."""
         if self.values.name == self.stored or values.dtype.kind == "c":
             return True
@@ -183,7 +182,7 @@ def real_format(stored: str) -> DType:
     return REAL_DTYPES.get({"complex64": "float32"}.get(stored, stored), FLOAT64)
 
 
-def short_numbers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def short_numbers(values: Reals) -> Flags:
     """Which numbers are those of a text of at most nine digits, as float32 values are written.
 
     >>> short_numbers(np.array([0.84147098, 0.8414709848, 1e-30, 0.0])).tolist()
@@ -202,7 +201,7 @@ def short_numbers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(short | ~np.isfinite(values))
 
 
-def _without_ones(values: NDArray[Any]) -> NDArray[Any]:
+def _without_ones(values: NumberArray) -> NumberArray:
     """The array without axes of length 1, such as that of a batch.
 
     The one between two others stays, which may be that of the one query of a bias.
@@ -214,7 +213,7 @@ def _without_ones(values: NDArray[Any]) -> NDArray[Any]:
     return values.reshape([values.shape[axis] for axis in axes])
 
 
-def _some_values(values: NDArray[Any]) -> NDArray[np.float64]:
+def _some_values(values: NumberArray) -> Reals:
     """Values from all over an array, real and imaginary parts as numbers of their own."""
     flat = values.reshape(-1) if values.flags.c_contiguous else values
     if flat.ndim == 1:
@@ -228,7 +227,7 @@ def _some_values(values: NDArray[Any]) -> NDArray[np.float64]:
     return numbers[np.isfinite(numbers)]
 
 
-def _format(values: NDArray[np.float64], stored: str, *, text: bool) -> DType:
+def _format(values: Reals, stored: str, *, text: bool) -> DType:
     """The narrowest number format that holds all the values; of whole numbers the stored one."""
     own = real_format(stored)
     if values.size == 0 or np.array_equal(values, np.round(values)):

@@ -23,9 +23,8 @@ from posenc_cli.errors import PosencError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_views import View
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Reals
 
 _ROTARY = ("pixtral", "qwen2-vl", "dinov3", "gemma4", "llama4")
 _SINUSOIDAL = {
@@ -64,7 +63,7 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 yield from _on_grid(view, evidence, grid, _MISFIT + 4 * rounding)
 
 
-def _grids(pairs: NDArray[np.complex128], limit: float) -> Iterator[tuple[int, ...]]:
+def _grids(pairs: ComplexRows, limit: float) -> Iterator[tuple[int, ...]]:
     """The shapes of grids whose axes the pairs follow."""
     count = pairs.shape[0]
     for width in (w for w in range(2, count // 2 + 1) if count % w == 0):
@@ -80,9 +79,7 @@ def _grids(pairs: NDArray[np.complex128], limit: float) -> Iterator[tuple[int, .
                 yield high // height, height, width
 
 
-def _axes(
-    pairs: NDArray[np.complex128], width: int, limit: float
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _axes(pairs: ComplexRows, width: int, limit: float) -> tuple[Flags, Flags]:
     """Which pairs repeat after ``width`` rows, and which stay the same for as many.
 
     Most of some rows say so, each beside one other row: a damaged row speaks for itself alone.
@@ -95,9 +92,7 @@ def _axes(
     return repeats, stays
 
 
-def _alike(
-    first: NDArray[np.complex128], second: NDArray[np.complex128], limit: float
-) -> NDArray[np.bool_]:
+def _alike(first: ComplexRows, second: ComplexRows, limit: float) -> Flags:
     """Which pairs are the same in most rows; those that are no numbers do not say."""
     apart = np.abs(first - second)  # (rows, pairs)
     known = np.isfinite(apart)
@@ -159,7 +154,7 @@ def _bases(view: View, grid: tuple[int, ...]) -> Iterator[float]:
             yield snap(base, 1e-5 * base)
 
 
-def _steps(view: View, width: int) -> NDArray[np.float64]:
+def _steps(view: View, width: int) -> Reals:
     """How far each pair turns from the first place of a row to the next: the median of all rows."""
     first, second = view.pairs[::width], view.pairs[1::width]
     return np.asarray(np.nanmedian(np.angle(second * first.conj()), axis=0))

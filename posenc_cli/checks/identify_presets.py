@@ -19,10 +19,9 @@ from posenc_cli.models import library
 from posenc_cli.models.config import resolve
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_trial import Trial
     from posenc_cli.models.resolved import Layers
+    from posenc_cli.numerics.arrays import Reals
     from posenc_cli.schemes.declare import Bound, Content, Waves
 
 _NEAR = 1e-9
@@ -124,7 +123,7 @@ def _same_frequencies(a: Waves, b: Waves) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _float_frequencies(waves: Waves) -> NDArray[np.float64]:
+def _float_frequencies(waves: Waves) -> Reals:
     """The frequencies of waves in float64."""
     return np.asarray(waves.frequencies(np), np.float64)
 

@@ -16,8 +16,7 @@ from posenc_cli.checks.fitting import fit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 _EVEN = 0.12
 """Radians: phases of float32 code at positions to a million, or of half precision tables."""
 _MOST_TURNS = 96
@@ -40,16 +39,14 @@ class Rates(Record):
     follow one another.
     """
 
-    values: NDArray[np.float64]
-    errors: NDArray[np.float64]
+    values: Reals
+    errors: Reals
     rows: int
     complete: bool
     begin: int = 0
 
 
-def rates_of(
-    pairs: NDArray[np.complex128], rows: NDArray[np.int64], rounding: float
-) -> Rates | None:
+def rates_of(pairs: ComplexRows, rows: Integers, rounding: float) -> Rates | None:
     """The rates of waves over the first rows, as far as these follow one another evenly.
 
     ``pairs`` (rows, pairs) have the size 1; ``rounding`` is what their format leaves of a phase.
@@ -75,7 +72,7 @@ def rates_of(
     return rates if even == rows.size else _extend(rates, pairs, rounding)
 
 
-def _extend(rates: Rates, pairs: NDArray[np.complex128], rounding: float) -> Rates:
+def _extend(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
     """Rates sharpened by rows that stand farther off, at positions which the rates so far tell.
 
     Rows that follow one another are taken to be a position apart.
@@ -108,17 +105,17 @@ class Signal(Record):
     """
 
     amplitude: float
-    rates: NDArray[np.float64]
-    errors: NDArray[np.float64]
+    rates: Reals
+    errors: Reals
     first: int
 
-    def pairs(self, count: int) -> NDArray[np.complex128]:
+    def pairs(self, count: int) -> ComplexRows:
         """The points cos + i·sin of the first rows. Shape: (count, columns)."""
         rows = np.arange(count, dtype=np.float64) + self.first
         return np.asarray(np.exp(1j * np.multiply.outer(rows, self.rates)))
 
 
-def signal_of(columns: NDArray[np.float64], function: str, rounding: float) -> Signal | None:
+def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | None:
     """The waves whose cosines, or sines, columns are; None where they are none.
 
     Fast columns show the first position. With it, a wave too slow to show a turn shows its rate.
@@ -166,16 +163,14 @@ def signal_of(columns: NDArray[np.float64], function: str, rounding: float) -> S
     return Signal(amplitude, values, errors, first)
 
 
-def _slip(
-    columns: NDArray[np.float64], rates: NDArray[np.float64], rounding: float, amplitude: float
-) -> float:
+def _slip(columns: RealRows, rates: Reals, rounding: float, amplitude: float) -> float:
     """What the phase of a fitted wave may be off by for each row it is carried back."""
     count = columns.shape[0]
     return float(8 * (rounding + 1e-9) / amplitude / count / np.sqrt(count) + 1e-7 * rates.max())
 
 
 def _with_start(
-    column: NDArray[np.float64], first: int, rate: float, function: str, rounding: float
+    column: Reals, first: int, rate: float, function: str, rounding: float
 ) -> tuple[float, float, float]:
     """The rate of a wave of size 1 that starts at a known position, its error, and what is left."""
     rows = np.arange(column.size, dtype=np.float64) + first
@@ -212,10 +207,10 @@ def _with_start(
     return value, float(spread + 1.5e-6 * value), float(np.abs(column - values(value * rows)).max())
 
 
-def _rates_by_recurrence(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rates_by_recurrence(columns: RealRows) -> Reals:
     """Rates from x[r+k] + x[r−k] = 2·cos(k·ω)·x[r], for k = 1, 2, 4 and so on."""
     count = columns.shape[0]
-    rates: NDArray[np.float64] = np.zeros(columns.shape[1])
+    rates: Reals = np.zeros(columns.shape[1])
     step = 1
     while 2 * step < count:
         middle = columns[step:-step]
@@ -240,9 +235,7 @@ def _rates_by_recurrence(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     return rates
 
 
-def _polish(
-    column: NDArray[np.float64], rate: float, amplitude: float
-) -> tuple[float, float, float, float]:
+def _polish(column: Reals, rate: float, amplitude: float) -> tuple[float, float, float, float]:
     """A wave a·cos(ω·r) + b·sin(ω·r) near a column, by Gauss and Newton's steps.
 
     ω, a, b, and the largest difference that is left.
@@ -272,11 +265,11 @@ def _polish(
 
 
 def positions_at(
-    pairs: NDArray[np.complex128],
-    frequencies: NDArray[np.float64],
+    pairs: ComplexRows,
+    frequencies: Reals,
     *,
     signed: bool = False,
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Integers, Reals]:
     """Where rows stand if their pairs turn with ``frequencies``, and how badly that fits.
 
     The misfit is the mean distance of a row's pairs from the points on the circle they should be.

@@ -17,9 +17,8 @@ from posenc_cli.positions import LARGEST_POSITION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.numerics.arrays import RealRows, Reals
 
 _SEEDS = 16
 """Seeds of posenc's own tables that are tried, from 0 on: judgement, few take others."""
@@ -45,7 +44,7 @@ def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     yield from _drawn(evidence, values, dim)
 
 
-def _counters(evidence: Evidence, column: NDArray[np.float64], dim: int) -> Iterator[Hypothesis]:
+def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesis]:
     rows = evidence.rows
     whole = np.array_equal(column, np.round(column))
     if whole and column.min() >= 0 and column.max() <= LARGEST_POSITION:
@@ -65,7 +64,7 @@ def _counters(evidence: Evidence, column: NDArray[np.float64], dim: int) -> Iter
             yield Hypothesis("normalized", given, (None,), positions, cost=1.2)
 
 
-def _bits(values: NDArray[np.float64], dim: int) -> Iterator[Hypothesis]:
+def _bits(values: RealRows, dim: int) -> Iterator[Hypothesis]:
     for order in ("msb-first", "lsb-first"):
         bits = values[:, ::-1] if order == "msb-first" else values
         if bits[:, 53:].any():
@@ -77,7 +76,7 @@ def _bits(values: NDArray[np.float64], dim: int) -> Iterator[Hypothesis]:
         yield Hypothesis("binary", given, (None,), positions.astype(np.int64), cost=cost)
 
 
-def _drawn(evidence: Evidence, values: NDArray[np.float64], dim: int) -> Iterator[Hypothesis]:
+def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
     """Tables drawn from posenc's own seeds: what learned and shaw give without weights."""
     wide = 4 * unit(evidence.values.name)
     for seed in range(_SEEDS):

@@ -25,9 +25,8 @@ from posenc_cli.records import Record, fresh, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_rates import Rates
+    from posenc_cli.numerics.arrays import Integers, Reals
 
 RARE_FACTORS = (*FACTORS, 5.0, 12.0)
 RARE_CONTEXTS = (*CONTEXTS, 1500, 3000, 6144, 12288, 40960)
@@ -55,7 +54,7 @@ class Proposal(Record):
 
     scheme: str
     given: Mapping[str, Any]
-    frequencies: NDArray[np.float64]
+    frequencies: Reals
     amplitude: float = 1.0
     cost: float = 1.0
     uncertainty: Mapping[str, float] = fresh(dict)
@@ -96,7 +95,7 @@ def proposal_of(scheme: str, given: Mapping[str, Any], **rest: Any) -> Proposal 
     return Proposal(scheme, given, frequencies, float(waves.scale), **rest)
 
 
-def agrees(frequencies: NDArray[np.float64], rates: Rates, *, loose: float = 0.0) -> bool:
+def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0) -> bool:
     """Whether rates a row may be whole multiples of frequencies, one multiple for all pairs."""
     count = rates.values.size
     if frequencies.size < count:
@@ -364,9 +363,7 @@ def _fast_bases(rates: Rates) -> Iterator[float]:
     yield from [base for base in bases if base > 1][:12]
 
 
-def _shares(
-    rates: Rates, base: float, factor: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _shares(rates: Rates, base: float, factor: float) -> tuple[Reals, Reals]:
     """How far each pair is slowed, 0 not and 1 by the factor, and the error of that."""
     pairs = rates.values.size
     plain = base ** -(np.arange(pairs) / pairs)
@@ -409,9 +406,7 @@ def _yarn(
                     yield proposal if usual else replace(proposal, notes=_MANY_RAMPS)
 
 
-def _usual_ramps(
-    base: float, share: NDArray[np.float64], error: NDArray[np.float64]
-) -> Iterator[tuple[dict[str, Any], float]]:
+def _usual_ramps(base: float, share: Reals, error: Reals) -> Iterator[tuple[dict[str, Any], float]]:
     """Parameters of ramps that slow pairs by these shares, of numbers that people use."""
     pairs = share.size
     scale = pairs / math.log(base)
@@ -427,7 +422,7 @@ def _usual_ramps(
 
 
 def _fitted_ramps(
-    base: float, share: NDArray[np.float64], error: NDArray[np.float64]
+    base: float, share: Reals, error: Reals
 ) -> Iterator[tuple[dict[str, Any], float]]:
     """Parameters of a ramp whose ends are read off: one choice of context and betas for many."""
     pairs = share.size
@@ -535,7 +530,7 @@ def _llama3_proposal(
     return proposal_of("rope-llama3", settled, cost=cost)
 
 
-def _line_ends(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
+def _line_ends(x: Reals, y: Reals) -> tuple[float, float]:
     """Where the line through points reaches 0 and 1, to few digits."""
     slope, intercept = np.polyfit(x, y, 1)
     if slope <= 0:
@@ -582,9 +577,7 @@ def _longrope(
             yield proposal
 
 
-def _is_no_accident(
-    values: NDArray[np.float64], errors: NDArray[np.float64], digits: NDArray[np.int64]
-) -> bool:
+def _is_no_accident(values: Reals, errors: Reals, digits: Integers) -> bool:
     """Whether numbers lie nearer to some of few digits than numbers that no rule made would.
 
     Any number lies near one of as many digits as its error leaves it. That so few do by chance has

@@ -39,10 +39,16 @@ from posenc_cli.schemes.buckets import RULES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.encode.request import Encoding
+    from posenc_cli.numerics.arrays import (
+        Flags,
+        HeadMatrices,
+        Integers,
+        NumberArray,
+        RealRows,
+        Reals,
+    )
     from posenc_cli.numerics.dtypes import DType
 
 _MASKED = -1e9
@@ -68,8 +74,8 @@ class BiasProfile(Record):
     """
 
     by: Literal["offset", "key"]
-    indices: NDArray[np.int64]
-    values: NDArray[np.float64]
+    indices: Integers
+    values: RealRows
     keys: int
     queries: int
     single: bool
@@ -109,7 +115,7 @@ def _profile(evidence: Evidence, by: Literal["offset", "key"]) -> BiasProfile | 
     return None
 
 
-def _query_rows(queries: int) -> Iterator[NDArray[np.int64]]:
+def _query_rows(queries: int) -> Iterator[Integers]:
     """Rows that show a bias: some with the last; others, for one of the first may be damaged."""
     rows = np.unique(np.linspace(0, queries - 1, _SAMPLED).astype(np.int64))
     yield rows
@@ -119,8 +125,8 @@ def _query_rows(queries: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _profile_of_rows(
-    cube: NDArray[Any],
-    rows: NDArray[np.int64],
+    cube: NumberArray,
+    rows: Integers,
     evidence: Evidence,
     by: Literal["offset", "key"],
 ) -> BiasProfile | None:
@@ -145,14 +151,12 @@ def _profile_of_rows(
     return BiasProfile(by, indices, values, keys, queries, False, scatter, causal)
 
 
-def hidden_scores(scores: NDArray[Any]) -> NDArray[np.bool_]:
+def hidden_scores(scores: NumberArray) -> Flags:
     """Which scores are so low that attention does not see their keys."""
     return np.asarray(scores < _MASKED)
 
 
-def _gather(
-    sample: NDArray[np.float64], where: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
+def _gather(sample: HeadMatrices, where: Integers) -> tuple[Integers, RealRows, float]:
     """The value of each index, the same wherever it stands, and how far they are from that."""
     indices, inverse = np.unique(where, return_inverse=True)
     inverse = inverse.reshape(where.shape)
@@ -256,7 +260,7 @@ def _scores_trial(
     )
 
 
-def slope_values(encoding: Encoding, rounded: DType) -> NDArray[np.float64]:
+def slope_values(encoding: Encoding, rounded: DType) -> Reals:
     """The slopes of an encoding, correctly rounded. Shape: (heads,)."""
     params, content = encoding.bound.params, encoding.bound.content
     assert content.heads is not None
@@ -267,10 +271,10 @@ def slope_values(encoding: Encoding, rounded: DType) -> NDArray[np.float64]:
 def _index_scores(
     hypothesis: Hypothesis,
     encoding: Encoding,
-    indices: NDArray[np.int64],
+    indices: Integers,
     rounded: DType,
     arithmetic: str,
-) -> NDArray[np.float64]:
+) -> RealRows:
     """The scores at offsets or keys, of the heads of the array. Shape: (heads, indices)."""
     content = encoding.bound.content
     assert content.heads is not None
@@ -285,8 +289,8 @@ def _index_scores(
 
 
 def _score_limits(
-    encoding: Encoding, predicted: NDArray[np.float64], rounded: DType, arithmetic: str
-) -> NDArray[np.float64]:
+    encoding: Encoding, predicted: RealRows, rounded: DType, arithmetic: str
+) -> RealRows:
     """How far scores may be from those of an arithmetic. Shape: as ``predicted``."""
     content = encoding.bound.content
     assert content.heads is not None
@@ -337,8 +341,8 @@ def score_census(trial: Trial, profile: BiasProfile | None, evidence: Evidence) 
 class _Mask(Record):
     """Which offsets attention does not see, from the first, 1 − keys, on, and which keys."""
 
-    offsets: NDArray[np.bool_]
-    keys: NDArray[np.bool_]
+    offsets: Flags
+    keys: Flags
 
 
 def _mask_of(evidence: Evidence, profile: BiasProfile) -> _Mask:
@@ -365,7 +369,7 @@ def _mask_of(evidence: Evidence, profile: BiasProfile) -> _Mask:
 def _score_part(
     evidence: Evidence,
     profile: BiasProfile,
-    expected: tuple[NDArray[np.float64], NDArray[np.float64], DType, _Mask],
+    expected: tuple[Reals, Reals, DType, _Mask],
     head: int,
     query_slice: slice,
 ) -> Census:
@@ -450,7 +454,7 @@ def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def _slope_rules(
-    head_slopes: NDArray[np.float64], evidence: Evidence, *, single: bool
+    head_slopes: Reals, evidence: Evidence, *, single: bool
 ) -> Iterator[tuple[dict[str, Any], float, tuple[str, ...]]]:
     """Numbers of heads, largest biases and rules whose slopes these are."""
     if not np.isfinite(head_slopes).all() or (head_slopes <= 0).any():
@@ -486,12 +490,12 @@ def _one_slope(
             yield {"heads": heads, "head": int(np.argmax(near))}, 1.2 + 0.01 * rank, (note,)
 
 
-def _slopes(heads: int, max_bias: float, rule: str) -> NDArray[np.float64]:
+def _slopes(heads: int, max_bias: float, rule: str) -> Reals:
     """The slopes of the heads, nearly: what posenc's exact ones are compared with first."""
     return np.asarray(slopes_of_heads(np, heads, max_bias=max_bias, rule=rule), np.float64)  # type: ignore[arg-type]
 
 
-def _one_side(profile: BiasProfile) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _one_side(profile: BiasProfile) -> tuple[Reals, RealRows] | None:
     """The distances seen and the values at them, if both sides are alike."""
     distances = np.abs(profile.indices)
     seen = np.isfinite(profile.values).all(axis=0)
@@ -544,17 +548,15 @@ def _kerple_hypothesis(
     return _hypothesis(scheme, given, profile, 1.6)
 
 
-def _power_scores(distances: NDArray[np.float64], r1: float, r2: float) -> NDArray[np.float64]:
+def _power_scores(distances: Reals, r1: float, r2: float) -> Reals:
     return np.asarray(r1 * distances**r2)
 
 
-def _log_scores(distances: NDArray[np.float64], r1: float, r2: float) -> NDArray[np.float64]:
+def _log_scores(distances: Reals, r1: float, r2: float) -> Reals:
     return np.asarray(r1 * np.log1p(r2 * distances))
 
 
-def _power_pairs(
-    row: NDArray[np.float64], where: NDArray[np.float64], small: float
-) -> Iterator[tuple[float, float]]:
+def _power_pairs(row: Reals, where: Reals, small: float) -> Iterator[tuple[float, float]]:
     """r1 and r2 of r1·d^r2, in few digits and as the first and the last distance give them."""
     reach = math.log(where[-1])
     power, strength = math.log(row[-1] / row[1]) / reach, float(row[1])
@@ -563,9 +565,7 @@ def _power_pairs(
         yield strength, r2
 
 
-def _log_pairs(
-    row: NDArray[np.float64], where: NDArray[np.float64], small: float
-) -> Iterator[tuple[float, float]]:
+def _log_pairs(row: Reals, where: Reals, small: float) -> Iterator[tuple[float, float]]:
     """r1 and r2 of r1·ln(1 + r2·d), in few digits and as these distances give them."""
     scale, error = _log_scale(float(row[-1] / row[1]), float(where[-1]), small)
     for r2 in () if scale is None else (snap(scale, error), scale):
@@ -575,11 +575,11 @@ def _log_pairs(
 
 
 def _nearest_pair(
-    row: NDArray[np.float64],
+    row: Reals,
     pairs: Iterable[tuple[float, float]],
-    scores: Callable[[NDArray[np.float64], float, float], NDArray[np.float64]],
+    scores: Callable[[Reals, float, float], Reals],
     *,
-    where: NDArray[np.float64],
+    where: Reals,
     dtype: DType,
 ) -> tuple[float, float]:
     """The first pair that none comes nearer than: few digits must not cost any cell.
@@ -657,7 +657,7 @@ def _sandwich(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
                     break
 
 
-def _sandwich_dims(similarity: NDArray[np.float64], *, single: bool) -> Iterator[tuple[int, str]]:
+def _sandwich_dims(similarity: Reals, *, single: bool) -> Iterator[tuple[int, str]]:
     start = float(similarity[0])
     if start > 0.5 and abs(start - round(start)) <= 1e-2 * start:
         yield 2 * round(start), "sinusoidal"
@@ -666,9 +666,7 @@ def _sandwich_dims(similarity: NDArray[np.float64], *, single: bool) -> Iterator
             yield dim, "nemo"
 
 
-def _sandwich_bases(
-    similarity: NDArray[np.float64], where: NDArray[np.float64], dim: int, first: int
-) -> Iterator[float]:
+def _sandwich_bases(similarity: Reals, where: Reals, dim: int, first: int) -> Iterator[float]:
     """The base that the value at the smallest distance asks for: it grows with the base."""
     index = np.arange(first, dim + first, 2) / dim
     target = float(similarity[1]) + (dim // 2 if first else 0)
@@ -713,9 +711,7 @@ def _buckets(profile: BiasProfile) -> Iterator[Hypothesis]:
             )
 
 
-def _bucketings(
-    offsets: NDArray[np.int64], values: NDArray[np.float64]
-) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def _bucketings(offsets: Integers, values: RealRows) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Rules by which all offsets of a bucket have one value, and how many buckets that makes."""
     rule = RULES["t5"]
     changes = (np.diff(values, axis=1) != 0).any(axis=0)  # (offsets - 1,)

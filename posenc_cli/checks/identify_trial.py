@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from decimal import Decimal
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import Bound, Waves
     from posenc_cli.schemes.tables import PlacedColumns
 
-    Computation = Callable[[Any], NDArray[Any]]
+    Computation = Callable[[Any], NumberArray]
     """Positions (n,), or None where there are none, to the rows at them."""
 
 ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
@@ -72,7 +71,7 @@ class Hypothesis(Record):
     scheme: str
     given: Mapping[str, object]
     tables: tuple[str | None, ...]
-    positions: NDArray[np.int64] | None = None
+    positions: Integers | None = None
     cost: float = 1.0
     hidden: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -112,9 +111,9 @@ class Trial(Record):
     rounded: DType
     misfits: int = 0
     rows: int = 1
-    noise: tuple[NDArray[np.float64], ...] = ()
+    noise: tuple[Reals, ...] = ()
     bits: float = 0.0
-    read_off: NDArray[np.float64] | None = None
+    read_off: RealRows | None = None
 
     @property
     def fits(self) -> bool:
@@ -248,8 +247,8 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
 
 
 def bfloat16_limits(
-    limit: NDArray[np.float64], predicted: NDArray[Any], table: str | None
-) -> tuple[NDArray[np.float64] | float, NDArray[np.float64]]:
+    limit: RealRows, predicted: NumberArray, table: str | None
+) -> tuple[RealRows | float, RealRows]:
     """What a rounding of the result to bfloat16 leaves, and what one of the angle leaves.
 
     The angle may have fallen to the other side of a tie: a cell of a large angle shows nothing.
@@ -272,14 +271,14 @@ class _Tally:
     equal: int = 0
     cells: int = 0
     bits: float = 0.0
-    noise: tuple[NDArray[np.float64], ...] = ()
-    misfit: NDArray[np.bool_] | None = None
+    noise: tuple[Reals, ...] = ()
+    misfit: Flags | None = None
 
     def take(
         self,
-        difference: NDArray[np.float64],
-        limit: NDArray[np.float64],
-        predicted: NDArray[np.float64],
+        difference: RealRows,
+        limit: RealRows,
+        predicted: RealRows,
         rounded: DType,
     ) -> None:
         """Count the cells of a table (rows, columns), or of a row of numbers."""
@@ -314,7 +313,7 @@ class _Tally:
         )
 
 
-def put_right(hypothesis: Hypothesis, arrays: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+def put_right(hypothesis: Hypothesis, arrays: tuple[NumberArray, ...]) -> tuple[NumberArray, ...]:
     """Rows of the arrays, with what the hypothesis holds to be wrong put right."""
     swapped, backward = SWAPPED in hypothesis.wrong, BACKWARD in hypothesis.wrong
     if not (swapped or backward):
@@ -339,16 +338,14 @@ def put_right(hypothesis: Hypothesis, arrays: tuple[NDArray[Any], ...]) -> tuple
 
 
 def _put_pair_right(
-    cos: NDArray[Any], sin: NDArray[Any], *, swapped: bool, backward: bool
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    cos: NumberArray, sin: NumberArray, *, swapped: bool, backward: bool
+) -> tuple[NumberArray, NumberArray]:
     if swapped:
         cos, sin = sin, cos
     return cos, -sin if backward else sin
 
 
-def distances(
-    values: NDArray[Any], predicted: NDArray[np.float64], table: str | None
-) -> NDArray[np.float64]:
+def distances(values: NumberArray, predicted: RealRows, table: str | None) -> RealRows:
     """How far values are from predicted ones; angles are compared on the circle.
 
     Complex numbers count as pairs of columns. What is not a number is infinitely far.
@@ -364,9 +361,7 @@ def distances(
     return np.where(np.isnan(difference), np.inf, difference)
 
 
-def bits_of_difference(
-    difference: NDArray[np.float64], predicted: NDArray[Any], rounded: DType
-) -> float:
+def bits_of_difference(difference: RealRows, predicted: NumberArray, rounded: DType) -> float:
     """How many bits of a number format it takes to say what cells differ by: Σ log₂(1 + units).
 
     A unit is the most that rounding the predicted number leaves. A cell costs at most what it
@@ -389,10 +384,10 @@ def bits_of_difference(
 def compute(
     encoding: Encoding,
     table: str | None,
-    positions: NDArray[np.int64] | None,
+    positions: Integers | None,
     rounded: DType,
     arithmetic: str,
-) -> NDArray[np.float64]:
+) -> RealRows:
     """The rows of an encoding at positions, rounded to a format, as float64.
 
     Of a relative scheme the positions are offsets j − i. A complex table has the real and the
@@ -421,9 +416,9 @@ def computation(
 def cell_limits(
     encoding: Encoding,
     table: str | None,
-    positions: NDArray[np.int64] | None,
+    positions: Integers | None,
     rounded: DType,
-) -> NDArray[np.float64]:
+) -> RealRows:
     """How far each cell may be from the exact value where the code is right.
 
     Shape: that of the cells; a row a position.
@@ -459,9 +454,9 @@ def _wave_limits(
     waves: Waves,
     columns: PlacedColumns,
     rounded: DType,
-    frequencies: NDArray[np.float64],
-    positions: NDArray[np.int64],
-) -> NDArray[np.float64]:
+    frequencies: Reals,
+    positions: Integers,
+) -> RealRows:
     angles = _angles(waves, frequencies, positions)  # (positions, waves)
     scale = float(waves.scale)
     roundings = 1 if scale == 1 else 2
@@ -485,9 +480,9 @@ def _wave_limits(
 
 def _angles(
     waves: Waves,
-    frequencies: NDArray[np.float64],
-    positions: NDArray[np.int64],
-) -> NDArray[np.float64]:
+    frequencies: Reals,
+    positions: Integers,
+) -> RealRows:
     """The size of each wave's angle at each position. Shape: (positions, waves)."""
     coordinates = waves.coordinates
     if coordinates is None:

@@ -19,9 +19,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.numerics.arrays import ComplexRows, NumberArray, RealRows, Reals
 
 _UNEVEN = 0.02
 """Of the size of pairs: more than the rounding of any number format makes them scatter."""
@@ -41,7 +40,7 @@ class View(Record):
     """
 
     kind: Literal["rotary", "sinusoidal"]
-    pairs: NDArray[np.complex128]
+    pairs: ComplexRows
     tables: tuple[str | None, ...] = (None,)
     layout: str | None = None
     parts: int = 1
@@ -50,10 +49,10 @@ class View(Record):
     odd: str = "error"
     axes: int = 1
     amplitude: float = 1.0
-    growth: NDArray[np.float64] | None = None
-    start: NDArray[np.float64] | None = None
+    growth: Reals | None = None
+    start: Reals | None = None
     swapped: bool = False
-    errors: NDArray[np.float64] | None = None
+    errors: Reals | None = None
     function: str = ""
 
     @property
@@ -67,7 +66,7 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
     values = evidence.sample[0]
     if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
         return
-    ways: list[tuple[str, str | None, int, NDArray[Any]]] = [("", None, 1, values)]
+    ways: list[tuple[str, str | None, int, NumberArray]] = [("", None, 1, values)]
     ways += [
         ("-full", layout, parts, pairs)
         for layout, parts, pairs in _repetitions(values, evidence.damaged)
@@ -122,8 +121,8 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
 
 
 def _repetitions(
-    table: NDArray[Any], damaged: float = 0.0
-) -> Iterator[tuple[str, int, NDArray[Any]]]:
+    table: NumberArray, damaged: float = 0.0
+) -> Iterator[tuple[str, int, NumberArray]]:
     """The layouts in which a full table repeats each value: layout, parts, and the pairs."""
     width = table.shape[1]
     if width % 2:
@@ -136,7 +135,7 @@ def _repetitions(
             yield layout, parts, first
 
 
-def _one_matrix(values: NDArray[np.float64], evidence: Evidence) -> Iterator[View]:
+def _one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
     width = values.shape[1]
     largest = float(np.abs(values).max())
     half = width // 2
@@ -157,7 +156,7 @@ def _one_matrix(values: NDArray[np.float64], evidence: Evidence) -> Iterator[Vie
         yield View("rotary", np.exp(1j * values), tables=("angles",))
 
 
-def _sinusoidal(values: NDArray[np.float64], evidence: Evidence) -> Iterator[View]:
+def _sinusoidal(values: RealRows, evidence: Evidence) -> Iterator[View]:
     """The columns of sinusoidal matrices; of an odd width with the column that is missing."""
     width = values.shape[1]
     odds = ("error",) if width % 2 == 0 else ("truncate", "pad", "split")
@@ -183,9 +182,7 @@ def _sinusoidal(values: NDArray[np.float64], evidence: Evidence) -> Iterator[Vie
         )
 
 
-def _columns(
-    values: NDArray[np.float64], columns: str, odd: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _columns(values: RealRows, columns: str, odd: str) -> tuple[RealRows, RealRows] | None:
     """The first and the second function of each pair whose two columns are there."""
     width = values.shape[1]
     if odd == "pad":
@@ -212,7 +209,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
     count = int(regular[0]) + 1 if regular.size else rows.size
     if count < 6:
         return
-    ways: list[tuple[str, str | None, int, NDArray[Any]]] = [
+    ways: list[tuple[str, str | None, int, NumberArray]] = [
         ("-full", layout, parts, pairs) for layout, parts, pairs in _repetitions(values)
     ]
     ways.append(("", None, 1, values))
@@ -232,7 +229,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
             )
 
 
-def _wave_views(pairs: NDArray[np.complex128], evidence: Evidence, **rest: Any) -> Iterator[View]:
+def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:
     """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
     sizes = np.abs(pairs)
     if evidence.damaged:
@@ -258,7 +255,7 @@ def _wave_views(pairs: NDArray[np.complex128], evidence: Evidence, **rest: Any) 
 
 
 def _mostly_wave_views(
-    pairs: NDArray[np.complex128], sizes: NDArray[np.float64], damaged: float, **rest: Any
+    pairs: ComplexRows, sizes: RealRows, damaged: float, **rest: Any
 ) -> Iterator[View]:
     """A view of pairs that are waves in most rows; NaN stands in the others."""
     middle = float(np.nanmedian(sizes))

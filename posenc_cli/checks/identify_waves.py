@@ -35,10 +35,9 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.checks.identify_views import View
+    from posenc_cli.numerics.arrays import ComplexRows, Integers
 
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
@@ -222,8 +221,8 @@ def _dynamic(stretched: Hypothesis) -> Iterator[Hypothesis]:
 
 
 def _row_positions(
-    pairs: NDArray[np.complex128], evidence: Evidence, rates: Rates, proposal: Proposal
-) -> list[NDArray[np.int64]]:
+    pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal
+) -> list[Integers]:
     """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
     signed = proposal.scheme == "sinusoidal"
     frequencies = proposal.frequencies[: pairs.shape[1]]

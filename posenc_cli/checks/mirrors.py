@@ -20,14 +20,13 @@ from posenc_cli.checks.verdict import Explanation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.turning import SubjectBlock
     from posenc_cli.checks.verdict import Examination
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
 
-_Entries = tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.float64]",
-                 "NDArray[np.float64]"]  # fmt: skip
+    _Entries = tuple[RealRows, RealRows, RealRows, RealRows]
+    """a, b, c and d of the matrices ((a, b), (c, d)) of pairs."""
 
 
 def mirror_cause(examination: Examination) -> Explanation | None:
@@ -46,9 +45,7 @@ def mirror_cause(examination: Examination) -> Explanation | None:
     return None
 
 
-def _explained_cells(
-    block: SubjectBlock, examination: Examination
-) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _explained_cells(block: SubjectBlock, examination: Examination) -> Iterator[tuple[str, Flags]]:
     """What may stand at wrong places, and which cells (n, pairs) of a block it explains."""
     reference = examination.reference
     turned = without_growth(block, reference)
@@ -73,7 +70,7 @@ def _exceptions(examination: Examination, place: int) -> str:
     turning = examination.subject.as_reference
     assert turning is not None
 
-    def explained_rows() -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
+    def explained_rows() -> Iterator[tuple[Integers, Flags]]:
         for block in turning.blocks():
             _, explained = next(islice(_explained_cells(block, examination), place, None))
             yield block.positions, explained
@@ -82,8 +79,8 @@ def _exceptions(examination: Examination, place: int) -> str:
 
 
 def _wrong_places(
-    reference: Reference, cos: NDArray[np.float64], sin: NDArray[np.float64]
-) -> Iterator[tuple[str, _Entries, NDArray[np.float64]]]:
+    reference: Reference, cos: RealRows, sin: RealRows
+) -> Iterator[tuple[str, _Entries, Reals]]:
     """What may stand in the matrices ((a, b), (c, d)) of the pairs instead.
 
     With each comes the fastest frequency that a pair's entries have, which the tolerance follows.
@@ -123,8 +120,8 @@ def _wrong_places(
 
 
 def _wrong_layouts(
-    reference: Reference, cos: NDArray[np.float64], sin: NDArray[np.float64]
-) -> Iterator[tuple[str, _Entries, NDArray[np.float64]]]:
+    reference: Reference, cos: RealRows, sin: RealRows
+) -> Iterator[tuple[str, _Entries, Reals]]:
     """Full tables whose columns are not in the order in which columns are paired."""
     right, pairs = reference.content.layout, reference.pairs
     first, second = (
@@ -146,5 +143,5 @@ def _wrong_layouts(
         yield message, (c[:, first], -s[:, first], s[:, second], c[:, second]), fastest
 
 
-def _repeated(values: NDArray[np.float64], layout: str) -> NDArray[np.float64]:
+def _repeated(values: RealRows, layout: str) -> RealRows:
     return np.repeat(values, 2, axis=1) if layout == "interleaved" else np.tile(values, (1, 2))

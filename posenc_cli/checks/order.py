@@ -46,8 +46,7 @@ from posenc_cli.schemes.declare import Rows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
     from posenc_cli.schemes.declare import Content, Scheme, Waves
 
 Expectation = Literal["auto", "order", "none"]
@@ -184,7 +183,7 @@ def words_of(text: str) -> tuple[str, ...]:
     return words
 
 
-def embeddings(words: Sequence[str], width: int) -> NDArray[np.float64]:
+def embeddings(words: Sequence[str], width: int) -> RealRows:
     """A row for each word, drawn from a normal distribution seeded by a hash of the word.
 
     Shape: (words, width). Equal words have equal rows.
@@ -197,7 +196,7 @@ def embeddings(words: Sequence[str], width: int) -> NDArray[np.float64]:
     return np.stack(rows)
 
 
-def permutations(words: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+def permutations(words: Sequence[str]) -> dict[str, Integers]:
     """Other orders of the words: backward, the first two exchanged, moved on by one, shuffled."""
     count = len(words)
     places = np.arange(count)
@@ -247,30 +246,28 @@ class Layer(Record):
         return _common_number("--heads", heads, "heads have biases", HEADS)
 
     @cached_property
-    def weights(self) -> tuple[NDArray[np.float64], ...]:
+    def weights(self) -> tuple[HeadMatrices, ...]:
         """The projections of queries, keys and values. Shape: (heads, width, head width) each."""
         generator = np.random.Generator(np.random.Philox(key=SEED + 1))
         shape = (self.heads, self.width, self.head_width)
         return tuple(generator.standard_normal(shape) / math.sqrt(self.width) for _ in range(3))
 
     @cached_property
-    def relative_weights(self) -> tuple[NDArray[np.float64], ...]:
+    def relative_weights(self) -> tuple[HeadMatrices, ...]:
         """Transformer-XL's W of r, and its u and v for each head."""
         generator = np.random.Generator(np.random.Philox(key=SEED + 2))
         width = self.head_width
         project = generator.standard_normal((self.heads, width, width)) / math.sqrt(width)
         return project, *(generator.standard_normal((self.heads, width)) for _ in range(2))
 
-    def inputs(self, x: NDArray[np.float64], positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def inputs(self, x: RealRows, positions: Integers) -> RealRows:
         """The embeddings with the rows of absolute encodings added."""
         for part in self.parts:
             if part.bound.scheme.kind == "absolute":
                 x = x + compute(part, None, positions, FLOAT64, "exact")
         return x
 
-    def scores(
-        self, x: NDArray[np.float64], positions: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], float]:
+    def scores(self, x: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
         """The scores of inputs at positions, and the most that rounding makes them off by.
 
         Shape: (heads, tokens, tokens).
@@ -286,9 +283,7 @@ class Layer(Record):
             )
         return scores, error
 
-    def _scores(
-        self, x: NDArray[np.float64], positions: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], float]:
+    def _scores(self, x: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
         queries, keys = (x @ weights for weights in self.weights[:2])
         longest = float(np.linalg.norm(x, axis=1).max())
         sizes = [float(np.linalg.norm(matrix, axis=(1, 2)).max()) for matrix in self.weights]
@@ -312,10 +307,10 @@ class Layer(Record):
     def _addition(
         self,
         part: Encoding,
-        queries: NDArray[np.float64],
-        keys: NDArray[np.float64],
-        positions: NDArray[np.int64],
-    ) -> NDArray[np.float64] | None:
+        queries: HeadMatrices,
+        keys: HeadMatrices,
+        positions: Integers,
+    ) -> HeadMatrices | None:
         """What a bias or a relative encoding adds to the scores."""
         content = part.bound.content
         offsets = positions[None, :] - positions[:, None]
@@ -347,9 +342,7 @@ class Layer(Record):
             taken = taken + (u[:, None, :] @ keys.swapaxes(1, 2))
         return np.asarray(taken / math.sqrt(self.head_width))
 
-    def outputs(
-        self, embedded: NDArray[np.float64], positions: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], float]:
+    def outputs(self, embedded: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
         """What tokens become, and the most that rounding makes it off by.
 
         Shape: (heads, tokens, head width).
@@ -396,8 +389,8 @@ def _common_number(flag: str, numbers: list[int], what: str, default: int) -> in
 
 
 def _turn(
-    vectors: NDArray[np.float64], encoding: Encoding, positions: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], float]:
+    vectors: HeadMatrices, encoding: Encoding, positions: Integers
+) -> tuple[HeadMatrices, float]:
     """Queries or keys turned at their positions, and the largest factor they are stretched by."""
     rotation = encoding.bound.rotation
     table = compute(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
@@ -459,7 +452,7 @@ class OrderCheck(Record):
             random_weights=_random_weights(encodings, int(where.max())),
         )
 
-    def _shifts(self, asked: Sequence[PartRequest], where: NDArray[np.int64]) -> list[int]:
+    def _shifts(self, asked: Sequence[PartRequest], where: Integers) -> list[int]:
         """How far positions are moved on: whole rows of a grid, and not past the last position."""
         length = int(where.max()) + 1
         shifts = list(SHIFTS)
@@ -472,7 +465,7 @@ class OrderCheck(Record):
                 shifts = [shift for shift in shifts if length + shift <= capacity]
         return shifts
 
-    def _check_capacity(self, encodings: tuple[Encoding, ...], where: NDArray[np.int64]) -> None:
+    def _check_capacity(self, encodings: tuple[Encoding, ...], where: Integers) -> None:
         for encoding in encodings:
             capacity = _capacity(encoding.bound.content)
             if capacity is not None and int(where.max()) >= capacity:
@@ -483,7 +476,7 @@ class OrderCheck(Record):
                 )
 
     def _order_deviations(
-        self, layer: Layer, embedded: NDArray[np.float64], where: NDArray[np.int64]
+        self, layer: Layer, embedded: RealRows, where: Integers
     ) -> tuple[Deviation, Deviation]:
         """The change of outputs over all permutations tried, and over the one backward."""
         deviations: dict[str, Deviation] = {}
@@ -559,8 +552,8 @@ def _promises_distance(encodings: Sequence[Encoding]) -> bool | None:
 
 def _shift(
     layer: Layer,
-    embedded: NDArray[np.float64],
-    where: NDArray[np.int64],
+    embedded: RealRows,
+    where: Integers,
     shifts: Sequence[int],
 ) -> Deviation | None:
     """The change of scores when all positions move on; the worst of some moves."""

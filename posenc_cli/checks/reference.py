@@ -23,9 +23,8 @@ from posenc_cli.schemes.tables import rotary_placements
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from posenc_cli.encode.request import Encoding
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import Coordinates
 
@@ -38,12 +37,12 @@ class Turns(Record):
 
     waves: Waves
     engine: Engine
-    backward: NDArray[np.bool_] | None = None
+    backward: Flags | None = None
 
     @classmethod
     def of(
         cls,
-        frequencies: NDArray[np.float64],
+        frequencies: Reals,
         engine: Engine,
         coordinates: Coordinates | None = None,
     ) -> Turns:
@@ -60,7 +59,7 @@ class Turns(Record):
     def _filler(self) -> Any:
         return wave_filler(self.waves, self.engine)
 
-    def at(self, positions: NDArray[np.int64]) -> NDArray[np.complex128]:
+    def at(self, positions: Integers) -> ComplexRows:
         """The factor of each pair at each position.
 
         Shape: (positions, pairs).
@@ -112,7 +111,7 @@ class Reference(Record):
         return float(self.content.waves.scale)
 
     @cached_property
-    def frequencies(self) -> NDArray[np.float64]:
+    def frequencies(self) -> Reals:
         """The frequencies, correctly rounded. Units: radians per position."""
         return np.array([float(f) for f in self.content.waves.frequencies(exact)])
 
@@ -133,9 +132,7 @@ class Reference(Record):
         """The pairings of a head's columns that code is likely to have, the scheme's own first."""
         return ColumnPairing.likely(self.content.layout, self.pairs, head, self.content.blocks)
 
-    def angle_positions(
-        self, positions: NDArray[np.int64], axes: tuple[int, ...] | None = None
-    ) -> NDArray[np.int64]:
+    def angle_positions(self, positions: Integers, axes: tuple[int, ...] | None = None) -> Integers:
         """What the angles of pairs are multiples of: positions, or coordinates of theirs.
 
         ``axes`` are those that the pairs follow, the scheme's own where None.
@@ -154,7 +151,7 @@ class Reference(Record):
         along = None if coordinates is None else read_coordinates(coordinates)
         return None if along is None or along.at is None else along
 
-    def growth_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    def growth_at(self, positions: Integers) -> RealRows | None:
         """The amplitudes that change with the position, None where they do not.
 
         Shape: (positions, pairs).
@@ -172,10 +169,10 @@ class Reference(Record):
                 f"{self.encoding.bound.scheme.name} are e^±{np.abs(powers).max():.6g} there; "
                 f"float64 holds up to e^{_LARGEST_POWER:g}"
             )
-        amplitudes: NDArray[np.float64] = np.exp(powers)
+        amplitudes: RealRows = np.exp(powers)
         return amplitudes
 
-    def cells(self, positions: NDArray[np.int64], dtype: DType) -> NDArray[np.complex128]:
+    def cells(self, positions: Integers, dtype: DType) -> ComplexRows:
         """Cosine and sine of each pair as a table in ``dtype`` has them, correctly rounded.
 
         Shape: (positions, pairs).

@@ -45,12 +45,11 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.codes import FindingName
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.tolerance import Tolerance
     from posenc_cli.checks.turning import Progress, SubjectBlock, Turning
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 
 CURVE_POINTS = 120
@@ -97,9 +96,9 @@ class WorstDeviation:
 
     def update(
         self,
-        positions: NDArray[np.int64],
-        values: NDArray[np.float64],
-        allowed: NDArray[np.float64],
+        positions: Integers,
+        values: RealRows,
+        allowed: RealRows,
     ) -> None:
         """Take in these (n, pairs) values of the next rows; NaN is worse than all."""
         self.rows += positions.size
@@ -167,9 +166,9 @@ class ReferenceDeviation(WorstDeviation):
 
     def update(
         self,
-        positions: NDArray[np.int64],
-        values: NDArray[np.float64],
-        allowed: NDArray[np.float64],
+        positions: Integers,
+        values: RealRows,
+        allowed: RealRows,
     ) -> None:
         """Take in these (n, pairs) values of the next rows; NaN is worse than all."""
         wrong = ~(values <= allowed).all(axis=1)  # (n,)
@@ -203,7 +202,7 @@ class Survey:
     cells: WrongCells | None = None
 
 
-def without_growth(block: SubjectBlock, reference: Reference) -> NDArray[np.complex128]:
+def without_growth(block: SubjectBlock, reference: Reference) -> ComplexRows:
     """The factors of a block, freed of the amplitude that grows with the position by design.
 
     Keys shrink as queries grow, so that the amplitude of a score depends on n − m alone.
@@ -424,8 +423,8 @@ def _scores(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _nearest(
-    positions: NDArray[np.int64],
-    factors: NDArray[np.complex128],
+    positions: Integers,
+    factors: ComplexRows,
     reference: Reference,
     *,
     coarse: bool,
@@ -469,8 +468,8 @@ def _nearest(
 
 
 def _nearest_on_axes(
-    positions: NDArray[np.int64],
-    factors: NDArray[np.complex128],
+    positions: Integers,
+    factors: ComplexRows,
     reference: Reference,
     *,
     growth: float,
@@ -497,7 +496,7 @@ def _nearest_on_axes(
     )
 
 
-def _rates(rotations: Rotations, reference: Reference) -> NDArray[np.float64]:
+def _rates(rotations: Rotations, reference: Reference) -> Reals:
     """The frequencies that tolerances follow.
 
     Positions with a gap show a frequency modulo 2π/gap alone: then the reference's is taken where
@@ -511,21 +510,19 @@ def _rates(rotations: Rotations, reference: Reference) -> NDArray[np.float64]:
 
 def _missed(
     rotations: Rotations,
-    positions: NDArray[np.int64],
-    factors: NDArray[np.complex128],
+    positions: Integers,
+    factors: ComplexRows,
     tolerance: Tolerance | None,
-) -> NDArray[np.float64]:
+) -> Reals:
     """By how much each pair is missed at worst, as a share of the tolerance if there is one."""
     missed = np.abs(factors - rotations.at(positions))
     if tolerance is not None:
         missed /= tolerance.cells(positions, rotations.frequencies)
-    worst: NDArray[np.float64] = np.where(np.isfinite(missed), missed, np.inf).max(axis=0)
+    worst: Reals = np.where(np.isfinite(missed), missed, np.inf).max(axis=0)
     return worst
 
 
-def _turns(
-    rotations: Rotations, reference: Reference
-) -> Callable[[NDArray[np.int64]], NDArray[np.complex128]]:
+def _turns(rotations: Rotations, reference: Reference) -> Callable[[Integers], ComplexRows]:
     """The factors exp(i·p·ω) of fitted rotations, exact at any position."""
     along = reference.coordinates
     if along is not None and rotations.axes is not None:

@@ -19,10 +19,9 @@ from posenc_cli.checks.turning import ROWS, ColumnPairing, Places, SubjectBlock,
 from posenc_cli.errors import InvalidInput, quoted_name
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.turning import SomeRows
+    from posenc_cli.numerics.arrays import NumberArray
     from posenc_cli.positions import Positions
 
 
@@ -39,8 +38,8 @@ def vectors(before: str, after: str, reference: Reference, positions: Positions 
 
 
 def rotated_subject(
-    x: NDArray[Any],
-    y: NDArray[Any],
+    x: NumberArray,
+    y: NumberArray,
     dtype: str,
     reference: Reference,
     positions: Positions,
@@ -86,7 +85,7 @@ def rotated_subject(
 
 
 def _observation_notes(
-    x: NDArray[Any], pairing: ColumnPairing, places: Places, name: str
+    x: NumberArray, pairing: ColumnPairing, places: Places, name: str
 ) -> tuple[str, ...]:
     """What to note of the share of pairs and positions that vectors show; a zero shows no turn.
 
@@ -157,7 +156,7 @@ def _size_scatter(turning: Turning) -> float:
 
 
 def _rotated_reader(
-    x: NDArray[Any], y: NDArray[Any], pairing: ColumnPairing, places: Places, *, most: float
+    x: NumberArray, y: NumberArray, pairing: ColumnPairing, places: Places, *, most: float
 ) -> Any:
     """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
     first, second = list(pairing.first), list(pairing.second)

@@ -12,10 +12,9 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.codes import Cause
     from posenc_cli.checks.reference import Reference
+    from posenc_cli.numerics.arrays import Reals
     from posenc_cli.schemes.declare import Scheme
 
 KNOWN_BASES = (
@@ -36,12 +35,10 @@ class Alternative(Record):
 
     cause: Cause
     message: str
-    frequencies: NDArray[np.float64]
+    frequencies: Reals
 
 
-def frequencies_of(
-    scheme: Scheme, params: Mapping[str, Any], **changed: Any
-) -> NDArray[np.float64] | None:
+def frequencies_of(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> Reals | None:
     """The frequencies of a scheme with the parameters that it shares with ``params``.
 
     None where it has none with them, or float64 does not hold what they come to.
@@ -61,7 +58,7 @@ def frequencies_of(
         return None
 
 
-def changed_frequencies(reference: Reference, **changed: Any) -> NDArray[np.float64] | None:
+def changed_frequencies(reference: Reference, **changed: Any) -> Reals | None:
     """The frequencies of the reference's own rule with other parameters, None where it has none."""
     return frequencies_of(reference.encoding.bound.scheme, reference.params, **changed)
 
@@ -82,7 +79,7 @@ def base_of(reference: Reference) -> float | None:
     return None
 
 
-def ladder(base: float, exponents: NDArray[np.float64]) -> NDArray[np.float64]:
+def ladder(base: float, exponents: Reals) -> Reals:
     """The frequencies base^(−exponent)."""
     return np.asarray(base**-exponents, np.float64)
 

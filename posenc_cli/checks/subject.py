@@ -31,11 +31,10 @@ from posenc_cli.records import Record
 from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.turning import SomeRows
     from posenc_cli.files.reading import Loaded
+    from posenc_cli.numerics.arrays import ComplexRows, NumberArray, Reals
     from posenc_cli.schemes.tables import Layout
 
 _WIDE = 2048
@@ -57,7 +56,7 @@ class Subject(Record):
     own: Turning
     as_reference: Turning | None
     mismatch: str | None = None
-    frequencies: NDArray[np.float64] | None = None
+    frequencies: Reals | None = None
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     broken_by: Cause = Cause.UNKNOWN
@@ -163,8 +162,8 @@ def tables(
 
 
 def table_subject(
-    cos: NDArray[Any],
-    sin: NDArray[Any],
+    cos: NumberArray,
+    sin: NumberArray,
     dtype: str,
     reference: Reference,
     positions: Positions,
@@ -216,16 +215,14 @@ def table_subject(
     return Subject(SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes))
 
 
-def complex_of(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[np.complex128]:
+def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:
     """Real and imaginary parts as complex numbers."""
     out = np.empty(real.shape, np.complex128)
     out.real, out.imag = real, imaginary
     return out
 
 
-def _full_reader(
-    cos: NDArray[Any], sin: NDArray[Any], pairing: ColumnPairing, places: Places
-) -> Any:
+def _full_reader(cos: NumberArray, sin: NumberArray, pairing: ColumnPairing, places: Places) -> Any:
     """What reads full tables: the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
     first, second = _columns(pairing.first), _columns(pairing.second)
 
@@ -258,7 +255,7 @@ def _columns(columns: tuple[int, ...]) -> Any:
 
 
 def _repeated_layout(
-    cos: NDArray[Any], sin: NDArray[Any], places: Places, *, parts: int = 1
+    cos: NumberArray, sin: NumberArray, places: Places, *, parts: int = 1
 ) -> Layout | None:
     """The layout in which full tables repeat each value, None if they do in neither or in both."""
     width = cos.shape[1]
@@ -305,7 +302,7 @@ def inverse_frequencies(path: str, reference: Reference, positions: Positions) -
 
 
 def frequency_subject(
-    frequencies: NDArray[Any],
+    frequencies: NumberArray,
     dtype: str,
     reference: Reference,
     positions: Positions,

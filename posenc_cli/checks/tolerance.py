@@ -16,8 +16,7 @@ from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 PER_ANGLE = 1e-6
 """Of the angle: correct float32 code was measured to need up to 7e-7."""
 
@@ -106,9 +105,7 @@ class Tolerance(Record):
         """Whether it grows with the angle, so that what it grants is to be looked at once more."""
         return self.fixed is None and self.most < math.inf
 
-    def cells(
-        self, positions: NDArray[np.int64], frequencies: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def cells(self, positions: Integers, frequencies: Reals) -> RealRows:
         """What each pair may deviate by at each position.
 
         ``positions`` are (positions,), or (positions, pairs) where pairs follow axes of their own.
@@ -118,7 +115,7 @@ class Tolerance(Record):
         if self.fixed is not None:
             return np.full((1, 1), self.floor)
         angles = np.abs(positions).astype(np.float64) * self.per_angle
-        allowed: NDArray[np.float64] = angles.reshape(angles.shape[0], -1) * np.abs(frequencies)
+        allowed: RealRows = angles.reshape(angles.shape[0], -1) * np.abs(frequencies)
         np.minimum(allowed, self.most, out=allowed)
         allowed += self.floor
         return allowed

@@ -10,7 +10,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,15 +19,14 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.positions import Positions
     from posenc_cli.schemes.tables import Layout
 
-LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
+    SomeRows = slice | Integers
+    """Which rows of a subject."""
 
-SomeRows = slice | np.ndarray[Any, np.dtype[np.int64]]
-"""Which rows of a subject."""
+LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")
 
 Progress = Callable[[int, int], None]
 """What is told how many positions are done, and of how many."""
@@ -143,14 +142,14 @@ class SubjectBlock(Record):
     of the one vector that was observed, where it was but one: then ``turned`` is z + w·x̄/x.
     """
 
-    positions: NDArray[np.int64]
-    turned: NDArray[np.complex128]
-    mirrored: NDArray[np.complex128] | None = None
-    rest: NDArray[np.float64] | None = None
-    seen: NDArray[np.bool_] | None = None
-    twist: NDArray[np.complex128] | None = None
+    positions: Integers
+    turned: ComplexRows
+    mirrored: ComplexRows | None = None
+    rest: Reals | None = None
+    seen: Flags | None = None
+    twist: ComplexRows | None = None
 
-    def stray(self) -> NDArray[np.float64] | None:
+    def stray(self) -> RealRows | None:
         """The norm of all that is no turn of a pair: |w| plus the rest; None where it is 0.
 
         Shape: (n, pairs) or (n, 1).
@@ -195,9 +194,9 @@ class Places(Record):
     """
 
     positions: Positions
-    starts: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    starts: Integers
+    steps: Integers
+    rows: Integers
 
     @classmethod
     def of(cls, positions: Positions) -> Places:
@@ -215,14 +214,14 @@ class Places(Record):
         """How many rows there are."""
         return int(self.rows[-1])
 
-    def at(self, rows: SomeRows) -> NDArray[np.int64]:
+    def at(self, rows: SomeRows) -> Integers:
         """The positions of some rows."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(self.count), dtype=np.int64)
         ranges = np.searchsorted(self.rows, rows, side="right") - 1
         return self.starts[ranges] + self.steps[ranges] * (rows - self.rows[ranges])
 
-    def sample(self, limit: int = 768) -> NDArray[np.int64]:
+    def sample(self, limit: int = 768) -> Integers:
         """Rows that show a subject well: the first, some at every scale, and the last.
 
         Rows around powers of two are where number formats run out of integers.
@@ -239,7 +238,7 @@ class Places(Record):
         rows = np.unique(np.concatenate(wanted))
         return rows[(rows >= 0) & (rows < count)]
 
-    def sample_around(self, *rows: int) -> NDArray[np.int64]:
+    def sample_around(self, *rows: int) -> Integers:
         """A sample with these rows and their neighbours: what is wrong there may begin there."""
         near = [row + np.arange(-_NEAR, _NEAR + 1) for row in rows]
         sampled = np.unique(np.concatenate([self.sample(), *near]))

@@ -51,3 +51,18 @@ Floats = NDArray[np.floating[Any]]
 
 StoredArray = NDArray[Any]
 """Of any shape, in the storage of a number format."""
+
+Complexes = NDArray[np.complex128]
+"""(n,) complex128: a number for each pair."""
+
+HeadMatrices = NDArray[np.float64]
+"""(heads, rows, columns) float64: a matrix for each head."""
+
+Float32Rows = NDArray[np.float32]
+"""(rows, columns) float32."""
+
+NumberArray = NDArray[Any]
+"""Numbers that a file or a function gives, real or complex, of any shape and format."""
+
+UnitMatrices = NDArray[Any]
+"""(positions, columns, columns): what a function makes of each unit vector, in its own format."""
