@@ -21,7 +21,7 @@ from posenc_cli.budget import check_size
 from posenc_cli.checks.codes import Cause, SubjectKind
 from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.subject import Subject
-from posenc_cli.checks.turning import ColumnPairing, Places, SubjectBlock, Turning
+from posenc_cli.checks.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
 from posenc_cli.transaction import note_read
 
@@ -171,7 +171,7 @@ class _CallCache:
         shape = (count, pairing.pairs)
         return cls(pairing, np.empty(shape, kind), np.zeros(shape, kind), np.zeros(count))
 
-    def turning(self, places: Places, dtype: str) -> Turning:
+    def turning(self, places: PositionRows, dtype: str) -> Turning:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
 
         def read(rows: Any) -> SubjectBlock:
@@ -202,7 +202,7 @@ def implementation(
     be loaded, raises, crashes, changes its input, or returns anything but real numbers of the shape
     of x.
     """
-    dim, places = reference.head, Places.of(positions)
+    dim, places = reference.head, PositionRows.of(positions)
     check_size(f"--dim {dim}", dim * dim, _CELLS, "values of the function at each position")
     with Implementation(target, dim=dim, last=positions.last if whole else None) as function:
         few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.tolerance import ToleranceRule
-    from posenc_cli.checks.turning import Places, Progress
+    from posenc_cli.checks.turning import PositionRows, Progress
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding
     from posenc_cli.schemes.declare import Bound
@@ -247,7 +247,7 @@ class Check(Record):
             most = _KEPT // (4 * reference.pairs)
             check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
-    def _sample_notes(self, where: Places) -> tuple[str, ...]:
+    def _sample_notes(self, where: PositionRows) -> tuple[str, ...]:
         """What to know where a function was not asked for every position."""
         if self.positions is not None or not self.asked.impl or where.count > where.positions.last:
             return ()

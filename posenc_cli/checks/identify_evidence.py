@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.turning import Places
+from posenc_cli.checks.turning import PositionRows
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import round_to
 from posenc_cli.positions import Positions
@@ -141,7 +141,7 @@ class Evidence(Record):
         if self.only is not None:
             return self.only
         limit = self.count if len(self.shape) == 1 else _MOST_ROWS
-        return Places.of(Positions.contiguous(0, self.count)).sample(limit)
+        return PositionRows.of(Positions.contiguous(0, self.count)).sample(limit)
 
     @cached_property
     def sample(self) -> tuple[NumberArray, ...]:

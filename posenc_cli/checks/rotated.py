@@ -15,7 +15,7 @@ from posenc_cli.checks.subject import (
     row_positions,
 )
 from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import ROWS, ColumnPairing, Places, SubjectBlock, Turning
+from posenc_cli.checks.turning import ROWS, ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.errors import InvalidInput, quoted_name
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def rotated_subject(
     Raises: InvalidInput when the vectors before are not finite, or leave a pair or a position
         unseen.
     """
-    places = Places.of(positions)
+    places = PositionRows.of(positions)
     if not np.isfinite(x[: places.count]).all():
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are not finite")
     if not x[: places.count].any():
@@ -85,7 +85,7 @@ def rotated_subject(
 
 
 def _observation_notes(
-    x: NumberArray, pairing: ColumnPairing, places: Places, name: str
+    x: NumberArray, pairing: ColumnPairing, places: PositionRows, name: str
 ) -> tuple[str, ...]:
     """What to note of the share of pairs and positions that vectors show; a zero shows no turn.
 
@@ -156,7 +156,7 @@ def _size_scatter(turning: Turning) -> float:
 
 
 def _rotated_reader(
-    x: NumberArray, y: NumberArray, pairing: ColumnPairing, places: Places, *, most: float
+    x: NumberArray, y: NumberArray, pairing: ColumnPairing, places: PositionRows, *, most: float
 ) -> Any:
     """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
     first, second = list(pairing.first), list(pairing.second)

@@ -17,7 +17,7 @@ from posenc_cli.checks.tolerance import unit
 from posenc_cli.checks.turning import (
     LAYOUTS,
     ColumnPairing,
-    Places,
+    PositionRows,
     SubjectBlock,
     Turning,
     paired_columns,
@@ -78,7 +78,7 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
     """The tables that posenc itself writes, as float32 (as float64 where amplitudes grow)."""
     waves = reference.content.waves
     placements = rotary_placements("interleaved", waves.count)
-    places = Places.of(positions)
+    places = PositionRows.of(positions)
     filler = wave_filler(waves, reference.engine)
     dtype = FLOAT32 if waves.growth is None else FLOAT64
 
@@ -171,7 +171,7 @@ def table_subject(
     name: str = "tables",
 ) -> Subject:
     """Tables of cosines and sines as a subject; ``dtype`` is the format they were stored in."""
-    width, places = cos.shape[1], Places.of(positions)
+    width, places = cos.shape[1], PositionRows.of(positions)
     notes = []
     if places.count < cos.shape[0]:
         notes.append(f"the first {places.count} of {cos.shape[0]} rows")
@@ -222,7 +222,9 @@ def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:
     return out
 
 
-def _full_reader(cos: NumberArray, sin: NumberArray, pairing: ColumnPairing, places: Places) -> Any:
+def _full_reader(
+    cos: NumberArray, sin: NumberArray, pairing: ColumnPairing, places: PositionRows
+) -> Any:
     """What reads full tables: the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
     first, second = _columns(pairing.first), _columns(pairing.second)
 
@@ -255,7 +257,7 @@ def _columns(columns: tuple[int, ...]) -> Any:
 
 
 def _repeated_layout(
-    cos: NumberArray, sin: NumberArray, places: Places, *, parts: int = 1
+    cos: NumberArray, sin: NumberArray, places: PositionRows, *, parts: int = 1
 ) -> Layout | None:
     """The layout in which full tables repeat each value, None if they do in neither or in both."""
     width = cos.shape[1]
@@ -316,7 +318,7 @@ def frequency_subject(
     if not finite.all():
         at = int(np.argmin(finite))
         broken = (f"{int((~finite).sum())} of {given.size} frequencies are not finite (pair {at})",)
-    places = Places.of(positions)
+    places = PositionRows.of(positions)
 
     @lru_cache(maxsize=1)
     def turns() -> Turns:

@@ -168,7 +168,7 @@ class Turning(Record):
     format its values are stored in, and ``roundings`` counts how often correct code rounds to it.
     """
 
-    places: Places
+    places: PositionRows
     pairs: int
     dtype: str
     roundings: int
@@ -185,11 +185,11 @@ class Turning(Record):
                 progress(stop, count)
 
 
-class Places(Record):
+class PositionRows(Record):
     """Positions by row, any of them at no cost.
 
     >>> from posenc_cli.positions import Positions
-    >>> Places.of(Positions.parse("0:4,10:30:5")).at(np.array([3, 4, 5])).tolist()
+    >>> PositionRows.of(Positions.parse("0:4,10:30:5")).at(np.array([3, 4, 5])).tolist()
     [3, 10, 15]
     """
 
@@ -199,7 +199,7 @@ class Places(Record):
     rows: Integers
 
     @classmethod
-    def of(cls, positions: Positions) -> Places:
+    def of(cls, positions: Positions) -> PositionRows:
         """The rows of ``positions``, one after another."""
         counts = [len(indices) for indices in positions.ranges]
         return cls(

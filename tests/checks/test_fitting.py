@@ -8,7 +8,7 @@ import pytest
 from posenc_cli.checks import fitting
 from posenc_cli.checks.checking import context_of, probing_positions
 from posenc_cli.checks.fitting import fit
-from posenc_cli.checks.turning import Places
+from posenc_cli.checks.turning import PositionRows
 from posenc_cli.positions import Positions
 
 
@@ -20,7 +20,7 @@ from posenc_cli.positions import Positions
         np.arange(1000, 1400),
         np.arange(500)[::-1],
         np.array(sorted({*range(64), *(int(1.4**k) for k in range(40))})),
-        Places.of(Positions.contiguous(0, 1 << 20)).sample(),
+        PositionRows.of(Positions.contiguous(0, 1 << 20)).sample(),
         np.array([0, 5, 12, 29, 33, 61, 100, 1000]),
     ],
     ids=["two", "many", "late", "backward", "growing", "sample", "sparse"],
@@ -64,14 +64,14 @@ def test_the_context_is_read_from_the_parameters():
 
 def test_places_give_any_row_its_position():
     positions = Positions.parse("0:5,100:200:7,3")
-    places = Places.of(positions)
+    places = PositionRows.of(positions)
     everything = np.array(list(positions))
     assert places.count == everything.size
     assert np.array_equal(places.at(slice(None)), everything)
     assert np.array_equal(places.at(slice(4, 9)), everything[4:9])
     assert np.array_equal(places.at(np.array([20, 0])), everything[[20, 0]])
     for count in (1, 100, 5000, 200000):
-        rows = Places.of(Positions.contiguous(0, count)).sample()
+        rows = PositionRows.of(Positions.contiguous(0, count)).sample()
         assert rows[0] == 0
         assert rows[-1] == count - 1
         assert rows.size <= 768
