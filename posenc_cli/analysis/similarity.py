@@ -29,7 +29,7 @@ from posenc_cli.analysis.profile import (
     wave_profile,
     wave_weights,
 )
-from posenc_cli.encode.arrays import position_array
+from posenc_cli.encode.arrays import BLOCK_BYTES, position_array, repeated_rows, sliding_rows
 from posenc_cli.encode.scores import score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         RealRows,
         Reals,
         StoredRows,
-        StoredValues,
     )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import Rotation, Waves
@@ -60,8 +59,6 @@ SEED = 0
 
 _CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw, seed {SEED})"}
 
-_BLOCK_BYTES = 1 << 19  # of a block laid out from a profile: it stays in the cache until written
-_VIEWED_BYTES = 1 << 16  # rows from so many on are handed on as they lie in a profile, uncopied
 _AVERAGED, _DRAWN = 1 << 19, 1 << 15
 """Values of a profile that a map of means may take, where all are looked at and where some are.
 
@@ -150,7 +147,7 @@ class Similarity(Record):
         inner, weights = _inner_offsets(tall, wide, starts.size)
         farthest = self.count - 1  # the last block may end past the last place
         total = np.zeros(starts.size)
-        together = max(1, _BLOCK_BYTES // 8 // starts.size)
+        together = max(1, BLOCK_BYTES // 8 // starts.size)
         for begin in range(0, inner.size, together):
             part = slice(begin, begin + together)
             offsets = np.clip(inner[part, None] + starts, -farthest, farthest) * self.step
@@ -164,7 +161,7 @@ class Similarity(Record):
         everything = range(self.count)
         match self.source:
             case KeyScores() as scores:
-                yield from _rows_by_key(_round(scores.at(self.positions_at(everything)), dtype))
+                yield from repeated_rows(_round(scores.at(self.positions_at(everything)), dtype))
             case MatrixRows() as rows:
                 held = rows.in_memory()
 
@@ -173,9 +170,9 @@ class Similarity(Record):
 
                 yield from engine.in_order(block, product_blocks(held))
             case Profile() as profile if self.step is not None:
-                yield from _rows_by_offset(_round(self._newest_first(profile), dtype))
+                yield from sliding_rows(_round(self._newest_first(profile), dtype))
             case Profile():
-                step = max(1, _BLOCK_BYTES // 8 // self.count)
+                step = max(1, BLOCK_BYTES // 8 // self.count)
                 for begin in range(0, self.count, step):
                     queries = range(begin, min(begin + step, self.count))
                     yield _round(self.entries(queries, everything), dtype)
@@ -405,29 +402,6 @@ def _inner_offsets(tall: int, wide: int, blocks: int) -> tuple[Integers, Reals]:
 
 def _round(values: RealRows, dtype: DType) -> StoredRows:
     return narrow(np.ascontiguousarray(values), None, dtype)
-
-
-def _rows_by_offset(newest_first: StoredValues) -> Iterator[StoredRows]:
-    """The rows of a matrix from its values by offset m − n, the largest offset first.
-
-    Row m is the piece that has the offset 0 in column m, so no value is computed twice.
-    """
-    count = (len(newest_first) + 1) // 2
-    if count * newest_first.itemsize >= _VIEWED_BYTES:
-        for m in range(count):
-            yield newest_first[count - 1 - m : 2 * count - 1 - m]
-        return
-    windows = np.lib.stride_tricks.sliding_window_view(newest_first, count)[::-1]
-    rows = max(1, _BLOCK_BYTES // (count * newest_first.itemsize))
-    for begin in range(0, count, rows):
-        yield np.ascontiguousarray(windows[begin : begin + rows])
-
-
-def _rows_by_key(row: StoredValues) -> Iterator[StoredRows]:
-    rows = min(len(row), max(1, _BLOCK_BYTES // row.nbytes))
-    block = np.ascontiguousarray(np.broadcast_to(row, (rows, len(row))))
-    for begin in range(0, len(row), rows):
-        yield block[: len(row) - begin]
 
 
 def finite_or_none(values: Reals) -> list[float | None]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from posenc_cli.analysis.encoded import wavelengths
 from posenc_cli.analysis.profile import wave_weights
+from posenc_cli.analysis.similarity import finite_or_none
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.encode.precision import Precision
 from posenc_cli.errors import InvalidInput
@@ -406,21 +407,17 @@ def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
     return {
         "context": spectrum.context,
         "along": spectrum.along,
-        "frequencies": _finite(spectrum.frequencies),
-        "wavelengths": _finite(spectrum.wavelengths),
-        "turns": _finite(spectrum.turns),
+        "frequencies": finite_or_none(spectrum.frequencies),
+        "wavelengths": finite_or_none(spectrum.wavelengths),
+        "turns": finite_or_none(spectrum.turns),
         "axes": spectrum.axes,
         "incomplete": list(spectrum.incomplete),
         "zones": list(stretch.zones) if stretch else None,
-        "stretch": _finite(stretch.ratio) if stretch else None,
+        "stretch": finite_or_none(stretch.ratio) if stretch else None,
         "before": {
-            "wavelengths": _finite(stretch.wavelengths),
-            "turns": _finite(stretch.turns),
+            "wavelengths": finite_or_none(stretch.wavelengths),
+            "turns": finite_or_none(stretch.turns),
         }
         if stretch
         else None,
     }
-
-
-def _finite(values: Reals) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.backends.base import Arithmetic
-    from posenc_cli.numerics.arrays import Integers, Reals
+    from posenc_cli.numerics.arrays import Integers, Reals, StoredRows, StoredValues
     from posenc_cli.positions import Positions
 
 Numbers = TypeVar("Numbers", "Integers", "Reals")
@@ -21,6 +21,9 @@ Numbers = TypeVar("Numbers", "Integers", "Reals")
 BLOCK_VALUES = 1 << 18
 """Values in a block: enough that handing blocks from thread to thread costs little, few enough to
 stay near the cache. Twice as many are a tenth faster, and take twice the memory."""
+
+BLOCK_BYTES = 1 << 19  # of rows laid out from one: they stay in the cache until they are written
+_VIEWED_BYTES = 1 << 16  # rows from so many on are handed on as they lie, uncopied
 
 _FORMATS = {"float64": FLOAT64, "float32": FLOAT32, "bfloat16": BFLOAT16}
 
@@ -43,6 +46,29 @@ def position_array(positions: Positions) -> Integers:
 def position_blocks(positions: Positions, count: int) -> Iterator[Integers]:
     """The positions in order, at most ``count`` at a time."""
     return map(position_array, positions.blocks(count))
+
+
+def repeated_rows(row: StoredValues) -> Iterator[StoredRows]:
+    """Blocks of a square matrix whose rows are all the same."""
+    rows = min(row.size, max(1, BLOCK_BYTES // row.nbytes))
+    block = np.ascontiguousarray(np.broadcast_to(row, (rows, row.size)))
+    for begin in range(0, row.size, rows):
+        yield block[: row.size - begin]
+
+
+def sliding_rows(values: StoredValues) -> Iterator[StoredRows]:
+    """Blocks of a square matrix whose values go by j − i, from the smallest on: (2 · rows − 1,).
+
+    Row i is the piece that has the offset 0 in column i, so no value is computed twice.
+    """
+    count = (values.size + 1) // 2
+    windows = np.lib.stride_tricks.sliding_window_view(values, count)[::-1]
+    rows = max(1, BLOCK_BYTES // (count * values.itemsize))
+    if count * values.itemsize >= _VIEWED_BYTES:
+        yield from windows[:, None]
+        return
+    for begin in range(0, count, rows):
+        yield np.ascontiguousarray(windows[begin : begin + rows])
 
 
 def in_arithmetic(values: Numbers, arithmetic: Arithmetic) -> Numbers:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encode.arrays import in_arithmetic, position_array, position_blocks, rows_a_block
+from posenc_cli.encode.arrays import (
+    in_arithmetic,
+    position_array,
+    position_blocks,
+    repeated_rows,
+    rows_a_block,
+    sliding_rows,
+)
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.rounding import round_exact
 from posenc_cli.schemes.declare import Bias, BucketBias
@@ -50,11 +57,12 @@ def score_blocks(
     for head in heads:
         scores = partial(rule, head)
         if content.by == "key":
-            yield from _blocks_by_key(scores, positions)
+            yield from repeated_rows(scores(position_array(positions)))
         elif len(positions.ranges) == 1:
-            yield from _blocks_by_offset(scores, positions)
+            offsets = np.arange(1 - positions.count, positions.count, dtype=np.int64)
+            yield from sliding_rows(scores(offsets * positions.ranges[0].step))
         else:
-            yield from _gathered_blocks(scores, positions)
+            yield from _gathered_rows(scores, positions)
 
 
 def score_rule(
@@ -72,26 +80,7 @@ def score_rule(
     raise TypeError(f"a {type(content).__name__} has no scores")
 
 
-def _blocks_by_key(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
-    """A matrix whose rows are all the same: a score a key."""
-    count = positions.count
-    row = scores(position_array(positions))  # (keys,)
-    rows = rows_a_block(count)
-    for begin in range(0, count, rows):
-        yield np.ascontiguousarray(np.broadcast_to(row, (min(rows, count - begin), count)))
-
-
-def _blocks_by_offset(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
-    """A matrix of evenly spaced positions: row i holds the scores of the offsets from −i on."""
-    count = positions.count
-    offsets = np.arange(1 - count, count, dtype=np.int64) * positions.ranges[0].step
-    windows = np.lib.stride_tricks.sliding_window_view(scores(offsets), count)[::-1]
-    rows = rows_a_block(count)
-    for begin in range(0, count, rows):
-        yield np.ascontiguousarray(windows[begin : begin + rows])
-
-
-def _gathered_blocks(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
+def _gathered_rows(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
     """A matrix of any positions: the scores of the offsets that occur, where they occur."""
     keys = position_array(positions)
     for queries in position_blocks(positions, rows_a_block(keys.size)):

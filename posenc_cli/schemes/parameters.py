@@ -229,7 +229,7 @@ def as_text(value: object, *, separator: str = ",") -> str:
     return str(value)
 
 
-_LARGEST_FILE = 1 << 20  # a list of 65,536 numbers of 16 digits fits
+_LARGEST_FILE = 1 << 20  # 32 bytes for a number of each of the most pairs
 
 
 def _list_of_file(path: str, flag: str) -> Sequence[object]:
