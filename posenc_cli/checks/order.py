@@ -41,7 +41,6 @@ from posenc_cli.encode.scores import score_rule
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
-from posenc_cli.schemes.declare import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -529,8 +528,7 @@ def _encode(asked: PartRequest, length: int, *, side: str) -> Encoding:
 
 def _encodes_nothing(encoding: Encoding) -> bool:
     """Whether the rows of an encoding are declared not to depend on positions."""
-    content = encoding.bound.content
-    return isinstance(content, Rows) and content.positions == "unused"
+    return encoding.bound.content.positions == "unused"
 
 
 def _promises_distance(encodings: Sequence[Encoding]) -> bool | None:

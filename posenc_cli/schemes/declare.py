@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.tables import Layout
 
 Kind = Literal["absolute", "rotary", "bias", "relative"]
+PositionUse = Literal["numbers", "indices", "unused"]
 Namespace = Any
 """An array namespace: NumPy, :mod:`posenc_cli.numerics.exact`, …"""
 Array = Any
@@ -109,6 +110,7 @@ class _WaveContent(Record):
     """What is made of waves: no table is learned, and no score added."""
 
     waves: Waves
+    positions: ClassVar[PositionUse] = "numbers"
     weights: ClassVar[None] = None
     farthest: ClassVar[None] = None
     heads: ClassVar[None] = None
@@ -203,7 +205,7 @@ class Rows(Record):
 
     width: int
     rows: Callable[[Namespace, Array, Any], Array | tuple[Array, Array]]
-    positions: Literal["numbers", "indices", "unused"] = "numbers"
+    positions: PositionUse = "numbers"
     weights: Weights | None = None
     capacity: Capacity | None = None
     farthest: int | None = None
@@ -220,6 +222,7 @@ class _ScoreContent(Record):
     """What a bias scheme gives: ``heads`` matrices of scores, and no columns of their own."""
 
     heads: int
+    positions: ClassVar[PositionUse] = "numbers"
     waves: ClassVar[None] = None
     farthest: ClassVar[None] = None
     width: ClassVar[int] = 0
@@ -258,7 +261,8 @@ class BucketBias(_ScoreContent):
 Content = Rotation | Sinusoids | Rows | Bias | BucketBias
 """What a scheme gives. Each kind answers the same questions, with None where it has no such thing:
 its ``waves``, the ``weights`` of its learned table, the ``heads`` it has scores for and what those
-go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, and the ``farthest`` offset."""
+go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest`` offset, and
+what it takes ``positions`` for."""
 
 GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),
