@@ -4,9 +4,10 @@ Usage: python tools/families.py [--check] [MODEL_TYPE…]
 
 What a configuration class and its model say by themselves is derived: sizes, base, share, layout,
 whether shares are ignored, and what models of text and images give their text model. The other
-keys of a row (aliases, cycles, rules: see ``Rotary`` in posenc_cli/models/families.py) were read in
-the code of the model by a person, and are kept. A MODEL_TYPE that is not in the file gets a row of
-what is derived. ``--check`` compares, and writes nothing. Needs the extra ``peers``.
+keys of a row (aliases, rules: see rotary.schema.json) were read in the code of the model by a
+person, and are kept. A MODEL_TYPE that is not in the file gets a row of what is derived, with the
+cycle of its layer types if they have one. ``--check`` compares, and writes nothing. Needs the
+extra ``peers``.
 
 The presets were read from the files that each names as its source; no package has them.
 """
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).parents[1] / "posenc_cli" / "models" / "rotary.json"
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
-WIDTHS = ("head_dim", "qk_rope_head_dim")
-"""Sizes that only some configuration classes have."""
+WIDTHS = ("qk_rope_head_dim", "head_dim")
+"""Sizes of which a configuration class has one or none: of a slice that turns, or of a head."""
 GONE = ("transfo-xl",)
 """The model types of earlier versions of transformers."""
 
@@ -41,13 +42,14 @@ def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
         return row
     config = configured({"model_type": model_type})
     aliases, rope = row.get("aliases", {}), _attribute(config, "rope_parameters") or {}
-    sizes = row.get("defaults") or {
-        **dict.fromkeys(SIZES),
-        **{name: None for name in WIDTHS if _attribute(config, name) is not None},
-    }
+    widths = [name for name in WIDTHS if isinstance(getattr(type(config), name, None), int)]
+    sizes = row.get("defaults") or (*SIZES, *widths[:1])
     defaults = {name: _attribute(config, aliases.get(name, name)) for name in sizes}
     nested = any(isinstance(part, dict) for part in rope.values())
     derived: dict[str, Any] = {"nested": nested}
+    if not row:
+        derived["cycle"] = _cycle(getattr(config, "layer_types", None) or [])
+        derived["slice"] = widths[:1] == ["qk_rope_head_dim"]
     if "rope" not in row:
         derived |= _of_rope(model_type, rope, nested=nested)
     if row.get("layout") in (None, "half", "interleaved"):
@@ -61,13 +63,27 @@ def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
         "partial": 1.0,
         "partial_ignored": False,
     }
-    usual["layout"] = "half"
+    usual |= {"layout": "half", "cycle": [], "slice": False}
     kept = {name: row[name] for name in row if row[name] == derived.get(name, row[name])}
     new = {name: value for name, value in derived.items() if value != usual[name]}
-    order = [*(name for name in row if name in {**new, **kept}), *(new.keys() - row.keys())]
+    order = [
+        *(name for name in row if name in {**new, **kept}),
+        *(name for name in new if name not in row),
+    ]
     return {"defaults": defaults} | {
         name: {**new, **kept}[name] for name in order if name != "defaults"
     }
+
+
+def _cycle(layer_types: list[str]) -> list[str]:
+    """The shortest list that makes these over and over, empty where all layers are alike."""
+    for length in range(2, len(layer_types) // 2 + 1):
+        cycle = layer_types[:length]
+        if len(set(cycle)) > 1 and all(
+            name == cycle[i % length] for i, name in enumerate(layer_types)
+        ):
+            return cycle
+    return []
 
 
 def _of_rope(model_type: str, rope: dict[str, Any], *, nested: bool) -> dict[str, Any]:

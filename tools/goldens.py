@@ -996,11 +996,11 @@ def files_of(name: str, generate: Generator) -> dict[str, bytes]:
     stored = dict(np.load(archive)) if archive.exists() else {}
     made = generate(statement, stored)
     kept = {key for key in stored if INPUTS.fullmatch(key) or key in RECORDED_ARRAYS.get(name, ())}
-    missing = stored.keys() - made.keys() - kept
-    if missing:
+    order = list(stored)
+    if name in GROWING:  # a new case's arrays come last
+        order = sorted(made, key=lambda key: order.index(key) if key in stored else len(order))
+    if missing := set(order) - made.keys() - kept:
         raise LookupError(f"{name}: no peer gives {', '.join(sorted(missing))}")
-    # In the order of the file; what a new case adds comes last.
-    order = [*stored, *(key for key in made if key not in stored and name in GROWING)]
     arrays = {
         key: plain(made[key], stored[key].dtype if key in stored else "float32")
         if key in made
