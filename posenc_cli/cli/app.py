@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from posenc_cli.cli.choosing import MAKERS, documented_options
+from posenc_cli.cli.choosing import MAKERS, documented_option
 from posenc_cli.cli.console import WIDEST_PIPED, Console
 from posenc_cli.cli.options import OptionGroup
 from posenc_cli.cli.streams import ReaderGone
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.schemes.parameters import OWN_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,22 +70,23 @@ def command(
     """
     options = _options(function)
     if documented:
-        without_help = [name for name, each in options.items() if _help(each) is None]
-        options |= {name: documented_options()[name] for name in without_help}
+        for name in OWN_OPTIONS.keys() & options.keys():
+            if _help(options[name]) is None:
+                options[name] = documented_option(name)
     options |= {name: options.pop(name) for name in Console.parameters() if name in options}
 
     def run(**values: Any) -> int | None:
         try:
-            status: int | None = _made(function, values)
+            status: int | None = _call(function, values)
         except BrokenPipeError:
             # Typer would give it status 1, as if a check had failed.
             raise ReaderGone from None
         return status
 
     run.__doc__ = function.__doc__
-    parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in options.values()]
+    parameters = [option.replace(kind=option.KEYWORD_ONLY) for option in options.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {option.name: option.annotation for option in parameters}
     return run
 
 
@@ -97,14 +99,13 @@ def _options(function: Callable[..., Any]) -> dict[str, Parameter]:
     return options
 
 
-def _made(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """What a function returns, of the values of options and of what groups make of them."""
-    return function(
-        **{
-            name: values[name] if (maker := _maker(parameter)) is None else _made(maker, values)
-            for name, parameter in _parameters(function).items()
-        }
-    )
+    arguments = {}
+    for name, parameter in _parameters(function).items():
+        maker = _maker(parameter)
+        arguments[name] = values[name] if maker is None else _call(maker, values)
+    return function(**arguments)
 
 
 @cache
@@ -137,11 +138,11 @@ class SingleValues(TyperCommand):
         Raises: InvalidInput where one has.
         """
         single: list[Any] = [
-            each
-            for each in self.params
-            if each.param_type_name == "option" and not getattr(each, "is_flag", False)
+            option
+            for option in self.params
+            if option.param_type_name == "option" and not getattr(option, "is_flag", False)
         ]
-        single = [each for each in single if not each.multiple]
+        single = [option for option in single if not option.multiple]
         for option in single:
             option.multiple = True
         try:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from posenc_cli import catalogue
 from posenc_cli.cli.console import Console
@@ -19,7 +16,9 @@ from posenc_cli.cli.options import (
     one_of,
     option,
     settings_of,
+    settings_option,
     whole_number,
+    whole_option,
 )
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.positions import Positions
@@ -152,8 +151,9 @@ class SourceOptions(OptionGroup):
 
     scheme: Annotated[
         list[str] | None,
-        typer.Option(
-            *("--scheme", "-s"),
+        option(
+            "--scheme",
+            "-s",
             metavar="NAME",
             help="a name that posenc schemes lists, or package.module:attribute; A+B, or the "
             "option repeated, for several",
@@ -161,7 +161,7 @@ class SourceOptions(OptionGroup):
     ] = None
     config: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--config",
             metavar="FILE",
             help="the encoding of a Hugging Face config.json, or of the folder that holds one",
@@ -169,21 +169,20 @@ class SourceOptions(OptionGroup):
     ] = None
     model: Annotated[
         str | None,
-        typer.Option(
-            *("--model", "-m"),
+        option(
+            "--model",
+            "-m",
             metavar="NAME",
             help="the encoding of a model that posenc models lists",
         ),
     ] = None
     layer_type: Annotated[
         str | None,
-        typer.Option(
-            "--layer-type", metavar="NAME", help="which layers of a config, where they differ"
-        ),
+        option("--layer-type", metavar="NAME", help="which layers of a config, where they differ"),
     ] = None
     runtime: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--as",
             metavar="ENGINE",
             help="read a config as vllm, vllm-0.11, llama.cpp or transformers-4.50 does",
@@ -213,21 +212,11 @@ class PositionOptions(OptionGroup):
 
     length: Annotated[
         int | None,
-        option(
-            *("--len", "-l"),
-            metavar="N",
-            help="how many positions",
-            parse=partial(whole_number, minimum=1),
-        ),
+        whole_option("--len", "-l", minimum=1, help="how many positions"),
     ] = None
     start: Annotated[
         int | None,
-        option(
-            "--start",
-            metavar="N",
-            help="the first position [default: 0]",
-            parse=partial(whole_number, minimum=0),
-        ),
+        whole_option("--start", minimum=0, help="the first position [default: 0]"),
     ] = None
     positions: Annotated[
         Positions | None,
@@ -266,18 +255,13 @@ class PositionOptions(OptionGroup):
 class ParameterOptions(OptionGroup):
     """The parameters of a scheme, whose declaration reads their texts."""
 
-    dim: Annotated[str | None, typer.Option(*OWN_OPTIONS["dim"])] = None
-    heads: Annotated[str | None, typer.Option(*OWN_OPTIONS["heads"])] = None
-    base: Annotated[str | None, typer.Option(*OWN_OPTIONS["base"])] = None
-    layout: Annotated[str | None, typer.Option(*OWN_OPTIONS["layout"])] = None
+    dim: Annotated[str | None, option(*OWN_OPTIONS["dim"])] = None
+    heads: Annotated[str | None, option(*OWN_OPTIONS["heads"])] = None
+    base: Annotated[str | None, option(*OWN_OPTIONS["base"])] = None
+    layout: Annotated[str | None, option(*OWN_OPTIONS["layout"])] = None
     settings: Annotated[
         list[Setting] | None,
-        option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="any other parameter, repeatable; posenc schemes NAME documents them",
-            parse=Setting.parse,
-        ),
+        settings_option("any other parameter, repeatable; posenc schemes NAME documents them"),
     ] = None
 
     @property
@@ -318,7 +302,7 @@ class ComputeOptions(OptionGroup):
 
     backend: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--backend",
             metavar="NAME",
             help="auto|numpy|fast|torch|…; posenc backends lists them [default: auto]",
@@ -332,7 +316,7 @@ class ComputeOptions(OptionGroup):
         option("--threads", metavar="N", help="[default: by the size]", parse=_threads),
     ] = None
 
-    def fields(self) -> dict[str, Any]:
+    def resolve(self) -> dict[str, Any]:
         """What a choice holds of it.
 
         Raises: InvalidInput where the environment names what is not there.
@@ -369,8 +353,7 @@ def choice_of(
     if len(names) > 1:
         raise InvalidInput(f"{' and '.join(names)}: give one of them")
     if not names:
-        if details := where.texts | source.reading | parameters.texts:
-            flag, text = next(iter(details.items()))
+        for flag, text in (where.texts | source.reading | parameters.texts).items():
             raise InvalidInput(
                 f"{flag} {abbreviated(text)}: says how to encode, and nothing says what",
                 hint="name an encoding by --scheme, --config or --model",
@@ -378,13 +361,12 @@ def choice_of(
         return None
     given: dict[str, object] = {**parameters.own}
     given |= settings_of(parameters.settings, given)
-    settled = {"positions": where.resolve(), **computing.fields()}
+    fields = {"positions": where.resolve(), **computing.resolve()}
     if "--scheme" in names:
-        if source.reading:
-            flag, text = next(iter(source.reading.items()))
+        for flag, text in source.reading.items():
             raise InvalidInput(f"{flag} {abbreviated(text)}: goes with --config or --model")
-        return _of_schemes(names["--scheme"], given, **settled)
-    choice = _of_config(source, given, **settled)
+        return _of_schemes(names["--scheme"], given, **fields)
+    choice = _of_config(source, given, **fields)
     for warning in choice.warnings:
         console.warning(warning)
     return choice
@@ -407,7 +389,7 @@ MAKERS: Mapping[object, Callable[..., Any]] = {Choice: required_choice, Choice |
 """What makes a command's parameter of such a type, of options and of other such parameters."""
 
 
-def _of_config(source: SourceOptions, given: Mapping[str, object], **settled: Any) -> Choice:
+def _of_config(source: SourceOptions, given: Mapping[str, object], **fields: Any) -> Choice:
     """The choice of a config or a model, whose parameters those ``given`` replace."""
     from posenc_cli.models.config import read_config, resolve
     from posenc_cli.models.library import find as find_model
@@ -428,14 +410,14 @@ def _of_config(source: SourceOptions, given: Mapping[str, object], **settled: An
     return Choice(
         scheme,
         {**layers.values(), **given},
-        **settled,
+        **fields,
         warnings=tuple(warnings),
         origin={key: text for key, text in origin.items() if text is not None},
         context=None if context is None else (int(context.value), context.source),
     )
 
 
-def _of_schemes(name: str, given: dict[str, object], **settled: Any) -> Choice:
+def _of_schemes(name: str, given: dict[str, object], **fields: Any) -> Choice:
     """The choice of a scheme, or of the parts of a hybrid ``A+B``.
 
     A part takes the parameters it has, and ``part.name`` is a parameter of that part alone.
@@ -444,7 +426,7 @@ def _of_schemes(name: str, given: dict[str, object], **settled: Any) -> Choice:
         raise InvalidInput(f"--scheme {abbreviated(name)}: must be A+B, with a name on either side")
     schemes = [catalogue.find(part) for part in name.split("+")]
     if len(schemes) == 1:
-        return Choice(schemes[0], given, **settled)
+        return Choice(schemes[0], given, **fields)
     names = [scheme.name for scheme in schemes]
     for part in names:
         if names.count(part) > 1:
@@ -460,22 +442,18 @@ def _of_schemes(name: str, given: dict[str, object], **settled: Any) -> Choice:
             if full in given or key in given
         }
         taken |= {*mine, *own.values()}
-        parts.append(Choice(scheme, mine, **settled))
+        parts.append(Choice(scheme, mine, **fields))
     for key in given:
         if key not in taken:
             raise InvalidInput(
                 f"--set {key}: none of {', '.join(names)} has a parameter {key!r}",
                 hint=nearest(key, chain.from_iterable(scheme.parameters for scheme in schemes)),
             )
-    return Choice(schemes[0], {}, **settled, parts=tuple(parts))
+    return Choice(schemes[0], {}, **fields, parts=tuple(parts))
 
 
-def documented_options() -> dict[str, Parameter]:
-    """The options of schemes' parameters, with what the declarations of all schemes say of each."""
-    return {name: _documented_option(name) for name in OWN_OPTIONS}
-
-
-def _documented_option(name: str) -> Parameter:
+def documented_option(name: str) -> Parameter:
+    """The option of schemes' parameters of a name, with what their declarations say of it."""
     declared = {
         scheme.name: scheme.parameters[name]
         for scheme in catalogue.BUILT_IN.values()
@@ -496,14 +474,13 @@ def _documented_option(name: str) -> Parameter:
     usual = next((text for text, _ in defaults.most_common(1)), "")
     others = ", or the scheme's own" if defaults[usual] < len(declared) else ""
     default = f" [default: {usual}{others}]" if usual else ""
-    information = typer.Option(
+    documented = option(
         *OWN_OPTIONS[name],
         help=f"{choices or first.rules.help}{default}",
         metavar="NAME" if choices else {int: "N", float: "X"}[first.type],
     )
-    return ParameterOptions.parameters()[name].replace(
-        annotation=Annotated[str | None, information]
-    )
+    own = ParameterOptions.parameters()[name]
+    return own.replace(annotation=Annotated[str | None, documented])
 
 
 def _called_together(names: list[str]) -> str:

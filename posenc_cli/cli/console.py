@@ -24,6 +24,7 @@ COLORS = ("auto", "always", "never")
 
 WIDEST_PIPED = 80
 NARROWEST = 20
+_LINES = 24  # of the terminals that others imitate
 _SIZE_DIGITS = 3  # as many as --width and --height take; int() refuses thousands of them
 
 
@@ -102,7 +103,7 @@ class Console(OptionGroup):
             table.add_column(self._spelling(column), overflow="fold")
         for row in rows:
             table.add_row(*map(self._spelling, row))
-        colored = self.colored(sys.stdout)
+        colored = self.uses_color(sys.stdout)
         text = io.StringIO()
         RichConsole(
             file=text,
@@ -133,7 +134,7 @@ class Console(OptionGroup):
         """Whether stdout can show ASCII alone."""
         return streams.ascii_only(sys.stdout)
 
-    def colored(self, stream: Any) -> bool:
+    def uses_color(self, stream: Any) -> bool:
         """Whether escape codes may go to a stream.
 
         The option comes first, then FORCE_COLOR, NO_COLOR, TERM=dumb, and whether the stream is a
@@ -155,11 +156,11 @@ class Console(OptionGroup):
 def drop_absurd_sizes() -> None:
     """Take sizes that are no terminal's from the environment, where libraries would read them."""
     for name in ("COLUMNS", "LINES"):
-        if os.environ.get(name) and not _asked_size(name):
+        if os.environ.get(name) and not _environment_size(name):
             del os.environ[name]
 
 
-def _asked_size(name: str) -> int:
+def _environment_size(name: str) -> int:
     """The size that a variable of the environment asks for, 0 where it asks for none."""
     text = os.environ.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _SIZE_DIGITS else 0
@@ -168,8 +169,8 @@ def _asked_size(name: str) -> int:
 def _terminal_size() -> os.terminal_size:
     """The terminal's size: COLUMNS and LINES first, then what stdout's terminal says."""
     try:
-        found = os.get_terminal_size(sys.stdout.fileno())
+        size = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):
-        found = os.terminal_size((WIDEST_PIPED, 24))
-    columns = _asked_size("COLUMNS") or found.columns or WIDEST_PIPED
-    return os.terminal_size((columns, _asked_size("LINES") or found.lines or 24))
+        size = os.terminal_size((WIDEST_PIPED, _LINES))
+    columns = _environment_size("COLUMNS") or size.columns or WIDEST_PIPED
+    return os.terminal_size((columns, _environment_size("LINES") or size.lines or _LINES))

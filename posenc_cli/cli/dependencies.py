@@ -23,7 +23,7 @@ def unloaded_dependency(error: Exception) -> Unavailable | None:
             hint=f"pip install {DISTRIBUTION}",
         )
     distributions = _distributions()
-    package = next(filter(distributions.get, _packages_concerned(error)), None)
+    package = next(filter(distributions.get, _suspect_packages(error)), None)
     if package is None:
         return None
     distribution = distributions[package]
@@ -38,7 +38,7 @@ def unloaded_dependency(error: Exception) -> Unavailable | None:
     )
 
 
-def _packages_concerned(error: Exception) -> list[str]:
+def _suspect_packages(error: Exception) -> list[str]:
     """The top-level packages that an error may be due to, the likeliest first.
 
     Those whose modules were being run by an import, the outermost first; then the one that an
@@ -68,5 +68,5 @@ def _distributions() -> Mapping[str, str]:
         required = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
         return {}
-    names = [re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in required]
+    names = [re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in required]
     return {name.replace("-", "_"): name for name in names}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ import typer
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
-from posenc_cli.cli.options import Source, number_format, option, whole_number
+from posenc_cli.cli.options import Source, number_format, option, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
@@ -83,12 +82,7 @@ def dot_similarity(
     ] = None,
     head: Annotated[
         int | None,
-        option(
-            "--head",
-            metavar="H",
-            help="of a bias [default: 0]",
-            parse=partial(whole_number, minimum=0),
-        ),
+        whole_option("--head", metavar="H", minimum=0, help="of a bias [default: 0]"),
     ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="only the values by offset m − n, not the matrix")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Source, Table, option, whole_number
+from posenc_cli.cli.options import Source, Table, option, whole_option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.records import replace
@@ -45,11 +44,8 @@ def heatmap(
     table: Table = None,
     head: Annotated[
         int | None,
-        option(
-            "--head",
-            metavar="H",
-            help="one head of a bias, or one matrix of a stack",
-            parse=partial(whole_number, minimum=0),
+        whole_option(
+            "--head", metavar="H", minimum=0, help="one head of a bias, or one matrix of a stack"
         ),
     ] = None,
     dims: Annotated[

@@ -21,19 +21,20 @@ def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
     Words are cut only where one alone is wider than the terminal.
     """
     spelled = [
-        [streams.ascii_spelling(cell) if console.ascii_only else cell for cell in r] for r in rows
+        [streams.ascii_spelling(cell) if console.ascii_only else cell for cell in row]
+        for row in rows
     ]
     widest = [max(map(len, column)) for column in zip(*spelled, strict=True)]
     if sum(widest) + 2 * (len(widest) + 1) <= console.width:
         return console.table_text(["parameter", "value", "source"], rows)
     lines = []
     for name, value, source in spelled:
-        lines += _wrapped(f"{name}: {value}", console.width, "")
-        lines += _wrapped(source, console.width, _INDENT)
+        lines += _wrapped_lines(f"{name}: {value}", console.width, "")
+        lines += _wrapped_lines(source, console.width, _INDENT)
     return "\n".join(lines)
 
 
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
+def _wrapped_lines(text: str, width: int, indent: str) -> list[str]:
     longest = max(map(len, text.split()), default=0)
     if longest + len(indent) > width:
         indent = ""

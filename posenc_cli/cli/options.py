@@ -39,6 +39,17 @@ def option(
     return typer.Option(*flags, **settings)
 
 
+def whole_option(*flags: str, minimum: int | None = None, **settings: Any) -> Any:
+    """What ``Annotated`` says of an option that is a whole number."""
+    parse = partial(whole_number, minimum=minimum)
+    return option(*flags, parse=parse, **{"metavar": "N", **settings})
+
+
+def settings_option(help: str) -> Any:  # noqa: A002 - as Typer calls it
+    """What ``Annotated`` says of a ``--set``, of which there may be many."""
+    return option("--set", metavar="NAME=VALUE", help=help, parse=Setting.parse)
+
+
 def _converter(flag: str, parse: Callable[[str, str], Any]) -> Callable[[Any], Any]:
     """What Typer calls with the text of an option, or with its default, which is a value already.
 
@@ -132,12 +143,7 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
 Json = Annotated[bool, typer.Option("--json", help="as one JSON object")]
 Head = Annotated[
     int | None,
-    option(
-        "--head",
-        metavar="H",
-        help="one head of a bias, from 0",
-        parse=partial(whole_number, minimum=0),
-    ),
+    whole_option("--head", metavar="H", minimum=0, help="one head of a bias, from 0"),
 ]
 Table = Annotated[
     str | None,
@@ -181,7 +187,7 @@ class OutputOptions(OptionGroup):
     """
 
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE", help="a file in place of stdout")
+        str | None, option("--out", "-o", metavar="FILE", help="a file in place of stdout")
     ] = None
     form: str | None = None
     no_clobber: Annotated[

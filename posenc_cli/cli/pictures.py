@@ -11,7 +11,7 @@ import typer
 
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli import streams
-from posenc_cli.cli.options import OptionGroup, OutputOptions, option, whole_number
+from posenc_cli.cli.options import OptionGroup, OutputOptions, option, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text, quoted_name
 from posenc_cli.records import replace
 
@@ -45,29 +45,16 @@ class PictureOptions(OptionGroup):
     )
     width: Annotated[
         int | None,
-        option(
-            "--width",
-            metavar="N",
-            help="columns in the terminal, pixels in a file",
-            parse=whole_number,
-        ),
+        whole_option("--width", help="columns in the terminal, pixels in a file"),
     ] = None
     height: Annotated[
         int | None,
-        option(
-            "--height",
-            metavar="N",
-            help="lines in the terminal, pixels in a file",
-            parse=whole_number,
-        ),
+        whole_option("--height", help="lines in the terminal, pixels in a file"),
     ] = None
     dpi: Annotated[
         int | None,
-        option(
-            "--dpi",
-            metavar="N",
-            help="pixels an inch, of text and of sides that are not given [default: 150]",
-            parse=whole_number,
+        whole_option(
+            "--dpi", help="pixels an inch, of text and of sides that are not given [default: 150]"
         ),
     ] = None
     theme: Annotated[
@@ -272,7 +259,7 @@ def page_of(look: PictureOptions, console: Console) -> Page:
     from posenc_cli.render.terminal import LOWEST, NARROWEST
 
     medium = Medium.of(
-        colored=console.colored(sys.stdout),
+        colored=console.uses_color(sys.stdout),
         encoding=sys.stdout.encoding,
         ascii_only=console.ascii_only,
         spelled=streams.ascii_spelling,

@@ -65,11 +65,11 @@ def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
     def blocks() -> Iterator[NDArray[Any]]:
         from posenc_cli.numerics.rounding import widen
 
-        told = False
+        warned = False
         parts = matrix.dtype.component or matrix.dtype  # of a complex number, both
         for block in matrix.blocks():
-            if not told and math.isinf(abs(widen(block.view(parts.numpy), parts)).max()):
-                told = True
+            if not warned and math.isinf(abs(widen(block.view(parts.numpy), parts)).max()):
+                warned = True
                 console.warning(f"some values are too large for {matrix.dtype.name}: they are inf")
             yield block
 

@@ -101,7 +101,7 @@ def _guarded_stream(given: Any, kind: type[_Stream]) -> io.TextIOWrapper:
     raw = kind(None if given is None else given.fileno())
     stream = io.TextIOWrapper(
         io.BufferedWriter(raw, buffer_size=1 << 16),
-        encoding="utf-8" if given is None else _kept(given.encoding),
+        encoding="utf-8" if given is None else _codec_name(given.encoding),
         errors="posenc.ascii",
         line_buffering=kind is _StandardError or raw.isatty(),
     )
@@ -153,7 +153,7 @@ def _escape(character: str) -> str:
     return character.encode("ascii", "backslashreplace").decode()
 
 
-def _kept(encoding: str) -> str:
+def _codec_name(encoding: str) -> str:
     """``encoding``, by a name under which Typer keeps it: ASCII it takes for a mistake."""
     return "posenc_ascii" if codecs.lookup(encoding).name == "ascii" else encoding
 
@@ -161,13 +161,13 @@ def _kept(encoding: str) -> str:
 def _ascii_by_another_name(name: str) -> codecs.CodecInfo | None:
     if name != "posenc_ascii":
         return None
-    found = codecs.lookup("ascii")
+    ascii_codec = codecs.lookup("ascii")
     return codecs.CodecInfo(
         name=name,
-        encode=found.encode,
-        decode=found.decode,
-        incrementalencoder=found.incrementalencoder,
-        incrementaldecoder=found.incrementaldecoder,
+        encode=ascii_codec.encode,
+        decode=ascii_codec.decode,
+        incrementalencoder=ascii_codec.incrementalencoder,
+        incrementaldecoder=ascii_codec.incrementaldecoder,
     )
 
 

@@ -14,7 +14,9 @@ def usage_message(error: Any) -> InvalidInput:
     hint = f"{path} --help shows how it is used"
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
-        known = [name for each in context.command.params for name in each.opts] if context else []
+        known = (
+            [flag for option in context.command.params for flag in option.opts] if context else []
+        )
         return InvalidInput(
             f"{option}: {path} has no such option", hint=nearest(option, known) or hint
         )

@@ -204,6 +204,26 @@ def test_the_format_of_the_contributing_guide_takes_one_file_and_one_line(tmp_pa
     assert json.loads(posenc("compare", "a.tsv", "b.npy", "--tol", "1e-7", "--json"))["ok"]
 
 
+def test_the_command_of_the_contributing_guide_takes_one_file_and_one_line(
+    tmp_path, monkeypatch, call
+):
+    heading = "A new command"
+    (tmp_path / "guided_command.py").write_text(guided_code(heading))
+    guide = (ROOT / "CONTRIBUTING.md").read_text().partition(f"## {heading}\n")[2]
+    name, place = re.search(r'`"(\w+)": "posenc_cli\.cli\.(\w+:\w+)"`', guide).groups()
+    assert place == f"{name}:{name}"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(COMMANDS, name, f"guided_command:{name}")
+    assert "--need N" in call(name, "--help")[1]
+    assert call(name, "-s", "rope", "--need", "9")[:2] == (0, "positions: any\n")
+    learned = (name, "-s", "learned", "--set", "max_len=8")
+    status, out, _ = call(*learned, "--need", "9", "--json")
+    answer = {"schema": f"posenc/{name}/1", "ok": False, "positions": 8}
+    assert (status, json.loads(out)) == (1, answer)
+    refused = call(*learned, "--need", "0")
+    assert refused == (2, "", "posenc: error: --need 0: must be at least 1\n")
+
+
 @pytest.fixture
 def environment():
     spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")

@@ -1,0 +1,102 @@
+"""What a command receives of its options: values, in groups, and errors in posenc's words."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pytest
+
+from posenc_cli.cli import app
+from posenc_cli.cli.choosing import PositionOptions  # noqa: TC001 - the command table reads it
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import OutputOptions, Setting, option, settings_option, whole_option
+from posenc_cli.numerics.dtypes import FLOAT16
+from posenc_cli.positions import Positions
+
+RECEIVED = {}
+
+
+class RenamedOutput(OutputOptions):
+    """A group that says anew what one of its options means."""
+
+    out: Annotated[str | None, option("--out", metavar="FILE", help="another place")] = None
+    kind: Annotated[str, option("--kind", known=("plain", "fancy"))] = "plain"
+
+
+def taker(
+    console: Console,
+    *,
+    where: PositionOptions,
+    output: RenamedOutput,
+    head: Annotated[int | None, whole_option("--head", minimum=0)] = None,
+    settings: Annotated[list[Setting] | None, settings_option("a parameter")] = None,
+) -> None:
+    """Take them."""
+    RECEIVED.update(locals())
+
+
+@pytest.fixture
+def take(call, monkeypatch):
+    monkeypatch.setitem(app.COMMANDS, "taker", f"{__name__}:taker")
+    RECEIVED.clear()
+    return lambda *arguments: call("taker", *arguments)
+
+
+def test_a_body_receives_values_and_no_texts(take):
+    assert take("--positions", "0:8:2,11", "--head", " 3 ", "--set", "a-b=c=d")[0] == 0
+    assert RECEIVED["where"].resolve() == Positions((range(0, 8, 2), range(11, 12)))
+    assert RECEIVED["head"] == 3
+    assert RECEIVED["settings"] == [Setting("a_b", "c=d", "a-b=c=d")]
+
+
+def test_what_nobody_types_is_the_default_of_the_field(take):
+    assert take()[0] == 0
+    assert RECEIVED["output"] == RenamedOutput()
+    assert RECEIVED["where"].resolve() is RECEIVED["head"] is RECEIVED["settings"] is None
+    assert RECEIVED["console"] == Console()
+
+
+def test_a_group_says_anew_what_an_option_means_and_adds_to_them(take):
+    _, text, _ = take("--help")
+    assert "another place" in text
+    assert "a file in place of stdout" not in text
+    assert "plain|fancy" in text
+    assert text.index("--out") < text.index("--no-clobber") < text.index("--kind")
+    assert text.index("--head") < text.index("--color")  # every command's own come last
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--head", "-1"], "--head -1: must be at least 0"),
+        (["--head", "1.5"], "--head '1.5': must be an integer in plain digits"),
+        (["--len", "0"], "--len 0: must be at least 1"),
+        (["--kind", "fanc"], "--kind 'fanc': must be one of plain, fancy"),
+        (["--set", "a"], "--set 'a': must be NAME=VALUE"),
+        (["--color", "x"], "--color 'x': must be one of auto, always, never"),
+    ],
+)
+def test_a_text_that_is_no_value_is_refused_in_one_line_before_the_body_runs(take, arguments, line):
+    status, out, err = take(*arguments)
+    assert (status, out, RECEIVED) == (2, "", {})
+    assert err.splitlines()[0] == f"posenc: error: {line}"
+
+
+@pytest.mark.parametrize("digits", [41, 4400])
+def test_thousands_of_digits_are_refused_unread(take, digits):
+    status, _, err = take("--head", "1" * digits)
+    assert status == 2
+    assert f"({digits} characters)" in err or digits < 60
+    assert err.endswith(": is past 2^53, the last exact position\n")
+
+
+def test_a_number_format_is_one_wherever_it_is_named(call):
+    from posenc_cli.cli.options import number_format
+
+    assert number_format("--dtype", "float16") is FLOAT16
+    for command in ("generate", "compare", "dot-similarity"):
+        asked = ["rope", "rope"] if command == "compare" else ["-s", "rope", "-l", "4"]
+        assert call(command, *asked, "--dtype", "float17")[2] == (
+            "posenc: error: --dtype 'float17': must be one of float16, bfloat16, float32, float64\n"
+            "hint: did you mean 'float16'?\n"
+        )
