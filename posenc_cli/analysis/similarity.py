@@ -318,7 +318,7 @@ def _unit(dtype: str) -> float:
 
 
 def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similarity:
-    content, lookup = request.encoding.bound.content, request.encoding.table
+    content, lookup = request.encoding.bound.content, request.encoding.lookup
     head = request.head or 0
     source: Profile | KeyScores
     if content.by == "key":

@@ -280,7 +280,7 @@ def _index_scores(
     assert content.heads is not None
     compute = score_rule(
         content,
-        encoding.table,
+        encoding.lookup,
         precision=Precision.of(rounded, None),
         engine=Engine(arithmetic=arithmetic),  # type: ignore[arg-type]
     )

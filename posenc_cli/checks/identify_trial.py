@@ -410,7 +410,7 @@ def computation(
         waves = encoding.bound.rotation.waves
         frequencies = blocks.frequencies_of(waves, precision=precision, engine=engine)
         return lambda _positions: frequencies
-    return blocks.row_rule(content, encoding.table, table, precision=precision, engine=engine)
+    return blocks.row_rule(content, encoding.lookup, table, precision=precision, engine=engine)
 
 
 def cell_limits(

@@ -317,7 +317,7 @@ class Layer(Record):
             by_key = content.by == "key"
             indices = np.broadcast_to(positions, offsets.shape) if by_key else offsets
             scores_of = score_rule(
-                content, part.table, precision=Precision.of(FLOAT64, None), engine=Engine()
+                content, part.lookup, precision=Precision.of(FLOAT64, None), engine=Engine()
             )
             flat, where = np.unique(indices, return_inverse=True)
             heads = [scores_of(head, flat)[where.reshape(-1)] for head in range(content.heads)]

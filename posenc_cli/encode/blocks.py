@@ -88,17 +88,17 @@ def _wave_rows(
     # A width of one column, padded with zeros, has no wave.
     filler = wave_filler(waves, engine) if waves.count else None
     columns, rounded = content.columns(table), precision.rounded
+    placed = sum(len(range(columns.width)[part.columns]) for part in columns.placements)
+    new = np.zeros if filler is None or placed < columns.width else np.empty
 
     def angles(positions: Integers) -> StoredRows:
         assert filler is not None
         return precision.stored_as(filler.angles(positions, dtype=rounded))
 
     def rows(positions: Integers) -> StoredRows:
-        shape = positions.size, columns.width
-        if filler is None:
-            return precision.stored_as(np.zeros(shape, rounded.numpy))
-        out = np.empty(shape, rounded.numpy)
-        filler.fill(out, positions, columns.placements, dtype=rounded)
+        out = new((positions.size, columns.width), rounded.numpy)
+        if filler is not None:
+            filler.fill(out, positions, columns.placements, dtype=rounded)
         return precision.stored_as(out)
 
     return angles if table == "angles" else rows

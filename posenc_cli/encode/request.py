@@ -32,7 +32,7 @@ class Encoding(Record):
     """A scheme with its parameters settled and its learned table, if it has one, at hand."""
 
     bound: Bound
-    table: RowLookup | None = None
+    lookup: RowLookup | None = None
 
     @classmethod
     def of(cls, scheme: Scheme, given: Mapping[str, object], *, seq_len: int | None) -> Encoding:
@@ -244,7 +244,7 @@ class Request(Record):
                 return
             for block in blocks.matrix_blocks(
                 content,
-                self.encoding.table,
+                self.encoding.lookup,
                 positions,
                 table=table,
                 head=self.head,

@@ -111,7 +111,7 @@ def test_shaws_rows_meet_the_queries():
     layer = layer_of("shaw", dim=8, max_distance=2)
     x = embeddings(("a", "b", "c", "d"), layer.width)
     scores, _ = layer.scores(x, np.arange(4))
-    table = layer.parts[0].table(np.arange(5))
+    table = layer.parts[0].lookup(np.arange(5))
     q, k = x @ layer.weights[0][0], x @ layer.weights[1][0]
     for i in range(4):
         for j in range(4):
