@@ -86,8 +86,8 @@ class Choice(Record):
             threads=threads_for(plan.values, self.threads),
         )
 
-    def encoding(self) -> Encoding:
-        """The scheme with its parameters settled.
+    def encoding(self, seq_len: int | None = None) -> Encoding:
+        """The scheme with its parameters settled, for its positions unless a length is said.
 
         Raises: InvalidInput where the choice is a hybrid: each of its parts has its own.
         """
@@ -98,7 +98,8 @@ class Choice(Record):
                 f"--scheme {self.name}: is {len(self.parts)} encodings, and this takes one",
                 hint=f"--scheme {self.scheme.name}",
             )
-        seq_len = self.positions.last + 1 if self.positions else None
+        if seq_len is None and self.positions is not None:
+            seq_len = self.positions.last + 1
         return Encoding.of(self.scheme, self.given, seq_len=seq_len)
 
     def at_first(self, count: int) -> Choice:

@@ -17,7 +17,8 @@ from posenc_cli.cli.options import ReportOptions, option
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import check_suffix
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
+from posenc_cli.render import report as rendering
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.tolerance import ToleranceRule
     from posenc_cli.checks.verdict import Report
-    from posenc_cli.encode.engine import Engine
-    from posenc_cli.encode.request import Encoding, Request
-
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
@@ -100,47 +98,38 @@ def rope_check(
       posenc rope-check -s rope -d 64 --impl my_model.rope:apply --len 4096 --out rope.xml
     """
     from posenc_cli.checks.checking import Check, CheckRequest
-    from posenc_cli.render import report as rendering
 
     form = _form(output)
     output.prepare()
     summary = StepSummary.find() if form == "github" else None
     rule = _rule(tol, strict=strict)
-
-    def encoding(seq_len: int | None) -> Encoding:
-        if seq_len is None or (choice.positions and choice.positions.last + 1 == seq_len):
-            return choice.encoding()
-        from posenc_cli.positions import Positions
-
-        return replace(choice, positions=Positions.contiguous(0, seq_len)).encoding()
-
-    def engine(request: Request) -> Engine:
-        return choice.engine(request.plan())
-
     with _progress(console) as progress:
         report = Check(
             asked=CheckRequest(tables, inv_freq, rotated, impl),
-            encoding=encoding,
-            engine=engine,
+            encoding=choice.encoding,
+            engine=lambda request: choice.engine(request.plan()),
             positions=choice.positions,
             rule=rule,
             progress=progress,
         ).report()
-    if form == "json":
-        text = console.json_text("rope-check", rendering.fields(report))
-    elif form == "junit":
-        text = rendering.junit_text(report)
-    elif form == "github":
-        text = rendering.github_text(report)
-    else:
-        text = _text(console, report)
-    console.result(text, output)
+    console.result(_text_in(form, report, console), output)
     if summary is not None:
         summary.add_at_end(rendering.summary_markdown(report), console)
     if output.out is not None and not report.ok:
-        causes = "".join(f"; cause: {each.cause}: {each.message}" for each in report.diagnosis[:1])
+        causes = "".join(f"; cause: {why.cause}: {why.message}" for why in report.diagnosis[:1])
         console.summary(f"{rendering.verdict(report)}{causes}")
     return 0 if report.ok else 1
+
+
+def _text_in(form: str, report: Report, console: Console) -> str:
+    """The report in one of its forms."""
+    if form == "json":
+        return console.json_text("rope-check", rendering.fields(report))
+    if form == "junit":
+        return rendering.junit_text(report)
+    if form == "github":
+        return rendering.github_text(report)
+    return _text(console, report)
 
 
 @contextlib.contextmanager
@@ -153,14 +142,14 @@ def _progress(console: Console) -> Iterator[Callable[[int, int], None] | None]:
     with contextlib.ExitStack() as stack:
         bars: list[tuple[Progress, TaskID]] = []
 
-        def told(done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
             if not bars and time.monotonic() - began > PATIENCE:
                 bar = stack.enter_context(progress_bar(sys.stderr))
                 bars.append((bar, bar.add_task("positions")))
             for bar, task in bars:
                 bar.update(task, completed=done, total=total)
 
-        yield told
+        yield show
 
 
 def _form(output: RopeCheckOutput) -> str:
@@ -190,45 +179,39 @@ def _rule(text: str, *, strict: bool) -> ToleranceRule:
 
 def _text(console: Console, report: Report) -> str:
     """The report for a person: the verdict, the findings, the cause, and where it goes wrong."""
-    from posenc_cli.render import report as rendering
-
-    parts = [
-        console.paragraph_text(rendering.verdict(report)),
-        console.paragraph_text(f"{rendering.scope(report)}; tolerance {report.tolerance}"),
-        "",
-        console.table_text(
-            ["check", "result", "worst", "allowed", "where"], rendering.rows(report)
+    text = console.paragraph_text
+    failed = [finding for finding in report.findings if not finding.ok]
+    header = ["check", "result", "worst", "allowed", "where"]
+    picture = _picture(console, report) if failed else None
+    blocks = [
+        [
+            text(rendering.verdict(report)),
+            text(f"{rendering.scope(report)}; tolerance {report.tolerance}"),
+        ],
+        [console.table_text(header, rendering.rows(report))],
+        [text(f"{finding.check}: {finding.message}") for finding in failed],
+        *(
+            [text(line) for line in (f"cause: {why.cause}: {why.message}", why.evidence) if line]
+            for why in report.diagnosis
         ),
+        [text(f"note: {note}") for note in report.notes],
+        [picture] if picture else [],
     ]
-    failed = [each for each in report.findings if not each.ok]
-    if failed:
-        parts.append("")
-    parts += [console.paragraph_text(f"{each.check}: {each.message}") for each in failed]
-    for each in report.diagnosis:
-        parts.append("")
-        parts.append(console.paragraph_text(f"cause: {each.cause}: {each.message}"))
-        if each.evidence:
-            parts.append(console.paragraph_text(each.evidence))
-    if report.notes:
-        parts.append("")
-    parts += [console.paragraph_text(f"note: {note}") for note in report.notes]
-    if failed and (picture := _picture(console, report)):
-        parts += ["", picture]
-    return "\n".join(parts)
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
 
 def _picture(console: Console, report: Report) -> str | None:
     """The error by position, where there is one to show."""
-    points = [(p, e) for p, e in report.curve if 0 < e < float("inf")]
-    if len(points) < 3:
+    points = [(p, error) for p, error in report.curve if 0 < error < float("inf")]
+    if len(points) < 3:  # which show no course
         return None
     from posenc_cli.render.blocks import Medium, Page
     from posenc_cli.render.figure import Curve, Curves
     from posenc_cli.render.terminal import curves_text
 
-    errors = [e for _, e in points]
+    positions, errors = zip(*points, strict=True)
     figure = Curves(
-        (Curve(x=tuple(float(p) for p, _ in points), y=tuple(errors)),),
+        (Curve(x=tuple(map(float, positions)), y=errors),),
         title="deviation from the reference by position",
         x_label="position",
         y_label="deviation",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
+
+from posenc_cli.checks.codes import FindingName, SubjectKind
 
 if TYPE_CHECKING:
     from posenc_cli.checks.rope import Finding
@@ -21,27 +22,10 @@ def fields(report: Report) -> dict[str, Any]:
         "reference": report.reference,
         "positions": report.positions,
         "pairs": report.pairs,
-        "findings": [
-            {
-                "check": each.check,
-                "ok": each.ok,
-                "worst": each.worst,
-                "tolerance": each.tolerance,
-                "at": each.at,
-                "message": each.message,
-                "worst_is": each.worst_is,
-            }
-            for each in report.findings
-        ],
-        "diagnosis": [
-            {"cause": each.cause, "message": each.message, "evidence": each.evidence}
-            for each in report.diagnosis
-        ],
+        "findings": [finding.as_dict() for finding in report.findings],
+        "diagnosis": [explanation.as_dict() for explanation in report.diagnosis],
         "notes": list(report.notes),
-        "looked_at": {
-            "positions": report.count,
-            "of": report.count if report.of is None else report.of,
-        }
+        "looked_at": {"positions": report.count, "of": report.of or report.count}
         if report.count
         else None,
     }
@@ -51,13 +35,13 @@ def rows(report: Report) -> list[list[str]]:
     """The findings as rows: check, result, worst, allowed, where."""
     return [
         [
-            each.check,
-            "ok" if each.ok else "FAIL",
-            _number(each.worst),
-            _number(each.tolerance),
-            place(each),
+            finding.check,
+            "ok" if finding.ok else "FAIL",
+            _number_text(finding.worst),
+            _number_text(finding.tolerance),
+            place(finding),
         ]
-        for each in report.findings
+        for finding in report.findings
     ]
 
 
@@ -72,91 +56,84 @@ def place(finding: Finding) -> str:
     return ", ".join(f"{name} {value}" for name, value in (finding.at or {}).items())
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}"
 
 
 def verdict(report: Report) -> str:
     """The verdict on one line."""
-    consistent = next((each.ok for each in report.findings if each.check == "relative"), None)
-    result = "ok" if report.ok else "FAILED"
-    name = _subject(report)
+    sides = f"{_subject(report)} against {report.title}"
     if report.ok:
-        sample = f", at {_looked_at(report)}" if report.count and report.of is not None else ""
-        return f"{result}: {name} against {report.title}{sample}"
-    how = "self-consistent, but not the reference" if consistent else "not self-consistent"
-    if consistent is None:
+        sample = f", at {_places(report)}" if report.count and report.of is not None else ""
+        return f"ok: {sides}{sample}"
+    holds = {finding.check: finding.ok for finding in report.findings}
+    if FindingName.RELATIVE not in holds:
         how = "not the reference"
-    elif not any(each.check == "reference" for each in report.findings):
+    elif FindingName.REFERENCE not in holds:
         how = "scores do not depend on m − n alone"
-    return f"{result}: {name} against {report.title}: {how}"
+    elif holds[FindingName.RELATIVE]:
+        how = "self-consistent, but not the reference"
+    else:
+        how = "not self-consistent"
+    return f"FAILED: {sides}: {how}"
 
 
 def _subject(report: Report) -> str:
     kind, name = report.subject["kind"], report.subject["name"]
-    return "posenc's own tables" if kind == "posenc" else f"{kind} {name}"
+    return "posenc's own tables" if kind == SubjectKind.POSENC else f"{kind} {name}"
 
 
 def scope(report: Report) -> str:
     """What was checked, on one line."""
-    parts = [_looked_at(report)]
+    parts = [_places(report)]
     if report.pairs:
-        parts.append(f"{_counted(report.pairs, 'pair')} of columns")
+        parts.append(f"{_count_text(report.pairs, 'pair')} of columns")
     return ", ".join([*parts, str(report.subject["dtype"])])
 
 
-def _looked_at(report: Report) -> str:
+def _places(report: Report) -> str:
     """How many positions were looked at, and of how many where they are a sample."""
     if not report.count:
         return "no position" if report.pairs else "any positions, by the form of the scheme"
     if report.of is None:
-        return _counted(report.count, "position")
-    return f"{report.count} of {_counted(report.of, 'position')}"
+        return _count_text(report.count, "position")
+    return f"{report.count} of {_count_text(report.of, 'position')}"
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _described(report: Report, finding: Finding) -> str:
+def _details(report: Report, finding: Finding) -> str:
     parts = [finding.message]
     if finding.worst is not None and finding.tolerance is not None:
         parts.append(f"worst {finding.worst:.3g}, tolerance {finding.tolerance:.3g}")
     if finding.at:
         parts.append(f"at {place(finding)}")
     text = "; ".join(part for part in parts if part)
-    causes = [f"cause {each.cause}: {each.message} ({each.evidence})" for each in report.diagnosis]
+    causes = [f"cause {why.cause}: {why.message} ({why.evidence})" for why in report.diagnosis]
     return "\n".join([text, *causes])
 
 
 def junit_text(report: Report) -> str:
     """A report as JUnit XML: a test case a check."""
-    failures = sum(not each.ok for each in report.findings)
-    counts = {
-        "tests": str(len(report.findings)),
-        "failures": str(failures),
-        "errors": "0",
-        "time": "0",
-    }
+    from xml.etree import ElementTree as ET
+
+    failures = str(sum(not finding.ok for finding in report.findings))
+    counts = {"tests": str(len(report.findings)), "failures": failures, "errors": "0", "time": "0"}
     root = ET.Element("testsuites", {"name": "posenc", **counts})
     suite = ET.SubElement(
         root, "testsuite", {"name": "posenc rope-check", **counts, "skipped": "0"}
     )
-    for each in report.findings:
-        case = ET.SubElement(
-            suite,
-            "testcase",
-            {
-                "classname": _xml(f"posenc.rope-check.{report.reference['scheme']}"),
-                "name": _xml(f"{each.check}: {_subject(report)}"),
-                "time": "0",
-            },
-        )
-        if not each.ok:
+    name = _xml(f"posenc.rope-check.{report.reference['scheme']}")
+    for finding in report.findings:
+        case_name = _xml(f"{finding.check}: {_subject(report)}")
+        case = ET.SubElement(suite, "testcase", {"classname": name, "name": case_name, "time": "0"})
+        if not finding.ok:
             failure = ET.SubElement(
-                case, "failure", {"message": _xml(each.message), "type": each.check}
+                case, "failure", {"message": _xml(finding.message), "type": finding.check}
             )
-            failure.text = _xml(_described(report, each))
+            failure.text = _xml(_details(report, finding))
     output = ET.SubElement(suite, "system-out")
     output.text = _xml("\n".join([verdict(report), scope(report), *report.notes]))
     ET.indent(root)
@@ -175,14 +152,12 @@ def _xml(text: str) -> str:
 
 def github_text(report: Report) -> str:
     """A report as annotations of GitHub Actions: an error for each failed check."""
-    lines = []
-    for each in report.findings:
-        if not each.ok:
-            title = f"rope-check: {each.check}"
-            lines.append(_annotation("error", title, _described(report, each)))
-    if not lines:
-        lines.append(_annotation("notice", "rope-check", verdict(report)))
-    return "\n".join(lines)
+    lines = [
+        _annotation("error", f"rope-check: {finding.check}", _details(report, finding))
+        for finding in report.findings
+        if not finding.ok
+    ]
+    return "\n".join(lines or [_annotation("notice", "rope-check", verdict(report))])
 
 
 def _annotation(level: str, title: str, message: str) -> str:
@@ -203,8 +178,8 @@ def summary_markdown(report: Report) -> str:
     lines += [_markdown(verdict(report)), "", scope(report), ""]
     lines += ["| check | result | worst | allowed | where |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(map(_markdown, row))} |" for row in rows(report)]
-    for each in report.diagnosis:
-        lines += ["", f"**{each.cause}**: {_markdown(each.message)} ({_markdown(each.evidence)})"]
+    for why in report.diagnosis:
+        lines += ["", f"**{why.cause}**: {_markdown(why.message)} ({_markdown(why.evidence)})"]
     return "\n".join(lines) + "\n"
 
 
