@@ -54,13 +54,13 @@ def round_to_half(values: Reals, dtype: str) -> Reals:
     return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, HALVES[dtype]), np.float64)
 
 
-def alternatives(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
+def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
     """What the frequencies may be instead, the likeliest first; none equals the right ones.
 
-    ``seen`` are the rotations that the subject comes nearest to: bases and factors are read off.
+    ``rotations`` are those that the subject comes nearest to: bases and factors are read off.
     """
     right = reference.frequencies
-    for alternative in _all(reference, seen):
+    for alternative in _all(reference, rotations):
         values = alternative.frequencies
         if values.shape != right.shape or not np.isfinite(values).all():
             continue
@@ -69,7 +69,7 @@ def alternatives(reference: Reference, seen: Rotations | None) -> Iterator[Alter
         yield alternative
 
 
-def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
+def _all(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
     scheme, params = reference.encoding.bound.scheme, reference.params
     base = base_of(reference)
     if scheme.name != "rope" and base is not None and reference.coordinates is None:
@@ -89,12 +89,12 @@ def _all(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
         )
     known = [other for other in KNOWN_BASES if other != base]
     right = base or 1.0
-    fitted = [b for b in _fitted_bases(reference, seen) if abs(b / right - 1) > _NEARLY]
+    fitted = [b for b in _fitted_bases(reference, rotations) if abs(b / right - 1) > _NEARLY]
     yield from _exponents(reference)
     yield from _other_bases(reference, known)
     yield from scaling_mistakes(reference)
     yield from _other_rules(reference, scheme, params)
-    yield from _constant_ratios(reference, seen)
+    yield from _constant_ratios(reference, rotations)
     yield from _needless_scalings(reference)
     yield from _plain_bases(reference, known)
     yield from _other_bases(reference, fitted)
@@ -152,11 +152,11 @@ def _plain_bases(
         )
 
 
-def _fitted_bases(reference: Reference, seen: Rotations | None) -> Iterator[float]:
+def _fitted_bases(reference: Reference, rotations: Rotations | None) -> Iterator[float]:
     """Bases read off fast pairs, which no scaling changes, to as few digits as they may have."""
-    if seen is None or seen.frequencies.size != reference.pairs or reference.pairs < 2:
+    if rotations is None or rotations.frequencies.size != reference.pairs or reference.pairs < 2:
         return
-    rates = np.abs(seen.frequencies)
+    rates = np.abs(rotations.frequencies)
     for pair in sorted({1, 2, reference.pairs // 4, reference.pairs // 2, reference.pairs - 1}):
         if not 0 < pair < reference.pairs or not 0 < rates[pair] < 1:
             continue
@@ -269,7 +269,7 @@ def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
             yield Alternative(Cause.FREQUENCY_RULE, f"{message}; the reference has none", values)
 
 
-def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[Alternative]:
+def _constant_ratios(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
     """All frequencies times one number."""
     right = reference.frequencies
     known = [(math.pi / 180, "degrees, not radians"), (2 * math.pi, "times 2π"),
@@ -278,11 +278,11 @@ def _constant_ratios(reference: Reference, seen: Rotations | None) -> Iterator[A
     known += [(1 / factor, f"divided by {number_text(factor)}") for factor in FACTORS[1:]]
     for ratio, text in known:
         yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
-    if seen is None or seen.frequencies.size != right.size:
+    if rotations is None or rotations.frequencies.size != right.size:
         return
     turning = right > 0
     if turning.any():
-        ratio = float(np.median(np.abs(seen.frequencies[turning]) / right[turning]))
+        ratio = float(np.median(np.abs(rotations.frequencies[turning]) / right[turning]))
         if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 0.01:
             yield Alternative(
                 Cause.FREQUENCY_RULE,

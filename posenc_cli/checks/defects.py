@@ -53,10 +53,16 @@ class Sample(Record):
             stray=self.stray[rows],
         )
 
-    def explained_cells(self, predicted: ComplexRows, frequencies: Reals) -> Flags:
-        """Which cells a hypothesis explains. Shape: (positions, pairs)."""
-        followed = self.reference.angle_positions(self.positions)
-        allowed = self.tolerance.cells(followed, frequencies)
+    def explained_cells(
+        self, predicted: ComplexRows, frequencies: Reals, axes: tuple[int, ...] | None = None
+    ) -> Flags:
+        """Which cells a hypothesis explains, whose pairs follow these axes. Shape: (n, pairs).
+
+        Without ``axes`` they follow the reference's own.
+        """
+        allowed = self.tolerance.cells(
+            self.reference.angle_positions(self.positions, axes), frequencies
+        )
         with np.errstate(invalid="ignore"):
             missed = np.abs(self.factors - predicted) + self.stray
             return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
@@ -223,7 +229,7 @@ def few_rows(positions: Integers) -> Integers:
     return np.unique(np.concatenate([early, np.linspace(24, count - 1, _FEW - 24).astype(int)]))
 
 
-def likely_defects(sample: Sample, seen: Rotations | None) -> Iterator[Defect]:
+def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
     """What is tried, from the simplest on."""
     plain = Defect()
     offsets = _offsets(sample)
@@ -235,7 +241,7 @@ def likely_defects(sample: Sample, seen: Rotations | None) -> Iterator[Defect]:
     for half in halves:
         yield replace(plain, cells=half)
         yield replace(plain, positions=half)
-    rules = list(alternatives(sample.reference, seen))
+    rules = list(alternatives(sample.reference, rotations))
     yield from (replace(plain, frequencies=rule) for rule in rules)
     for half in halves:
         yield replace(plain, angles=half)

@@ -32,7 +32,7 @@ from posenc_cli.checks.drift import FROM, SCATTER, offset_text
 from posenc_cli.checks.fitting import Rotations, fit
 from posenc_cli.checks.mirrors import mirror_cause
 from posenc_cli.checks.rope import without_growth
-from posenc_cli.checks.rules import base_of
+from posenc_cli.checks.rules import base_of, ladder
 from posenc_cli.checks.tolerance import Tolerance
 from posenc_cli.checks.verdict import Explanation, distinct_digits
 from posenc_cli.positions import consecutive_ranges
@@ -89,9 +89,9 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
         ]
     if layout is not None:
         causes = [layout, *(cause for cause in causes if cause.cause != Cause.UNKNOWN)]
-    known = {cause.cause: cause for cause in reversed(causes)}
-    first = [cause for cause in causes if known[cause.cause] is cause]
-    return tuple(first[:MOST]) or (_unknown_cause(examination, sample),)
+    first_of = {cause.cause: cause for cause in reversed(causes)}
+    distinct = [cause for cause in causes if first_of[cause.cause] is cause]
+    return tuple(distinct[:MOST]) or (_unknown_cause(examination, sample),)
 
 
 def _irregular_cause(examination: Examination) -> Explanation:
@@ -257,22 +257,25 @@ def _explanations(examination: Examination, sample: Sample, whole: Whole) -> lis
     if amplitude is not None and nearly_holds(sample, Defect()):
         exceptions = whole.extent(Defect()).exceptions
         return [replace(amplitude, evidence=amplitude.evidence + exceptions)]
-    known = (
-        mirror_cause(examination) or _inverse_cause(examination) or _standstill_cause(sample, whole)
+    with_amplitude = [] if amplitude is None else [amplitude]
+    cause = (
+        mirror_cause(examination)
+        or _inverse_cause(examination)
+        or _standstill_cause(sample, whole)
+        or _axis_cause(examination, sample, whole)
     )
-    known = known or _axis_cause(examination, sample, whole)
-    if known is not None:
-        return [known] if amplitude is None else [known, amplitude]
-    seen = examination.consistency.rotations if examination.consistency else None
-    explanations = _first_that_holds(sample, whole, seen)
+    if cause is not None:
+        return [cause, *with_amplitude]
+    rotations = examination.consistency.rotations if examination.consistency else None
+    explanations = _first_that_holds(sample, whole, rotations)
     if explanations:
-        return [*explanations, amplitude] if amplitude is not None else explanations
-    others = (
+        return [*explanations, *with_amplitude]
+    cause = (
         _position_cause(sample, whole)
         or _precision_cause(examination, sample)
         or _pairs_cause(sample, whole)
     )
-    return [] if others is None else [others]
+    return [] if cause is None else [cause]
 
 
 def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Explanation | None:
@@ -280,21 +283,20 @@ def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Expla
     reference, nearest = sample.reference, examination.consistency
     if reference.coordinates is None or nearest is None or nearest.rotations.axes is None:
         return None
-    right, seen = np.array(reference.coordinates.axes), np.array(nearest.rotations.axes)
-    others = np.flatnonzero(right != seen)
-    if seen.shape != right.shape or not others.size:
+    right, own = np.array(reference.coordinates.axes), np.array(nearest.rotations.axes)
+    others = np.flatnonzero(right != own)
+    if own.shape != right.shape or not others.size:
         return None
 
     def explained(piece: Sample) -> Flags:
-        followed = reference.angle_positions(piece.positions, tuple(seen.tolist()))
-        factors = piece.amplitude * np.exp(1j * followed * reference.frequencies)
-        allowed = piece.tolerance.cells(followed, reference.frequencies)
-        missed = np.abs(piece.factors - factors) + piece.stray
-        return np.asarray((missed <= allowed * max(1.0, piece.amplitude)) | ~piece.seen)
+        axes = tuple(own.tolist())
+        along = reference.angle_positions(piece.positions, axes)
+        factors = piece.amplitude * np.exp(1j * along * reference.frequencies)
+        return piece.explained_cells(factors, reference.frequencies, axes)
 
     if not explained(sample).all():
         return None
-    axes = sorted({(int(right[pair]), int(seen[pair])) for pair in others})
+    axes = sorted({(int(right[pair]), int(own[pair])) for pair in others})
     how = ", ".join(f"axis {b} in place of axis {a}" for a, b in axes)
     follow = "follows" if others.size == 1 else "follow"
     return Explanation(
@@ -304,7 +306,9 @@ def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Expla
     )
 
 
-def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> list[Explanation]:
+def _first_that_holds(
+    sample: Sample, whole: Whole, rotations: Rotations | None
+) -> list[Explanation]:
     """The causes of the first hypothesis that explains the whole sample.
 
     Failing that, those of the first rule of frequencies that explains all pairs that are wrong, or
@@ -313,7 +317,7 @@ def _first_that_holds(sample: Sample, whole: Whole, seen: Rotations | None) -> l
     few = sample.rows(few_rows(sample.positions))
     mixed: list[Explanation] = []
     nearly: Defect | None = None
-    for hypothesis in likely_defects(sample, seen):
+    for hypothesis in likely_defects(sample, rotations):
         explained = few.explained_cells(*hypothesis.prediction(few))
         if hypothesis.rounds:
             if explained.mean() < ENOUGH - 0.05:
@@ -521,7 +525,7 @@ def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
         rows += piece.positions.size
     if not moved:
         return None
-    left = whole.extent_of(
+    rest = whole.extent_of(
         lambda piece: _reading_of(piece)[1] | piece.explained_cells(*Defect().prediction(piece))
     )
     shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
@@ -531,11 +535,11 @@ def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
         return Explanation(
             Cause.DIRECTION,
             f"the rotation runs backward {where}",
-            f"the sine has the wrong sign there{left.exceptions}",
+            f"the sine has the wrong sign there{rest.exceptions}",
         )
     if count == 1:
         which = f"position {moved[0][0]} is turned as another is, and no other of the {rows}"
-    return Explanation(Cause.POSITION_OFFSET, which, f"position {shown}{left.exceptions}")
+    return Explanation(Cause.POSITION_OFFSET, which, f"position {shown}{rest.exceptions}")
 
 
 def _reading_of(piece: Sample) -> tuple[Integers, Flags]:
@@ -644,14 +648,14 @@ def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, .
         evidence = "each frequency is given twice, as for columns: one a pair is right"
     elif base and own.pairs and not subject.far_wider(reference):
         block = own.read(own.places.sample())
-        seen = fit(block.positions, block.turned)
-        ladder = base ** -(np.arange(own.pairs) / own.pairs)
-        if np.allclose(np.abs(seen.frequencies), ladder, rtol=1e-3, atol=1e-7):
+        rotations = fit(block.positions, block.turned)
+        plain = ladder(base, np.arange(own.pairs) / own.pairs)
+        if np.allclose(np.abs(rotations.frequencies), plain, rtol=1e-3, atol=1e-7):
             evidence = (
                 f"its frequencies are those of {2 * own.pairs} columns at base {base:g}, to 0.1 %"
             )
         elif own.pairs < reference.pairs and np.allclose(
-            np.abs(seen.frequencies), reference.frequencies[: own.pairs], rtol=1e-3, atol=1e-7
+            np.abs(rotations.frequencies), reference.frequencies[: own.pairs], rtol=1e-3, atol=1e-7
         ):
             evidence = f"its frequencies are the first {own.pairs} of the reference's, to 0.1 %"
     evidence = evidence or "check the head dim and the share of it that turns (partial)"

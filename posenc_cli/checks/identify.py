@@ -132,8 +132,8 @@ class Candidate(Record):
     @property
     def fits_rows(self) -> bool:
         """Whether it fits but for some rows, and not by chance in the others."""
-        known = self.census
-        return known is not None and not self.fits and known.fits_many
+        tally = self.census
+        return tally is not None and not self.fits and tally.fits_many
 
 
 class Identification(Record):
@@ -223,17 +223,17 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
     counts: list[tuple[Attempt, Census | None]] = []
     left = _MOST_CELLS
     for attempt in _distinct_attempts(_sort_by_evidence(attempts))[:SHOWN]:
-        known = None
+        tally = None
         if attempt.trial.fits_most:
             alike = [count for other, count in counts if same_cells(other.trial, attempt.trial)]
             cells = sum(array.size for array in attempt.evidence.arrays)
             if alike:
-                known = alike[0]
+                tally = alike[0]
             elif not counts or cells <= left:
-                known = attempt.census()
+                tally = attempt.census()
                 left -= cells
-            counts.append((attempt, known))
-        candidates.append(_candidate(attempt, known))
+            counts.append((attempt, tally))
+        candidates.append(_candidate(attempt, tally))
     believed = [candidate.bits for candidate in candidates if candidate.fits or candidate.fits_rows]
     judged = [
         replace(candidate, outdone=_is_outdone(candidate.bits, believed))
@@ -459,7 +459,7 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     return distinct
 
 
-def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
+def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
     trial, evidence = attempt.trial, attempt.evidence
     hypothesis, bound = trial.hypothesis, trial.bound
     content, rotary = bound.content, bound.scheme.kind == "rotary"
@@ -469,7 +469,7 @@ def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
     columns = content.waves is not None
     if content.waves is not None and rotary and hypothesis.tables != ("inv-freq",):
         scale = float(content.waves.scale)
-    equal_models, fitting_models = _models(attempt, known)
+    equal_models, fitting_models = _models(attempt, tally)
     return Candidate(
         scheme=bound.scheme.name,
         params=params,
@@ -477,9 +477,9 @@ def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
         layout=params.get("layout") if columns else None,
         positions=positions,
         head=hypothesis.head,
-        residual=trial.residual if known is None else known.residual,
-        ratio=trial.ratio if known is None else known.ratio,
-        equal=trial.equal if known is None else known.equal / max(known.cells, 1),
+        residual=trial.residual if tally is None else tally.residual,
+        ratio=trial.ratio if tally is None else tally.ratio,
+        equal=trial.equal if tally is None else tally.equal / max(tally.cells, 1),
         arithmetic=trial.arithmetic if trial.read_off is None else None,
         rounded=trial.rounded.name,
         attention_factor=scale,
@@ -487,40 +487,40 @@ def _candidate(attempt: Attempt, known: Census | None) -> Candidate:
         notes=(
             *hypothesis.notes,
             *_irregularity_notes(hypothesis, evidence, positions),
-            *_omissions(attempt, known),
+            *_omissions(attempt, tally),
         ),
         wrong=hypothesis.wrong,
         models=equal_models,
         fitting_models=fitting_models,
         commands=_commands(trial, evidence, positions),
-        compared=int(evidence.rows.size) if known is None else known.rows,
+        compared=int(evidence.rows.size) if tally is None else tally.rows,
         fits_sample=trial.fits,
-        census=known,
-        bits=trial.bits if known is None else known.bits,
+        census=tally,
+        bits=trial.bits if tally is None else tally.bits,
     )
 
 
-def _models(attempt: Attempt, known: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The models whose own table all rows that fit equal, and those whose table these fit."""
     trial = attempt.trial
-    if known is None or trial.hypothesis.wrong or not known.fits_many:
+    if tally is None or trial.hypothesis.wrong or not tally.fits_many:
         return (), ()
     names = models_of(trial)
-    if known.loose == 0 and trial.read_off is None:
+    if tally.loose == 0 and trial.read_off is None:
         return names, ()
     return (), names
 
 
-def _omissions(attempt: Attempt, known: Census | None) -> Iterator[str]:
+def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
     """What was not compared with the hypothesis, each with how much it is."""
-    blank = [*range(attempt.evidence.skipped), *(known.padding if known else ())]
+    blank = [*range(attempt.evidence.skipped), *(tally.padding if tally else ())]
     if blank:
         rows = " and ".join(f"row {row}" for row in blank)
         holds = "holds" if len(blank) == 1 else "hold"
         yield f"{rows} {holds} zeros, as of a class or padding token; the others were compared"
-    if known is not None and known.hidden:
-        hides = "1 cell" if known.hidden == 1 else f"{known.hidden} cells"
-        yield f"a mask hides {hides}; the other {known.cells} were compared"
+    if tally is not None and tally.hidden:
+        hides = "1 cell" if tally.hidden == 1 else f"{tally.hidden} cells"
+        yield f"a mask hides {hides}; the other {tally.cells} were compared"
     if attempt.profile is not None and attempt.profile.causal:
         yield "keys to the right have 0, as behind a causal mask"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.rules import CONTEXTS, FACTORS, KNOWN_BASES
+from posenc_cli.checks.rules import CONTEXTS, FACTORS, KNOWN_BASES, ladder
 from posenc_cli.errors import PosencError
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
@@ -228,10 +228,10 @@ def _digits(value: float) -> int:
 
 
 def _bases(
-    rates: Rates, steps: float, *, known_only: bool = False, first: int = 0
+    rates: Rates, steps: float, *, known_only: bool = False
 ) -> Iterator[tuple[float, float, float]]:
     """Bases of a ladder base^(−i/steps) that rates follow: base, cost, uncertainty."""
-    fit = _fitted_base(rates, steps, first)
+    fit = _fitted_base(rates, steps)
     if fit is None:
         yield 10_000.0, 1.0, 0.0
         return
@@ -248,13 +248,12 @@ def _bases(
         yield base, 6.0, error
 
 
-def _fitted_base(rates: Rates, steps: float, first: int = 0) -> tuple[float, float] | None:
+def _fitted_base(rates: Rates, steps: float) -> tuple[float, float] | None:
     """The base of the ladder that the rates follow from the slow end on, and its uncertainty."""
     values, errors = rates.values, rates.errors
     last = _turning_count(rates)
     usable = (values > 0) & (errors < 0.5 * np.abs(values)) & (np.arange(values.size) < last)
     where = np.flatnonzero(usable)
-    where = where[where >= first]
     if where.size < 2:
         return None
     logarithms, spread = np.log(values[where]), errors[where] / values[where]
@@ -287,7 +286,7 @@ def _linear_factors(rates: Rates, base: float) -> Iterator[tuple[float, float]]:
     turning = _turning_count(rates)
     if turning == 0:
         return
-    plain = base ** -(np.arange(pairs) / pairs)
+    plain = ladder(base, np.arange(pairs) / pairs)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = plain[:turning] / rates.values[:turning]
         spread = rates.errors[:turning] / np.abs(rates.values[:turning])
@@ -366,7 +365,7 @@ def _fast_bases(rates: Rates) -> Iterator[float]:
 def _shares(rates: Rates, base: float, factor: float) -> tuple[Reals, Reals]:
     """How far each pair is slowed, 0 not and 1 by the factor, and the error of that."""
     pairs = rates.values.size
-    plain = base ** -(np.arange(pairs) / pairs)
+    plain = ladder(base, np.arange(pairs) / pairs)
     full = 1 - 1 / factor if factor != 1 else 1.0
     return (1 - rates.values / plain) / full, rates.errors / plain / full
 
@@ -374,7 +373,7 @@ def _shares(rates: Rates, base: float, factor: float) -> tuple[Reals, Reals]:
 def _slowings(rates: Rates, base: float) -> list[float]:
     """Factors that the slowest pairs may be slowed by."""
     pairs = rates.values.size
-    plain = base ** -(np.arange(pairs) / pairs)
+    plain = ladder(base, np.arange(pairs) / pairs)
     factors: list[float] = []
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios, spread = plain / rates.values, rates.errors / np.abs(rates.values)
@@ -477,7 +476,7 @@ def _with_amplitude(
 def _llama3(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
     pairs = rates.values.size
     for base in _fast_bases(rates):
-        plain = base ** -(np.arange(pairs) / pairs)
+        plain = ladder(base, np.arange(pairs) / pairs)
         for factor in _slowings(rates, base):
             if factor <= 1:
                 continue
@@ -551,7 +550,7 @@ def _longrope(
     if pairs < 4 or (rates.values <= 0).any():
         return
     for base in KNOWN_BASES[:10]:
-        plain = base ** -(np.arange(pairs) / pairs)
+        plain = ladder(base, np.arange(pairs) / pairs)
         ratios = plain / rates.values
         errors = ratios * rates.errors / rates.values
         short = np.array([snap(float(f), float(e)) for f, e in zip(ratios, errors, strict=True)])

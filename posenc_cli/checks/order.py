@@ -91,6 +91,11 @@ class Deviation(Record):
         """Whether it is no more than rounding."""
         return self.value <= self.tolerance
 
+    @property
+    def ratio(self) -> float:
+        """How many times what rounding explains it is."""
+        return self.value / self.tolerance
+
 
 class OrderFinding(Record):
     """What attention with one encoding sees.
@@ -295,51 +300,47 @@ class Layer(Record):
         scale = 1 / math.sqrt(self.head_width)
         scores = queries @ keys.swapaxes(1, 2) * scale
         for part in self.parts:
-            extra = self._addition(part, queries, keys, positions)
-            if extra is not None:
-                scores = scores + extra
-                added = max(added, float(np.abs(extra).max()))
+            if part.bound.scheme.kind == "bias":
+                extra = self._biases(part, positions)
+            elif part.bound.scheme.kind == "relative":
+                extra = self._relative_scores(part, queries, keys, positions)
+            else:
+                continue
+            scores = scores + extra
+            added = max(added, float(np.abs(extra).max()))
         terms = self.width + self.head_width + x.shape[0] + 16
         error = terms * _UNIT * longest**2 * sizes[0] * sizes[1] * most * scale
         return scores, error + (4 + terms) * _UNIT * added
 
-    def _addition(
-        self,
-        part: Encoding,
-        queries: HeadMatrices,
-        keys: HeadMatrices,
-        positions: Integers,
-    ) -> HeadMatrices | None:
-        """What a bias or a relative encoding adds to the scores."""
+    def _biases(self, part: Encoding, positions: Integers) -> HeadMatrices:
+        """What a bias adds to the scores. Shape: (heads, tokens, tokens)."""
         content = part.bound.content
+        assert content.heads is not None
         offsets = positions[None, :] - positions[:, None]
-        if content.heads is not None:
-            by_key = content.by == "key"
-            indices = np.broadcast_to(positions, offsets.shape) if by_key else offsets
-            scores_of = score_rule(
-                content, part.lookup, precision=Precision.of(FLOAT64, None), engine=Engine()
-            )
-            flat, where = np.unique(indices, return_inverse=True)
-            heads = [scores_of(head, flat)[where.reshape(-1)] for head in range(content.heads)]
-            return np.stack(heads).reshape(content.heads, *offsets.shape)
-        if part.bound.scheme.kind != "relative":
-            return None
-        flat, where = np.unique(offsets, return_inverse=True)
-        rows = compute(part, None, flat, FLOAT64, "exact")
-        count = positions.size
-        if content.waves is None:
-            met = queries @ rows.T
-            extra = met
+        indices = np.broadcast_to(positions, offsets.shape) if content.by == "key" else offsets
+        scores_of = score_rule(
+            content, part.lookup, precision=Precision.of(FLOAT64, None), engine=Engine()
+        )
+        distinct, where = np.unique(indices, return_inverse=True)
+        heads = [scores_of(head, distinct)[where.reshape(-1)] for head in range(content.heads)]
+        return np.stack(heads).reshape(content.heads, *offsets.shape)
+
+    def _relative_scores(
+        self, part: Encoding, queries: HeadMatrices, keys: HeadMatrices, positions: Integers
+    ) -> HeadMatrices:
+        """What the rows of offsets add to the scores. Shape: (heads, tokens, tokens)."""
+        offsets = positions[None, :] - positions[:, None]
+        distinct, where = np.unique(offsets, return_inverse=True)
+        rows = compute(part, None, distinct, FLOAT64, "exact")  # (offsets, columns)
+        columns = np.broadcast_to(where.reshape(offsets.shape), (self.heads, *offsets.shape))
+        if part.bound.content.waves is None:
+            scores = np.take_along_axis(queries @ rows.T, columns, 2)
         else:
             project, u, v = self.relative_weights
-            turned = rows @ project
-            met = (queries + v[:, None, :]) @ turned.swapaxes(1, 2)
-            extra = met
-        columns = where.reshape(count, count)
-        taken = np.take_along_axis(extra, np.broadcast_to(columns, (self.heads, count, count)), 2)
-        if content.waves is not None:
-            taken = taken + (u[:, None, :] @ keys.swapaxes(1, 2))
-        return np.asarray(taken / math.sqrt(self.head_width))
+            projected = rows @ project  # (heads, offsets, columns)
+            met = (queries + v[:, None, :]) @ projected.swapaxes(1, 2)
+            scores = np.take_along_axis(met, columns, 2) + u[:, None, :] @ keys.swapaxes(1, 2)
+        return np.asarray(scores / math.sqrt(self.head_width))
 
     def outputs(self, embedded: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
         """What tokens become, and the most that rounding makes it off by.
@@ -409,7 +410,7 @@ class OrderCheck(Record):
     expectation: Expectation = "auto"
     positions: tuple[int, ...] = ()
 
-    def finding(self, *asked: PartRequest) -> OrderFinding:
+    def finding(self, *parts: PartRequest) -> OrderFinding:
         """What attention with these encodings sees.
 
         >>> from posenc_cli.catalogue import find
@@ -420,16 +421,16 @@ class OrderCheck(Record):
         Raises: InvalidInput where they do not go together, or cannot encode so many words.
         """
         where = np.array(self.positions or range(len(self.words)), np.int64)
-        farthest = self._shifts(asked, where)
-        length = int(where.max()) + max(farthest, default=0) + 1
-        encodings = tuple(_encode(part, length, side="query") for part in asked)
-        keys = tuple(_encode(part, length, side="key") for part in asked)
+        shifts = self._shifts(parts, where)
+        length = int(where.max()) + max(shifts, default=0) + 1
+        encodings = tuple(_encode(part, length, side="query") for part in parts)
+        keys = tuple(_encode(part, length, side="key") for part in parts)
         self._check_capacity(encodings, where)
         layer = Layer(encodings, keys, causal=self.causal)
         _check_size(layer, len(self.words))
         embedded = embeddings(self.words, layer.width)
-        name = "+".join(part.scheme.name for part in asked)
-        kinds = dict.fromkeys(part.scheme.kind for part in asked)
+        name = "+".join(part.scheme.name for part in parts)
+        kinds = dict.fromkeys(part.scheme.kind for part in parts)
         nothing = all(map(_encodes_nothing, encodings))
         blind = nothing and not self.causal
         order, direction = self._order_deviations(layer, embedded, where)
@@ -444,18 +445,18 @@ class OrderCheck(Record):
             causal=self.causal,
             order=order,
             direction=direction,
-            shift=_shift(layer, embedded, where, farthest),
+            shift=_shift(layer, embedded, where, shifts),
             expected={"auto": not blind, "order": True, "none": False}[self.expectation],
             expected_distance=_promises_distance(encodings),
             encodes_nothing=nothing,
             random_weights=_random_weights(encodings, int(where.max())),
         )
 
-    def _shifts(self, asked: Sequence[PartRequest], where: Integers) -> list[int]:
+    def _shifts(self, parts: Sequence[PartRequest], where: Integers) -> list[int]:
         """How far positions are moved on: whole rows of a grid, and not past the last position."""
         length = int(where.max()) + 1
         shifts = list(SHIFTS)
-        for part in asked:
+        for part in parts:
             content = _encode(part, length + max(SHIFTS), side="query").bound.content
             stride = 1 if content.waves is None else _stride(content.waves)
             shifts = [shift * stride for shift in shifts]
@@ -485,15 +486,14 @@ class OrderCheck(Record):
             after, of_after = layer.outputs(embedded[places], where)
             change = float(np.abs(after - before[:, places]).max())
             deviations[name] = Deviation(change / largest, (allowed + of_after) / largest)
-        worst = max(
-            deviations.values(), key=lambda deviation: deviation.value / deviation.tolerance
-        )
+        worst = max(deviations.values(), key=lambda deviation: deviation.ratio)
         return worst, deviations["backward"]
 
 
 def _random_weights(encodings: Sequence[Encoding], last: int) -> str | None:
     """What to say of the tables of encodings that are drawn, of several each by name."""
-    notes = {each.bound.scheme.name: each.bound.random_weights(last) for each in encodings}
+    bounds = [encoding.bound for encoding in encodings]
+    notes = {bound.scheme.name: bound.random_weights(last) for bound in bounds}
     texts = [
         random if len(notes) == 1 else f"{name}: {random}"
         for name, random in notes.items()
@@ -517,13 +517,13 @@ def _capacity(content: Content) -> int | None:
     return None if content.capacity is None else content.capacity.positions
 
 
-def _encode(asked: PartRequest, length: int, *, side: str) -> Encoding:
+def _encode(part: PartRequest, length: int, *, side: str) -> Encoding:
     """The encoding of a part, on the side of the queries or of the keys."""
-    given = dict(asked.given)
-    own = asked.scheme.parameters.get("side")
+    given = dict(part.given)
+    own = part.scheme.parameters.get("side")
     if own is not None and own.choices == ("query", "key"):
         given["side"] = side
-    return Encoding.of(asked.scheme, given, seq_len=length)
+    return Encoding.of(part.scheme, given, seq_len=length)
 
 
 def _encodes_nothing(encoding: Encoding) -> bool:
@@ -549,10 +549,7 @@ def _promises_distance(encodings: Sequence[Encoding]) -> bool | None:
 
 
 def _shift(
-    layer: Layer,
-    embedded: RealRows,
-    where: Integers,
-    shifts: Sequence[int],
+    layer: Layer, embedded: RealRows, where: Integers, shifts: Sequence[int]
 ) -> Deviation | None:
     """The change of scores when all positions move on; the worst of some moves."""
     if not shifts:
@@ -567,6 +564,6 @@ def _shift(
         deviation = Deviation(
             float(np.abs(after - before).max()) / largest, 2 * (allowed + of_after) / largest
         )
-        if deviation.value / deviation.tolerance > worst.value / worst.tolerance:
+        if deviation.ratio > worst.ratio:
             worst = deviation
     return worst

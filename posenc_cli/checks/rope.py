@@ -211,7 +211,7 @@ def without_growth(block: SubjectBlock, reference: Reference) -> ComplexRows:
     return block.turned if growth is None else block.turned / growth
 
 
-def survey(
+def take_survey(
     turning: Turning,
     reference: Reference,
     tolerance: Tolerance,

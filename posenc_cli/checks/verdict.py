@@ -14,7 +14,7 @@ from posenc_cli.checks.rope import (
     WorstDeviation,
     WrongCells,
     consistency,
-    survey,
+    take_survey,
 )
 from posenc_cli.checks.tolerance import Tolerance
 from posenc_cli.numerics.dtypes import REAL_DTYPES
@@ -100,42 +100,44 @@ def examine(
     if subject.far_wider(reference):
         finding = _reference(subject, None, tolerance, None)
         return Examination(subject, reference, tolerance, (finding,), None, None)
-    seen = None
+    survey = None
     if subject.as_reference:
         stored = REAL_DTYPES.get(turning.dtype)
         has_cells = subject.kind in (SubjectKind.TABLES, SubjectKind.POSENC)
         cells = stored if rule == "strict" and has_cells else None
-        seen = survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
+        survey = take_survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
     nearest: Consistency | None = None
-    if seen is None or seen.reference.ratio > 1 or tolerance.fixed is not None:
+    if survey is None or survey.reference.ratio > 1 or tolerance.fixed is not None:
         nearest = consistency(subject.own, reference, tolerance, progress=progress)
-    lengths = seen
-    if seen is not None and subject.own is not subject.as_reference:
-        lengths = survey(subject.own, reference, tolerance, progress=progress)
-    findings = [_relative(subject, reference, tolerance, seen, nearest)]
-    if lengths is not None and seen is not None:
+    lengths = survey
+    if survey is not None and subject.own is not subject.as_reference:
+        lengths = take_survey(subject.own, reference, tolerance, progress=progress)
+    findings = [_relative(subject, reference, tolerance, survey, nearest)]
+    if lengths is not None and survey is not None:
         findings.append(_norm(lengths, reference, tolerance))
-        if seen.identity.ratio >= 0:
+        if survey.identity.ratio >= 0:
             findings.append(_identity(lengths, tolerance))
     fault = None
-    if seen is not None and seen.drift is not None and seen.reference.ratio <= 1:
-        fault = seen.drift.fault(reference.scale)
-    findings.append(_reference(subject, seen, tolerance, fault))
-    errors = tuple(seen.errors) if seen else ()
-    return Examination(subject, reference, tolerance, tuple(findings), seen, nearest, errors, fault)
+    if survey is not None and survey.drift is not None and survey.reference.ratio <= 1:
+        fault = survey.drift.fault(reference.scale)
+    findings.append(_reference(subject, survey, tolerance, fault))
+    errors = tuple(survey.errors) if survey else ()
+    return Examination(
+        subject, reference, tolerance, tuple(findings), survey, nearest, errors, fault
+    )
 
 
 def _relative(
     subject: Subject,
     reference: Reference,
     tolerance: Tolerance,
-    seen: Survey | None,
+    survey: Survey | None,
     nearest: Consistency | None,
 ) -> Finding:
     proofs: list[tuple[WorstDeviation, float, float, Partner | None]] = []
-    if seen is not None:
+    if survey is not None:
         # The subject equals the reference, which turns with a constant rate.
-        proofs.append((seen.reference, reference.scale, math.inf, None))
+        proofs.append((survey.reference, reference.scale, math.inf, None))
     if nearest is not None:
         proofs.append((nearest.worst, nearest.stretch, nearest.longest, nearest.partner))
     for proof in proofs:
@@ -196,46 +198,46 @@ def _offset(reference: Reference) -> str:
     return "m − n" if reference.coordinates is None else "the offsets along the axes"
 
 
-def _norm(seen: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
-    verdict = _judgement(seen.norm.ratio, seen.norm.value, seen.norm.allowed, tolerance)
+def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
+    verdict = _judgement(survey.norm.ratio, survey.norm.value, survey.norm.allowed, tolerance)
     scale = reference.scale
     times = "" if scale == 1 else f", times {scale:.6g}"
     if verdict["ok"]:
         message = f"lengths are kept{times}"
-    elif not math.isfinite(seen.norm.value):
-        message = f"is not a number at position {seen.norm.position}, pair {seen.norm.pair}"
-    elif seen.longest == 0:
+    elif not math.isfinite(survey.norm.value):
+        message = f"is not a number at position {survey.norm.position}, pair {survey.norm.pair}"
+    elif survey.longest == 0:
         message = "every length becomes 0"
-    elif seen.longest - seen.shortest <= 4 * tolerance.floor * max(1.0, seen.longest):
-        stretch, right = distinct_digits(seen.longest, scale)
+    elif survey.longest - survey.shortest <= 4 * tolerance.floor * max(1.0, survey.longest):
+        stretch, right = distinct_digits(survey.longest, scale)
         message = f"every length is multiplied by {stretch}, not by {right}: an attention factor"
     else:
-        message = f"lengths are multiplied by {seen.shortest:.4g} to {seen.longest:.4g}"
-    return Finding(FindingName.NORM, at=_place(seen.norm), message=message, **verdict)
+        message = f"lengths are multiplied by {survey.shortest:.4g} to {survey.longest:.4g}"
+    return Finding(FindingName.NORM, at=_place(survey.norm), message=message, **verdict)
 
 
-def _identity(seen: Survey, tolerance: Tolerance) -> Finding:
-    worst = seen.identity
+def _identity(survey: Survey, tolerance: Tolerance) -> Finding:
+    worst = survey.identity
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     message = "position 0 turns nothing" if verdict["ok"] else "position 0 changes q and k"
     return Finding(FindingName.IDENTITY, at=_place(worst), message=message, **verdict)
 
 
 def _reference(
-    subject: Subject, seen: Survey | None, tolerance: Tolerance, fault: Fault | None
+    subject: Subject, survey: Survey | None, tolerance: Tolerance, fault: Fault | None
 ) -> Finding:
-    if seen is None:
+    if survey is None:
         return Finding(FindingName.REFERENCE, False, None, None, None, subject.mismatch or "")
     if fault is not None and not subject.broken:
         place = {"position": fault.position, "pair": fault.pair}
         message = (
-            f"differs from the reference by up to {_number(seen.largest)}: less than frequencies "
+            f"differs from the reference by up to {_number(survey.largest)}: less than frequencies "
             "in float32 may, but not as their roundings do"
         )
         return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
-    worst = seen.reference
-    if seen.cells is not None and worst.ratio <= 1:
-        return _cells(seen.cells)
+    worst = survey.reference
+    if survey.cells is not None and worst.ratio <= 1:
+        return _cells(survey.cells)
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     if subject.broken:
         verdict = {"ok": False, "worst": None, "tolerance": None}
@@ -249,7 +251,7 @@ def _reference(
         if pairing is not None and pairing.out_layout != pairing.layout:
             message += f"; columns come out as {pairing.out_layout}, which no score can tell"
     else:
-        message = f"differs from the reference by up to {_number(seen.largest)}"
+        message = f"differs from the reference by up to {_number(survey.largest)}"
     return Finding(FindingName.REFERENCE, at=_place(worst), message=message, **verdict)
 
 
