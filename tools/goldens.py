@@ -85,9 +85,12 @@ def models(path: str) -> Any:
 
 
 def named_objects(statement: Statement) -> list[Any]:
-    """The objects of transformers' modeling files that a statement names as its peer."""
-    paths = re.findall(r"\b(\w+\.modeling_\w+\.\w+)", statement["peer"].split("; ")[0])
-    return [models(path) for path in dict.fromkeys(paths)]
+    """The objects of a modeling file that a statement names: one by its path, others beside it."""
+    path, *others = re.findall(
+        r"(\w+\.modeling_\w+\.\w+|(?<=\+ )\w+)", statement["peer"].split("; ")[0]
+    )
+    beside = path.rpartition(".")[0]
+    return [models(name if "." in name else f"{beside}.{name}") for name in (path, *others)]
 
 
 def tensor(values: Any, dtype: str | None = None) -> Any:
@@ -134,16 +137,20 @@ def rope_tables(statement: Statement, stored: Arrays) -> Arrays:
 def rope_apply(statement: Statement, stored: Arrays) -> Arrays:
     """Vectors that a model's own function turned, and the tables that it turned them by."""
     rotary, turn = named_objects(statement)
-    ids = "position_ids" if "position_ids" in stored else "positions"
-    # (axes, batch, seq) where each axis has its positions, else (batch, seq)
-    positions = tensor(stored[ids], "int64").unsqueeze(-2)
+    if "grid" in statement["params"]:
+        positions = _cells(*statement["params"]["grid"])
+    elif "hw" in stored:
+        positions = tensor(stored["hw"], "int64")
+    else:  # (batch, seq), or (axes, batch, seq) where each axis has its positions
+        ids = stored["position_ids" if "position_ids" in stored else "positions"]
+        positions = tensor(ids, "int64").unsqueeze(-2)
     q = tensor(stored["q"])
     k = tensor(stored["k"]) if "k" in stored else q
     module = rotary(_config(statement))
-    cos, sin = module(q, positions)
+    cos, sin = (table.reshape(1, -1, table.shape[-1]) for table in module(q, positions))
     q_out, k_out = turn(q, k, cos, sin)
     made = {"inv_freq": module.inv_freq, "cos": cos[0], "sin": sin[0]}
-    return {**made, "q_out": q_out, "k_out": k_out}
+    return {**made, "q_out": q_out.reshape(q.shape), "k_out": k_out.reshape(k.shape)}
 
 
 def gptj(_statement: Statement, stored: Arrays) -> Arrays:
@@ -436,44 +443,18 @@ def penc(statement: Statement, stored: Arrays) -> Arrays:
 # Rotations of grids and of several axes
 
 
-def _vision(path: str, **keys: Any) -> Any:
-    """The configuration of a vision encoder with 2 heads of 64 columns."""
-    return models(path)(hidden_size=128, num_attention_heads=2, **keys)
-
-
-def _rope(statement: Statement, **keys: Any) -> dict[str, Any]:
-    return {"rope_parameters": {"rope_theta": statement["params"]["theta"], **keys}}
-
-
 def _cells(rows: int, columns: int) -> Any:
     """Row and column of each cell of a grid."""
     return tensor([[i, j] for i in range(rows) for j in range(columns)], "int64")  # (cells, 2)
-
-
-def ernie(statement: Statement, stored: Arrays) -> Arrays:
-    """ERNIE's three axes."""
-    rotary, turn = (
-        models(f"ernie4_5_vl_moe.modeling_ernie4_5_vl_moe.{name}")
-        for name in ("Ernie4_5_VLMoeTextRotaryEmbedding", "apply_rotary_pos_emb")
-    )
-    rope = _rope(statement, rope_type="default", mrope_section=statement["params"]["mrope_section"])
-    config = models("ernie4_5_vl_moe.configuration_ernie4_5_vl_moe.Ernie4_5_VLMoeTextConfig")(
-        hidden_size=256, num_attention_heads=2, head_dim=statement["params"]["head_dim"], **rope
-    )
-    module, q = rotary(config), tensor(stored["q"])
-    cos, sin = module(q, tensor(stored["position_ids"], "int64")[:, None])
-    made = {"inv_freq": module.inv_freq, "cos": cos[0], "sin": sin[0]}
-    return {**made, "q_out": turn(q, q, cos, sin)[0]}
 
 
 def dinov3(statement: Statement, stored: Arrays) -> Arrays:
     """DINOv3's patches, behind a class token and four registers."""
     import torch
 
-    path, theta = "dinov3_vit.modeling_dinov3_vit.", statement["params"]["theta"]
-    config = _vision("dinov3_vit.configuration_dinov3_vit.DINOv3ViTConfig", rope_theta=theta)
-    module = models(f"{path}DINOv3ViTRopePositionEmbedding")(config).eval()
-    turn, made = models(f"{path}apply_rotary_pos_emb"), {"inv_freq": module.inv_freq}
+    rotary, turn = named_objects(statement)
+    module = rotary(_config(statement)).eval()
+    made = {"inv_freq": module.inv_freq}
     for image in ("112x112", "80x128"):
         cos, sin = module(torch.zeros(1, 3, *map(int, image.split("x"))))
         q, k = turn(tensor(stored[f"q_{image}"]), tensor(stored[f"k_{image}"]), cos, sin)
@@ -484,20 +465,9 @@ def dinov3(statement: Statement, stored: Arrays) -> Arrays:
 
 def gemma4(statement: Statement, stored: Arrays) -> Arrays:
     """Gemma 4's patches, by (row, column) and by (x, y)."""
-    config = _vision(
-        "gemma4.configuration_gemma4.Gemma4VisionConfig",
-        head_dim=64,
-        **_rope(statement, rope_type="axial"),
-    )
-    rotary, turn = (
-        named_objects(statement)[0],
-        models("gemma4.modeling_gemma4.apply_multidimensional_rope"),
-    )
-    module, q, cells = (
-        rotary(config),
-        tensor(stored["q"]),
-        _cells(*statement["params"]["grid"])[None],
-    )
+    rotary, turn = named_objects(statement)
+    module, q = rotary(_config(statement)), tensor(stored["q"])
+    cells = _cells(*statement["params"]["grid"])[None]
     made = {"inv_freq": module.inv_freq}
     for suffix, ids in (("", cells), ("_xy", cells.flip(-1))):
         cos, sin = module(q, ids)
@@ -508,41 +478,9 @@ def gemma4(statement: Statement, stored: Arrays) -> Arrays:
 
 def llama4(statement: Statement, stored: Arrays) -> Arrays:
     """Llama 4's patches and class token."""
-    (rotary,), side = named_objects(statement), statement["params"]["grid"][0]
-    config = _vision(
-        "llama4.configuration_llama4.Llama4VisionConfig",
-        image_size=14 * side,
-        patch_size=14,
-        **_rope(statement, rope_type="default"),
-    )
-    turns, q = rotary(config)(tensor([0.0])), tensor(stored["q"])
-    turned, _ = models("llama4.modeling_llama4.vision_apply_rotary_emb")(q, q, turns)
-    return {"cos": turns.real[:, 0], "sin": turns.imag[:, 0], "q_out": turned}
-
-
-def pixtral(statement: Statement, stored: Arrays) -> Arrays:
-    """Pixtral's patches."""
-    (rotary,) = named_objects(statement)
-    path = "pixtral.configuration_pixtral.PixtralVisionConfig"
-    module = rotary(_vision(path, **_rope(statement, rope_type="axial")))
-    q, k = tensor(stored["q"]), tensor(stored["k"])
-    cos, sin = module(q, tensor(stored["hw"], "int64"))
-    turn = models("pixtral.modeling_pixtral.apply_rotary_pos_emb")
-    turned = turn(q, k, cos, sin, unsqueeze_dim=0)
-    made = {"inv_freq": module.inv_freq, "cos": cos, "sin": sin}
-    return {**made, "q_out": turned[0], "k_out": turned[1]}
-
-
-def qwen2_vl_vision(statement: Statement, stored: Arrays) -> Arrays:
-    """Qwen2-VL's patches, row by row."""
-    (rotary,) = named_objects(statement)
-    config = models("qwen2_vl.configuration_qwen2_vl.Qwen2VLVisionConfig")(
-        embed_dim=128, num_heads=2, **_rope(statement, rope_type="axial")
-    )
-    module, q = rotary(config), tensor(stored["q"])
-    cos, sin = module(q, _cells(*statement["params"]["grid"]))
-    turned, _ = models("qwen2_vl.modeling_qwen2_vl.apply_rotary_pos_emb_vision")(q, q, cos, sin)
-    return {"inv_freq": module.inv_freq, "cos": cos, "sin": sin, "q_out": turned}
+    rotary, turn = named_objects(statement)
+    turns, q = rotary(_config(statement))(tensor([0.0])), tensor(stored["q"])
+    return {"cos": turns.real[:, 0], "sin": turns.imag[:, 0], "q_out": turn(q, q, turns)[0]}
 
 
 _HALVES: Mapping[str, tuple[str, dict[str, Any]]] = {
@@ -942,14 +880,12 @@ GENERATORS: Mapping[str, Generator] = {
     "deberta_*": deberta_buckets,
     "layer_types": layer_types,
     "models": presets,
-    "mrope_ernie4_5_vl": ernie,
-    "mrope_qwen*": rope_apply,
+    "mrope_*": rope_apply,
     "rel_sin_xlnet": xlnet,
     "rope2d_dinov3": dinov3,
     "rope2d_gemma4": gemma4,
     "rope2d_llama4": llama4,
-    "rope2d_pixtral": pixtral,
-    "rope2d_qwen2_vl": qwen2_vl_vision,
+    "rope2d_*": rope_apply,
     "rope_apply_gptj_interleaved": gptj,
     "rope_apply_halves": halves,
     "rope_apply_*": rope_apply,
