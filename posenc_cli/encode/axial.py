@@ -65,10 +65,7 @@ class AxialWaves:
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, one row a position; leave other columns alone.
-
-        Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
-        """
+        """Write the placements' columns of ``out``, a row a position; leave others alone."""
         if dtype.component is not None:
             dtype = dtype.component
             out = out.view(dtype.numpy)
@@ -82,11 +79,7 @@ class AxialWaves:
             axis.fill(out, coordinates[axis.index], columns, dtype)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """The angles coordinate · frequency in (−π, π], in the storage of ``dtype``.
-
-        Units: radians.
-        Shape: (positions, frequencies).
-        """
+        """The angles coordinate · frequency in (−π, π], in radians."""
         out = np.empty((positions.size, self._count), dtype.numpy)
         if positions.size == 0:
             return out

@@ -87,10 +87,7 @@ class GrowingWaves:
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, one row a position; leave other columns alone.
-
-        Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
-        """
+        """Write the placements' columns of ``out``, a row a position; leave others alone."""
         if dtype.component is not None:
             dtype = dtype.component
             out = out.view(dtype.numpy)
@@ -101,11 +98,7 @@ class GrowingWaves:
                 self._cells.fill(out[rows], positions[rows], placements, dtype)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """The angles position · frequency in (−π, π]: those of waves that do not grow.
-
-        Units: radians.
-        Shape: (positions, frequencies).
-        """
+        """The angles position · frequency in (−π, π], in radians; no wave grows in them."""
         return self._still.angles(positions, dtype=dtype)
 
 

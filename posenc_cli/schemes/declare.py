@@ -446,43 +446,36 @@ def _exact_rule(
     return evaluate
 
 
-def _declaring(kind: Kind, **declaration: Any) -> Callable[[Callable[..., Content]], Scheme]:
-    def declare(build: Callable[..., Content]) -> Scheme:
-        name = build.__name__.replace("_", "-")
-        return Scheme(name=name, kind=kind, build=build, **declaration)
+class _Declarator(Record):
+    """What decorates the functions that are schemes of a kind."""
 
-    return declare
+    kind: Kind
 
+    def __call__(
+        self,
+        *,
+        source: str,
+        formula: str,
+        convention: str = "",
+        weights: WeightsShape | None = None,
+    ) -> Callable[[Callable[..., Content]], Scheme]:
+        """A decorator that makes of a function the scheme of its name."""
 
-def absolute(
-    *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
-) -> Callable[[Callable[..., Content]], Scheme]:
-    """Declare a scheme whose rows are added to the embeddings."""
-    return _declaring(
-        "absolute", source=source, formula=formula, convention=convention, weights=weights
-    )
+        def declare(build: Callable[..., Content]) -> Scheme:
+            name = build.__name__.replace("_", "-")
+            return Scheme(name, self.kind, source, formula, build, convention, weights)
 
-
-def rotary(
-    *, source: str, formula: str, convention: str = ""
-) -> Callable[[Callable[..., Content]], Scheme]:
-    """Declare a scheme that turns queries and keys."""
-    return _declaring("rotary", source=source, formula=formula, convention=convention)
+        return declare
 
 
-def bias(
-    *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
-) -> Callable[[Callable[..., Content]], Scheme]:
-    """Declare a scheme whose values are added to the attention scores."""
-    return _declaring(
-        "bias", source=source, formula=formula, convention=convention, weights=weights
-    )
+absolute = _Declarator("absolute")
+"""Declares a scheme whose rows are added to the embeddings."""
 
+rotary = _Declarator("rotary")
+"""Declares a scheme that turns queries and keys."""
 
-def relative(
-    *, source: str, formula: str, convention: str = "", weights: WeightsShape | None = None
-) -> Callable[[Callable[..., Content]], Scheme]:
-    """Declare a scheme whose rows, one an offset j − i of key and query, the queries meet."""
-    return _declaring(
-        "relative", source=source, formula=formula, convention=convention, weights=weights
-    )
+bias = _Declarator("bias")
+"""Declares a scheme whose values are added to the attention scores."""
+
+relative = _Declarator("relative")
+"""Declares a scheme whose rows, one an offset j − i of key and query, the queries meet."""
