@@ -46,17 +46,17 @@ class Positions(Record):
     @property
     def count(self) -> int:
         """How many positions there are."""
-        return sum(_length(each) for each in self.ranges)
+        return sum(_length(span) for span in self.ranges)
 
     @property
     def first(self) -> int:
         """The smallest position."""
-        return min(each.start for each in self.ranges)
+        return min(span.start for span in self.ranges)
 
     @property
     def last(self) -> int:
         """The largest position."""
-        return max(each[-1] for each in self.ranges)
+        return max(span[-1] for span in self.ranges)
 
     @property
     def option(self) -> str:
@@ -118,10 +118,10 @@ class Positions(Record):
         """
         pending: list[range] = []
         room = count
-        for each in self.ranges:
-            begin, length = 0, _length(each)
+        for span in self.ranges:
+            begin, length = 0, _length(span)
             while begin < length:
-                piece = each[begin : begin + room]
+                piece = span[begin : begin + room]
                 pending.append(piece)
                 begin += len(piece)
                 room -= len(piece)
@@ -132,11 +132,11 @@ class Positions(Record):
             yield Positions(tuple(pending))
 
     def __iter__(self) -> Iterator[int]:
-        for each in self.ranges:
-            yield from each
+        for span in self.ranges:
+            yield from span
 
     def __str__(self) -> str:
-        return ",".join(_text(each) for each in self.ranges)
+        return ",".join(_text(span) for span in self.ranges)
 
 
 def consecutive_ranges(numbers: Iterable[int]) -> tuple[range, ...]:

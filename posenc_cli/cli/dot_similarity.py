@@ -11,8 +11,8 @@ import typer
 
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import MatrixOutput
-from posenc_cli.cli.options import Source, number_format, option, whole_option
+from posenc_cli.cli.matrices import MatrixFile, MatrixOutput
+from posenc_cli.cli.options import number_format, option, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
@@ -69,7 +69,7 @@ def dot_similarity(
     choice: Choice | None,
     console: Console,
     *,
-    source: Source = None,
+    source: MatrixFile = None,
     normalize: Annotated[str, option("--normalize", known=NORMALIZATIONS)] = "dot",
     content: Annotated[
         str | None,

@@ -13,7 +13,7 @@ from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, Table, number_format, option
 from posenc_cli.encode.precision import Precision
 from posenc_cli.errors import InvalidInput
-from posenc_cli.files.formats import FORMATS, format_of
+from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
 from posenc_cli.records import Record, replace
@@ -179,7 +179,7 @@ class Written(Record):
 def _format(choice: Choice, output: GenerateOutput) -> Format:
     """The format to write: of a hybrid, one that holds an array for each part."""
     if choice.parts and output.out is None and output.form is None:
-        return FORMATS["npz"]
+        return DEFAULT_OF_SEVERAL
     form = format_of(output.out, output.form)
     if choice.parts and not form.holds_several:
         several = [each.name for each in FORMATS.values() if each.holds_several]

@@ -9,7 +9,8 @@ import typer
 
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Source, Table, option, whole_option
+from posenc_cli.cli.matrices import MatrixFile
+from posenc_cli.cli.options import Table, option, whole_option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.records import replace
@@ -40,7 +41,7 @@ def heatmap(
     choice: Choice | None,
     console: Console,
     *,
-    source: Source = None,
+    source: MatrixFile = None,
     table: Table = None,
     head: Annotated[
         int | None,

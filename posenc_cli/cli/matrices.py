@@ -1,4 +1,4 @@
-"""What the commands share that write a matrix to a file."""
+"""What the commands share that read a matrix from a file, or write one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ from posenc_cli.files.formats import FORMATS
 if TYPE_CHECKING:
     from posenc_cli.cli.console import Console
     from posenc_cli.files.matrix import Matrix
+
+
+_READ = " ".join(form.suffix for form in FORMATS.values() if form.read)
+
+MatrixFile = Annotated[
+    str | None,
+    typer.Option("--in", metavar="FILE", help=f"a matrix to look at: {_READ}"),
+]
 
 
 class MatrixOutput(OutputOptions):

@@ -153,10 +153,6 @@ Table = Annotated[
         help=f"of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
     ),
 ]
-Source = Annotated[
-    str | None,
-    typer.Option("--in", metavar="FILE", help="a matrix to look at: .npy .npz .csv .safetensors"),
-]
 
 
 class OptionGroup(Record):

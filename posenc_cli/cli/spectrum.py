@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Source
+from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show, wrapped_lines
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.records import replace
@@ -24,7 +24,7 @@ def spectrum(
     choice: Choice | None,
     console: Console,
     *,
-    source: Source = None,
+    source: MatrixFile = None,
     picture: PictureOptions,
     output: FigureOutput,
 ) -> None:

@@ -100,11 +100,11 @@ def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator
 
         temporary = files.temporary_beside(target.path)
         # A file that had permissions gets them back at the end, and until then is only ours.
-        mode = 0o666 if target.found is None else 0o600
+        mode = 0o666 if target.status is None else 0o600
         with _FileStream.of_new_file(temporary, mode, place) as stream:
             yield stream
         with _translate_errors(place):
-            _keep_permissions(temporary, target.found)
+            _keep_permissions(temporary, target.status)
 
         def claim() -> None:
             # No fsync: a rename after complete writes already survives the death of the process.
@@ -148,13 +148,13 @@ class _Target(Record):
     """What a path leads to: the end of its links, the file found there, its name for messages."""
 
     path: Path
-    found: os.stat_result | None
+    status: os.stat_result | None
     place: str
 
     @property
     def special(self) -> bool:
         """Whether it is there and no regular file."""
-        return self.found is not None and not stat.S_ISREG(self.found.st_mode)
+        return self.status is not None and not stat.S_ISREG(self.status.st_mode)
 
     @classmethod
     def find(cls, path: str | os.PathLike[str], *, clobber: bool) -> _Target:
@@ -166,15 +166,15 @@ class _Target(Record):
         """
         place = quoted_name(path)
         with _translate_errors(place):
-            found = _status(path)
-            _check_no_folder(found)
+            status = _status_of(path)
+            _check_no_folder(status)
             if os.fspath(path).endswith(_SEPARATORS):
                 raise FileNotFoundError(errno.ENOENT, "it names no file")
-            target = cls(_end_of_links(Path(path)), found, place)
-            if found is None or target.special:
+            target = cls(_end_of_links(Path(path)), status, place)
+            if status is None or target.special:
                 return target
             with transaction() as files:
-                files.note_replaced(found, place)
+                files.note_replaced(status, place)
             # Replacing asks only the folder, but who write-protects a file means the file.
             if clobber and not _writable(path, os.W_OK):
                 raise PermissionError(errno.EACCES, "it is write-protected")
@@ -189,11 +189,11 @@ def check_no_folder(path: str | os.PathLike[str]) -> None:
     Raises: Unavailable.
     """
     with _translate_errors(quoted_name(path)):
-        _check_no_folder(_status(path))
+        _check_no_folder(_status_of(path))
 
 
-def _check_no_folder(found: os.stat_result | None) -> None:
-    if found is not None and stat.S_ISDIR(found.st_mode):
+def _check_no_folder(status: os.stat_result | None) -> None:
+    if status is not None and stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
 
 
@@ -281,7 +281,7 @@ def _existing_file_error(place: str) -> Unavailable:
     )
 
 
-def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
     """The status of what ``path`` leads to, or None where nothing is there."""
     try:
         return Path(path).stat()
@@ -304,16 +304,16 @@ def _writable(path: str | os.PathLike[str], access: int) -> bool:
     return os.access(path, access, effective_ids=os.access in os.supports_effective_ids)
 
 
-def _keep_permissions(temporary: Path, found: os.stat_result | None) -> None:
+def _keep_permissions(temporary: Path, status: os.stat_result | None) -> None:
     """Give ``temporary`` the owner, where allowed, and the permissions of the file it replaces."""
-    if found is None:
+    if status is None:
         return
     now = temporary.stat()
-    if (now.st_uid, now.st_gid) != (found.st_uid, found.st_gid):
+    if (now.st_uid, now.st_gid) != (status.st_uid, status.st_gid):
         with contextlib.suppress(OSError):
-            os.chown(temporary, found.st_uid, found.st_gid)
-    if (now.st_mode ^ found.st_mode) & _PERMISSIONS:
-        temporary.chmod(found.st_mode & _PERMISSIONS)
+            os.chown(temporary, status.st_uid, status.st_gid)
+    if (now.st_mode ^ status.st_mode) & _PERMISSIONS:
+        temporary.chmod(status.st_mode & _PERMISSIONS)
 
 
 def _claim(temporary: Path, target: Path, place: str) -> None:

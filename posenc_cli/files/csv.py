@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     import numpy as np
-    from numpy.typing import NDArray
 
     from posenc_cli.files.matrix import ByteSink, Matrix
+    from posenc_cli.numerics.arrays import Reals, StoredRows
 
 # Values turned into text at a time: 256 rows of the usual 64 columns. The text stays in the cache.
 _VALUES = 1 << 14
@@ -91,16 +91,12 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
     text = _text_of(matrix.dtype.itemsize)
     for piece in pieces(matrix):
         table = piece.reshape(-1, width)
-        for rows in _row_blocks(table, max(1, _VALUES // width)):
+        step = max(1, _VALUES // width)
+        for rows in (table[start : start + step] for start in range(0, len(table), step)):
             lines = text(rows)
             if labels is not None:
                 lines = _with_labels(lines, list(islice(labels, len(rows))))
             stream.write(lines)
-
-
-def _row_blocks(table: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
-    for start in range(0, len(table), rows):
-        yield table[start : start + rows]
 
 
 def _with_labels(lines: bytes, labels: list[int]) -> bytes:
@@ -108,7 +104,7 @@ def _with_labels(lines: bytes, labels: list[int]) -> bytes:
     return b"".join(b"%d,%b" % pair for pair in pairs)
 
 
-def _text_of(itemsize: int) -> Callable[[NDArray[Any]], bytes]:
+def _text_of(itemsize: int) -> Callable[[StoredRows], bytes]:
     """The function from rows of floats of ``itemsize`` bytes to their lines."""
     if itemsize == 2:
         return _half_lines
@@ -116,7 +112,7 @@ def _text_of(itemsize: int) -> Callable[[NDArray[Any]], bytes]:
     if orjson is None:
         return _plain_lines
 
-    def lines(rows: NDArray[Any]) -> bytes:
+    def lines(rows: StoredRows) -> bytes:
         import numpy as np
 
         # orjson takes the machine's own byte order only.
@@ -147,7 +143,7 @@ def _with_names(text: bytes, values: list[float]) -> bytes:
     return parts[0] + b"".join(name + part for name, part in zip(names, parts[1:], strict=True))
 
 
-def _plain_lines(rows: NDArray[Any]) -> bytes:
+def _plain_lines(rows: StoredRows) -> bytes:
     """The lines without orjson: the same bytes, slowly."""
     return b"".join(b",".join(map(_number, row)) + b"\n" for row in rows)
 
@@ -161,7 +157,7 @@ def _half_texts() -> list[bytes]:
     return [*positive, *(text if text == b"nan" else b"-" + text for text in positive)]
 
 
-def _half_lines(rows: NDArray[Any]) -> bytes:
+def _half_lines(rows: StoredRows) -> bytes:
     text = _half_texts().__getitem__
     return b"".join(b",".join(map(text, row)) + b"\n" for row in rows.view("<u2").tolist())
 
@@ -300,7 +296,7 @@ class _NumberTable:
             self._blank_line = self._lines
         return True
 
-    def _parse_at_once(self, block: bytes) -> NDArray[Any] | None:
+    def _parse_at_once(self, block: bytes) -> Reals | None:
         """Return the numbers of a block of plain rows, None when it must be looked at closely.
 
         JSON's numbers are a strict subset of what is read, so a JSON parser does the work; what it
@@ -326,7 +322,7 @@ class _NumberTable:
 
         return np.fromiter(numbers, np.float64, count=len(numbers))  # None becomes NaN
 
-    def _parse_by_line(self, block: bytes) -> NDArray[Any]:
+    def _parse_by_line(self, block: bytes) -> Reals:
         import numpy as np
 
         numbers: list[float] = []

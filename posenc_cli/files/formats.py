@@ -22,7 +22,7 @@ FORMATS = {
         safetensors.FORMAT,
     )
 }
-DEFAULT = npy.FORMAT
+DEFAULT, DEFAULT_OF_SEVERAL = npy.FORMAT, npz.FORMAT
 
 READ_BY_SUFFIX = {
     suffix: form

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from posenc_cli.numerics.arrays import StoredArray, StoredValues
     from posenc_cli.numerics.dtypes import DType
 
 
@@ -37,7 +36,7 @@ class Matrix(Record):
 
     shape: tuple[int, ...]
     dtype: DType
-    blocks: Callable[[], Iterator[NDArray[Any]]]
+    blocks: Callable[[], Iterator[StoredArray]]
     metadata: Mapping[str, str]
     row_labels: Callable[[], Iterator[int]] | None = None
     row_label: str = "position"
@@ -67,7 +66,7 @@ class Matrix(Record):
         return self.size * self.dtype.itemsize
 
 
-def pieces(matrix: Matrix) -> Iterator[NDArray[Any]]:
+def pieces(matrix: Matrix) -> Iterator[StoredValues]:
     """The blocks of ``matrix``, each flat, holding the producer to what ``Matrix`` says.
 
     Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
@@ -81,6 +80,8 @@ def _entry(name: str) -> ZipInfo:
 
 def _metadata(matrix: Matrix) -> bytes:
     """The metadata as JSON in a 0-d array of text, which ``np.load`` reads without pickle."""
+    import json
+
     import numpy as np
 
     stream = io.BytesIO()

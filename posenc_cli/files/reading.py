@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,10 +21,9 @@ from posenc_cli.files.source import open_source
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from posenc_cli.files.declare import Format
     from posenc_cli.files.source import Source, Stored
+    from posenc_cli.numerics.arrays import Numbers
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _HEAD = 512  # bytes that tell a format
@@ -40,7 +39,7 @@ class Loaded(Record):
     (``bfloat16``, ``int64``; ``float64`` for ``text``), ``path`` the file as it was asked for.
     """
 
-    values: NDArray[Any]
+    values: Numbers
     dtype: str
     path: str
     text: bool = False
@@ -120,7 +119,7 @@ def _format_by_content(head: bytes) -> Format | None:
     return None
 
 
-def _widen(stored: Stored, source: Source) -> NDArray[Any]:
+def _widen(stored: Stored, source: Source) -> Numbers:
     """Return the values in a format that computes, natively ordered and contiguous."""
     values = stored.values
     if stored.dtype == "bfloat16":

@@ -7,7 +7,6 @@ reader has no bfloat16 and copies what could be mapped.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
@@ -83,6 +82,8 @@ def header(matrix: Matrix) -> bytes:
 
     Source: the safetensors format, https://github.com/huggingface/safetensors#format.
     """
+    import json
+
     entries: dict[str, object] = {}
     if matrix.metadata:
         # A file name that is not UTF-8 reaches us as lone surrogates, which JSON cannot carry.
@@ -172,6 +173,8 @@ def read(source: Source) -> Stored:
 
 
 def _tensors(text: bytes, name: str) -> dict[str, _TensorEntry]:
+    import json
+
     try:
         entries = json.loads(text)
         entries.pop("__metadata__", None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Callable, Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from posenc_cli.numerics.arrays import StoredArray
 
 CHUNK = 1 << 20
 """Bytes read at a time: allocation follows what has arrived, never what a header claims."""
@@ -37,7 +37,7 @@ class Stored(Record):
     ``dtype`` is the number format's name; bfloat16 is held as its bit patterns in uint16.
     """
 
-    values: NDArray[Any]
+    values: StoredArray
     dtype: str
 
 
@@ -259,7 +259,7 @@ def _name_list(names: Sequence[str]) -> str:
     return (f"{listed} and {more} more" if more > 0 else listed) or "nothing"
 
 
-def release(values: NDArray[Any]) -> None:
+def release(values: StoredArray) -> None:
     """Give back the memory of some values of a mapped file; they are read again where asked for.
 
     Without it a process that reads a file once grows to the size of the file. Values that are not
