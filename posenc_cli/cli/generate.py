@@ -10,7 +10,7 @@ import typer
 from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
-from posenc_cli.cli.options import Head, Table, number_format, option
+from posenc_cli.cli.options import Head, TableName, number_format, option
 from posenc_cli.encode.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of
@@ -67,7 +67,7 @@ def generate(
             parse=number_format,
         ),
     ] = None,
-    table: Table = None,
+    table: TableName = None,
     arithmetic: Annotated[
         str,
         option(

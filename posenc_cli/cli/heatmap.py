@@ -10,7 +10,7 @@ import typer
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile
-from posenc_cli.cli.options import Table, option, whole_option
+from posenc_cli.cli.options import TableName, option, whole_option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.records import replace
@@ -42,7 +42,7 @@ def heatmap(
     console: Console,
     *,
     source: MatrixFile = None,
-    table: Table = None,
+    table: TableName = None,
     head: Annotated[
         int | None,
         whole_option(

@@ -145,7 +145,7 @@ Head = Annotated[
     int | None,
     whole_option("--head", metavar="H", minimum=0, help="one head of a bias, from 0"),
 ]
-Table = Annotated[
+TableName = Annotated[
     str | None,
     option(
         "--table",

@@ -23,7 +23,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from posenc_cli.files.declare import Format
     from posenc_cli.files.source import Source, Stored
-    from posenc_cli.numerics.arrays import Numbers
+    from posenc_cli.numerics.arrays import NumberArray
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _HEAD = 512  # bytes that tell a format
@@ -39,7 +39,7 @@ class Loaded(Record):
     (``bfloat16``, ``int64``; ``float64`` for ``text``), ``path`` the file as it was asked for.
     """
 
-    values: Numbers
+    values: NumberArray
     dtype: str
     path: str
     text: bool = False
@@ -119,7 +119,7 @@ def _format_by_content(head: bytes) -> Format | None:
     return None
 
 
-def _widen(stored: Stored, source: Source) -> Numbers:
+def _widen(stored: Stored, source: Source) -> NumberArray:
     """Return the values in a format that computes, natively ordered and contiguous."""
     values = stored.values
     if stored.dtype == "bfloat16":

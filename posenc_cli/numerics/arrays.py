@@ -52,7 +52,6 @@ Floats = NDArray[np.floating[Any]]
 StoredArray = NDArray[Any]
 """Of any shape, in the storage of a number format."""
 
-
 Complexes = NDArray[np.complex128]
 """(n,) complex128: a number for each pair."""
 
@@ -67,6 +66,3 @@ NumberArray = NDArray[Any]
 
 UnitMatrices = NDArray[Any]
 """(positions, columns, columns): what a function makes of each unit vector, in its own format."""
-
-Numbers = NDArray[Any]
-"""Of any shape, floating-point or complex, in native byte order: what was read from a file."""
