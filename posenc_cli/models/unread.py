@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.models.families import BASES, GLOBAL_BASES, LOCAL_BASES
-from posenc_cli.models.keys import json_text
+from posenc_cli.models.keys import Keys, json_text, printable
 from posenc_cli.models.rope_rules import RENAMED
 from posenc_cli.records import Record
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.models.families import Rotary
-    from posenc_cli.models.keys import Keys
     from posenc_cli.models.resolved import Layers, Notes
+    from posenc_cli.models.text_models import TextModel
 
 _SHARES = (
     *("partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_percent"),
@@ -36,6 +36,10 @@ _ROTATES = ("rotary", "rope", "use_rope", "use_rotary", "rotary_embedding", "use
 _LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
 _NEUTRAL = ("attn_factor", "attention_factor", "extrapolation_factor", "rope_ratio")
 """Factors of which 1 says nothing."""
+
+
+_OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "token2wav_config")
+"""Parts of a config that are other models than the text's, be they there or not."""
 
 
 class Rival(Record):
@@ -175,7 +179,52 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
 _RULES = (_is_mrope, _is_neutral, _is_unstretched, _is_original_length, _is_parameter)
 
 
-def findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str | Rival]:
+def note_unread(
+    top: Keys, model: TextModel, layers: Sequence[Layers], notes: Notes
+) -> tuple[str, ...]:
+    """The keys about rotation that nothing read and that do not agree; warns of them.
+
+    The warnings say which code reads what, as far as that is known.
+    """
+    paths = tuple(top.unread(skipped=_other_models(top, model.keys)))
+    findings = tuple(_findings(top, paths, Holding(layers, model.keys)))
+    family, own_code = model.family, _own_code(top)
+    for finding in findings:
+        if isinstance(finding, Rival) and not _is_told(finding.source, notes):
+            notes.headline(_rival_text(finding, family, own_code))
+    silent = [path for path in findings if isinstance(path, str) and not _is_told(path, notes)]
+    text = f"nothing read {', '.join(silent)}"
+    if silent and family is not None and not family.known:
+        notes.warn(f"{text}: the code of {family.model_type} is not known, and may")
+    elif silent and own_code is not None:
+        notes.warn(f"{text}, nor does transformers' own code; that of {own_code} may")
+    elif silent:
+        notes.warn(f"{text}: transformers does not either")
+    return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
+
+
+def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:
+    """The parts of a config that are other models than the text's."""
+    if text is top:
+        return ()
+    sections = (*(key for key in top.values if key.endswith("_config")), *_OTHER_PARTS)
+    return tuple(key for key in sections if not text.prefix.startswith(f"{key}."))
+
+
+def _own_code(top: Keys) -> str | None:
+    """The file of the model's own code that a config names in auto_map, None where it names none.
+
+    >>> _own_code(Keys({"auto_map": {"AutoModel": "modeling_x.XModel"}}, name="config.json"))
+    'modeling_x.py (auto_map)'
+    """
+    auto_map = top.values.get("auto_map")
+    for key, name in auto_map.items() if isinstance(auto_map, dict) else ():
+        if isinstance(name, str) and "Config" not in key:
+            return f"{printable(name.rpartition('--')[2].partition('.')[0])}.py (auto_map)"
+    return None
+
+
+def _findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str | Rival]:
     """Of the keys that nothing read, those that do not agree with what holds."""
     read = [(path.rpartition(".")[2], _value(top, path)) for path in sorted(top.read)]
     for path in paths:
@@ -187,7 +236,7 @@ def findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str 
             if not any(name == key and _says_the_same(value, other) for name, other in read):
                 yield path
         else:
-            held = ", ".join(dict.fromkeys(_number_text(each) for each in spoken[1]))
+            held = ", ".join(dict.fromkeys(map(_number_text, spoken[1])))
             yield Rival(path, value, spoken[0], held)
 
 
@@ -221,28 +270,6 @@ def _renamed(rope: Mapping[str, Any]) -> dict[str, Any]:
     types = {RENAMED.get(rope[key], rope[key]) for key in ("rope_type", "type") if key in rope}
     rest = {key: each for key, each in rope.items() if key not in ("rope_type", "type")}
     return {**rest, "rope_type": sorted(map(str, types))}
-
-
-def note_findings(
-    found: Sequence[str | Rival], family: Rotary | None, notes: Notes, *, own_code: str | None
-) -> None:
-    """Warn of keys that nothing read: which code reads what, as far as that is known.
-
-    ``own_code`` is what the config names as the model's own code, None where it names none.
-    """
-    for each in found:
-        if isinstance(each, Rival) and not _is_told(each.source, notes):
-            notes.headline(_rival_text(each, family, own_code))
-    silent = [each for each in found if isinstance(each, str) and not _is_told(each, notes)]
-    if not silent:
-        return
-    text = f"nothing read {', '.join(silent)}"
-    if family is not None and not family.known:
-        notes.warn(f"{text}: the code of {family.model_type} is not known, and may")
-    elif own_code is not None:
-        notes.warn(f"{text}, nor does transformers' own code; that of {own_code} may")
-    else:
-        notes.warn(f"{text}: transformers does not either")
 
 
 def _is_told(path: str, notes: Notes) -> bool:

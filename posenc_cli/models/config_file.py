@@ -1,0 +1,85 @@
+"""The file of a config: one JSON object, of a size and a kind that is safe to read."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
+from posenc_cli.transaction import STANDARD_INPUT, check_name, open_input
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILE = "config.json"
+LARGEST_FILE = 8 << 20  # bytes; the largest config of a model is a thousandth of it
+
+
+def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any]:
+    """The JSON object in a file or a pipe, in the config.json of a folder, or in stdin (``-``).
+
+    ``flag`` is the option that errors name, None where the path is an argument.
+
+    Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
+    """
+    where = quoted_name(path) if flag is None else f"{flag} {quoted_name(path)}"
+    try:
+        # NaN and Infinity, which Python's JSON writes, are refused where a number is read.
+        found = json.loads(
+            _content(path, where).decode("utf-8-sig"),
+            object_pairs_hook=_object,
+        )
+    except InvalidInput as error:
+        raise InvalidInput(error.message.replace("the file", where, 1)) from error
+    except RecursionError as error:
+        raise InvalidInput(f"{where}: is nested too deeply") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{where}: is not UTF-8 text (byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise InvalidInput(f"{where}: is no JSON: {error.msg} ({place})") from error
+    except ValueError as error:
+        raise InvalidInput(f"{where}: holds a number of too many digits") from error
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{where}: must hold a JSON object")
+    return found
+
+
+def _content(path: str, where: str) -> bytes:
+    """The bytes of a config file or a pipe; of no device, which may never end."""
+    check_name(path)
+    try:
+        if path == STANDARD_INPUT:
+            return _of_allowed_size(open_input(path).read(LARGEST_FILE + 1))
+        file = Path(path)
+        if file.is_dir():
+            file = file / FILE
+            if not file.exists():
+                raise Unavailable(f"{where}: is a folder without a {FILE}")
+        mode = file.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+            raise InvalidInput("the file: is neither a regular file nor a pipe")
+        with open_input(file) as config:
+            content = config.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Unavailable(f"{where}: {reason}") from error
+    return _of_allowed_size(content)
+
+
+def _of_allowed_size(content: bytes) -> bytes:
+    if len(content) > LARGEST_FILE:
+        raise InvalidInput(f"the file: is larger than {LARGEST_FILE >> 20} MiB")
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object each of whose keys stands there once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise InvalidInput(f"the file: the key {abbreviated(twice)} stands there twice")
+    return found
