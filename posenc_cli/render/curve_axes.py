@@ -26,6 +26,8 @@ _MARKED = 64
 """Points of a curve up to which each has a marker."""
 _IN_FULL = 1e6
 """Whole numbers below it are written without an exponent."""
+_LARGEST_SPAN = 1e300
+"""Half the length of an axis past which matplotlib's own sums overflow: its ends are named."""
 _VALUES_OF_DECADE = ((9, range(2, 10)), (3, (2, 5)), (2, (3,)), (0, ()))
 """What is named besides 1 where a decade has room for so many names."""
 
@@ -63,10 +65,11 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     axes.grid()
     if axes.get_legend_handles_labels()[1]:
         axes.legend()
+    name_values(axes, curves, style)
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:
-    """Name axes that are laid out, and round values along them, whole ones where points are."""
+    """Name axes and round values along them as they have room, whole ones where points are."""
     width, height = axes.bbox.size
     axes.set_xlabel(style.wrapped(curves.x_label, width, most=2))
     axes.set_ylabel(style.wrapped(curves.y_label, height, most=2))
@@ -88,12 +91,14 @@ def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
     most = max(2, int(most))
-    if scale == "linear":
+    low, high = sorted(axis.get_view_interval())
+    if scale == "linear" and high / 2 - low / 2 > _LARGEST_SPAN:
+        axis.set_ticks([low, high])
+    elif scale == "linear":
         axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole))
         if axis.axis_name == "y":  # matplotlib writes above it what all values have in common
             return
     else:
-        low, high = sorted(axis.get_view_interval())
         in_decade = most / max(1.0, np.log10(high / low))
         subs = next(values for count, values in _VALUES_OF_DECADE if in_decade >= count)
         axis.set_major_locator(LogLocator(numticks=most))

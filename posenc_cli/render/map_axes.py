@@ -38,17 +38,16 @@ _WIDEST_NUMBER = "−1.234e−05"
 
 
 def name_axes(axes: Axes, heatmap: Heatmap, *, rows: bool = True, columns: bool = True) -> None:
-    """Name axes, and give them ticks as wide as any that they may get."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    if rows:
-        points = heatmap.rows.points
-        names = [number(points[i]) for i in spread(len(points), _JUDGED)]
-        axes.set_ylabel(heatmap.rows.label)
-        axes.set_yticks([0.5], [minus(max(names, key=len))])
-    if columns:
-        axes.set_xlabel(heatmap.columns.label)
-        axes.set_xticks([0.5], [minus(number(heatmap.columns.points[-1]))])
+    """Name axes, and give them a tick as wide as any that they may get."""
+    axes.spines[:].set_visible(False)
+    axes.xaxis.set_visible(columns)
+    axes.yaxis.set_visible(rows)
+    points = heatmap.rows.points
+    names = [number(points[i]) for i in spread(len(points), _JUDGED)]
+    axes.set_yticks([0.5], [minus(max(names, key=len))])
+    axes.set_ylabel(heatmap.rows.label)
+    axes.set_xticks([0.5], [minus(number(heatmap.columns.points[-1]))])
+    axes.set_xlabel(heatmap.columns.label)
 
 
 def scale_beside(all_axes: Sequence[Axes], *, own: bool = False) -> Colorbar:
@@ -126,10 +125,8 @@ def draw_map(axes: Axes, shown: Shown, scale: Scale, colors: Srgb, *, style: Sty
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
 
-    rows_named, columns_named = len(axes.get_yticks()) > 0, len(axes.get_xticks()) > 0
     width, height = axes.bbox.size
     axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.spines[:].set_visible(False)
     gap = np.rint(255 * np.array(to_rgb(style.palette.gap)))
     table = np.vstack([colors, gap]).astype(np.uint8)  # (257, 3): the last for a gap, level −1
     cells = table[levels(scale.places(shown.values))]  # (rows, columns, 3)
@@ -162,14 +159,10 @@ def draw_map(axes: Axes, shown: Shown, scale: Scale, colors: Srgb, *, style: Sty
         longest = max(style.text_width(number(points[i]), TICK_SIZE) for i in (0, -1))
         most = max(1, int(count * across / (longest + 1.2 * style.line)))
         column_ticks += [(left + (i + 0.5) * across, name) for i, name in ticks(points, most)]
-    row_ticks = [
-        ((i + 0.5) * height / rows, name)
-        for i, name in ticks(shown.rows, max(2, int(height / (2.6 * style.line))))
-    ]
-    if columns_named:
-        axes.set_xticks([x for x, _ in column_ticks], [minus(name) for _, name in column_ticks])
-    if rows_named:
-        axes.set_yticks([y for y, _ in row_ticks], [minus(name) for _, name in row_ticks])
+    row_ticks = ticks(shown.rows, max(2, int(height / (2.6 * style.line))))
+    row_places = [(i + 0.5) * height / rows for i, _ in row_ticks]
+    axes.set_yticks(row_places, [minus(name) for _, name in row_ticks])
+    axes.set_xticks([x for x, _ in column_ticks], [minus(name) for _, name in column_ticks])
 
 
 def _underline(
