@@ -89,7 +89,7 @@ def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | Non
         rows = block.astype(np.float64)
         if first is None:
             first = rows[0].copy()
-        changes = 2 * np.linalg.norm(rows - first, axis=1)
+        changes = 2 * np.linalg.norm(rows - first, axis=1)  # (rows,)
         squares = np.einsum("ij,ij->i", rows, rows)
         changes += np.abs(squares - first @ first)
         size = max(size, float(np.sqrt(squares.max())))

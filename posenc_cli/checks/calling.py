@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.checks.reference import Reference
-    from posenc_cli.checks.turning import Progress
+    from posenc_cli.checks.turning import Progress, SomeRows
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray, Reals, UnitMatrices
     from posenc_cli.positions import Positions
 
@@ -167,14 +167,16 @@ class _CallCache:
     rest: Reals
 
     @classmethod
-    def empty(cls, pairing: ColumnPairing, count: int, kind: Any) -> _CallCache:
+    def empty(
+        cls, pairing: ColumnPairing, count: int, kind: type[np.complexfloating]
+    ) -> _CallCache:
         shape = (count, pairing.pairs)
         return cls(pairing, np.empty(shape, kind), np.zeros(shape, kind), np.zeros(count))
 
     def turning(self, places: PositionRows, dtype: str) -> Turning:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
 
-        def read(rows: Any) -> SubjectBlock:
+        def read(rows: SomeRows) -> SubjectBlock:
             return SubjectBlock(
                 places.at(rows),
                 self.turned[rows].astype(np.complex128),
@@ -258,9 +260,9 @@ def read_as(
     a, b = matrices[:, first, out_first], matrices[:, second, out_first]
     c, d = matrices[:, first, out_second], matrices[:, second, out_second]
     a, b, c, d = (entries.astype(np.float64) for entries in (a, b, c, d))
-    turned = ((a + d) + 1j * (c - b)) / 2
+    turned = ((a + d) + 1j * (c - b)) / 2  # (k, pairs)
     mirrored = ((a - d) + 1j * (c + b)) / 2
-    rest = matrices.astype(np.float64)
+    rest = matrices.astype(np.float64)  # (k, columns, columns)
     for inside in (first, second):
         for outside in (out_first, out_second):
             rest[:, inside, outside] = 0
@@ -293,7 +295,7 @@ def _stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
 
 
 def _by_partners(matrices: UnitMatrices) -> ColumnPairing | None:
-    mixing = np.abs(matrices).max(axis=0)
+    mixing = np.abs(matrices).max(axis=0)  # (columns, columns)
     mixing = np.maximum(mixing, mixing.T)
     np.fill_diagonal(mixing, 0)
     partners = mixing.argmax(axis=1)

@@ -220,7 +220,7 @@ def _telling_rows(examination: Examination) -> Integers:
 def _amplitude(sample: Sample, *, floor: float) -> float:
     """The size of the factors, the right one where theirs does not differ from it."""
     right = sample.reference.scale
-    sizes = np.abs(sample.factors[sample.seen])
+    sizes = np.abs(sample.factors[sample.seen])  # (cells,)
     sizes = sizes[np.isfinite(sizes)]
     if not sizes.size:
         return right
@@ -318,7 +318,7 @@ def _first_that_holds(
     mixed: list[Explanation] = []
     nearly: Defect | None = None
     for hypothesis in likely_defects(sample, rotations):
-        explained = few.explained_cells(*hypothesis.prediction(few))
+        explained = few.explained_cells(*hypothesis.prediction(few))  # (n, pairs)
         if hypothesis.rounds:
             if explained.mean() < ENOUGH - 0.05:
                 continue
@@ -481,7 +481,7 @@ def _mixture(
 def _standstill_cause(sample: Sample, whole: Whole) -> Explanation | None:
     """Pairs that do not turn though they should, the others being right."""
     right = sample.reference.frequencies
-    sound = sample.explained_cells(*Defect().prediction(sample)).all(axis=0)
+    sound = sample.explained_cells(*Defect().prediction(sample)).all(axis=0)  # (pairs,)
 
     def stays(piece: Sample) -> Flags:
         factors = np.full(piece.factors.shape, complex(piece.amplitude))
@@ -555,7 +555,7 @@ def _read_positions(sample: Sample) -> Integers:
     """The position whose rotation stands in each row, from the slowest pair to the fastest."""
     right = sample.reference.frequencies
     turning = np.flatnonzero(right > 0)[::-1]
-    angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))
+    angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
     slowest = turning[0] if turning.size else 0
     read = angles[:, slowest] / max(right[slowest], 1e-30)
     for pair in turning[1:]:

@@ -136,7 +136,7 @@ class Difference:
         else:
             parts = [block.astype(np.float64) for block in (left, right)]
         x, y = (block.reshape(left.size, -1) for block in parts)
-        unequal = (x != y) & ~(np.isnan(x) & np.isnan(y))
+        unequal = (x != y) & ~(np.isnan(x) & np.isnan(y))  # (cells, parts)
         different = np.flatnonzero(unequal.any(axis=1))
         if different.size:
             self._measure(different, x[different], y[different], left, right)
@@ -162,7 +162,9 @@ class Difference:
             cells, x, y, apart = cells[finite], x[finite], y[finite], apart[finite]
         if not cells.size:
             return
-        sizes = apart[:, 0] if apart.shape[1] == 1 else np.hypot(apart[:, 0], apart[:, 1])
+        sizes = (
+            apart[:, 0] if apart.shape[1] == 1 else np.hypot(apart[:, 0], apart[:, 1])
+        )  # (cells,)
         self._sum_squares(sizes)
         self.max_ulp = max(self.max_ulp, float(_ulps(x, y, apart, self.unit).max()))
         largest = int(np.argmax(sizes))

@@ -94,8 +94,8 @@ class Drift:
         if not far.any():
             return
         where = positions[far]
-        phases = np.angle(factors[far] * right[far].conj())
-        angles = np.multiply.outer(where.astype(np.float64), self.frequencies)
+        phases = np.angle(factors[far] * right[far].conj())  # (far, pairs)
+        angles = np.multiply.outer(where.astype(np.float64), self.frequencies)  # (far, pairs)
         known = (angles != 0) & np.isfinite(phases)
         if seen is not None:
             known &= seen[far]
@@ -103,7 +103,7 @@ class Drift:
         errors = np.where(known, phases / angles, 0.0)
         slack = np.where(known, self.floor / np.abs(angles) + SCATTER, np.inf)
         columns = np.arange(self.frequencies.size)
-        rows = np.argmax(errors - slack, axis=0)
+        rows = np.argmax(errors - slack, axis=0)  # (pairs,)
         reached = (errors - slack)[rows, columns]
         higher = reached > self.least
         self.least = np.where(higher, reached, self.least)
@@ -113,7 +113,7 @@ class Drift:
         lower = reached < self.most
         self.most = np.where(lower, reached, self.most)
         self.most_at = np.where(lower, where[rows], self.most_at)
-        weights = slack**-2
+        weights = slack**-2  # (far, pairs)
         self.weights += weights.sum(axis=0)
         self.sums += (weights * errors).sum(axis=0)
         self.farthest = max(self.farthest, int(np.abs(where).max()))
@@ -125,7 +125,7 @@ class Drift:
     def _scatter(self, scale: float) -> Fault | None:
         """The pair whose positions are farthest from having one error of the frequency."""
         frequencies = self.frequencies
-        gaps = (self.least - self.most) * frequencies
+        gaps = (self.least - self.most) * frequencies  # (pairs,)
         pair = int(np.argmax(gaps))
         if gaps[pair] <= 0:
             return None

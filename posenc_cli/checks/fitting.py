@@ -65,13 +65,13 @@ def fit(positions: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Ro
     """
     order = np.argsort(positions, kind="stable")
     where, first = np.unique(positions[order], return_index=True)
-    values = _numbers(factors[order][first])
+    values = _numbers(factors[order][first])  # (P, pairs)
     if where.size == 1:
         return Rotations(np.zeros(values.shape[1]), values[0], 1)
     steps = np.diff(where)
     gap = int(steps.min())
     near = np.flatnonzero(steps == gap)
-    rates = np.angle((values[near].conj() * values[near + 1]).sum(axis=0)) / gap
+    rates = np.angle((values[near].conj() * values[near + 1]).sum(axis=0)) / gap  # (pairs,)
     reach, last = 2 * gap, int(where[-1] - where[0])
     while True:
         rates = _sharpen(where, values, rates, reach)
@@ -171,7 +171,7 @@ def _sharpen(
         return rates
     near = positions[window].astype(np.float64)
     rest = values[window] * np.exp(-1j * np.multiply.outer(near, rates))
-    phases = np.angle(rest * rest.mean(axis=0).conj())
+    phases = np.angle(rest * rest.mean(axis=0).conj())  # (window, pairs)
     centred = near - near.mean()
     correction: Reals = (centred @ phases) / (centred @ centred)
     return rates + correction
@@ -191,12 +191,14 @@ def _refit(
 ) -> Reals:
     """The rates, corrected by a line through all phases they leave over, each by its weight."""
     where = positions.astype(np.float64)
-    rest = values * np.exp(-1j * np.multiply.outer(where, rates))
+    rest = values * np.exp(-1j * np.multiply.outer(where, rates))  # (P, pairs)
     weights = _weights(positions, rates, growth)
     total = weights.sum(axis=0)
     phases = np.angle(rest * (weights * rest).sum(axis=0).conj())
     centred = where[:, None] - (weights * where[:, None]).sum(axis=0) / total
-    slopes = (weights * centred * phases).sum(axis=0) / (weights * centred**2).sum(axis=0)
+    slopes = (weights * centred * phases).sum(axis=0) / (weights * centred**2).sum(
+        axis=0
+    )  # (pairs,)
     corrected: Reals = rates + slopes
     return corrected
 
@@ -213,7 +215,7 @@ def _amplitudes(
     """
     rest = values * np.exp(-1j * _angles(positions, rates))
     mean = (rest * _weights(positions, rates, growth)).sum(axis=0)
-    size = np.abs(mean)
+    size = np.abs(mean)  # (pairs,)
     direction = np.where(size > 0, mean / np.where(size > 0, size, 1), 1)
     amplitudes: Complexes = np.median(np.abs(values), axis=0) * direction
     return amplitudes

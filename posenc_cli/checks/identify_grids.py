@@ -174,7 +174,7 @@ def _misfit(view: View, scheme: str, given: dict[str, Any]) -> float:
     rows = np.unique(np.linspace(0, view.pairs.shape[0] - 1, 40).astype(np.int64))
     frequencies = np.asarray(waves.frequencies(np), np.float64)
     axes = np.stack([np.asarray(axis, np.float64) for axis in waves.coordinates.at(rows)], axis=1)
-    angles = (axes[:, list(waves.coordinates.axes)] * frequencies)[:, : view.count]
+    angles = (axes[:, list(waves.coordinates.axes)] * frequencies)[:, : view.count]  # (rows, pairs)
     points = np.exp(1j * angles)
     if view.function:
         points = points.real if view.function == "cos" else points.imag

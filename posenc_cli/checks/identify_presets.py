@@ -8,7 +8,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from posenc_cli.models.config import resolve
 if TYPE_CHECKING:
     from posenc_cli.checks.identify_trial import Trial
     from posenc_cli.models.resolved import Layers
-    from posenc_cli.numerics.arrays import Reals
+    from posenc_cli.numerics.arrays import Integers, Reals
     from posenc_cli.schemes.declare import Bound, Content, Waves
 
 _NEAR = 1e-9
@@ -59,8 +59,8 @@ def same_cells(a: Trial, b: Trial) -> bool:
     )
 
 
-def _or_none(positions: Any) -> Any:
-    return np.empty(0) if positions is None else positions
+def _or_none(positions: Integers | None) -> Integers:
+    return np.empty(0, np.int64) if positions is None else positions
 
 
 @lru_cache(maxsize=1)

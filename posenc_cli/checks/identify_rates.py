@@ -59,7 +59,7 @@ def rates_of(pairs: ComplexRows, rows: Integers, rounding: float) -> Rates | Non
     if count < 2:
         return None
     run_pairs = pairs[begin : begin + count]
-    steps = run_pairs[1:] * run_pairs[:-1].conj()
+    steps = run_pairs[1:] * run_pairs[:-1].conj()  # (rows − 1, pairs)
     uneven = np.abs(np.angle(steps * steps[0].conj())).max(axis=1) > _EVEN + 4 * rounding
     even = int(np.argmax(uneven)) + 1 if uneven.any() else count
     where = np.arange(even, dtype=np.int64)
@@ -280,7 +280,7 @@ def positions_at(
     order = turning[np.argsort(frequencies[turning], kind="stable")]
     if order.size == 0:
         return np.zeros(pairs.shape[0], np.int64), np.full(pairs.shape[0], np.inf)
-    phases = np.angle(pairs[:, order]) % (2 * np.pi)
+    phases = np.angle(pairs[:, order]) % (2 * np.pi)  # (rows, pairs)
     rates = frequencies[order]
     wavelength = 2 * np.pi / rates[0]
     most = max(_MOST_TURNS, _TURNS_AT_ONCE // max(pairs.shape[0], 1))
@@ -293,7 +293,7 @@ def positions_at(
     whole = np.round(np.clip(np.nan_to_num(places), -(2.0**53), 2.0**53))
     if not signed:
         whole = np.maximum(whole, 0)
-    misfits = np.empty(whole.shape)
+    misfits = np.empty(whole.shape)  # (rows, turns)
     for turn in range(whole.shape[1]):
         angles = np.multiply.outer(whole[:, turn], rates)
         misfits[:, turn] = np.abs(np.exp(1j * (angles - phases)) - 1).mean(axis=1)

@@ -243,7 +243,7 @@ def _scores_trial(
         predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
     seen = np.isfinite(values)
     with np.errstate(invalid="ignore"):
-        difference = np.where(seen, np.abs(values - predicted), 0.0)
+        difference = np.where(seen, np.abs(values - predicted), 0.0)  # (heads, indices)
     limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
     fitting = difference <= limit
     return Trial(

@@ -282,7 +282,7 @@ class _Tally:
         rounded: DType,
     ) -> None:
         """Count the cells of a table (rows, columns), or of a row of numbers."""
-        ratios = difference / limit
+        ratios = difference / limit  # (rows, columns)
         by_row = (difference.shape[0], -1)
         misfit = np.any((ratios > 1).reshape(by_row), axis=1)  # (rows,)
         self.residual = max(self.residual, float(difference.max()))

@@ -231,7 +231,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
 
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:
     """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
-    sizes = np.abs(pairs)
+    sizes = np.abs(pairs)  # (rows, pairs)
     if evidence.damaged:
         yield from _mostly_wave_views(pairs, sizes, evidence.damaged, **rest)
         return

@@ -48,10 +48,10 @@ def mirror_cause(examination: Examination) -> Explanation | None:
 def _explained_cells(block: SubjectBlock, examination: Examination) -> Iterator[tuple[str, Flags]]:
     """What may stand at wrong places, and which cells (n, pairs) of a block it explains."""
     reference = examination.reference
-    turned = without_growth(block, reference)
+    turned = without_growth(block, reference)  # (n, pairs)
     mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
     size = reference.scale
-    unit = reference.turns.at(block.positions) / size
+    unit = reference.turns.at(block.positions) / size  # (n, pairs)
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
     followed = reference.angle_positions(block.positions)
     for message, (a, b, c, d), fastest in _wrong_places(reference, unit.real, unit.imag):

@@ -288,7 +288,7 @@ class Layer(Record):
         return scores, error
 
     def _scores(self, x: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
-        queries, keys = (x @ weights for weights in self.weights[:2])
+        queries, keys = (x @ weights for weights in self.weights[:2])  # (heads, tokens, head width)
         longest = float(np.linalg.norm(x, axis=1).max())
         sizes = [float(np.linalg.norm(matrix, axis=(1, 2)).max()) for matrix in self.weights]
         most, added = 1.0, 0.0
@@ -298,7 +298,7 @@ class Layer(Record):
                 keys, of_keys = _turn(keys, key_part, positions)
                 most = max(most, of_queries * of_keys)
         scale = 1 / math.sqrt(self.head_width)
-        scores = queries @ keys.swapaxes(1, 2) * scale
+        scores = queries @ keys.swapaxes(1, 2) * scale  # (heads, tokens, tokens)
         for part in self.parts:
             if part.bound.scheme.kind == "bias":
                 extra = self._biases(part, positions)
@@ -396,7 +396,7 @@ def _turn(
     table = compute(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
     columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
     first, second = (list(half) for half in columns)
-    pairs = (vectors[..., first] + 1j * vectors[..., second]) * table
+    pairs = (vectors[..., first] + 1j * vectors[..., second]) * table  # (heads, tokens, pairs)
     out = vectors.copy()
     out[..., first], out[..., second] = pairs.real, pairs.imag
     return out, max(1.0, float(np.abs(table).max()))

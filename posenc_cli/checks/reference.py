@@ -23,6 +23,7 @@ from posenc_cli.schemes.tables import rotary_placements
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from posenc_cli.backends.base import WaveFiller
     from posenc_cli.encode.request import Encoding
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
@@ -56,7 +57,7 @@ class Turns(Record):
         )
 
     @cached_property
-    def _filler(self) -> Any:
+    def _filler(self) -> WaveFiller:
         return wave_filler(self.waves, self.engine)
 
     def at(self, positions: Integers) -> ComplexRows:
@@ -161,7 +162,7 @@ class Reference(Record):
             return None
         logarithms = np.log([float(base) for base in growth.bases(exact)])
         exponents = (positions - growth.centre).astype(np.float64) / float(growth.span)
-        powers = np.multiply.outer(exponents, logarithms)
+        powers = np.multiply.outer(exponents, logarithms)  # (positions, pairs)
         if np.abs(powers).max() > _LARGEST_POWER:
             row = int(np.argmax(np.abs(powers).max(axis=1)))
             raise InvalidInput(
@@ -184,7 +185,7 @@ class Reference(Record):
         return widen(out, dtype).view(np.complex128)
 
     @cached_property
-    def _filler(self) -> Any:
+    def _filler(self) -> WaveFiller:
         return wave_filler(self.content.waves, self.engine)
 
     @property

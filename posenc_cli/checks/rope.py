@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -49,14 +49,17 @@ if TYPE_CHECKING:
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.tolerance import Tolerance
     from posenc_cli.checks.turning import Progress, SubjectBlock, Turning
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
+
+    _MapParts = tuple[ComplexRows, ComplexRows | None]
+    """The parts of a map, of x and of x̄ (None: 0), at some positions."""
+
+    _PairParts = tuple[Complexes, Complexes | int]
+    """The same of one pair."""
 
 CURVE_POINTS = 120
 """Points of the error by position, at most: more than columns of a terminal."""
-
-MapParts = tuple[tuple[Any, Any], tuple[Any, Any]]
-"""The two parts of a map, of x and of x̄, as they are and as rotations would have them."""
 
 SPARSE = 128
 """Positions below which a fit may miss the rotation that is there: known ones are tried as well,
@@ -102,7 +105,7 @@ class WorstDeviation:
     ) -> None:
         """Take in these (n, pairs) values of the next rows; NaN is worse than all."""
         self.rows += positions.size
-        ratios = values / allowed
+        ratios = values / allowed  # (n, pairs)
         highest = float(ratios.max())
         highest = math.inf if math.isnan(highest) else highest
         above = highest > 1
@@ -131,7 +134,7 @@ class WrongCells:
     def update(self, block: SubjectBlock, reference: Reference) -> None:
         """Compare the cells of a block; a mirrored part is the distance of two that are one."""
         right = reference.cells(block.positions, self.dtype).view(np.float64)
-        cells = np.ascontiguousarray(block.turned).view(np.float64)
+        cells = np.ascontiguousarray(block.turned).view(np.float64)  # (n, 2 pairs)
         differences = np.abs(cells - right)
         if block.mirrored is not None:
             differences = differences + np.abs(
@@ -243,8 +246,8 @@ def _survey_block(
     # In a pair lengths are multiplied by | |z| − |w| | to |z| + |w|; all else adds its norm.
     size = np.abs(factors)
     shortest, longest = size, size
-    right = reference.turns.at(positions)
-    deviation = np.abs(factors - right)
+    right = reference.turns.at(positions)  # (n, pairs)
+    deviation = np.abs(factors - right)  # (n, pairs)
     if result.drift is not None:
         result.drift.update(positions, factors, right, block.seen)
     if stray is not None:
@@ -260,18 +263,18 @@ def _survey_block(
         lengthened = np.where(block.seen, lengthened, 0.0)
         deviation = np.where(block.seen, deviation, 0.0)
     followed = reference.angle_positions(positions)
-    allowed = tolerance.cells(followed, reference.frequencies)
+    allowed = tolerance.cells(followed, reference.frequencies)  # (n, pairs)
     result.reference.update(positions, deviation, allowed)
     floor = np.full((1, 1), tolerance.floor)
     result.norm.update(positions, lengthened, floor)
     # Of axes of their own, position 0 may lie anywhere.
-    start = (followed.reshape(positions.size, -1) == 0).all(axis=1)
+    start = (followed.reshape(positions.size, -1) == 0).all(axis=1)  # (n,)
     if start.any():
         result.identity.update(positions[start], deviation[start], floor)
     result.shortest = min(result.shortest, max(float(shortest.min()), 0.0))
     result.longest = max(result.longest, float(longest.max()))
     rows = np.arange(0, positions.size, per_point)
-    per_row = deviation.max(axis=1)
+    per_row = deviation.max(axis=1)  # (n,)
     result.largest = max(result.largest, float(per_row.max()))
     peaks = np.maximum.reduceat(per_row, rows)
     result.errors += zip(positions[rows].tolist(), peaks.tolist(), strict=True)
@@ -331,10 +334,10 @@ def consistency(
     if mirrored is not None:
         minor = factors if mirrors else mirrored
         rest = minor * turns(sample.positions).conj()
-        other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)
+        other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)  # (pairs,)
     worst, longest = WorstDeviation(), 0.0
 
-    def parts(block: SubjectBlock) -> MapParts:
+    def parts(block: SubjectBlock) -> tuple[_MapParts, _MapParts]:
         """What a block does and what the rotations would do: each the main part and the other."""
         same = turning.pairs == reference.pairs
         major = without_growth(block, reference) if same else block.turned
@@ -348,11 +351,11 @@ def consistency(
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks(progress):
             (major, minor_part), (fitted_major, fitted_minor) = parts(block)
-            sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))
+            sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))  # (n, pairs)
             if block.rest is not None:
                 sizes = sizes + block.rest[:, None]
             longest = max(longest, float(sizes.max()))
-            missed = np.abs(major - fitted_major)
+            missed = np.abs(major - fitted_major)  # (n, pairs)
             if minor_part is not None:
                 missed = missed + np.abs(minor_part - (0 if fitted_minor is None else fitted_minor))
             if block.rest is not None:
@@ -370,18 +373,20 @@ def consistency(
 
 
 def _partner(
-    turning: Turning, parts: Callable[[SubjectBlock], MapParts], worst: WorstDeviation
+    turning: Turning,
+    parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
+    worst: WorstDeviation,
 ) -> Partner | None:
     """The n for which the score of m, the worst position, and n is farthest from the rotations'.
 
     Every n is looked at, m itself too. None where a score of m is not a number.
     """
 
-    def column(parts_of_map: tuple[Any, Any]) -> tuple[Any, Any]:
+    def column(parts_of_map: _MapParts) -> _PairParts:
         major, minor = parts_of_map
         return major[:, worst.pair], 0 if minor is None else minor[:, worst.pair]
 
-    def read(block: SubjectBlock) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    def read(block: SubjectBlock) -> tuple[_PairParts, _PairParts]:
         of_block, right = parts(block)
         return column(of_block), column(right)
 
@@ -408,7 +413,7 @@ def _partner(
     return None if best is None else Partner(best[1], best[0] if known else None)
 
 
-def _scores(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
+def _scores(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
     """The two parts of A_mᵀ A_n within a pair of columns: of x, and of x̄.
 
     With A x = z·x + w·x̄, whose transpose is z̄·x + w·x̄. The sum of their sizes is the norm, and
@@ -515,7 +520,7 @@ def _missed(
     tolerance: Tolerance | None,
 ) -> Reals:
     """By how much each pair is missed at worst, as a share of the tolerance if there is one."""
-    missed = np.abs(factors - rotations.at(positions))
+    missed = np.abs(factors - rotations.at(positions))  # (P, pairs)
     if tolerance is not None:
         missed /= tolerance.cells(positions, rotations.frequencies)
     worst: Reals = np.where(np.isfinite(missed), missed, np.inf).max(axis=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from posenc_cli.checks.turning import ROWS, ColumnPairing, PositionRows, Subject
 from posenc_cli.errors import InvalidInput, quoted_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.turning import SomeRows
     from posenc_cli.numerics.arrays import NumberArray
@@ -157,7 +159,7 @@ def _size_scatter(turning: Turning) -> float:
 
 def _rotated_reader(
     x: NumberArray, y: NumberArray, pairing: ColumnPairing, places: PositionRows, *, most: float
-) -> Any:
+) -> Callable[[SomeRows], SubjectBlock]:
     """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
     first, second = list(pairing.first), list(pairing.second)
     out_first, out_second = list(pairing.out_first), list(pairing.out_second)
@@ -165,17 +167,17 @@ def _rotated_reader(
 
     def read(rows: SomeRows) -> SubjectBlock:
         before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
-        pairs = complex_of(before[:, first], before[:, second])
+        pairs = complex_of(before[:, first], before[:, second])  # (n, pairs)
         turned = complex_of(after[:, out_first], after[:, out_second])
         seen = pairs != 0
-        length = np.linalg.norm(before, axis=1)
+        length = np.linalg.norm(before, axis=1)  # (n,)
         length[length == 0] = 1
         kept = after[:, others] - before[:, others]
         lost = np.where(seen, 0, np.abs(turned))
         rest = (np.linalg.norm(kept, axis=1) + np.linalg.norm(lost, axis=1)) / length
         # Not a reciprocal: 1/x of a small x would be infinite.
         factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
-        factors /= np.maximum(np.abs(factors) / most, 1)
+        factors /= np.maximum(np.abs(factors) / most, 1)  # (n, pairs)
         return SubjectBlock(
             places.at(rows),
             factors,

@@ -7,7 +7,7 @@ Owns the step from what someone computed to turns of pairs of columns. A functio
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from posenc_cli.records import Record
 from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.turning import SomeRows
     from posenc_cli.files.reading import Loaded
@@ -224,12 +226,12 @@ def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:
 
 def _full_reader(
     cos: NumberArray, sin: NumberArray, pairing: ColumnPairing, places: PositionRows
-) -> Any:
+) -> Callable[[SomeRows], SubjectBlock]:
     """What reads full tables: the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
     first, second = _columns(pairing.first), _columns(pairing.second)
 
     def read(rows: SomeRows) -> SubjectBlock:
-        some_cos, some_sin = cos[rows], sin[rows]
+        some_cos, some_sin = cos[rows], sin[rows]  # (n, d)
         c1, c2 = some_cos[:, first], some_cos[:, second]
         s1, s2 = some_sin[:, first], some_sin[:, second]
         where = places.at(rows)
@@ -245,7 +247,7 @@ def _full_reader(
     return read
 
 
-def _columns(columns: tuple[int, ...]) -> Any:
+def _columns(columns: tuple[int, ...]) -> slice | list[int]:
     """Columns as a slice where they are one, which reads without a copy."""
     if len(columns) < 2:
         return list(columns)
@@ -326,7 +328,7 @@ def frequency_subject(
 
     def read(rows: SomeRows) -> SubjectBlock:
         where = places.at(rows)
-        factors = turns().at(where)
+        factors = turns().at(where)  # (n, pairs)
         factors *= reference.scale
         factors[:, ~finite] = np.nan
         return SubjectBlock(where, factors)

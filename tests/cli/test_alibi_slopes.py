@@ -74,6 +74,15 @@ def test_bfloat16_slopes_that_are_off_by_a_percent_fail(call, tmp_path):
     assert call("alibi-slopes", "--heads", "12", "--check", "s.safetensors")[0] == 1
 
 
+def test_json_says_of_a_check_the_worst_head_and_why(call, tmp_path):
+    (tmp_path / "s.csv").write_text("\n".join(f"{m:.17g}" for m in TWELVE[::-1]))
+    status, out, _ = call("alibi-slopes", "--heads", "12", "--check", "s.csv", "--json")
+    check = json.loads(out)["check"]
+    assert status == 1
+    assert list(check) == ["ok", "worst", "tolerance", "at", "expected", "found", "explanation"]
+    assert (check["ok"], check["found"]) == (False, TWELVE[::-1][check["at"]])
+
+
 def test_plot_draws_every_head_within_the_terminal(call):
     status, out, _ = call("alibi-slopes", "--heads", "16", "--plot")
     assert status == 0
