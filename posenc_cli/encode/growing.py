@@ -98,7 +98,7 @@ class GrowingWaves:
                 self._cells.fill(out[rows], positions[rows], placements, dtype)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """The angles position · frequency in (−π, π], in radians; no wave grows in them."""
+        """The angles position · frequency in (−π, π], in radians, which no growth changes."""
         return self._still.angles(positions, dtype=dtype)
 
 
