@@ -12,12 +12,13 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
     from posenc_cli.checks.identify import Candidate, Identification
     from posenc_cli.checks.identify_census import Census
     from posenc_cli.files.reading import Loaded
+
+_RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
 
 
 def identify(
@@ -46,12 +47,12 @@ def identify(
     from posenc_cli.checks.identify import identify_files
 
     paths = [file] if sines is None else [file, sines]
-    found = identify_files([_numbers(path) for path in paths])
+    result = identify_files([_numbers(path) for path in paths])
     if as_json:
-        console.json("identify", _fields(found))
+        console.json("identify", _fields(result))
     else:
-        console.result(_text(console, found, [quoted_name(path) for path in paths]))
-    return 0 if found.match else 1
+        console.result(_text(console, result, [quoted_name(path) for path in paths]))
+    return 0 if result.match else 1
 
 
 def _numbers(path: str) -> Loaded:
@@ -67,164 +68,152 @@ def _numbers(path: str) -> Loaded:
     return loaded
 
 
-def _fields(found: Identification) -> dict[str, Any]:
+def _fields(result: Identification) -> dict[str, Any]:
     """The result as JSON fields; of what nothing fits the first are null."""
-    best = found.match
+    nearest = result.candidates[0] if result.candidates else None
     fields: dict[str, Any] = {
         "scheme": None,
         "params": None,
         "layout": None,
-        "dtype": found.stored,
-        "residual": None,
+        "dtype": result.stored,
+        "residual": nearest and _number(nearest.residual),
     }
-    if best is not None:
-        fields |= _candidate_fields(best)
-        fields["dtype"] = found.stored
-    elif found.candidates:
-        fields["residual"] = _number(found.candidates[0].residual)
-    nearest = best or (found.candidates[0] if found.candidates else None)
+    if result.match is not None:
+        fields |= _candidate_fields(result.match)
+    return fields | {
+        "exact": result.match is not None and result.match.exact,
+        "rows_differing": nearest and _misfits(nearest.census),
+        "largest": nearest and _largest(nearest.census),
+        "shape": list(result.shape),
+        "compared": nearest.compared if nearest else 0,
+        "notes": [*result.notes, *fields.get("notes", ())],
+        "candidates": [_candidate_fields(candidate) for candidate in result.candidates],
+    }
+
+
+def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
     return {
-        **fields,
-        "exact": best is not None and best.exact,
-        "rows_differing": None if nearest is None else _misfits(nearest),
-        "largest": None if nearest is None else _largest(nearest),
-        "shape": list(found.shape),
-        "compared": 0 if nearest is None else nearest.compared,
-        "notes": [*found.notes, *(fields.pop("notes", []))],
-        "candidates": [_candidate_fields(each) for each in found.candidates],
+        "scheme": candidate.scheme,
+        "params": candidate.params,
+        "layout": candidate.layout,
+        "residual": _number(candidate.residual),
+        "of_tolerance": _number(candidate.ratio),
+        "equal": candidate.equal,
+        "exact": candidate.exact,
+        "fits": candidate.fits,
+        "compared": candidate.compared,
+        "all_compared": candidate.census is not None,
+        "rows_differing": _misfits(candidate.census),
+        "tables": _tables(candidate),
+        "positions": None if candidate.positions is None else str(candidate.positions),
+        "head": candidate.head,
+        "attention_factor": candidate.attention_factor,
+        "round_to": candidate.rounded,
+        "arithmetic": candidate.arithmetic,
+        "uncertainty": candidate.uncertainty,
+        "models": list(candidate.models),
+        "fitting_models": list(candidate.fitting_models),
+        "wrong": list(candidate.wrong),
+        "notes": list(candidate.notes),
+        "commands": list(candidate.commands),
     }
 
 
-def _candidate_fields(each: Candidate) -> dict[str, Any]:
-    tables = [table for table in each.tables if table is not None]
-    return {
-        "scheme": each.scheme,
-        "params": each.params,
-        "layout": each.layout,
-        "residual": _number(each.residual),
-        "of_tolerance": _number(each.ratio),
-        "equal": each.equal,
-        "exact": each.exact,
-        "fits": each.fits,
-        "compared": each.compared,
-        "all_compared": each.census is not None,
-        "rows_differing": _misfits(each),
-        "tables": tables,
-        "positions": None if each.positions is None else str(each.positions),
-        "head": each.head,
-        "attention_factor": each.attention_factor,
-        "round_to": each.rounded,
-        "arithmetic": each.arithmetic,
-        "uncertainty": each.uncertainty,
-        "models": list(each.models),
-        "fitting_models": list(each.fitting_models),
-        "wrong": list(each.wrong),
-        "notes": list(each.notes),
-        "commands": list(each.commands),
-    }
+def _tables(candidate: Candidate) -> list[str]:
+    return [table for table in candidate.tables if table is not None]
 
 
-def _misfits(each: Candidate) -> dict[str, Any] | None:
+def _misfits(census: Census | None) -> dict[str, Any] | None:
     """How many rows do not fit, and which; None where not all were compared."""
-    if each.census is None:
+    if census is None:
         return None
     return {
-        "count": each.census.misfits,
-        "rows": _rows(each.census),
-        "all_listed": each.census.misfit_rows.size == each.census.misfits,
+        "count": census.misfits,
+        "rows": _misfit_rows(census),
+        "all_listed": census.misfit_rows.size == census.misfits,
     }
 
 
-def _largest(each: Candidate) -> dict[str, Any] | None:
+def _misfit_rows(census: Census) -> str:
+    """The rows that do not fit, as --positions has them; of several heads the queries of each."""
+    from posenc_cli.positions import Positions, consecutive_ranges
+
+    rows: dict[int, list[int]] = {}
+    for row in census.misfit_rows.tolist():
+        head, query = divmod(row, census.queries) if census.queries else (0, row)
+        rows.setdefault(head, []).append(query)
+    texts = {head: str(Positions(consecutive_ranges(queries))) for head, queries in rows.items()}
+    if census.queries is None:
+        return texts.get(0, "")
+    return "; ".join(f"head {head}: {text}" for head, text in texts.items())
+
+
+def _largest(census: Census | None) -> dict[str, Any] | None:
     """The largest difference of all cells; None where nothing differs, or not all were compared."""
-    largest = each.census and each.census.largest
-    if not largest:
+    if census is None or census.largest is None:
         return None
+    largest = census.largest
     return {
         "difference": _number(largest.difference),
         "file": largest.file,
-        "at": _index(each.census, largest.at),
+        "at": _index(census, largest.at),
         "value": _number(largest.value),
         "expected": _number(largest.expected),
     }
+
+
+def _index(census: Census, at: tuple[int, ...]) -> list[int]:
+    """An index into the file: of several heads head, query and key."""
+    if census.queries is None:
+        return list(at)
+    return [*divmod(at[0], census.queries), *at[1:]]
 
 
 def _number(value: float) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
-def _rows(census: Census) -> str:
-    """The rows that do not fit; of several heads the queries of each."""
-    rows = census.misfit_rows
-    if census.queries is None:
-        return _rows_text(rows)
-    heads = rows // census.queries
-    return "; ".join(
-        f"head {head}: {_rows_text(rows[heads == head] % census.queries)}"
-        for head in dict.fromkeys(heads.tolist())
-    )
-
-
-def _index(census: Census | None, at: tuple[int, ...]) -> list[int]:
-    """An index into the file: of several heads head, query and key."""
-    if census is None or census.queries is None:
-        return list(at)
-    return [*divmod(at[0], census.queries), *at[1:]]
-
-
-def _rows_text(rows: NDArray[np.int64]) -> str:
-    """Row numbers in order, as --positions writes them."""
-    from posenc_cli.positions import Positions, consecutive_ranges
-
-    return str(Positions(consecutive_ranges(rows.tolist())))
-
-
-def _text(console: Console, found: Identification, names: list[str]) -> str:
-    best = found.match or found.nearest
-    shape = "×".join(map(str, found.shape))
-    what = f"{' and '.join(names)}: {shape}, {found.stored}"
+def _text(console: Console, result: Identification, names: list[str]) -> str:
+    text = console.paragraph_text
+    shape = "×".join(map(str, result.shape))
+    what = f"{' and '.join(names)}: {shape}, {result.stored}"
+    best = result.match or result.nearest
+    rows = [_row(candidate) for candidate in result.candidates]
     if best is None:
-        lines = [console.paragraph_text(f"not identified: {what}")]
-        lines.append(console.paragraph_text(_unknown(found)))
-        if found.candidates:
-            lines += ["", console.table_text(_HEADER, [_row(each) for each in found.candidates])]
-        return "\n".join(lines)
-    if best.fits:
-        lines = [console.paragraph_text(f"{best.scheme}: {what}")]
+        blocks = [
+            [text(f"not identified: {what}"), text(_unknown(result))],
+            [console.table_text(_RUNNERS_UP, rows)] if rows else [],
+        ]
     else:
         census = best.census
-        assert census is not None
-        share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
-        lines = [
-            console.paragraph_text(f"{best.scheme} in {share}: {what}"),
-            console.paragraph_text(_damage(best, names)),
+        assert census is not None  # what matches was held against every cell
+        found = [f"{best.scheme}: {what}"]
+        if not best.fits:
+            share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
+            found = [f"{best.scheme} in {share}: {what}", _damage(best, census, names)]
+        properties = [
+            [name, value] for name, value in _properties(best, census, result, names) if value
         ]
-    rows = [[name, text] for name, text in _properties(best, found, names) if text]
-    lines += ["", console.table_text(["property", "value"], rows)]
-    notes = [*best.wrong, *found.notes, *best.notes]
-    if notes:
-        lines.append("")
-    lines += [console.paragraph_text(f"note: {note}", hanging=2) for note in notes]
-    if best.commands:
-        lines += ["", _same_again(best), *(f"  {command}" for command in best.commands)]
-    others = found.candidates[1:]
-    if others:
-        lines += ["", "Runners-up:", console.table_text(_HEADER, [_row(each) for each in others])]
-    return "\n".join(lines)
+        notes = [*best.wrong, *result.notes, *best.notes]
+        commands = [f"  {command}" for command in best.commands]
+        blocks = [
+            [*map(text, found)],
+            [console.table_text(["property", "value"], properties)],
+            [text(f"note: {note}", hanging=2) for note in notes],
+            [_same_again(best, census), *commands] if commands else [],
+            ["Runners-up:", console.table_text(_RUNNERS_UP, rows[1:])] if rows[1:] else [],
+        ]
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
 
-_HEADER = ["scheme", "parameters", "residual", "verdict"]
-
-
-def _unknown(found: Identification) -> str:
-    if not found.candidates and found.notes:
-        return "; ".join(found.notes)
-    if not found.candidates:
-        return (
+def _unknown(result: Identification) -> str:
+    """Why nothing was identified."""
+    if not result.candidates:
+        return "; ".join(result.notes) or (
             "posenc knows no scheme that gives these numbers; a table that was learned, or a "
             "rotation that was applied to vectors, shows none"
         )
-    nearest = found.candidates[0]
+    nearest = result.candidates[0]
     if nearest.census is None and nearest.fits_sample:
         return (
             f"{nearest.scheme} fits the {nearest.compared} rows that were looked at; the others "
@@ -237,18 +226,14 @@ def _unknown(found: Identification) -> str:
     )
 
 
-def _damage(best: Candidate, names: list[str]) -> str:
+def _damage(best: Candidate, census: Census, names: list[str]) -> str:
     """Which rows do not fit, and the largest difference."""
-    census = best.census
-    assert census is not None
-    one = census.misfits == 1
-    listed = _shortened(_rows(census), 200)
-    if census.misfit_rows.size < census.misfits:
-        listed += " and more"
     row, rows = _rows_named(best)
-    text = f"{census.misfits} {f'{row} does' if one else f'{rows} do'} not fit: {listed}"
+    do = f"{row} does" if census.misfits == 1 else f"{rows} do"
+    more = " and more" if census.misfit_rows.size < census.misfits else ""
     return (
-        f"{text}; the largest difference is {_number_text(best.residual)}, at {_place(best, names)}"
+        f"{census.misfits} {do} not fit: {_shortened(_misfit_rows(census), 200)}{more}; the "
+        f"largest difference is {_number_text(best.residual)}, at {_place(census, names)}"
     )
 
 
@@ -258,25 +243,22 @@ def _rows_named(best: Candidate) -> tuple[str, str]:
     return one, "frequencies" if one == "frequency" else f"{one}s"
 
 
-def _place(best: Candidate, names: list[str]) -> str:
-    """The cell of the largest difference."""
-    largest = best.census and best.census.largest
-    assert largest
-    names_of = {1: ("value",), 2: ("row", "column"), 3: ("head", "query", "key")}
-    index = _index(best.census, largest.at)
-    place = ", ".join(map("{} {}".format, names_of[len(index)], index))
-    if len(names) > 1:
-        place += f" of {names[largest.file]}"
+def _place(census: Census, names: list[str]) -> str:
+    """The cell of the largest difference, what it holds and what belongs there."""
     from posenc_cli.checks.verdict import distinct_digits
 
+    largest = census.largest
+    assert largest is not None
+    index = _index(census, largest.at)
+    axes = {1: ("value",), 2: ("row", "column"), 3: ("head", "query", "key")}[len(index)]
+    place = ", ".join(map("{} {}".format, axes, index))
+    file = f" of {names[largest.file]}" if len(names) > 1 else ""
     value, expected = distinct_digits(largest.value, largest.expected)
-    return f"{place}: {value} where {expected} belongs"
+    return f"{place}{file}: {value} where {expected} belongs"
 
 
-def _same_again(best: Candidate) -> str:
+def _same_again(best: Candidate, census: Census) -> str:
     """What the commands write, beside the file."""
-    census = best.census
-    assert census is not None
     if best.arithmetic is None:
         return "Such a table, of weights in a FILE of yours (they cannot all be read off this one):"
     differing = census.cells - census.equal
@@ -289,85 +271,82 @@ def _same_again(best: Candidate) -> str:
     return f"The same within {best.residual:.2g}:" if best.fits else "The other rows, nearly:"
 
 
-def _properties(best: Candidate, found: Identification, names: list[str]) -> list[tuple[str, str]]:
-    """What is said of the array, in the order of the report."""
-    tables = " and ".join(table for table in best.tables if table is not None)
-    census = best.census
-    assert census is not None
-    rounded = ""
-    if best.rounded != found.stored and census.on_grid:
-        rounded = f", holding {best.rounded} values"
-    factor, fitting = best.attention_factor, ", ".join(best.fitting_models)
-    return [
-        ("table", tables),
-        *((name, _value(best, name)) for name in best.params if name != "layout"),
-        ("layout", best.layout or ("not shown by this table" if tables else "")),
-        ("attention factor", "" if factor in (None, 1.0) else f"{factor:.9g}"),
-        ("positions", "" if best.positions is None else _shortened(str(best.positions))),
-        ("head", "" if best.head is None else str(best.head)),
-        ("number format", f"{found.stored}{rounded}"),
-        ("arithmetic", _arithmetic(best)),
-        ("residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"),
-        ("farthest cell", _place(best, names) if best.fits and census.largest else ""),
-        ("equals model" if best.fits else "other rows equal model", ", ".join(best.models)),
-        ("buckets as in" if best.arithmetic is None else "fits model", fitting),
-    ]
+def _properties(
+    best: Candidate, census: Census, result: Identification, names: list[str]
+) -> Iterator[tuple[str, str]]:
+    """What is said of the array, in the order of the report; empty where nothing is."""
+    tables = " and ".join(_tables(best))
+    yield "table", tables
+    for name in best.params:
+        if name != "layout":
+            yield name, _value_text(best, name)
+    yield "layout", best.layout or ("not shown by this table" if tables else "")
+    factor = best.attention_factor
+    yield "attention factor", "" if factor in (None, 1.0) else f"{factor:.9g}"
+    yield "positions", "" if best.positions is None else _shortened(str(best.positions))
+    yield "head", "" if best.head is None else str(best.head)
+    coarser = best.rounded != result.stored and census.on_grid
+    yield "number format", result.stored + (f", holding {best.rounded} values" if coarser else "")
+    yield "arithmetic", _arithmetic_text(best, census)
+    yield "residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"
+    yield "farthest cell", _place(census, names) if best.fits and census.largest else ""
+    yield "equals model" if best.fits else "other rows equal model", ", ".join(best.models)
+    fits = "buckets as in" if best.arithmetic is None else "fits model"
+    yield fits, ", ".join(best.fitting_models)
 
 
 def _compared(best: Candidate) -> str:
+    """How many rows were compared."""
     one, several = _rows_named(best)
     return f"{best.compared} {one if best.compared == 1 else several}"
 
 
-def _arithmetic(best: Candidate) -> str:
+def _arithmetic_text(best: Candidate, census: Census) -> str:
     """How the cells were computed, as far as all of them say."""
-    census = best.census
-    assert census is not None
     if best.arithmetic is None:
         return "values of a learned table, one for all offsets of a bucket"
-    cells, equal = census.cells, census.equal
     how = "correctly rounded" if best.arithmetic == "exact" else f"as {best.arithmetic} gives them"
-    if equal == cells:
-        if census.hidden:
-            return f"every cell that is not masked {how}"
-        return f"every cell but those of padding {how}" if census.padding else f"every cell {how}"
-    if not equal:
+    if not census.equal:
         return f"no cell {how}"
-    return f"{equal} of {cells} cells {how}"
+    if census.equal < census.cells:
+        return f"{census.equal} of {census.cells} cells {how}"
+    if census.hidden:
+        return f"every cell that is not masked {how}"
+    return f"every cell but those of padding {how}" if census.padding else f"every cell {how}"
 
 
 def _number_text(value: float) -> str:
     return f"{value:.3g}" if value < float("inf") else "no number"
 
 
-def _value(best: Candidate, name: str) -> str:
+def _value_text(best: Candidate, name: str) -> str:
     value = best.params[name]
     if value is None:
         return ""
-    text = _shortened(as_text(value))
     error = best.uncertainty.get(name)
-    return f"{text} ± {error:.1g}" if error else text
+    return _shortened(as_text(value)) + (f" ± {error:.1g}" if error else "")
 
 
 def _shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _row(each: Candidate) -> list[str]:
+def _row(candidate: Candidate) -> list[str]:
+    """A candidate in the table of runners-up."""
     params = " ".join(
         f"{name}={_shortened(as_text(value), 24)}"
-        for name, value in each.params.items()
+        for name, value in candidate.params.items()
         if value is not None and name not in ("dim", "seed")
     )
-    residual = _number_text(each.residual)
-    tables = "/".join(table for table in each.tables if table is not None)
-    name = f"{each.scheme} ({tables})" if tables else each.scheme
-    return [name, params, residual, _verdict(each)]
+    tables = f" ({'/'.join(_tables(candidate))})" if _tables(candidate) else ""
+    residual = _number_text(candidate.residual)
+    return [f"{candidate.scheme}{tables}", params, residual, _verdict(candidate)]
 
 
-def _verdict(each: Candidate) -> str:
-    if each.fits:
-        return "fits loosely" if each.outdone else "fits"
-    if each.census is None:
-        return f"fits {each.compared} rows" if each.fits_sample else "no"
-    return f"fits {each.census.rows - each.census.misfits} rows" if each.fits_rows else "no"
+def _verdict(candidate: Candidate) -> str:
+    census = candidate.census
+    if candidate.fits:
+        return "fits loosely" if candidate.outdone else "fits"
+    if census is None:
+        return f"fits {candidate.compared} rows" if candidate.fits_sample else "no"
+    return f"fits {census.rows - census.misfits} rows" if candidate.fits_rows else "no"
