@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Content, Scheme, Waves
 
 Expectation = Literal["auto", "order", "none"]
-EXPECTATIONS = get_args(Expectation)
 
 SEED = 0
 

@@ -10,17 +10,19 @@ from posenc_cli import catalogue
 from posenc_cli.budget import check_size
 from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, one_of
+from posenc_cli.cli.options import Json, option
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.order import Deviation, OrderCheck, OrderFinding, PartRequest
+    from collections.abc import Mapping
+
+    from posenc_cli.checks.order import Deviation, OrderCheck, OrderFinding
     from posenc_cli.positions import Positions
 
-SENTENCE = "dog bites man"
+_SENTENCE = "dog bites man"
 _PAIRS = 32
-_EXAMPLES = {
+_EXAMPLES: Mapping[str, Mapping[str, object]] = {
     "rope-longrope": {
         name: tuple(1 + 0.125 * pair for pair in range(_PAIRS))
         for name in ("short_factor", "long_factor")
@@ -38,17 +40,18 @@ def order_check(
         typer.Option(
             "--tokens",
             metavar="TEXT",
-            help=f'a sentence, or a number of tokens [default: "{SENTENCE}", or --len]',
+            help=f'a sentence, or a number of tokens [default: "{_SENTENCE}", or --len]',
         ),
     ] = None,
     causal: Annotated[
         bool, typer.Option("--causal", help="let no token see those to its right")
     ] = False,
     expect: Annotated[
-        str,
-        typer.Option(
+        Any,
+        option(
             "--expect",
             metavar="WHAT",
+            known=("auto", "order", "none"),
             help="auto (what the scheme declares), order or none",
         ),
     ] = "auto",
@@ -68,20 +71,16 @@ def order_check(
       posenc order-check -s nope --causal
       posenc order-check -s sinusoidal+t5 --expect order
     """
-    from posenc_cli.checks.order import EXPECTATIONS, OrderCheck
+    from posenc_cli.checks.order import OrderCheck
 
-    expectation: Any = one_of("--expect", expect, EXPECTATIONS)
     words, positions = _words(tokens, choice.positions if choice else None)
-    check = OrderCheck(words, causal, expectation, positions)
+    check = OrderCheck(words, causal, expect, positions)
     findings = _findings(check, choice)
-    if choice is None and not causal and expectation == "auto":
-        nope = _asked(catalogue.BUILT_IN["nope"], {})
-        findings.append(replace(check, causal=True).finding(nope))
     if as_json:
         console.json("order-check", _fields(check, findings))
     else:
         console.result(_text(console, check, findings))
-    return 0 if all(each.ok for each in findings) else 1
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
 def _words(
@@ -94,7 +93,7 @@ def _words(
     from posenc_cli.checks.order import MOST_WORDS, words_of
 
     if positions is None:
-        return words_of(SENTENCE if tokens is None else tokens), ()
+        return words_of(_SENTENCE if tokens is None else tokens), ()
     check_size(positions.option, positions.count, MOST_WORDS, "tokens")
     words = words_of(str(positions.count) if tokens is None else tokens)
     if len(words) != positions.count:
@@ -106,115 +105,113 @@ def _words(
 
 
 def _findings(check: OrderCheck, choice: Choice | None) -> list[OrderFinding]:
-    """The finding on the encoding chosen, or on each of the catalogue."""
-    if choice is not None:
-        parts = choice.parts or (choice,)
-        return [check.finding(*(_asked(part.scheme, part.given) for part in parts))]
-    return [
-        check.finding(_asked(scheme, _EXAMPLES.get(name, {})))
-        for name, scheme in catalogue.BUILT_IN.items()
-    ]
+    """The finding on the encoding chosen, or on each of the catalogue.
 
-
-def _asked(scheme: Any, given: Any) -> PartRequest:
+    The catalogue's is also on a causal mask alone, which tells early tokens from late ones.
+    """
     from posenc_cli.checks.order import PartRequest
 
-    return PartRequest(scheme, given)
+    if choice is not None:
+        parts = choice.parts or (choice,)
+        return [check.finding(*(PartRequest(part.scheme, part.given) for part in parts))]
+    findings = [
+        check.finding(PartRequest(scheme, _EXAMPLES.get(name, {})))
+        for name, scheme in catalogue.BUILT_IN.items()
+    ]
+    if not check.causal and check.expectation == "auto":
+        nope = PartRequest(catalogue.BUILT_IN["nope"], {})
+        findings.append(replace(check, causal=True).finding(nope))
+    return findings
 
 
 def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:
     from posenc_cli.checks.order import SEED
 
     return {
-        "ok": all(each.ok for each in findings),
+        "ok": all(finding.ok for finding in findings),
         "tokens": list(check.words),
         "causal": check.causal,
         "expect": check.expectation,
         "seed": SEED,
-        "schemes": [
-            {
-                "scheme": each.scheme,
-                "kind": each.kind,
-                "params": dict(each.params),
-                "weights": each.random_weights,
-                "causal": each.causal,
-                "ok": each.ok,
-                "sees_order": each.sees_order,
-                "sees_direction": each.sees_direction,
-                "by_distance": each.by_distance,
-                "expected_order": each.expected,
-                "order": _deviation(each.order),
-                "direction": _deviation(each.direction),
-                "shift": None if each.shift is None else _deviation(each.shift),
-                "verdict": each.verdict,
-            }
-            for each in findings
-        ],
+        "schemes": [_finding_fields(finding) for finding in findings],
     }
 
 
-def _deviation(found: Deviation) -> dict[str, float]:
-    return {"value": found.value, "tolerance": found.tolerance}
+def _finding_fields(finding: OrderFinding) -> dict[str, Any]:
+    return {
+        "scheme": finding.scheme,
+        "kind": finding.kind,
+        "params": dict(finding.params),
+        "weights": finding.random_weights,
+        "causal": finding.causal,
+        "ok": finding.ok,
+        "sees_order": finding.sees_order,
+        "sees_direction": finding.sees_direction,
+        "by_distance": finding.by_distance,
+        "expected_order": finding.expected,
+        "order": finding.order.as_dict(),
+        "direction": finding.direction.as_dict(),
+        "shift": finding.shift and finding.shift.as_dict(),
+        "verdict": finding.verdict,
+    }
 
 
 def _text(console: Console, check: OrderCheck, findings: list[OrderFinding]) -> str:
-    shown = " ".join(check.words)
-    backward = " ".join(check.words[::-1])
-    if len(shown) > 60:
-        shown, backward = f"{len(check.words)} tokens", "the same in other orders"
+    forward, backward = " ".join(check.words), " ".join(check.words[::-1])
+    if len(forward) > 60:
+        forward, backward = f"{len(check.words)} tokens", "the same in other orders"
     mask = ", under a causal mask" if check.causal else ""
-    lines = [
-        console.paragraph_text(f"{shown} → {backward}{mask}"),
-        "",
-        console.table_text(
-            ["scheme", "order", "backward", "shift", "sees", "scores by"],
-            [_row(each, causal=check.causal) for each in findings],
-        ),
-        "",
-        *(console.paragraph_text(line) for line in (*_verdict(findings), *_random(findings))),
-        console.paragraph_text(
-            "order, backward: how far outputs change when tokens change places, of the largest; "
-            "shift: how far scores change when all positions move on. 0: no more than rounding. "
-            "distance only: not which of two tokens came first."
-        ),
+    header = ["scheme", "order", "backward", "shift", "sees", "scores by"]
+    rows = [_row(finding, causal=check.causal) for finding in findings]
+    legend = (
+        "order, backward: how far outputs change when tokens change places, of the largest; "
+        "shift: how far scores change when all positions move on. 0: no more than rounding. "
+        "distance only: not which of two tokens came first."
+    )
+    lines = [*_verdict_lines(findings), *_random_lines(findings), legend]
+    blocks = [
+        console.paragraph_text(f"{forward} → {backward}{mask}"),
+        console.table_text(header, rows),
+        "\n".join(map(console.paragraph_text, lines)),
     ]
-    return "\n".join(lines)
+    return "\n\n".join(blocks)
 
 
-def _verdict(findings: list[OrderFinding]) -> list[str]:
-    """Whether all do what is expected, or which do not."""
-    failed = [each for each in findings if not each.ok]
-    if not failed:
-        does = "does what it declares" if len(findings) == 1 else "do what they declare"
-        return [f"ok: {findings[0].scheme if len(findings) == 1 else 'all'} {does}"]
+def _row(finding: OrderFinding, *, causal: bool) -> list[str]:
+    deviations = (finding.order, finding.direction, finding.shift)
     return [
-        f"FAILED: {each.scheme}: {each.verdict}; expected: "
-        f"{'to see order' if each.expected else 'to be blind to order'}"
-        f"{', scores by distance' if each.expected_distance else ''}"
-        for each in failed
+        f"{finding.scheme}{', causal' if finding.causal and not causal else ''}",
+        *map(_deviation_text, deviations),
+        finding.sees if finding.ok else f"{finding.sees} (FAILED)",
+        finding.scores_by,
     ]
 
 
-def _random(findings: list[OrderFinding]) -> list[str]:
+def _deviation_text(deviation: Deviation | None) -> str:
+    if deviation is None:
+        return "-"
+    return "0" if deviation.zero else f"{deviation.value:.2g}"
+
+
+def _verdict_lines(findings: list[OrderFinding]) -> list[str]:
+    """Whether all do what is expected, or which do not."""
+    if all(finding.ok for finding in findings):
+        if len(findings) == 1:
+            return [f"ok: {findings[0].scheme} does what it declares"]
+        return ["ok: all do what they declare"]
+    return [
+        f"FAILED: {finding.scheme}: {finding.verdict}; expected: "
+        f"{'to see order' if finding.expected else 'to be blind to order'}"
+        f"{', scores by distance' if finding.expected_distance else ''}"
+        for finding in findings
+        if not finding.ok
+    ]
+
+
+def _random_lines(findings: list[OrderFinding]) -> list[str]:
     """Which encodings had their tables drawn, and how."""
     names: dict[str, list[str]] = {}
-    for each in findings:
-        if each.random_weights:
-            names.setdefault(each.random_weights, []).append(each.scheme)
+    for finding in findings:
+        if finding.random_weights:
+            names.setdefault(finding.random_weights, []).append(finding.scheme)
     return [f"{how}: {', '.join(schemes)}" for how, schemes in names.items()]
-
-
-def _row(each: OrderFinding, *, causal: bool) -> list[str]:
-    mask = ", causal" if each.causal and not causal else ""
-    return [
-        f"{each.scheme}{mask}",
-        _number(each.order),
-        _number(each.direction),
-        "-" if each.shift is None else _number(each.shift),
-        each.sees if each.ok else f"{each.sees} (FAILED)",
-        each.scores_by,
-    ]
-
-
-def _number(found: Deviation) -> str:
-    return "0" if found.zero else f"{found.value:.2g}"
