@@ -27,7 +27,7 @@ def backends(
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="the device asked for")
     ] = None,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """List the backends, and what auto chooses.
 
@@ -41,31 +41,26 @@ def backends(
     """
     from posenc_cli.backends import registry
 
-    found = {name: registry.status(name) for name in registry.names()}
-    auto, reason = _auto(device, values)
-    if json:
+    statuses = {name: registry.status(name) for name in registry.names()}
+    auto: str | None = None
+    try:
+        chosen = registry.choose("auto", device=device, values=values)
+    except Unavailable as error:
+        reason = error.message
+    else:
+        auto, reason = chosen.backend.name, chosen.reason
+    if as_json:
         fields = {
-            "backends": [{"name": name, **each.as_dict()} for name, each in found.items()],
+            "backends": [{"name": name, **status.as_dict()} for name, status in statuses.items()],
             "values": values,
             "auto": {"name": auto, "reason": reason},
         }
         console.json("backends", fields)
         return
     rows = [
-        [name, each.version or "-", ", ".join(each.devices) or "-", each.reason]
-        for name, each in found.items()
+        [name, status.version or "-", ", ".join(status.devices) or "-", status.reason]
+        for name, status in statuses.items()
     ]
     table = console.table_text(["backend", "version", "devices", "what it is"], rows)
     choice = f"auto for {values} values: {auto or 'none'} ({reason})"
     console.result(f"{table}\n\n{console.paragraph_text(choice)}")
-
-
-def _auto(device: str | None, values: int) -> tuple[str | None, str]:
-    """The name of the backend that auto chooses, if one can, and the reason."""
-    from posenc_cli.backends import registry
-
-    try:
-        found = registry.choose("auto", device=device, values=values)
-    except Unavailable as error:
-        return None, error.message
-    return found.backend.name, found.reason

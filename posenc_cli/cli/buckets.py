@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of
+from posenc_cli.cli.options import Json, Setting, one_of, settings_of, settings_option
 from posenc_cli.schemes.buckets import RULES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from posenc_cli.encode.buckets import Run
-
 
 _EACH_ITS_OWN = (
     "A range of buckets beside a range of positions: each position has its own, in order."
@@ -27,12 +21,7 @@ def buckets(
     *,
     settings: Annotated[
         list[Setting] | None,
-        option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="a parameter of the rule (repeatable)",
-            parse=Setting.parse,
-        ),
+        settings_option("a parameter of the rule (repeatable)"),
     ] = None,
     positions: Annotated[
         str,
@@ -56,31 +45,23 @@ def buckets(
     from posenc_cli.encode.buckets import assign_buckets
 
     chosen = RULES[one_of("RULE", rule, RULES)]
-    found = assign_buckets(chosen, settings_of(settings), positions)
+    assigned = assign_buckets(chosen, settings_of(settings), positions)
     if as_json:
-        console.json(
-            "buckets",
-            {
-                "positions": found.positions.tolist(),
-                "buckets": found.buckets.tolist(),
-                "rule": chosen.name,
-                "params": found.params,
-            },
-        )
+        fields = {
+            "positions": assigned.positions.tolist(),
+            "buckets": assigned.buckets.tolist(),
+            "rule": chosen.name,
+            "params": assigned.params,
+        }
+        console.json("buckets", fields)
         return
-    table = console.table_text(
-        [chosen.relative, "bucket"], [list(_row(run)) for run in found.runs()]
-    )
-    console.result(table)
-    if _ranges(found.runs()):
+    runs = [(run.positions, run.buckets) for run in assigned.runs()]
+    rows = [[*map(_range_text, run)] for run in runs]
+    console.result(console.table_text([chosen.relative, "bucket"], rows))
+    if any(first != last for _, (first, last) in runs):
         console.summary(_EACH_ITS_OWN)
 
 
-def _ranges(runs: Iterable[Run]) -> bool:
-    """Whether a run of positions has a run of buckets."""
-    return any(first != last for first, last in (run.buckets for run in runs))
-
-
-def _row(run: Run) -> Iterator[str]:
-    for first, last in (run.positions, run.buckets):
-        yield str(first) if first == last else f"{first} … {last}"
+def _range_text(ends: tuple[int, int]) -> str:
+    first, last = ends
+    return str(first) if first == last else f"{first} … {last}"

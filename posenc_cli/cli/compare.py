@@ -11,7 +11,14 @@ import typer
 from posenc_cli.cli import streams
 from posenc_cli.cli.choosing import ParameterOptions, PositionOptions
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Head, Json, Setting, number_format, option
+from posenc_cli.cli.options import (
+    Head,
+    Json,
+    Setting,
+    number_format,
+    option,
+    settings_option,
+)
 from posenc_cli.models.runtimes import RUNTIMES
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 from posenc_cli.schemes.parameters import Param, as_text, parameter
@@ -38,12 +45,7 @@ class PairParameterOptions(ParameterOptions):
 
     settings: Annotated[
         list[Setting] | None,
-        option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="any other parameter, for both; a.NAME=VALUE or b.NAME=VALUE for one",
-            parse=Setting.parse,
-        ),
+        settings_option("any other parameter, for both; a.NAME=VALUE or b.NAME=VALUE for one"),
     ] = None
 
 

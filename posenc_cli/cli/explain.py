@@ -10,7 +10,7 @@ import typer
 
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.listing import parameters_text
-from posenc_cli.cli.options import Json, Setting, option, settings_of
+from posenc_cli.cli.options import Json, Setting, settings_of, settings_option
 from posenc_cli.errors import Unavailable, nearest
 from posenc_cli.models import library
 from posenc_cli.models.config import (
@@ -20,6 +20,7 @@ from posenc_cli.models.config import (
     resolve,
     with_turning_columns,
 )
+from posenc_cli.positions import consecutive_ranges
 from posenc_cli.records import replace
 from posenc_cli.schemes.parameters import as_text
 
@@ -49,12 +50,7 @@ def explain(
     ] = TRANSFORMERS,
     settings: Annotated[
         list[Setting] | None,
-        option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="a parameter in place of the config's, repeatable",
-            parse=Setting.parse,
-        ),
+        settings_option("a parameter in place of the config's, repeatable"),
     ] = None,
     strict: Annotated[
         bool,
@@ -78,24 +74,22 @@ def explain(
       posenc explain llama-3.1-8b
     """
     resolved = resolve(_config(config), runtime=runtime, name=config)
-    layers = resolved.layers
-    if settings:
-        given = settings_of(settings)
-        layers = tuple(overridden(each, given) for each in layers)
+    given = settings_of(settings)
+    layers = [overridden(each, given) if given else each for each in resolved.layers]
     resolved = replace(resolved, layers=tuple(map(with_turning_columns, layers)))
     if as_json:
         console.json("explain", _fields(resolved))
     else:
-        console.result(_report(console, resolved))
+        console.result(_text(console, resolved))
     doubts = {
         "not read": resolved.unread,
         "taken by default": resolved.defaulted,
         "contradicted": resolved.contradicted,
     }
-    if not strict or not any(doubts.values()):
+    texts = [f"{doubt}: {', '.join(keys)}" for doubt, keys in doubts.items() if keys]
+    if not strict or not texts:
         return 0
-    said = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in doubts.items() if keys)
-    console.warning(f"--strict: {said}")
+    console.warning(f"--strict: {'; '.join(texts)}")
     return 1
 
 
@@ -119,13 +113,13 @@ def _fields(resolved: Resolved) -> dict[str, Any]:
         "model_type": resolved.model_type,
         "layers": [
             {
-                "layer_type": each.layer_type,
-                "layers": list(each.layers),
-                "scheme": each.scheme,
-                "params": _sourced_fields(each.params),
-                "derived": _sourced_fields(each.derived),
+                "layer_type": layers.layer_type,
+                "layers": list(layers.layers),
+                "scheme": layers.scheme,
+                "params": {name: param.as_dict() for name, param in layers.params.items()},
+                "derived": {name: value.as_dict() for name, value in layers.derived.items()},
             }
-            for each in resolved.layers
+            for layers in resolved.layers
         ],
         "defaulted": list(resolved.defaulted),
         "unread": list(resolved.unread),
@@ -134,11 +128,7 @@ def _fields(resolved: Resolved) -> dict[str, Any]:
     }
 
 
-def _sourced_fields(values: Mapping[str, Sourced]) -> dict[str, Any]:
-    return {name: {"value": each.value, "source": each.source} for name, each in values.items()}
-
-
-def _report(console: Console, resolved: Resolved) -> str:
+def _text(console: Console, resolved: Resolved) -> str:
     """The resolution, for a reader."""
     groups: list[list[Layers]] = []
     for layers in resolved.layers:
@@ -147,9 +137,9 @@ def _report(console: Console, resolved: Resolved) -> str:
             groups.append([layers])
         else:
             alike.append(layers)
-    rest = [each for each in resolved.warnings if each not in resolved.headlines]
+    rest = [warning for warning in resolved.warnings if warning not in resolved.headlines]
     first, last = (
-        [console.paragraph_text(f"Warning: {each}", hanging=2) for each in warnings]
+        [console.paragraph_text(f"Warning: {warning}", hanging=2) for warning in warnings]
         for warnings in (resolved.headlines, rest)
     )
     tables = [_group_text(console, group) for group in groups]
@@ -159,20 +149,15 @@ def _report(console: Console, resolved: Resolved) -> str:
 
 def _group_text(console: Console, group: Sequence[Layers]) -> str:
     """The layers that are encoded alike: which they are, their parameters, what follows."""
-    heads = [
-        console.paragraph_text(
-            f"{_which_text(each)}: {each.scheme}{_numbers_text(each.layers)}",
-            hanging=2,
-        )
-        for each in group
-    ]
-    layers = group[0]
-    rows = [[name, _value_text(each.value), each.source] for name, each in layers.params.items()]
-    table = [parameters_text(console, rows)] if rows else []
-    remarks = [
-        console.paragraph_text(each, indent=2, hanging=4) for each in _remarks(layers.derived)
-    ]
-    return "\n".join([*heads, *table, *remarks])
+    titles = [f"{_which_text(each)}: {each.scheme}{_numbers_text(each.layers)}" for each in group]
+    first = group[0]
+    rows = [[name, _value_text(param.value), param.source] for name, param in first.params.items()]
+    lines = [console.paragraph_text(title, hanging=2) for title in titles]
+    if rows:
+        lines.append(parameters_text(console, rows))
+    remarks = _remarks(first.derived)
+    lines += [console.paragraph_text(remark, indent=2, hanging=4) for remark in remarks]
+    return "\n".join(lines)
 
 
 def _which_text(layers: Layers) -> str:
@@ -184,7 +169,7 @@ def _which_text(layers: Layers) -> str:
 
 def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
     """What follows from the parameters, a sentence each."""
-    values = {name: _value_text(each.value) for name, each in derived.items()}
+    values = {name: _value_text(value.value) for name, value in derived.items()}
     if "rotated" in values:
         yield _turning_text(derived)
     if "attention_factor" in values:
@@ -224,15 +209,9 @@ def _numbers_text(layers: Sequence[int]) -> str:
     """
     if not layers:
         return ""
-    runs = [[layers[0], layers[0]]]
-    for layer in layers[1:]:
-        if layer == runs[-1][1] + 1:
-            runs[-1][1] = layer
-        else:
-            runs.append([layer, layer])
-    starts = [start for start, _ in runs]
-    even = len({after - before for before, after in pairwise(starts)}) == 1
-    texts = [f"{start}" if start == stop else f"{start}–{stop}" for start, stop in runs]
+    runs = consecutive_ranges(layers)
+    even = len({after.start - before.start for before, after in pairwise(runs)}) == 1
+    texts = [f"{run[0]}–{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
     text = ", ".join([*texts[:2], f"… {texts[-1]}"] if len(runs) > 3 and even else texts)
     return f" ({len(layers)} layer{'s' * (len(layers) > 1)}: {text})"
 

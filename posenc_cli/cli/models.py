@@ -38,27 +38,22 @@ def models(
       posenc models llama-3.1-8b
       posenc models gemma-3-4b --json
     """
-    names = library.names() if name is None else [name]
-    presets = [library.find(each) for each in names]
-    resolved = [resolve(each.config, name=each.name) for each in presets]
+    presets = [*map(library.find, library.names() if name is None else [name])]
+    resolved = [resolve(preset.config, name=preset.name) for preset in presets]
     if as_json:
-        fields = [_fields(*each) for each in zip(presets, resolved, strict=True)]
-        console.json("models", {"models": fields})
+        console.json("models", {"models": list(map(_fields, presets, resolved))})
     elif name is not None:
-        console.result(_described(console, presets[0], resolved[0]))
+        console.result(_text(console, presets[0], resolved[0]))
     else:
-        rows = [_row(*each) for each in zip(presets, resolved, strict=True)]
+        rows = list(map(_row, presets, resolved))
         console.result(console.table_text(["model", "schemes", "context", "what it is"], rows))
 
 
 def _row(preset: Preset, resolved: Resolved) -> list[str]:
-    schemes = ", ".join(dict.fromkeys(each.scheme for each in resolved.layers))
-    return [preset.name, schemes, _context(resolved), preset.title]
-
-
-def _context(resolved: Resolved) -> str:
-    found = (each.derived.get("context") for each in resolved.layers)
-    return next((str(each.value) for each in found if each is not None), "")
+    schemes = ", ".join(dict.fromkeys(layers.scheme for layers in resolved.layers))
+    contexts = (layers.derived.get("context") for layers in resolved.layers)
+    context = next((str(context.value) for context in contexts if context is not None), "")
+    return [preset.name, schemes, context, preset.title]
 
 
 def _fields(preset: Preset, resolved: Resolved) -> dict[str, Any]:
@@ -67,27 +62,26 @@ def _fields(preset: Preset, resolved: Resolved) -> dict[str, Any]:
         "title": preset.title,
         "source": preset.source,
         "config": preset.config,
-        "layers": [_layer_fields(each) for each in resolved.layers],
+        "layers": [
+            {
+                "layer_type": layers.layer_type,
+                "layers": list(layers.layers),
+                "scheme": layers.scheme,
+                "params": layers.values(),
+            }
+            for layers in resolved.layers
+        ],
         "warnings": list(resolved.warnings),
     }
 
 
-def _layer_fields(layers: Layers) -> dict[str, Any]:
-    return {
-        "layer_type": layers.layer_type,
-        "layers": list(layers.layers),
-        "scheme": layers.scheme,
-        "params": layers.values(),
-    }
-
-
-def _described(console: Console, preset: Preset, resolved: Resolved) -> str:
+def _text(console: Console, preset: Preset, resolved: Resolved) -> str:
     """One model, for a reader."""
     texts = [
         console.paragraph_text(f"{preset.name}: {preset.title}"),
         console.paragraph_text(f"Source: {preset.source}"),
-        *(console.paragraph_text(f"Warning: {each}") for each in resolved.warnings),
-        *(_layers_text(console, each) for each in resolved.layers),
+        *(console.paragraph_text(f"Warning: {warning}") for warning in resolved.warnings),
+        *(_layers_text(console, layers) for layers in resolved.layers),
         f"Of its config.json:\n{_config_text(preset)}",
     ]
     return "\n\n".join(texts)
@@ -96,7 +90,7 @@ def _described(console: Console, preset: Preset, resolved: Resolved) -> str:
 def _layers_text(console: Console, layers: Layers) -> str:
     """What layers of one type resolve to, each value with where it comes from."""
     which = f"{layers.layer_type}: " if layers.layer_type else ""
-    rows = [[name, _shortened(each.value), each.source] for name, each in layers.params.items()]
+    rows = [[name, _shortened(param.value), param.source] for name, param in layers.params.items()]
     heading = f"{which}{layers.scheme}"
     return f"{heading}\n{parameters_text(console, rows)}" if rows else heading
 

@@ -107,7 +107,7 @@ def _words(
 def _findings(check: OrderCheck, choice: Choice | None) -> list[OrderFinding]:
     """The finding on the encoding chosen, or on each of the catalogue.
 
-    The catalogue's is also on a causal mask alone, which tells early tokens from late ones.
+    Beside the catalogue stands a causal mask alone, which tells early tokens from late ones.
     """
     from posenc_cli.checks.order import PartRequest
 

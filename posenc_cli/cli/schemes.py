@@ -21,7 +21,7 @@ def schemes(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="describe this scheme alone")
     ] = None,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """List the schemes, or document one.
 
@@ -33,14 +33,14 @@ def schemes(
       posenc schemes sinusoidal
       posenc schemes alibi --json
     """
-    listed = [catalogue.find(name)] if name is not None else [*catalogue.BUILT_IN.values()]
-    plugins = [] if name is not None else catalogue.installed()
-    if json:
-        console.json("schemes", {"schemes": [_fields(each) for each in [*listed, *plugins]]})
-    elif name is not None:
-        console.result(_described(console, listed[0]))
+    scheme = None if name is None else catalogue.find(name)
+    listed = [scheme] if scheme else [*catalogue.BUILT_IN.values(), *catalogue.installed()]
+    if as_json:
+        console.json("schemes", {"schemes": list(map(_fields, listed))})
+    elif scheme:
+        console.result(_text(console, scheme))
     else:
-        rows = [_row(each) for each in [*listed, *plugins]]
+        rows = list(map(_row, listed))
         console.result(console.table_text(["scheme", "kind", "what it is"], rows))
 
 
@@ -60,7 +60,7 @@ def _fields(scheme: Scheme | BrokenPlugin) -> dict[str, Any]:
         "formula": scheme.formula,
         "source": scheme.source,
         "convention": scheme.convention,
-        "parameters": [_parameter_fields(each) for each in scheme.parameters.values()],
+        "parameters": list(map(_parameter_fields, scheme.parameters.values())),
     }
 
 
@@ -81,7 +81,7 @@ def _parameter_fields(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _described(console: Console, scheme: Scheme) -> str:
+def _text(console: Console, scheme: Scheme) -> str:
     """One scheme, for a reader."""
     paragraphs = [
         f"{scheme.name} ({scheme.kind}): {scheme.summary}",
@@ -92,7 +92,7 @@ def _described(console: Console, scheme: Scheme) -> str:
         f"Weights: a file of shape {scheme.weights.text} settles both." if scheme.weights else "",
     ]
     texts = [console.paragraph_text(paragraph) for paragraph in paragraphs if paragraph]
-    parameters = [_parameter_text(console, each) for each in scheme.parameters.values()]
+    parameters = [_parameter_text(console, parameter) for parameter in scheme.parameters.values()]
     return "\n\n".join([*texts, "\n".join(parameters)] if parameters else texts)
 
 
