@@ -28,10 +28,10 @@ COMPUTED_CELLS = 1 << 33
 """Exact cells computed for one answer: some two minutes of one core, with a progress bar."""
 
 
-def check_size(asked: str, size: int, most: int, unit: str, *, hint: str | None = None) -> None:
+def check_size(request: str, size: int, most: int, unit: str, *, hint: str | None = None) -> None:
     """Refuse a request that is larger than what is taken.
 
-    ``asked`` is the option or file as the user wrote it, ``size`` what it comes to in ``unit``
+    ``request`` is the option or file as the user wrote it, ``size`` what it comes to in ``unit``
     (a plural).
 
     >>> check_size("--len 9000", 9000, 512, "tokens")
@@ -42,7 +42,7 @@ def check_size(asked: str, size: int, most: int, unit: str, *, hint: str | None 
     """
     if size > most:
         raise InvalidInput(
-            f"{asked}: {_digits(size)} {unit}; at most {_digits(most)} are taken", hint=hint
+            f"{request}: {_digits(size)} {unit}; at most {_digits(most)} are taken", hint=hint
         )
 
 

@@ -57,7 +57,7 @@ _CONTENT = {
     **{suffix: content for content, text in _CONTENTS.items() for suffix in text.split()},
     **{form.suffix: form.content for form in FORMATS.values()},
 }
-_TEXTUAL = (".txt", ".csv", ".json", ".xml")
+_TEXTUAL = {form.suffix for form in FORMATS.values() if not form.binary} | {".txt", ".json", ".xml"}
 """Suffixes of what may also stand in a text."""
 
 

@@ -66,14 +66,14 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
     array([[ 1. ,  0.5],
            [-0. ,  nan]])
     """
-    asked = os.fsdecode(path)
-    source = open_source(asked, max_bytes=4 << 30 if max_bytes is None else max_bytes)
+    name = os.fsdecode(path)
+    source = open_source(name, max_bytes=4 << 30 if max_bytes is None else max_bytes)
     try:
         with source.file:
             form = _format(source)
             assert form.read is not None
             stored = form.read(source)
-            return Loaded(_widen(stored, source), stored.dtype, asked, text=not form.binary)
+            return Loaded(_widen(stored, source), stored.dtype, name, text=not form.binary)
     except OSError as error:
         raise Unavailable(f"cannot read {source.name}: {error.strerror or error}") from None
     except MemoryError:

@@ -16,6 +16,7 @@ import pytest
 import posenc_cli
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import replacing
+from posenc_cli.files.formats import FORMATS
 from posenc_cli.models import library
 from posenc_cli.transaction import note_read, open_input, transaction
 
@@ -100,10 +101,10 @@ WRITING = {
     "alibi-slopes --format csv": {"txt", "md", "csv"},
     "alibi-slopes --json": {"txt", "md", "json"},
     "alibi-slopes --plot": {"txt", "png", "svg", "pdf"},
-    "generate -s rope -l 4": {"npy", "npz", "csv", "safetensors"},
+    "generate -s rope -l 4": {*FORMATS},
     "generate -s rope -l 4 --format csv": {"txt", "md", "csv"},
     "generate -s rope -l 4 --format npy": {"npy"},
-    "dot-similarity -s rope -l 4": {"npy", "npz", "csv", "safetensors", "png", "svg", "pdf"},
+    "dot-similarity -s rope -l 4": {*FORMATS, "png", "svg", "pdf"},
     "dot-similarity -s rope -l 4 --format npz": {"npz"},
     "heatmap -s rope -l 9": {"png", "svg", "pdf"},
     "spectrum -s rope -l 9": {"png", "svg", "pdf"},
