@@ -131,10 +131,9 @@ def dot_similarity(
     if draws:
         _draw(judged, picture, output, console, profile=profile)
     if output.json:
-        written: dict[str, Any] = {} if output.out is None else {"path": output.out}
-        if saved is not None:
-            written["bytes"] = saved.bytes
-        console.json("dot-similarity", {**_fields(parts, judged), **written})
+        size = {} if saved is None else {"bytes": saved.bytes}
+        fields = {**_fields(parts, judged), **output.path_fields, **size}
+        console.json("dot-similarity", fields)
     elif not draws:
         _print(judged, replace(picture, title=None), output, console, profile=profile)
 

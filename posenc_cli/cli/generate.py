@@ -182,7 +182,7 @@ def _format(choice: Choice, output: GenerateOutput) -> Format:
         return DEFAULT_OF_SEVERAL
     form = format_of(output.out, output.form)
     if choice.parts and not form.holds_several:
-        several = [each.name for each in FORMATS.values() if each.holds_several]
+        several = [known.name for known in FORMATS.values() if known.holds_several]
         raise InvalidInput(
             f"--format {form.name}: holds one array, and {choice.name} is {len(choice.parts)}",
             hint=f"use --format {' or '.join(several)}, or write its parts one by one",

@@ -206,6 +206,11 @@ class OutputOptions(OptionGroup):
         """Where the file goes, as a summary says it."""
         return "standard output" if self.to_stdout else quoted_name(self.out or "")
 
+    @property
+    def path_fields(self) -> dict[str, str]:
+        """The file as JSON names it, nothing where there is none."""
+        return {} if self.out is None else {"path": self.out}
+
     def check_stdout(self) -> None:
         """Refuse to write both a file and JSON to standard output.
 
@@ -238,7 +243,7 @@ class ReportOptions(OutputOptions):
         if self.json and self.form not in (None, "json"):
             raise InvalidInput(f"--json: cannot go with --format {self.form}")
         form = "json" if self.json else self.form
-        if form is not None:
+        if form is not None and self.out is not None:
             from posenc_cli.files.formats import check_suffix
 
             check_suffix(self.out, suffixes[form], f"--format {form}", hint=hint)

@@ -182,8 +182,8 @@ def show(
         from posenc_cli.render.figure import data_of
 
         name, fields = json
-        path = {} if output.out is None else {"path": output.out}
-        console.json(name, {**fields, **data_of(figure, picture.shown), **path})
+        data = data_of(figure, picture.shown)
+        console.json(name, {**fields, **data, **output.path_fields})
     elif output.out is not None:
         console.summary(f"wrote {output.place}: {figure.title}, {len(picture.content)} bytes")
 

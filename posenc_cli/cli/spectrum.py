@@ -50,8 +50,7 @@ def spectrum(
     if output.out is not None:
         show(report.drawable(), picture, output, console)
     if output.json:
-        path = {} if output.out is None else {"path": output.out}
-        console.json("spectrum", {**report.fields, **path})
+        console.json("spectrum", {**report.fields, **output.path_fields})
     elif output.out is None:
         _print(report, replace(picture, title=None), output, console)
 

@@ -34,30 +34,30 @@ _NEARLY = 0.01
 """Of the peak: a spread that the eye does not see."""
 
 
-def matrix_figure(of: Similarity, *, brief: bool = False, averaged: bool = True) -> Heatmap:
+def matrix_figure(similarity: Similarity, *, brief: bool = False, averaged: bool = True) -> Heatmap:
     """S as a map, of which only what is shown is computed; ``brief`` leaves words to others.
 
     Of more positions than there is room for, a cell has the mean of S over those it stands for
     where S is known by offset, so that no swing between them passes for a slow one; unless
     ``averaged`` is False.
     """
-    single = of.positions.ranges[0] if len(of.positions.ranges) == 1 else None
-    names = ("query", "key") if of.pairs_queries else ("position", "position")
-    points: Sequence[Any] = single or of.positions_at(range(of.count)).tolist()
-    averaged = averaged and isinstance(of.source, Profile) and of.step is not None
+    single = similarity.positions.ranges[0] if len(similarity.positions.ranges) == 1 else None
+    names = ("query", "key") if similarity.pairs_queries else ("position", "position")
+    points: Sequence[Any] = single or similarity.positions_at(range(similarity.count)).tolist()
+    averaged = averaged and isinstance(similarity.source, Profile) and similarity.step is not None
     return Heatmap(
-        values=of.means if averaged else of.entries,
+        values=similarity.means if averaged else similarity.entries,
         rows=Axis(names[0], points, even=True),
         columns=Axis(names[1], points, even=True),
-        title=of.name if brief else f"{of.name}: {of.quantity}",
-        value_label=of.quantity,
+        title=similarity.name if brief else f"{similarity.name}: {similarity.quantity}",
+        value_label=similarity.quantity,
         square=True,
         averaged=averaged,
     )
 
 
 def profile_figure(
-    of: Similarity, found: Verdict, *, most: int = _POINTS, brief: bool = False
+    similarity: Similarity, verdict: Verdict, *, most: int = _POINTS, brief: bool = False
 ) -> Curves:
     """S by offset; where it is even, from offset 0 on.
 
@@ -65,26 +65,26 @@ def profile_figure(
     few, so that no swing is lost; and where S does not depend on the offset alone, the mean goes
     with the extremes. Where offsets were left out of a sample, it breaks.
     """
-    shown = found.offsets >= 0 if found.symmetric else np.ones(len(found.offsets), bool)
-    offsets = found.offsets[shown]
-    notes = () if found.measured_all else (_looked_at(found),)
+    shown = verdict.offsets >= 0 if verdict.symmetric else np.ones(len(verdict.offsets), bool)
+    offsets = verdict.offsets[shown]
+    notes = () if verdict.measured_all else (_sample_size(verdict),)
     breaks = np.zeros(0, np.int64)
-    if not found.measured_all:
+    if not verdict.measured_all:
         apart = np.diff(offsets)
         breaks = np.flatnonzero(apart > apart.min(initial=apart.max(initial=0))) + 1
-    deviation = of.deviation(found.offsets)
-    named = {"": found.profile}
-    if not found.toeplitz:
-        named = {"mean": found.profile, "highest": found.most, "lowest": found.least}
+    deviation = similarity.deviation(verdict.offsets)
+    named = {"": verdict.profile}
+    if not verdict.toeplitz:
+        named = {"mean": verdict.profile, "highest": verdict.most, "lowest": verdict.least}
     if deviation is not None:
-        high, low = found.profile + deviation, found.profile - deviation
-        named = {"mean": found.profile, "+ 1 sd": high, "− 1 sd": low}
+        high, low = verdict.profile + deviation, verdict.profile - deviation
+        named = {"mean": verdict.profile, "+ 1 sd": high, "− 1 sd": low}
     curves = []
     if len(offsets) <= most or deviation is not None:
-        some = np.unique(np.linspace(0, len(offsets) - 1, most).round().astype(np.int64))
+        listed = np.unique(np.linspace(0, len(offsets) - 1, most).round().astype(np.int64))
         if len(offsets) > most:  # means and deviations are smooth: some points are enough
-            offsets, breaks = offsets[some], np.zeros(0, np.int64)
-            named = {name: values[shown][some] for name, values in named.items()}
+            offsets, breaks = offsets[listed], np.zeros(0, np.int64)
+            named = {name: values[shown][listed] for name, values in named.items()}
             shown = np.ones(len(offsets), bool)
         curves = [
             _curve(offsets, values[shown], name, breaks=breaks) for name, values in named.items()
@@ -94,59 +94,67 @@ def profile_figure(
         notes = (f"highest and lowest of each {size} offsets", *notes)
         starts = np.union1d(np.arange(0, len(offsets), size), breaks)
         breaks = np.searchsorted(starts, breaks)
-        extremes = (("highest", found.most, np.fmax), ("lowest", found.least, np.fmin))
+        extremes = (("highest", verdict.most, np.fmax), ("lowest", verdict.least, np.fmin))
         curves = [
             _curve(offsets[starts], of_each.reduceat(values[shown], starts), name, breaks=breaks)
             for name, values, of_each in extremes
         ]
     levels: tuple[tuple[float, str], ...] = ()
-    if found.half_of == "value" and found.peak > 0:
-        levels = ((found.peak / 2, "half"),)
+    if verdict.half_of == "value" and verdict.peak > 0:
+        levels = ((verdict.peak / 2, "half"),)
     return Curves(
         tuple(curves),
-        title=of.name if brief else f"{of.name}: {of.quantity}, by offset",
+        title=similarity.name if brief else f"{similarity.name}: {similarity.quantity}, by offset",
         x_label="offset m − n",
-        y_label=of.quantity,
+        y_label=similarity.quantity,
         levels=levels,
         notes=notes,
         filled=((1, 2),) if deviation is not None else (),
     )
 
 
-def maps_figure(each: Sequence[tuple[Similarity, Verdict]]) -> Heatmap | Panels:
+def maps_figure(judged: Sequence[tuple[Similarity, Verdict]]) -> Heatmap | Panels:
     """The maps of some similarities, side by side."""
-    maps = tuple(matrix_figure(of, brief=len(each) > 1) for of, _ in each)
-    return maps[0] if len(maps) == 1 else Panels(maps, title=_title(each), shared=False)
+    maps = tuple(matrix_figure(similarity, brief=len(judged) > 1) for similarity, _ in judged)
+    return maps[0] if len(maps) == 1 else Panels(maps, title=_title(judged), shared=False)
 
 
 def similarity_figure(
-    each: Sequence[tuple[Similarity, Verdict]], *, profile_alone: bool = False
+    judged: Sequence[tuple[Similarity, Verdict]], *, profile_alone: bool = False
 ) -> Figure:
     """The maps and the curves of some similarities, side by side."""
-    several = len(each) > 1
-    curves = tuple(profile_figure(of, found, brief=several) for of, found in each)
+    several = len(judged) > 1
+    curves = tuple(
+        profile_figure(similarity, verdict, brief=several) for similarity, verdict in judged
+    )
     if profile_alone and not several:
         return curves[0]
-    maps = () if profile_alone else tuple(matrix_figure(of, brief=several) for of, _ in each)
+    maps = (
+        ()
+        if profile_alone
+        else tuple(matrix_figure(similarity, brief=several) for similarity, _ in judged)
+    )
     if not several:
-        title = _title(each)
+        title = _title(judged)
         panels = replace(maps[0], title="by position"), replace(curves[0], title="by offset")
         return Panels(panels, title=title, shared=False)
-    return Panels((*maps, *curves), title=_title(each), shared=False)
+    return Panels((*maps, *curves), title=_title(judged), shared=False)
 
 
-def _title(each: Sequence[tuple[Similarity, Verdict]]) -> str:
-    if len(each) == 1:
-        return f"{each[0][0].name}: {each[0][0].quantity}"
-    return f"similarity of positions: {', '.join(of.name for of, _ in each)}"
+def _title(judged: Sequence[tuple[Similarity, Verdict]]) -> str:
+    if len(judged) == 1:
+        return f"{judged[0][0].name}: {judged[0][0].quantity}"
+    return f"similarity of positions: {', '.join(similarity.name for similarity, _ in judged)}"
 
 
-def sentences(of: Similarity, found: Verdict) -> list[str]:
+def sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
     """The verdict in words."""
-    deviation = of.deviation(found.offsets)
-    decay = _on_decay(of, found) if deviation is None else _on_deviation(found, deviation)
-    shows = [_SHOWS[of.content]] if of.content else []
-    return [_on_offsets(found), _on_symmetry(found), decay, *shows]
+    deviation = similarity.deviation(verdict.offsets)
+    decay = (
+        _on_decay(similarity, verdict) if deviation is None else _on_deviation(verdict, deviation)
+    )
+    shows = [_SHOWS[similarity.content]] if similarity.content else []
+    return [_on_offsets(verdict), _on_symmetry(verdict), decay, *shows]
 
 
 _SHOWS = {
@@ -161,51 +169,57 @@ _SHOWS = {
 """What each content shows of a rotary scheme, and what it does not."""
 
 
-def _on_deviation(found: Verdict, deviation: NDArray[np.float64]) -> str:
+def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
     """What means and deviations say of decay."""
-    origin = int(np.searchsorted(found.offsets, 0))
+    origin = int(np.searchsorted(verdict.offsets, 0))
     past, start = deviation[origin:], float(deviation[origin])
-    told = f"the mean is {found.peak:.4g} at every offset, with a standard deviation of {start:.4g}"
+    start_text = (
+        f"the mean is {verdict.peak:.4g} at every offset, with a standard deviation of {start:.4g}"
+    )
     if not np.ptp(past):
-        return f"decay: none; {told} at each"
+        return f"decay: none; {start_text} at each"
     below = np.flatnonzero(past < start / 2)
     if not below.size:
-        return f"decay: {told} at offset 0, which stays above half up to {found.offsets[-1]}"
-    reached = int(found.offsets[origin + below[0]])
-    return f"decay: {told} at offset 0, which falls below half by offset {reached}"
+        return (
+            f"decay: {start_text} at offset 0, which stays above half up to {verdict.offsets[-1]}"
+        )
+    reached = int(verdict.offsets[origin + below[0]])
+    return f"decay: {start_text} at offset 0, which falls below half by offset {reached}"
 
 
-def similarity_fields(of: Similarity, found: Verdict) -> Mapping[str, Any]:
+def similarity_fields(similarity: Similarity, verdict: Verdict) -> Mapping[str, Any]:
     """A similarity and its verdict as JSON has them; what is not finite is null."""
-    shown = matrix_figure(of, averaged=False).shown(_IN_JSON, _IN_JSON)
+    shown = matrix_figure(similarity, averaged=False).shown(_IN_JSON, _IN_JSON)
     # Every so many from the offset 0 on, which is among them.
-    every = -(-len(found.offsets) // _OFFSETS_IN_JSON)
-    some = slice(int(np.searchsorted(found.offsets, 0)) % every, None, every)
-    deviation = of.deviation(found.offsets[some])
+    every = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
+    listed = slice(int(np.searchsorted(verdict.offsets, 0)) % every, None, every)
+    deviation = similarity.deviation(verdict.offsets[listed])
     extremes = None
-    if not found.toeplitz:
-        least, most = (finite_or_none(values[some]) for values in (found.least, found.most))
+    if not verdict.toeplitz:
+        least, most = (finite_or_none(values[listed]) for values in (verdict.least, verdict.most))
         extremes = {"least": least, "most": most}
     return {
-        "quantity": of.quantity,
-        "offsets": found.offsets[some].tolist(),
-        "all_offsets": 2 * of.count - 1 if of.step is not None else len(found.offsets),
-        "profile": finite_or_none(found.profile[some]),
+        "quantity": similarity.quantity,
+        "offsets": verdict.offsets[listed].tolist(),
+        "all_offsets": len(verdict.offsets)
+        if similarity.step is None
+        else 2 * similarity.count - 1,
+        "profile": finite_or_none(verdict.profile[listed]),
         "extremes": extremes,
         "deviation": None if deviation is None else finite_or_none(deviation),
-        "toeplitz": found.toeplitz,
-        "toeplitz_spread": found.spread if math.isfinite(found.spread) else None,
-        "tolerance": found.tolerance if math.isfinite(found.tolerance) else None,
-        "evidence": _evidence(found),
-        "pairs": found.pairs,
-        "all_pairs": found.all_pairs,
-        "not_finite": found.dropped,
-        "symmetric": found.symmetric,
-        "peak": found.peak if math.isfinite(found.peak) else None,
-        "half_distance": found.half_distance,
-        "half_of": found.half_of,
-        "half_searched": found.half_searched,
-        "half_within": found.half_within,
+        "toeplitz": verdict.toeplitz,
+        "toeplitz_spread": verdict.spread if math.isfinite(verdict.spread) else None,
+        "tolerance": verdict.tolerance if math.isfinite(verdict.tolerance) else None,
+        "evidence": _evidence(verdict),
+        "pairs": verdict.pairs,
+        "all_pairs": verdict.all_pairs,
+        "not_finite": verdict.dropped,
+        "symmetric": verdict.symmetric,
+        "peak": verdict.peak if math.isfinite(verdict.peak) else None,
+        "half_distance": verdict.half_distance,
+        "half_of": verdict.half_of,
+        "half_searched": verdict.half_searched,
+        "half_within": verdict.half_within,
         "matrix": {
             "rows": list(shown.rows),
             "columns": list(shown.columns),
@@ -223,69 +237,69 @@ def _curve(
     return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
 
 
-def _evidence(found: Verdict) -> str:
+def _evidence(verdict: Verdict) -> str:
     """What ``toeplitz`` rests on: a proof, all pairs of positions, or some."""
-    if found.proof is not None:
+    if verdict.proof is not None:
         return "declaration"
-    return "measured" if found.measured_all else "sample"
+    return "measured" if verdict.measured_all else "sample"
 
 
-def _looked_at(found: Verdict) -> str:
+def _sample_size(verdict: Verdict) -> str:
     """How many of the pairs a sample has."""
-    return f"{found.pairs} of {found.all_pairs} pairs, from start to end"
+    return f"{verdict.pairs} of {verdict.all_pairs} pairs, from start to end"
 
 
-def _on_offsets(found: Verdict) -> str:
+def _on_offsets(verdict: Verdict) -> str:
     question = "depends only on m − n"
-    if found.proof is not None:
-        return f"{question}: yes, by its declaration ({found.proof})"
-    looked = f"all {found.pairs} pairs" if found.pairs > 1 else "the only pair"
-    if not found.measured_all:
-        looked = _looked_at(found)
-    if found.toeplitz:
-        answer = "yes" if found.measured_all else "yes, in the pairs looked at"
+    if verdict.proof is not None:
+        return f"{question}: yes, by its declaration ({verdict.proof})"
+    looked = f"all {verdict.pairs} pairs" if verdict.pairs > 1 else "the only pair"
+    if not verdict.measured_all:
+        looked = _sample_size(verdict)
+    if verdict.toeplitz:
+        answer = "yes" if verdict.measured_all else "yes, in the pairs looked at"
         return (
-            f"{question}: {answer}; at one offset values differ by at most {found.spread:.2g}, and "
-            f"rounding allows {found.tolerance:.2g} ({looked})"
+            f"{question}: {answer}; at one offset values differ by at most {verdict.spread:.2g}, "
+            f"and rounding allows {verdict.tolerance:.2g} ({looked})"
         )
-    if found.affine_rows:
+    if verdict.affine_rows:
         return (
             f"{question}: no, it is the same for every query; but each row is a line in n − m up "
             "to a constant, which softmax does not see"
         )
-    answer, least = "no", "" if found.measured_all else "at least "
-    if found.peak > 0 and found.spread <= _NEARLY * found.peak:
+    answer, least = "no", "" if verdict.measured_all else "at least "
+    if verdict.peak > 0 and verdict.spread <= _NEARLY * verdict.peak:
         answer = "nearly"
     return (
-        f"{question}: {answer}; at one offset values differ by {least}{found.spread:.3g}, where "
-        f"rounding allows {found.tolerance:.2g} and the mean at offset 0 is {found.peak:.4g} "
+        f"{question}: {answer}; at one offset values differ by {least}{verdict.spread:.3g}, where "
+        f"rounding allows {verdict.tolerance:.2g} and the mean at offset 0 is {verdict.peak:.4g} "
         f"({looked})"
     )
 
 
-def _on_symmetry(found: Verdict) -> str:
-    answer = "yes" if found.symmetric else "no"
+def _on_symmetry(verdict: Verdict) -> str:
+    answer = "yes" if verdict.symmetric else "no"
     return f"symmetric: {answer}"
 
 
-def _on_decay(of: Similarity, found: Verdict) -> str:
-    mean = "" if found.toeplitz else "mean "
-    searched = f"up to offset {found.half_searched}"
-    if found.half_searched < found.offsets[-1]:
+def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
+    mean = "" if verdict.toeplitz else "mean "
+    searched = f"up to offset {verdict.half_searched}"
+    if verdict.half_searched < verdict.offsets[-1]:
         searched += "; of those beyond, some were looked at"
-    if found.half_within is not None:
-        where = f"past offset {found.half_searched}, and by {found.half_within}"
+    if verdict.half_within is not None:
+        where = f"past offset {verdict.half_searched}, and by {verdict.half_within}"
     else:
-        where = f"at offset {found.half_distance}"
-    reached = found.half_distance is not None or found.half_within is not None
-    if of.of_scores:
+        where = f"at offset {verdict.half_distance}"
+    reached = verdict.half_distance is not None or verdict.half_within is not None
+    if similarity.of_scores:
         if reached:
             return f"decay: halves the weight of attention {where}"
         return f"decay: no offset halves the weight of attention, {searched}"
-    start = f"{mean}value of {found.peak:.4g} at offset 0"
-    if not found.peak > 0:
+    start = f"{mean}value of {verdict.peak:.4g} at offset 0"
+    if not verdict.peak > 0:
         return f"decay: none to speak of, from the {start}"
     if reached:
-        first = "first " if found.half_distance is not None else ""
+        first = "first " if verdict.half_distance is not None else ""
         return f"decay: falls below half of the {start} {first}{where}"
     return f"decay: stays above half of the {start}, {searched}"

@@ -183,21 +183,21 @@ def _request_fields(request: Request) -> dict[str, Any]:
     return {name: description[name] for name in ("scheme", "params", "positions", "weights")}
 
 
-def wave_figure(found: WaveSpectrum, *, name: str) -> Curves:
+def wave_figure(spectrum: WaveSpectrum, *, name: str) -> Curves:
     """The wavelength of each pair, before a stretch too, and the context to compare with."""
-    pairs = np.arange(len(found.wavelengths))
-    curves = [_curve(pairs, found.wavelengths, "after" if found.stretch else "")]
-    if found.stretch:
-        curves.insert(0, _curve(pairs, found.stretch.wavelengths, "before: plain RoPE"))
-    levels = ((float(found.context), f"the context, {found.context} {found.along}"),)
+    pairs = np.arange(len(spectrum.wavelengths))
+    curves = [_curve(pairs, spectrum.wavelengths, "after" if spectrum.stretch else "")]
+    if spectrum.stretch:
+        curves.insert(0, _curve(pairs, spectrum.stretch.wavelengths, "before: plain RoPE"))
+    levels = ((float(spectrum.context), f"the context, {spectrum.context} {spectrum.along}"),)
     return Curves(
         tuple(curves),
         title=f"{name}: wavelength of each pair",
         x_label="pair",
-        y_label=f"wavelength in {found.along}",
+        y_label=f"wavelength in {spectrum.along}",
         y_scale="log",
-        levels=() if found.axes else levels,
-        spans=_spans(found.stretch.zones) if found.stretch else (),
+        levels=() if spectrum.axes else levels,
+        spans=_spans(spectrum.stretch.zones) if spectrum.stretch else (),
     )
 
 
@@ -208,30 +208,30 @@ def _spans(zones: Sequence[str]) -> tuple[tuple[float, float, str], ...]:
     ((-0.5, 1.5, 'kept'), (1.5, 2.5, 'blended'))
     """
     spans = []
-    for zone, run in groupby(enumerate(zones), key=lambda each: each[1]):
+    for zone, run in groupby(enumerate(zones), key=lambda neighbour: neighbour[1]):
         pairs = [pair for pair, _ in run]
         spans.append((pairs[0] - 0.5, pairs[-1] + 0.5, zone))
     return tuple(spans)
 
 
-def wave_table(found: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
+def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
     """The names of the columns of a table of pairs, and its rows."""
     names = ["pair", "wavelength", "turns"]
-    columns = [found.wavelengths, found.turns]
-    rows = [[str(pair)] for pair in range(len(found.wavelengths))]
-    if found.axes:
+    columns = [spectrum.wavelengths, spectrum.turns]
+    rows = [[str(pair)] for pair in range(len(spectrum.wavelengths))]
+    if spectrum.axes:
         names.insert(1, "axis")
-        rows = [[*row, str(axis)] for row, axis in zip(rows, found.axes, strict=True)]
+        rows = [[*row, str(axis)] for row, axis in zip(rows, spectrum.axes, strict=True)]
     rows = [[*row, *(_number(values[pair]) for values in columns)] for pair, row in enumerate(rows)]
-    if found.stretch:
+    if spectrum.stretch:
         names += ["before", "stretched", "zone"]
-        told = found.stretch
+        stretch = spectrum.stretch
         rows = [
             [
                 *row,
-                _number(told.wavelengths[pair]),
-                "" if math.isinf(told.ratio[pair]) else f"×{told.ratio[pair]:.4g}",
-                told.zones[pair],
+                _number(stretch.wavelengths[pair]),
+                "" if math.isinf(stretch.ratio[pair]) else f"×{stretch.ratio[pair]:.4g}",
+                stretch.zones[pair],
             ]
             for pair, row in enumerate(rows)
         ]
@@ -239,30 +239,32 @@ def wave_table(found: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
 
 
 def wave_sentences(
-    found: WaveSpectrum, neighbours: Sequence[Neighbours], *, origin: str
+    spectrum: WaveSpectrum, neighbours: Sequence[Neighbours], *, origin: str
 ) -> list[str]:
     """What there is to say of the waves of an encoding."""
-    pairs = len(found.wavelengths)
+    pairs = len(spectrum.wavelengths)
     where = (
-        f"{found.context} {found.along} ({origin})" if not found.axes else "the extent of its axis"
+        f"{spectrum.context} {spectrum.along} ({origin})"
+        if not spectrum.axes
+        else "the extent of its axis"
     )
-    if found.incomplete:
-        told = f"{len(found.incomplete)} of {pairs} pairs never complete a turn in {where}"
-        lines = [f"{told}: {_ranges(found.incomplete)}"]
+    if spectrum.incomplete:
+        incomplete = f"{len(spectrum.incomplete)} of {pairs} pairs never complete a turn in {where}"
+        lines = [f"{incomplete}: {_ranges(spectrum.incomplete)}"]
     else:
         lines = [f"every pair completes a turn in {where}"]
-    if found.stretch:
+    if spectrum.stretch:
         zones: dict[str, list[int]] = {}
-        for pair, zone in enumerate(found.stretch.zones):
+        for pair, zone in enumerate(spectrum.stretch.zones):
             zones.setdefault(zone, []).append(pair)
         named = "; ".join(f"{zone} {_ranges(which)}" for zone, which in zones.items())
         lines.append(f"zones by pair: {named}")
-    return [*lines, *_on_neighbours(neighbours, found.along)]
+    return [*lines, *_on_neighbours(neighbours, spectrum.along)]
 
 
-def power_figure(found: PowerSpectrum, *, name: str) -> Curves:
+def power_figure(spectrum: PowerSpectrum, *, name: str) -> Curves:
     """The share of each wavelength in the power of all columns."""
-    wavelengths, power = found.wavelengths, found.power
+    wavelengths, power = spectrum.wavelengths, spectrum.power
     note: tuple[str, ...] = ()
     if len(power) > _POINTS:
         # Few to an octave at either end would say nothing: bins of equal width in the logarithm.
@@ -274,7 +276,7 @@ def power_figure(found: PowerSpectrum, *, name: str) -> Curves:
     return Curves(
         (_curve(wavelengths, power, ""),),
         title=f"{name}: power by wavelength",
-        x_label=f"wavelength in {found.along}",
+        x_label=f"wavelength in {spectrum.along}",
         y_label="share of the power",
         x_scale="log",
         y_scale="log",
@@ -293,62 +295,62 @@ def column_names(count: int, *, complex_values: bool) -> list[str]:
     return [f"{column // 2} {('real', 'imaginary')[column % 2]}" for column in range(count)]
 
 
-def power_table(found: PowerSpectrum, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+def power_table(spectrum: PowerSpectrum, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """The names of the columns of a table of columns, and its rows."""
     rows = [
         [name, _number(wavelength), "" if math.isnan(share) else f"{share:.1%}"]
         for name, wavelength, share in zip(
-            names, found.dominant.tolist(), found.share.tolist(), strict=True
+            names, spectrum.dominant.tolist(), spectrum.share.tolist(), strict=True
         )
     ]
     return ["column", "dominant wavelength", "share of its power"], _some(rows)
 
 
-def power_sentences(found: PowerSpectrum) -> list[str]:
+def power_sentences(spectrum: PowerSpectrum) -> list[str]:
     """What there is to say of the power of columns."""
     lines = []
-    if found.transformed < found.count:
-        lines.append(f"of {found.count} rows, the first {found.transformed}")
-    moving = np.isfinite(found.dominant)
-    still = int((~moving).sum()) - len(found.dropped)
+    if spectrum.transformed < spectrum.count:
+        lines.append(f"of {spectrum.count} rows, the first {spectrum.transformed}")
+    moving = np.isfinite(spectrum.dominant)
+    still = int((~moving).sum()) - len(spectrum.dropped)
     if still:
         lines.append(f"{still} of {len(moving)} columns are constant, and have no wavelength")
     if moving.any():
-        best = int(np.argmax(found.power))
+        best = int(np.argmax(spectrum.power))
         lines.append(
-            f"strongest wavelength: {found.wavelengths[best]:.6g} {found.along}, "
-            f"{found.power[best]:.1%} of the power of all columns"
+            f"strongest wavelength: {spectrum.wavelengths[best]:.6g} {spectrum.along}, "
+            f"{spectrum.power[best]:.1%} of the power of all columns"
         )
-        flat = 1 / len(found.power)
-        if len(found.power) >= _ENOUGH and found.power[best] < 4 * flat:
+        flat = 1 / len(spectrum.power)
+        if len(spectrum.power) >= _ENOUGH and spectrum.power[best] < 4 * flat:
             lines.append("no wavelength stands out: the power is spread as noise spreads it")
     return lines
 
 
-def power_fields(found: PowerSpectrum) -> Mapping[str, Any]:
+def power_fields(spectrum: PowerSpectrum) -> Mapping[str, Any]:
     """A power spectrum as JSON has it; a column without a wavelength has null."""
     return {
-        "rows": found.count,
-        "transformed": found.transformed,
-        "along": found.along,
-        "wavelengths": found.wavelengths.tolist(),
-        "power": found.power.tolist(),
-        "dominant": finite_or_none(found.dominant),
-        "share": finite_or_none(found.share),
-        "not_finite": list(found.dropped),
+        "rows": spectrum.count,
+        "transformed": spectrum.transformed,
+        "along": spectrum.along,
+        "wavelengths": spectrum.wavelengths.tolist(),
+        "power": spectrum.power.tolist(),
+        "dominant": finite_or_none(spectrum.dominant),
+        "share": finite_or_none(spectrum.share),
+        "not_finite": list(spectrum.dropped),
     }
 
 
 def neighbour_fields(neighbours: Iterable[Neighbours]) -> Mapping[str, Any]:
     """Where neighbours become equal, by format, as JSON has it."""
     return {
-        each.dtype: {
-            "rows": each.rows,
-            "searched": None if each.never else each.searched,
-            "never": each.never,
-            "position_number": each.number,
+        neighbour.dtype: {
+            "rows": neighbour.rows,
+            "searched": None if neighbour.never else neighbour.searched,
+            "never": neighbour.never,
+            "position_number": neighbour.number,
         }
-        for each in neighbours
+        for neighbour in neighbours
     }
 
 
@@ -383,19 +385,19 @@ def _some(rows: list[list[str]]) -> list[list[str]]:
 
 def _on_neighbours(neighbours: Sequence[Neighbours], along: str) -> list[str]:
     """What is to be said of neighbours: formats that share a sentence in one."""
-    said: dict[str, list[str]] = {}
-    for each in neighbours:
-        if each.never:
+    formats: dict[str, list[str]] = {}
+    for neighbour in neighbours:
+        if neighbour.never:
             rows = f"no two neighbouring {along} have the same row, however far"
-        elif each.rows is not None:
-            both = f"{along} {each.rows} and {each.rows + 1}"
+        elif neighbour.rows is not None:
+            both = f"{along} {neighbour.rows} and {neighbour.rows + 1}"
             rows = f"{both} have the same row, the first such neighbours"
-        elif not each.searched:
+        elif not neighbour.searched:
             rows = f"not looked at, for lack of neighbouring {along}"
         else:
-            pairs = "the one pair" if each.searched == 1 else f"all {each.searched} pairs"
+            pairs = "the one pair" if neighbour.searched == 1 else f"all {neighbour.searched} pairs"
             rows = f"{pairs} of neighbouring {along} looked at differ in their rows"
-        said.setdefault(rows, []).append(each.dtype)
-    lines = [f"in {', '.join(dtypes)}: {rows}" for rows, dtypes in said.items()]
-    numbers = ", ".join(f"{each.number} in {each.dtype}" for each in neighbours)
+        formats.setdefault(rows, []).append(neighbour.dtype)
+    lines = [f"in {', '.join(dtypes)}: {rows}" for rows, dtypes in formats.items()]
+    numbers = ", ".join(f"{neighbour.number} in {neighbour.dtype}" for neighbour in neighbours)
     return [*lines, f"as plain numbers, neighbouring {along} differ up to {numbers}"]
