@@ -13,12 +13,12 @@ from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks.difference import Operand, difference
 from posenc_cli.checks.lengths import LengthRule, depends_on_length, length_rule
 from posenc_cli.checks.rotations import rotation_difference
+from posenc_cli.checks.tolerance import real_format
 from posenc_cli.encode.engine import Engine, threads_for
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Request
 from posenc_cli.errors import quoted_name
 from posenc_cli.models import library
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
 
@@ -111,10 +111,11 @@ class Side(Record):
         """
         if self.loaded is not None:
             return Operand.of_array(self.loaded.values, self.loaded.dtype)
+        stored = other.loaded.dtype if other.loaded else "float64"
         request = Request(
             encoding=self.encoding(self.seq_len),
             positions=self.positions,
-            precision=Precision.of(dtype or _dtype_of(other.loaded), None),
+            precision=Precision.of(dtype or real_format(stored), None),
             table=table or (_table_of(other.loaded) if self.is_rotary else None),
             head=head,
         )
@@ -288,11 +289,6 @@ def _table_of(loaded: Loaded | None) -> str | None:
     if loaded.values.ndim == 1:
         return "inv-freq"
     return "complex" if loaded.values.dtype.kind == "c" else None
-
-
-def _dtype_of(loaded: Loaded | None) -> DType:
-    name = "float64" if loaded is None else loaded.dtype
-    return {"complex64": FLOAT32, **REAL_DTYPES}.get(name, FLOAT64)
 
 
 def _nth(positions: Positions, row: int) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.checks.identify_census import census, position_rounding, row_positions
-from posenc_cli.checks.identify_evidence import Evidence, real_format
+from posenc_cli.checks.identify_evidence import Evidence
 from posenc_cli.checks.identify_grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.checks.identify_presets import models_of, same_cells
 from posenc_cli.checks.identify_rows import row_hypotheses
@@ -40,6 +40,7 @@ from posenc_cli.checks.identify_waves import (
     function_hypotheses,
     wave_hypotheses,
 )
+from posenc_cli.checks.tolerance import real_format
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.tolerance import real_format
 from posenc_cli.checks.turning import PositionRows
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import round_to
@@ -172,14 +173,6 @@ class Evidence(Record):
             values = self.clean(values)
         wide = np.asarray(values, np.float64)
         return bool(np.array_equal(round_to(wide, FLOAT64, self.values), wide, equal_nan=True))
-
-
-def real_format(stored: str) -> DType:
-    """The number format of a file's real numbers, or of the parts of its complex ones.
-
-    Integers are taken for float64, in which posenc reads them.
-    """
-    return REAL_DTYPES.get({"complex64": "float32"}.get(stored, stored), FLOAT64)
 
 
 def short_numbers(values: Reals) -> Flags:

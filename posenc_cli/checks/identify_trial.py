@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.identify_evidence import real_format
-from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, smallest, unit
+from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, real_format, smallest, unit
 from posenc_cli.encode import blocks
 from posenc_cli.encode.axial import read_coordinates
 from posenc_cli.encode.engine import Engine

@@ -17,6 +17,7 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
+    from posenc_cli.numerics.dtypes import DType
 PER_ANGLE = 1e-6
 """Of the angle: correct float32 code was measured to need up to 7e-7."""
 
@@ -30,6 +31,14 @@ ARITHMETIC = 1e-15
 """Of the amplitude: what posenc's own comparison in float64 may show, a few of its roundings."""
 
 ToleranceRule = Literal["auto", "strict"] | float
+
+
+def real_format(stored: str) -> DType:
+    """The number format of a file's real numbers, or of the parts of its complex ones.
+
+    Integers are taken for float64, in which posenc reads them.
+    """
+    return REAL_DTYPES.get({"complex64": "float32"}.get(stored, stored), FLOAT64)
 
 
 def unit(dtype: str) -> float:
