@@ -222,7 +222,7 @@ def _data(figure: Figure, look: PictureOptions) -> Picture[str]:
 
     heatmaps = heatmaps_of(figure)
     rows, columns = _sides_of_data(look, heatmaps)
-    shown = tuple(heatmap.shown(rows, columns) for heatmap in heatmaps)
+    shown = tuple(heatmap.sample(rows, columns) for heatmap in heatmaps)
     if shown:
         scale_of(shown)
     return Picture("", warnings_of(heatmaps, shown), shown)
@@ -289,7 +289,7 @@ def _style(look: PictureOptions, usual: tuple[int, int] | None) -> Style:
     from posenc_cli.render.style import LARGEST, SMALLEST, Style
 
     sides = range(SMALLEST, LARGEST + 1)
-    return Style.sized(
+    return Style.of(
         _size("--width", look.width, sides),
         _size("--height", look.height, sides),
         _size("--dpi", look.dpi, _DPI),

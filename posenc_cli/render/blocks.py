@@ -85,7 +85,7 @@ class Medium(Record):
         """What stands for a value that is missing."""
         return "?" if self.depth == "none" else " "
 
-    def drawn(self, glyph: str) -> str:
+    def glyph(self, glyph: str) -> str:
         """A glyph of a frame, as this medium has it."""
         return {"▴": "^", "│": "|", "─": "-"}.get(glyph, "+") if self.ascii_only else glyph
 
@@ -106,7 +106,7 @@ class Page(Record):
         """The colours of a scale: those asked for, or those that suit it."""
         return color_map(self.cmap or default_map(scale.kind))
 
-    def wrapped(self, text: str, *, most: int | None = None) -> list[str]:
+    def wrapped_lines(self, text: str, *, most: int | None = None) -> list[str]:
         """A paragraph as lines, ``most`` of them."""
         return textwrap.wrap(
             self.medium.spelled(text), self.width, max_lines=most, placeholder=" ..."
@@ -120,13 +120,13 @@ def levels(places: NDArray[Any]) -> NDArray[np.int16]:
     return np.where(finite, np.rint(numbers), GAP).astype(np.int16)
 
 
-def painted(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Medium) -> list[str]:
+def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Medium) -> list[str]:
     """Lines of text that show the levels ``pixels``, each a colour of ``colors`` or a gap.
 
     Shape: pixels (rows, columns), colors (256, 3).
     """
     if medium.depth == "none":
-        return _shaded(pixels, medium)
+        return _shade_lines(pixels, medium)
     codes = _codes(colors, medium.depth)
     if medium.pixels_a_line == 1:
         return [_line(row, row, codes, glyph=" ") for row in pixels.tolist()]
@@ -144,12 +144,12 @@ def width_of(text: str) -> int:
     return len(_ESCAPE.sub("", text))
 
 
-def padded(text: str, width: int) -> str:
+def pad(text: str, width: int) -> str:
     """``text`` with spaces after it, up to ``width`` columns."""
     return text + " " * (width - width_of(text))
 
 
-def _shaded(pixels: NDArray[np.int16], medium: Medium) -> list[str]:
+def _shade_lines(pixels: NDArray[np.int16], medium: Medium) -> list[str]:
     shades = np.array([*medium.shades, medium.gap])
     count = len(medium.shades)
     numbers = np.where(pixels == GAP, count, pixels.astype(np.int64) * count // LEVELS)

@@ -93,9 +93,9 @@ def to_oklab(colors: Srgb) -> Lab:
 
 
 def _of_matplotlib(name: str) -> Srgb:
-    from posenc_cli.render.plotting import imported
+    from posenc_cli.render.plotting import load_matplotlib
 
-    known = imported().colormaps
+    known = load_matplotlib().colormaps
     if name not in known:
         stored = _stored_maps()
         raise InvalidInput(

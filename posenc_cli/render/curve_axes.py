@@ -71,8 +71,8 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:
     """Name axes and round values along them as they have room, whole ones where points are."""
     width, height = axes.bbox.size
-    axes.set_xlabel(style.wrapped(curves.x_label, width, most=2))
-    axes.set_ylabel(style.wrapped(curves.y_label, height, most=2))
+    axes.set_xlabel(style.wrapped_text(curves.x_label, width, most=2))
+    axes.set_ylabel(style.wrapped_text(curves.y_label, height, most=2))
     drawn = [x[np.isfinite(x)] for x, _ in map(_finite_points, curves.curves)]
     whole = all(np.array_equal(x, np.rint(x)) for x in drawn)
     _locate(axes.xaxis, curves.x_scale, most=width / (5 * style.line), whole=whole)

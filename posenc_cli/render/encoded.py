@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Figure
     from posenc_cli.schemes.declare import Bound, Waves
 
-_MOST_BANDS = 8
+_MOST_BANDS = 8  # side by side: more are too narrow for their names
 _MOST_HEADS = 1 << 12
 """Heads of a bias that are drawn together: the coefficients of all are computed for each."""
-_LONGEST_VALUE = 24
+_LONGEST_VALUE = 24  # letters of a parameter's value in a title
 _SAID_BY_SIZES = ("dim", "heads", "grid")
 _ALWAYS = ("dim", "base", "factor")
 _NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
@@ -86,7 +86,7 @@ def figure_of(
         return _heads(request, engine_for, content.heads)
     columns = _columns(request, plan.shape[-1])
     if not split and request.table != "complex":
-        columns = _unsplit(columns)
+        columns = _columns_in_order(columns)
     return _rows(request, columns, engine_for, dims)
 
 
@@ -114,8 +114,8 @@ def title_of(request: Request, what: str) -> str:
     bound = request.encoding.bound
     table = f" {request.table}" if request.table else ""
     last = None if request.positions is None else request.positions.last
-    told = parameters_text(bound, last=last, apart_from=_SAID_BY_SIZES)
-    return f"{bound.scheme.name}{table}: {what}" + (f" ({told})" if told else "")
+    parameters = parameters_text(bound, last=last, apart_from=_SAID_BY_SIZES)
+    return f"{bound.scheme.name}{table}: {what}" + (f" ({parameters})" if parameters else "")
 
 
 def parameters_text(
@@ -163,7 +163,7 @@ def _rows(
     relative = request.scheme.kind == "relative"
     positions = request.row_positions()
     rows = Axis("offset" if relative else "position", Points(positions))
-    columns = _cropped(every, dims)
+    columns = _crop(every, dims)
     table = replace(request, table="cos-sin") if request.table == "complex" else request
     cells = row_cells(table, rows.points, columns.computed or columns.points, engine_for)
     waves = content.waves
@@ -216,10 +216,10 @@ def _columns(request: Request, width: int) -> _DrawnColumns:
     if table == "complex":
         bands = (Band("real", 0, width), Band("imaginary", width, 2 * width))
         return _DrawnColumns([*range(width)] * 2, bands, [*range(width)] * 2, range(2 * width))
-    return _placed(content.columns(table).placements, width, content.waves)
+    return _placed_columns(content.columns(table).placements, width, content.waves)
 
 
-def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _DrawnColumns:
+def _placed_columns(placements: Sequence[Placement], width: int, waves: Waves) -> _DrawnColumns:
     """Columns by what they hold: a band for each function, or for each function of an axis."""
     groups: dict[str, list[tuple[int, int]]] = {}
     apart = len(placements) <= _MOST_BANDS
@@ -234,33 +234,33 @@ def _placed(placements: Sequence[Placement], width: int, waves: Waves) -> _Drawn
         groups.setdefault(f"{placement.function} {axis}".strip(), []).extend(
             zip(columns, of, strict=False)
         )
-    held = {label: sorted(each) for label, each in groups.items() if each}
+    held = {label: sorted(pairs) for label, pairs in groups.items() if pairs}
     if len(held) < 2:
-        ordered = sorted(pair for each in held.values() for pair in each)
+        ordered = sorted(pair for pairs in held.values() for pair in pairs)
         return _DrawnColumns([c for c, _ in ordered], (), [w for _, w in ordered])
     bands: list[Band] = []
     points: list[int] = []
     behind: list[int] = []
-    for label, each in held.items():
-        bands.append(Band(label, len(points), len(points) + len(each)))
-        points += [column for column, _ in each]
-        behind += [wave for _, wave in each]
+    for label, pairs in held.items():
+        bands.append(Band(label, len(points), len(points) + len(pairs)))
+        points += [column for column, _ in pairs]
+        behind += [wave for _, wave in pairs]
     return _DrawnColumns(points, tuple(bands), behind)
 
 
-def _unsplit(columns: _DrawnColumns) -> _DrawnColumns:
+def _columns_in_order(columns: _DrawnColumns) -> _DrawnColumns:
     """The columns in their own order."""
     order = sorted(range(len(columns.points)), key=columns.points.__getitem__)
     waves = columns.waves and [columns.waves[i] for i in order]
     return _DrawnColumns([columns.points[i] for i in order], (), waves)
 
 
-def _axis_of(waves: Waves, some: Sequence[int]) -> str:
-    """The name of the axis that some waves follow, if it is one."""
-    if waves.coordinates is None or not len(some):
+def _axis_of(waves: Waves, chosen: Sequence[int]) -> str:
+    """The name of the axis that the chosen waves follow, if it is one."""
+    if waves.coordinates is None or not len(chosen):
         return ""
     axes = waves.coordinates.axes
-    followed = {axes[i] for i in some}
+    followed = {axes[i] for i in chosen}
     count = max(axes) + 1
     if len(followed) != 1 or count < 2:
         return ""
@@ -268,7 +268,7 @@ def _axis_of(waves: Waves, some: Sequence[int]) -> str:
     return _NAMES_OF_AXES[count][axis] if count in _NAMES_OF_AXES else str(axis)
 
 
-def _cropped(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
+def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
     """The columns that ``dims`` names.
 
     Raises: InvalidInput where there are not so many.
@@ -331,8 +331,8 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
     corners = [(0, 0), (0, width // 2), (height // 2, width // 2), (height - 1, width - 1)]
     middle = (count // 2) * area + (height // 2) * width + width // 2
     if planes:
-        some = spread(count, MOST_PANELS)
-        chosen = [(plane * area, middle, f"plane {plane}") for plane in some]
+        shown = spread(count, MOST_PANELS)
+        chosen = [(plane * area, middle, f"plane {plane}") for plane in shown]
     else:
         chosen = [(0, y * width + x, f"of ({y}, {x})") for y, x in dict.fromkeys(corners)]
     panels = tuple(

@@ -31,7 +31,8 @@ MEANS_NOTE = ", each with the mean of those up to the next"
 """What follows how many rows and columns are shown where their values are means."""
 
 _NOTICED = 0.1
-"""By what share of the range shown other values must be out of it to be worth a note."""
+"""By what share of the range shown other values must be out of it to be worth a note: less would
+hardly change a colour."""
 
 
 class Band(Record):
@@ -76,7 +77,7 @@ class Axis(Record):
         count = len(self.points)
         return f"{count} {self.label if count == 1 else self.plural}"
 
-    def sampled(self, most: int) -> tuple[list[int], tuple[Band, ...]]:
+    def sample(self, most: int) -> tuple[list[int], tuple[Band, ...]]:
         """At most ``most`` indices, evenly spread, and where the bands lie among them.
 
         Each band keeps its share, and at least one; where there is no room for that, none is told.
@@ -130,10 +131,10 @@ class Shown(Record):
             )
             if len(points) < len(axis.points)
         )
-        told = f"shows {' and '.join(sampled)}"
+        sample = f"shows {' and '.join(sampled)}"
         if self.heatmap.averaged:
-            told += MEANS_NOTE
-        notes = [*self.heatmap.notes, *([told] if sampled else ())]
+            sample += MEANS_NOTE
+        notes = [*self.heatmap.notes, *([sample] if sampled else ())]
         if self._far_values:
             notes.append(self._far_values)
         return tuple(notes)
@@ -173,9 +174,9 @@ class Shown(Record):
             "rows": list(self.rows),
             "columns": list(self.columns),
             "bands": {
-                axis: [{"label": b.label, "start": b.start, "stop": b.stop} for b in each]
-                for axis, each in bands.items()
-                if each
+                axis: [{"label": b.label, "start": b.start, "stop": b.stop} for b in of_axis]
+                for axis, of_axis in bands.items()
+                if of_axis
             },
             "undersampled": [self.columns[i] for i in self.undersampled],
             "gaps": self.gaps,
@@ -222,7 +223,7 @@ class Heatmap(Record):
     survey: ValueSummary | None = None
     averaged: bool = False
 
-    def shown(self, most_rows: int, most_columns: int) -> Shown:
+    def sample(self, most_rows: int, most_columns: int) -> Shown:
         """The values at no more rows and columns than can be told apart.
 
         Raises: InvalidInput where there are none.
@@ -231,14 +232,14 @@ class Heatmap(Record):
 
         if not len(self.rows.points) or not len(self.columns.points):
             raise InvalidInput(f"{self.title or 'the array'}: holds no values to show")
-        rows, row_bands = self.rows.sampled(most_rows)
-        columns, column_bands = self.columns.sampled(most_columns)
+        rows, row_bands = self.rows.sample(most_rows)
+        columns, column_bands = self.columns.sample(most_columns)
         taken = (
             self.values(rows, columns)
             if callable(self.values)
             else self.values[np.asarray(rows)[:, None], np.asarray(columns)]
         )
-        values = np.array(taken, dtype=np.float64)
+        values = np.array(taken, dtype=np.float64)  # (rows, columns)
         finite = np.isfinite(values)
         values[~finite] = np.nan
         points = tuple(self.rows.points[i] for i in rows)
@@ -313,19 +314,20 @@ Figure = Heatmap | Curves | Panels
 def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
     """The heatmaps among a figure's panels, or itself."""
     panels = figure.panels if isinstance(figure, Panels) else (figure,)
-    return tuple(each for each in panels if isinstance(each, Heatmap))
+    return tuple(panel for panel in panels if isinstance(panel, Heatmap))
 
 
 def warnings_of(heatmaps: Sequence[Heatmap], shown: Sequence[Shown]) -> tuple[str, ...]:
     """What is wrong with the values of heatmaps of which some, or parts, are ``shown``.
 
-    Where they have been gone through, that is said of all their values, else of those shown.
+    Where all their values have been gone through, it counts those, else the values shown.
     """
-    gaps = sum(each.gaps for each in shown)
-    surveys = [each.survey for each in heatmaps if each.survey is not None]
-    missing, size = gaps, sum(each.values.size for each in shown)
+    gaps = sum(part.gaps for part in shown)
+    surveys = [heatmap.survey for heatmap in heatmaps if heatmap.survey is not None]
+    missing, size = gaps, sum(part.values.size for part in shown)
     if surveys:
-        missing, size = sum(each.missing for each in surveys), sum(each.size for each in surveys)
+        missing = sum(survey.missing for survey in surveys)
+        size = sum(survey.size for survey in surveys)
     if not missing:
         return ()
     if gaps == missing:
@@ -341,10 +343,10 @@ def data_of(figure: Figure, shown: Sequence[Shown]) -> dict[str, Any]:
         return dict(shown[0].fields())
     if isinstance(figure, Curves):
         return _curves_data(figure)
-    curves = [_curves_data(each) for each in figure.panels if isinstance(each, Curves)]
+    curves = [_curves_data(panel) for panel in figure.panels if isinstance(panel, Curves)]
     return {
         "title": figure.title,
-        "panels": [*(each.fields() for each in shown), *curves],
+        "panels": [*(part.fields() for part in shown), *curves],
         "notes": [*figure.missing_notes(len(figure.panels)), *figure.notes],
     }
 
@@ -355,8 +357,8 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
         "x_label": curves.x_label,
         "y_label": curves.y_label,
         "curves": [
-            {"name": each.name, "x": _finite(each.x), "y": _finite(each.y)}
-            for each in curves.curves
+            {"name": curve.name, "x": _finite_or_null(curve.x), "y": _finite_or_null(curve.y)}
+            for curve in curves.curves
         ],
         "levels": [{"name": name, "y": height} for height, name in curves.levels],
         "spans": [{"name": name, "from": a, "to": b} for a, b, name in curves.spans],
@@ -364,7 +366,7 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
     }
 
 
-def _finite(values: Sequence[float]) -> list[float | None]:
+def _finite_or_null(values: Sequence[float]) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in values]
 
 
@@ -404,14 +406,14 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
     import numpy as np
 
     first = shown[0].heatmap
-    finite = [each.values[np.isfinite(each.values)] for each in shown]
-    if not any(each.size for each in finite):
+    finite = [part.values[np.isfinite(part.values)] for part in shown]
+    if not any(values.size for values in finite):
         raise InvalidInput(f"{first.title or 'the array'}: no value is finite, nothing to show")
-    low = min(float(each.min()) for each in finite if each.size)
-    high = max(float(each.max()) for each in finite if each.size)
-    given = [each.heatmap.limits for each in shown if each.heatmap.limits is not None]
+    low = min(float(values.min()) for values in finite if values.size)
+    high = max(float(values.max()) for values in finite if values.size)
+    given = [part.heatmap.limits for part in shown if part.heatmap.limits is not None]
     if len(given) == len(shown):
-        low, high = min(each[0] for each in given), max(each[1] for each in given)
+        low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
     kind: ScaleKind = first.scale or ("diverging" if low < 0 < high else "sequential")
     if kind == "diverging":
         high = max(-low, high)

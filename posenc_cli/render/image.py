@@ -40,7 +40,7 @@ from posenc_cli.render.map_axes import (
     name_scale,
     scale_beside,
 )
-from posenc_cli.render.plotting import imported
+from posenc_cli.render.plotting import load_matplotlib
 from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE
 from posenc_cli.render.ticks import minus, number
 
@@ -77,7 +77,7 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
 
     Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
     """
-    matplotlib = imported()
+    matplotlib = load_matplotlib()
     with matplotlib.rc_context(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         matplotlib.rcdefaults()
@@ -125,7 +125,7 @@ class Drawing:
     def add(self, figure: Figure) -> None:
         """Draw a figure on the whole page, with its title above and its notes below."""
         style, left = self.style, 0.5 * self.style.line / self.width
-        title = style.wrapped(figure.title, self.width - style.line, most=3, size=TITLE_SIZE)
+        title = style.wrapped_text(figure.title, self.width - style.line, most=3, size=TITLE_SIZE)
         self.page.suptitle(title, x=left, ha="left")
         # What the notes are is known late; until then two lines stand for them.
         self._notes = self.page.supxlabel("\n", x=left, ha="left", color=style.palette.faint)
@@ -164,7 +164,7 @@ class Drawing:
         bar = scale_beside(all_axes)
         self._lay_out()
         room = all_axes[0].bbox.size
-        self.shown = [heatmap.shown(*cells_that_fit(heatmap, room, style)) for heatmap in chosen]
+        self.shown = [heatmap.sample(*cells_that_fit(heatmap, room, style)) for heatmap in chosen]
         scale = scale_of(self.shown)
         colors = self._colors(scale)
         name_scale(bar, chosen[0].value_label, scale, colors, style)
@@ -205,14 +205,14 @@ class Drawing:
         lefts = [axes.bbox.x0 for axes in all_axes[: spec.ncols]]
         pitch = min(right - left for left, right in pairwise([*lefts, self.width]))
         for axes, figure in zip(all_axes, chosen, strict=True):
-            title = style.wrapped(figure.title, pitch - line, most=2) if panels else ""
+            title = style.wrapped_text(figure.title, pitch - line, most=2) if panels else ""
             self._entitle(axes, figure, title)
         self._lay_out()
         for axes, figure in curves:
             name_values(axes, figure, style)
         drawn = []
         for axes, heatmap, bar in maps:
-            shown = heatmap.shown(*cells_that_fit(heatmap, axes.bbox.size, style, _SHARE_OF_PANEL))
+            shown = heatmap.sample(*cells_that_fit(heatmap, axes.bbox.size, style, _SHARE_OF_PANEL))
             scale = scale_of([shown])
             colors = self._colors(scale)
             name_scale(bar, heatmap.value_label, scale, colors, style)
@@ -301,7 +301,9 @@ class Drawing:
         if any(shown.gaps for shown in self.shown):
             notes["grey: not finite"] = None
         room = self.width - self.style.line
-        self._notes.set_text(self.style.wrapped("; ".join(notes), room, most=2, size=NOTE_SIZE))
+        self._notes.set_text(
+            self.style.wrapped_text("; ".join(notes), room, most=2, size=NOTE_SIZE)
+        )
         self._notes.set_in_layout(bool(notes))
 
 
@@ -316,4 +318,4 @@ def _title_with_range(shown: Shown, width: float, style: Style) -> str:
         longer = f"{title}: {low} to {high}" if low != high else f"{title}: {low}"
         if style.text_width(longer, HEAD_SIZE) <= width:
             return longer
-    return style.wrapped(title, width, most=1, size=HEAD_SIZE)
+    return style.wrapped_text(title, width, most=1, size=HEAD_SIZE)

@@ -69,7 +69,7 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
     from matplotlib.colors import ListedColormap
 
     height = bar.ax.get_window_extent().height
-    bar.set_label(style.wrapped(label, height, most=2))
+    bar.set_label(style.wrapped_text(label, height, most=2))
     if scale.high <= scale.low:
         bar.mappable.set_cmap(ListedColormap(colors[128:129] / 255))
         bar.set_ticks([0.5], labels=[minus(number(scale.low))])

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from posenc_cli.analysis.sampling import spread
-from posenc_cli.render.blocks import padded
+from posenc_cli.render.blocks import pad
 from posenc_cli.render.figure import Curves, Heatmap, scale_of, warnings_of
 from posenc_cli.render.grid import grid_of
 from posenc_cli.render.plates import (
@@ -42,7 +42,7 @@ def panels_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]
 
     Raises: InvalidInput where nothing is finite, or no map has the name asked for.
     """
-    heatmaps = [each for each in panels.panels if isinstance(each, Heatmap)]
+    heatmaps = [panel for panel in panels.panels if isinstance(panel, Heatmap)]
     if panels.shared and len(heatmaps) == len(panels.panels):
         return _shared_lines(panels, heatmaps, page)
     return _separate_lines(panels, page)
@@ -52,10 +52,10 @@ def _shared_lines(
     panels: Panels, heatmaps: Sequence[Heatmap], page: Page
 ) -> tuple[list[str], tuple[str, ...]]:
     """Heatmaps of the same axes: one scale for all, labels at the left and below."""
-    title = page.wrapped(panels.title, most=TITLE_LINES)
+    title = page.wrapped_lines(panels.title, most=TITLE_LINES)
     # Besides the title: ticks on two lines, the scale, and notes on up to two.
     height = page.height - len(title) - 5
-    inset = max(label_width(each, page.part(page.width, height)) for each in heatmaps[:1]) + 1
+    inset = label_width(heatmaps[0], page.part(page.width, height)) + 1
     size = (page.width - inset, height)
     down, across = grid_of(len(heatmaps), size, _LEAST, aspect=2)
     chosen = [heatmaps[i] for i in spread(len(heatmaps), down * across)]
@@ -65,22 +65,22 @@ def _shared_lines(
         left, lowest = index % across == 0, index // across == (len(chosen) - 1) // across
         frame = Frame(inset - 1 if left else 0, left, lowest, names=False, headings=False)
         part = page.part(size[0] + inset * left, size[1] - 1 + 2 * lowest)
-        plates.append(Plate.sized(heatmap, part, frame))
+        plates.append(Plate.of(heatmap, part, frame))
     shown = [plate.shown for plate in plates]
     scale = scale_of(shown)
     wide = max(
-        max(plate.width - inset * plate.frame.row_labels, min(len(each.title), size[0]))
-        for plate, each in zip(plates, chosen, strict=True)
+        max(plate.width - inset * plate.frame.row_labels, min(len(heatmap.title), size[0]))
+        for plate, heatmap in zip(plates, chosen, strict=True)
     )
     lines = []
     for begin in range(0, len(plates), across):
         row = plates[begin : begin + across]
         widths = [wide + inset * plate.frame.row_labels for plate in row]
         pictures = [
-            [_headed(plate, page.part(size[0], 1)), *plate.lines(scale, page.colors(scale))]
+            [_title_line(plate, page.part(size[0], 1)), *plate.lines(scale, page.colors(scale))]
             for plate in row
         ]
-        lines += beside(pictures, widths)
+        lines += side_by_side(pictures, widths)
     first = heatmaps[0]
     notes = notes_of(shown, page.medium, first=(*panels.missing_notes(len(chosen)), *panels.notes))
     axes = f"down: {first.rows.label}, across: {first.columns.label}"
@@ -88,27 +88,27 @@ def _shared_lines(
         *title,
         *lines,
         scale_line(shown, scale, page, after=axes),
-        *page.wrapped(notes, most=2),
+        *page.wrapped_lines(notes, most=2),
     ], warnings_of(heatmaps, shown)
 
 
-def _headed(plate: Plate, page: Page) -> str:
+def _title_line(plate: Plate, page: Page) -> str:
     """The title of a small heatmap, above its cells."""
     inset = plate.frame.margin + plate.frame.row_labels
-    return " " * inset + "".join(page.wrapped(plate.shown.heatmap.title, most=1))
+    return " " * inset + "".join(page.wrapped_lines(plate.shown.heatmap.title, most=1))
 
 
 def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
     """Figures of any kind, each with a frame and a scale of its own."""
     from posenc_cli.render.plots import curves_lines
 
-    title = page.wrapped(panels.title, most=TITLE_LINES)
+    title = page.wrapped_lines(panels.title, most=TITLE_LINES)
     size = (page.width, page.height - len(title))
-    curved = any(isinstance(each, Curves) for each in panels.panels)
+    curved = any(isinstance(panel, Curves) for panel in panels.panels)
     least = (_LEAST_ALONE[0] if curved else _NARROWEST_HEATMAP, _LEAST_ALONE[1])
     down, across = grid_of(len(panels.panels), size, least, aspect=2)
     chosen = [panels.panels[i] for i in spread(len(panels.panels), down * across)]
-    notes = page.wrapped("; ".join((*panels.missing_notes(len(chosen)), *panels.notes)))
+    notes = page.wrapped_lines("; ".join((*panels.missing_notes(len(chosen)), *panels.notes)))
     height = max(1, (page.height - len(title) - len(notes)) // down)
     part = page.part((page.width + _GAP) // across - _GAP, height)
     lines: list[str] = list(title)
@@ -122,13 +122,13 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
             picture, more = heatmap_lines(figure, part)
             pictures.append(picture)
             warnings += more
-        lines += beside(pictures, [part.width] * len(pictures))
+        lines += side_by_side(pictures, [part.width] * len(pictures))
     return [*lines, *notes], warnings
 
 
-def beside(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
     """Pictures side by side, the tops of all on the first line."""
     return [
-        (" " * _GAP).join(map(padded, row, widths)).rstrip()
+        (" " * _GAP).join(map(pad, row, widths)).rstrip()
         for row in zip_longest(*pictures, fillvalue="")
     ]

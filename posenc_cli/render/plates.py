@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import steps
 from posenc_cli.records import Record
-from posenc_cli.render.blocks import levels, painted
+from posenc_cli.render.blocks import cell_lines, levels
 from posenc_cli.render.figure import MEANS_NOTE, Band, scale_of
 from posenc_cli.render.ticks import number, ticks
 
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Heatmap, Scale, Shown
 
 _WIDEST_CELL = 8
+"""Columns or pixels of a cell, of which more show nothing new."""
 _NAMED_FROM = 40
 """Columns of a picture from which there is room for the names of the axes."""
 _LONGEST_NAME = 12
+"""Letters of an axis's name for which the margin may grow wider than its numbers need."""
 _SCALE = 24
+"""Columns of the colour scale, at most: steps of colour finer than these are hard to see."""
 _FRAME = 10, 24
 """Lines and columns that titles, labels and notes take at most, as a rule."""
 TITLE_LINES = 2
@@ -53,7 +56,7 @@ class Plate(Record):
     cell: tuple[int, int]
 
     @classmethod
-    def sized(cls, heatmap: Heatmap, page: Page, frame: Frame) -> Plate:
+    def of(cls, heatmap: Heatmap, page: Page, frame: Frame) -> Plate:
         """The plate that fills a page, frame and all."""
         medium, bands = page.medium, heatmap.columns.bands
         columns = max(1, page.width - frame.margin - frame.row_labels - len(bands[1:]))
@@ -63,7 +66,7 @@ class Plate(Record):
         if heatmap.square:
             stretch = 2 // medium.pixels_a_line
             rows = columns = min(rows, max(1, columns // stretch))
-        shown = heatmap.shown(rows, columns)
+        shown = heatmap.sample(rows, columns)
         across = max(1, columns // len(shown.columns))
         down = max(1, rows // len(shown.rows))
         across, down = min(across, _WIDEST_CELL), min(down, _WIDEST_CELL)
@@ -112,47 +115,49 @@ class Plate(Record):
         pixels = levels(scale.places(self.shown.values)).repeat(down, axis=0)
         wall = "│" if self.medium.depth == "none" else " "
         parts = [
-            painted(pixels[:, band.start : band.stop].repeat(across, axis=1), colors, self.medium)
+            cell_lines(
+                pixels[:, band.start : band.stop].repeat(across, axis=1), colors, self.medium
+            )
             for band in self.bands
         ]
         lines = [
-            self.medium.drawn(wall).join(row) if wall != " " else " ".join(row)
+            self.medium.glyph(wall).join(row) if wall != " " else " ".join(row)
             for row in zip(*parts, strict=True)
         ]
         if not self.frame.row_labels:
             return [" " * self.frame.margin + line for line in lines]
         labels = {
-            index * down // self.medium.pixels_a_line: _fitting(name, self.frame.margin)
+            index * down // self.medium.pixels_a_line: _name_that_fits(name, self.frame.margin)
             for index, name in reversed(row_ticks(self.shown.rows, len(lines)))
         }
         return [
             labels.get(i, "").rjust(self.frame.margin)
-            + self.medium.drawn("┤" if i in labels else "│")
+            + self.medium.glyph("┤" if i in labels else "│")
             + line
             for i, line in enumerate(lines)
         ]
 
     @cached_property
     def _column_ticks(self) -> list[tuple[int, str]]:
-        """The ticks of each band, each as far from the next as its name is long."""
-        found = []
+        """The ticks of each band, as far from each other as their names are long."""
+        column_ticks = []
         for band in self.bands:
             points = self.shown.columns[band.start : band.stop]
             longest = max(len(number(points[0])), len(number(points[-1])))
             room = len(points) * self.cell[1] // (longest + 3)
-            found += [(band.start + i, name) for i, name in ticks(points, room)]
-        return found
+            column_ticks += [(band.start + i, name) for i, name in ticks(points, room)]
+        return column_ticks
 
     @property
     def _axis(self) -> str:
         line = _Line(" " * self.frame.margin)
-        line.put(self.frame.margin, self.medium.drawn("└") * self.frame.row_labels)
+        line.put(self.frame.margin, self.medium.glyph("└") * self.frame.row_labels)
         ticked = {index for index, _ in self._column_ticks}
         for index in range(len(self.shown.columns)):
             mark = "▴" if index in self.shown.undersampled else "─"
-            marks = self.medium.drawn(mark) * self.cell[1]
+            marks = self.medium.glyph(mark) * self.cell[1]
             if index in ticked and mark == "─":
-                marks = self.medium.drawn("┬") + marks[1:]
+                marks = self.medium.glyph("┬") + marks[1:]
             line.put(self._column(index), marks)
         return line.text
 
@@ -183,11 +188,11 @@ class _Line:
         self.text = self.text.ljust(column) + text
 
 
-def _fitting(name: str, width: int) -> str:
+def _name_that_fits(name: str, width: int) -> str:
     """A label as wide as there is room: a number to fewer digits, or nothing.
 
-    >>> _fitting("131072", 6), _fitting("1099511627776", 7), _fitting("a name", 3)
-    ('131072', '1.1e+12', '')
+    >>> _name_that_fits("1099511627776", 7), _name_that_fits("a name", 3)
+    ('1.1e+12', '')
     """
     if len(name) <= width:
         return name
@@ -216,9 +221,9 @@ def frame_of(heatmap: Heatmap, page: Page) -> Frame:
 
 def label_width(heatmap: Heatmap, page: Page) -> int:
     """How many columns the names of rows take."""
-    indices, _ = heatmap.rows.sampled(page.height * page.medium.pixels_a_line)
-    some = [heatmap.rows.points[i] for i in indices]
-    return max(len(name) for _, name in row_ticks(some, page.height))
+    indices, _ = heatmap.rows.sample(page.height * page.medium.pixels_a_line)
+    points = [heatmap.rows.points[i] for i in indices]
+    return max(len(name) for _, name in row_ticks(points, page.height))
 
 
 def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, ...]]:
@@ -226,31 +231,31 @@ def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, .
 
     Raises: InvalidInput where nothing is finite, or no map has the name asked for.
     """
-    title = page.wrapped(heatmap.title, most=TITLE_LINES)
-    reserved = len(page.wrapped(_longest_notes(heatmap, page)))
+    title = page.wrapped_lines(heatmap.title, most=TITLE_LINES)
+    reserved = len(page.wrapped_lines(_longest_notes(heatmap, page)))
     room = page.part(page.width, page.height - len(title) - reserved - 1)
     frame = frame_of(heatmap, room)
-    plate = Plate.sized(heatmap, room, frame)
+    plate = Plate.of(heatmap, room, frame)
     scale = scale_of([plate.shown])
     lines = [
         *title,
         *plate.lines(scale, page.colors(scale)),
         scale_line([plate.shown], scale, page, margin=frame.margin),
-        *page.wrapped(notes_of([plate.shown], page.medium)),
+        *page.wrapped_lines(notes_of([plate.shown], page.medium)),
     ]
     return [line.rstrip() for line in lines], plate.shown.warnings
 
 
 def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = ()) -> str:
     """All that a reader must know, as one paragraph."""
-    notes = dict.fromkeys([*first, *(note for each in shown for note in each.notes)])
-    if any(each.undersampled for each in shown):
+    notes = dict.fromkeys([*first, *(note for part in shown for note in part.notes)])
+    if any(part.undersampled for part in shown):
         notes[_aliasing_note(medium)] = None
     return "; ".join(notes)
 
 
 def _aliasing_note(medium: Medium) -> str:
-    return f"{medium.drawn('▴')} aliased: wavelength under two samples"
+    return f"{medium.glyph('▴')} aliased: wavelength under two samples"
 
 
 def _longest_notes(heatmap: Heatmap, page: Page) -> str:
@@ -264,7 +269,7 @@ def _longest_notes(heatmap: Heatmap, page: Page) -> str:
     ]
     means = MEANS_NOTE if heatmap.averaged else ""
     notes = [*heatmap.notes, *([f"shows {' and '.join(sampled)}{means}"] if sampled else ())]
-    indices, _ = heatmap.rows.sampled(lines)
+    indices, _ = heatmap.rows.sample(lines)
     step = steps([heatmap.rows.points[i] for i in indices])
     if heatmap.wavelengths is not None and (step or 0) > 1:
         notes.append(_aliasing_note(page.medium))
@@ -283,15 +288,15 @@ def scale_line(
     label = f"{name.rjust(margin)} " if len(name) + 2 * _SCALE <= page.width else ""
     low, high = number(scale.low), number(scale.high)
     missing = f"   {'?' if medium.gap == '?' else 'blank'}: not finite"
-    after = (f"   {after}" if after else "") + missing * any(each.gaps for each in shown)
+    after = (f"   {after}" if after else "") + missing * any(part.gaps for part in shown)
     if scale.high <= scale.low:
-        bar = painted(levels(np.full((medium.pixels_a_line, 4), 0.5)), colors, medium)[0]
+        bar = cell_lines(levels(np.full((medium.pixels_a_line, 4), 0.5)), colors, medium)[0]
         return f"{label}{bar} {low} everywhere"
     room = page.width - len(label) - len(low) - len(high) - 4
     if room < len(after) + len(medium.shades):
         after = ""
     places = np.linspace(0, 1, max(2, min(_SCALE, room - len(after))))
-    bar = painted(levels(np.stack([places] * medium.pixels_a_line)), colors, medium)[0]
+    bar = cell_lines(levels(np.stack([places] * medium.pixels_a_line)), colors, medium)[0]
     if medium.depth == "none":
         bar = f"[{bar}]"
     return f"{label}{low} {bar} {high}{after}"

@@ -27,11 +27,11 @@ _APART = 3
 """Lines from one label to the next where no line has a round value."""
 _LEAST_DECADES = 1.5
 """Of a logarithmic axis that has powers of ten for labels."""
-_MOST_DECADES = 308
+_MOST_DECADES = 308  # of float64
 _TIED = 1e-9
 """Relative: values no further apart are drawn as equal."""
-_FAINTEST = 1e-300
-_DIGITS = 12
+_FAINTEST = 1e-300  # a step from which a fifth is still a normal float64
+_DIGITS = 12  # a step of a grid is a product of two short decimals, whose last bits may be off
 _FRAME = 2
 """Lines of the axis below, and of its labels."""
 
@@ -91,8 +91,8 @@ def _short(value: float, slack: float) -> str:
 def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> Gridlines:
     """The finest grid of at most so many lines, three or more, that holds two values.
 
-    >>> some = grid(0.17, 1.0, 10)
-    >>> some.labels, some.value(3)
+    >>> tenths = grid(0.17, 1.0, 10)
+    >>> tenths.labels, tenths.value(3)
     ({1: '0.2', 3: '0.4', 5: '0.6', 7: '0.8', 9: '1'}, 0.4)
     >>> grid(6.28, 19869.0, 12, logarithmic=True).labels
     {1: '10', 4: '100', 7: '1000', 10: '10000'}
@@ -105,7 +105,7 @@ def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> G
         low, high = low - margin, high + margin
     rough = max(high / (lines - 1) - low / (lines - 1), _FAINTEST)
     whole = logarithmic and high - low >= _LEAST_DECADES
-    found: list[Gridlines] = []
+    grids: list[Gridlines] = []
     lowest = math.floor(math.log10(rough))
     for exponent in range(max(0, lowest) if whole else lowest, lowest + 3):
         for mantissa in (1, 2, 5):
@@ -115,9 +115,9 @@ def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> G
                 first = math.floor(low / step + 1e-9)
                 count = math.ceil(high / step - 1e-9) - first + 1
                 if count <= lines:
-                    found.append(Gridlines(first, count, apart, every, logarithmic))
+                    grids.append(Gridlines(first, count, apart, every, logarithmic))
     # Rather a label at every power of ten than a few lines more.
-    return min(found, key=lambda each: each.step * (1.5 if whole and each.apart > 1 else 1))
+    return min(grids, key=lambda lines: lines.step * (1.5 if whole and lines.apart > 1 else 1))
 
 
 def curves_lines(curves: Curves, page: Page) -> list[str]:
@@ -126,20 +126,22 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     Raises: InvalidInput where nothing is finite.
     """
     medium = page.medium
-    shown = [_finite(curve, curves) for curve in curves.curves]
+    shown = [_finite_points(curve, curves) for curve in curves.curves]
     x, y = ([point[i] for points in shown for point in points] for i in (0, 1))
     if not x:
         raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
-    levels = [(height, name) for height, name in curves.levels if _drawable(height, curves.y_scale)]
+    levels = [
+        (height, name) for height, name in curves.levels if _is_drawable(height, curves.y_scale)
+    ]
     scaled = {"log": " (log)", "linear": ""}
     axes = (
         f"across: {curves.x_label}{scaled[curves.x_scale]}",
         f"up: {curves.y_label}{scaled[curves.y_scale]}",
     )
-    title = page.wrapped(curves.title, most=1)
+    title = page.wrapped_lines(curves.title, most=1)
     below = [
-        *page.wrapped("   ".join([*axes, *_legend(curves)])),
-        *page.wrapped("; ".join(curves.notes)),
+        *page.wrapped_lines("   ".join([*axes, *_legend(curves)])),
+        *page.wrapped_lines("; ".join(curves.notes)),
     ][: page.height - len(title) - _FRAME - _LOWEST]
     heights = [*y, *(height for height, _ in levels)]
     rows = grid(
@@ -159,9 +161,9 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     for points, marker in zip(shown, _MARKERS * len(shown), strict=False):
         cells = [(across.column(px), rows.line(py)) for px, py in points]
         layers.append((cells, medium.spelled(marker)[:1]))
-    lines = _drawn(layers, across.width, rows.count)
+    lines = _marker_lines(layers, across.width, rows.count)
     marks = across.ticks(sorted({*x}))
-    axis = [medium.drawn("┬" if i in marks else "─") for i in range(across.width)]
+    axis = [medium.glyph("┬" if i in marks else "─") for i in range(across.width)]
     named = " " * (margin + 1)
     for column, label in sorted(marks.items()):
         if len(named) <= margin + 1 + column and margin + 1 + column + len(label) <= page.width:
@@ -169,16 +171,16 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     return [
         *(line.center(margin + 1 + across.width).rstrip() for line in title),
         *(
-            labels.get(i, "").rjust(margin) + medium.drawn("┤" if i in labels else "│") + lines[i]
+            labels.get(i, "").rjust(margin) + medium.glyph("┤" if i in labels else "│") + lines[i]
             for i in reversed(range(rows.count))
         ),
-        " " * margin + medium.drawn("└") + "".join(axis),
+        " " * margin + medium.glyph("└") + "".join(axis),
         named.rstrip(),
         *below,
     ]
 
 
-def _drawn(
+def _marker_lines(
     layers: Sequence[tuple[list[tuple[int, int]], str]], width: int, height: int
 ) -> list[str]:
     """Cells, by column and line, as lines of text, the lowest first; later layers hide others."""
@@ -210,7 +212,7 @@ class _Across(Record):
 
     def column(self, value: float) -> int:
         """The column nearest to a value."""
-        low, high, at = (self._place(each) for each in (self.low, self.high, value))
+        low, high, at = (self._place(number) for number in (self.low, self.high, value))
         share = (at / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.5
         return round(share * (self.width - 1))
 
@@ -234,16 +236,16 @@ class _Across(Record):
         return math.log10(value) if self.logarithmic else value
 
 
-def _finite(curve: Curve, curves: Curves) -> list[tuple[float, float]]:
+def _finite_points(curve: Curve, curves: Curves) -> list[tuple[float, float]]:
     """The points of a curve that its axes can show."""
     return [
         (x, y)
         for x, y in zip(curve.x, curve.y, strict=True)
-        if _drawable(x, curves.x_scale) and _drawable(y, curves.y_scale)
+        if _is_drawable(x, curves.x_scale) and _is_drawable(y, curves.y_scale)
     ]
 
 
-def _drawable(value: float, scale: str) -> bool:
+def _is_drawable(value: float, scale: str) -> bool:
     return math.isfinite(value) and (value > 0 or scale == "linear")
 
 

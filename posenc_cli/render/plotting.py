@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def imported() -> Any:
+def load_matplotlib() -> Any:
     """The module matplotlib.
 
     While it is imported it reads the settings of the current folder, and the name of a window

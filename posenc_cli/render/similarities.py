@@ -189,7 +189,7 @@ def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
 
 def similarity_fields(similarity: Similarity, verdict: Verdict) -> Mapping[str, Any]:
     """A similarity and its verdict as JSON has them; what is not finite is null."""
-    shown = matrix_figure(similarity, averaged=False).shown(_IN_JSON, _IN_JSON)
+    shown = matrix_figure(similarity, averaged=False).sample(_IN_JSON, _IN_JSON)
     # Every so many from the offset 0 on, which is among them.
     every = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
     listed = slice(int(np.searchsorted(verdict.offsets, 0)) % every, None, every)

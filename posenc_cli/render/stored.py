@@ -66,7 +66,7 @@ def figure_of_array(
     panels = [_matrix(stack[i], _place(i, leading), dims, split=split) for i in chosen]
     if len(chosen) < len(stack):  # all values are gone through, those of the others too
         wanted = dims or range(stack.shape[2])
-        panels = [replace(each, survey=None) for each in panels]
+        panels = [replace(panel, survey=None) for panel in panels]
         whole = stack.reshape(-1, stack.shape[2])
         panels[0] = replace(panels[0], survey=_survey(whole, wanted))
     return Panels(tuple(panels), title, noun="slice", total=len(stack))
@@ -83,8 +83,8 @@ def _matrix(values: NDArray[Any], title: str, dims: range | None, *, split: bool
     points, bands = _columns(values, wanted, split=split)
     is_complex = values.dtype.kind == "c"
 
-    def cells(some: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
-        where = np.asarray(some)[:, None], np.asarray([points[i] for i in columns])
+    def cells(chosen: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
+        where = np.asarray(chosen)[:, None], np.asarray([points[i] for i in columns])
         taken: NDArray[Any] = values[where]
         if not is_complex:
             return taken
@@ -155,9 +155,9 @@ def _alternating(values: NDArray[Any]) -> bool:
         return False
     rows = np.unique(np.linspace(0, len(values) - 1, _JUDGED).astype(np.int64))
     start = max(0, values.shape[1] - 2 * _JUDGED)  # slow columns are last as a rule
-    some = np.asarray(values[rows, start:], dtype=np.float64)
-    some = np.where(np.isfinite(some), some, 0)
+    sample = np.asarray(values[rows, start:], dtype=np.float64)  # (rows, columns)
+    sample = np.where(np.isfinite(sample), sample, 0)
     with np.errstate(over="ignore"):
-        next_one = np.abs(np.diff(some, axis=1)).mean()
-        next_but_one = np.abs(some[:, 2:] - some[:, :-2]).mean()
+        next_one = np.abs(np.diff(sample, axis=1)).mean()
+        next_but_one = np.abs(sample[:, 2:] - sample[:, :-2]).mean()
     return bool(math.isfinite(next_one) and next_but_one < next_one / 2)

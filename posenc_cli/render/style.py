@@ -61,7 +61,7 @@ class Style(Record):
     fixed: tuple[bool, bool] = (True, True)
 
     @classmethod
-    def sized(
+    def of(
         cls,
         width: int | None,
         height: int | None,
@@ -76,7 +76,7 @@ class Style(Record):
         A usual side is so many pixels at the usual resolution, and as many inches at any other:
         text and lines, which grow with the resolution too, keep their share of it.
 
-        >>> Style.sized(None, 500, 300).width, Style.sized(None, 500, 300).height
+        >>> Style.of(None, 500, 300).width, Style.of(None, 500, 300).height
         (2400, 500)
         """
         resolution = dpi or cls.dpi
@@ -168,7 +168,7 @@ class Style(Record):
         width: float = renderer.get_text_width_height_descent(text, font, False)[0]  # type: ignore[no-untyped-call]
         return width
 
-    def wrapped(self, text: str, width: float, *, most: int, size: float = 1.0) -> str:
+    def wrapped_text(self, text: str, width: float, *, most: int, size: float = 1.0) -> str:
         """A text in lines of at most ``width`` pixels, so many at most."""
         letter = max(1.0, self.text_width(text, size) / max(1, len(text)))
         for characters in range(int(1.2 * width / letter), _FEWEST, -1):

@@ -39,14 +39,14 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     # On a fine axis names are exact; on a coarse one they are to scale, but for a round number
     # just before the first point, which is named itself.
     fine = abs(gap) <= _FINE and (not whole or gap == int(gap))
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for multiple in range(math.floor(low / step), math.floor(high / step) + 1):
         place = (multiple * step - first) / gap
         if place >= -1:
             index = min(max(0, math.floor(place + 0.5)), count - 1)
             itself = fine or place < 0
-            found.setdefault(index, number(points[index] if itself else multiple * step))
-    return sorted(found.items())
+            names.setdefault(index, number(points[index] if itself else multiple * step))
+    return sorted(names.items())
 
 
 def round_values(low: float, high: float, most: int) -> list[float]:

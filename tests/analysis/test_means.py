@@ -32,7 +32,7 @@ def means_of(of, cells):
 @pytest.mark.parametrize("positions", ["0:96", "5:293:3"])
 def test_a_cell_has_the_mean_of_the_pairs_it_stands_for(scheme, given, positions):
     of = similarity_of(scheme, positions, **given)
-    shown = matrix_figure(of).shown(12, 12)
+    shown = matrix_figure(of).sample(12, 12)
     np.testing.assert_allclose(shown.values, means_of(of, 12), rtol=1e-12, atol=1e-12)
     assert "each with the mean of those up to the next" in " ".join(shown.notes)
     # Cells need not be square.
@@ -44,7 +44,7 @@ def test_a_cell_has_the_mean_of_the_pairs_it_stands_for(scheme, given, positions
 
 def test_with_room_for_all_nothing_is_averaged():
     of = similarity_of("sinusoidal", "0:96", dim=8)
-    shown = matrix_figure(of).shown(96, 96)
+    shown = matrix_figure(of).sample(96, 96)
     np.testing.assert_array_equal(shown.values, of.entries(range(96), range(96)))
     assert shown.notes == ()
 
@@ -55,7 +55,7 @@ def test_of_large_blocks_a_draw_is_near_the_mean(monkeypatch):
     expected = means_of(of, 8)
     monkeypatch.setattr(module, "_AVERAGED", 0)
     monkeypatch.setattr(module, "_DRAWN", 15 * 4000)
-    found = matrix_figure(of).shown(8, 8).values
+    found = matrix_figure(of).sample(8, 8).values
     # A product is at most 8, and a mean of 4000 drawn ones is within a tenth of what one swings.
     np.testing.assert_allclose(found, expected, rtol=0, atol=0.3)
     assert np.abs(of.entries(range(0, 4000, 500), range(0, 4000, 500)) - expected).max() > 1
@@ -63,7 +63,7 @@ def test_of_large_blocks_a_draw_is_near_the_mean(monkeypatch):
 
 def test_what_is_not_known_by_offset_is_a_sample_of_values():
     of = similarity_of("learned", "0:96", dim=8)
-    shown = matrix_figure(of).shown(12, 12)
+    shown = matrix_figure(of).sample(12, 12)
     np.testing.assert_array_equal(shown.values, of.entries(range(0, 96, 8), range(0, 96, 8)))
     assert shown.notes == ("shows 12 of 96 positions",)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from posenc_cli.render.blocks import GAP, Medium, levels, padded, painted, width_of
+from posenc_cli.render.blocks import GAP, Medium, cell_lines, levels, pad, width_of
 from posenc_cli.render.colors import color_map, nearest_of_palette
 from tests.render.ansi import cells_of, pixels_of
 
@@ -20,7 +20,7 @@ LEVELS = arrays.arrays(
 
 @given(LEVELS)
 def test_half_blocks_show_two_rows_a_line_in_the_colours_of_the_map(pixels: np.ndarray) -> None:
-    lines = painted(pixels, VIRIDIS, Medium("truecolor"))
+    lines = cell_lines(pixels, VIRIDIS, Medium("truecolor"))
     assert len(lines) == -(-len(pixels) // 2)
     shown = [row for line in lines for row in zip(*pixels_of(line), strict=True)]
     for row, expected in zip(shown, pixels.tolist(), strict=False):
@@ -31,14 +31,16 @@ def test_half_blocks_show_two_rows_a_line_in_the_colours_of_the_map(pixels: np.n
 @given(LEVELS)
 def test_a_palette_shows_the_nearest_of_its_colours(pixels: np.ndarray) -> None:
     numbers = nearest_of_palette(VIRIDIS)
-    lines = painted(pixels, VIRIDIS, Medium("256"))
+    lines = cell_lines(pixels, VIRIDIS, Medium("256"))
     shown = [row for line in lines for row in zip(*pixels_of(line), strict=True)]
     for row, expected in zip(shown, pixels.tolist(), strict=False):
         assert list(row) == [None if level == GAP else (numbers[level],) for level in expected]
 
 
 def test_colour_without_blocks_fills_whole_cells() -> None:
-    (line,) = painted(np.array([[0, 255, GAP]], np.int16), VIRIDIS, Medium("256", ascii_only=True))
+    (line,) = cell_lines(
+        np.array([[0, 255, GAP]], np.int16), VIRIDIS, Medium("256", ascii_only=True)
+    )
     first, second, gap = cells_of(line)
     assert {first.glyph, second.glyph, gap.glyph} == {" "}
     assert first.back != second.back
@@ -49,7 +51,7 @@ def test_colour_without_blocks_fills_whole_cells() -> None:
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_shades_darken_with_the_value_and_tell_gaps(ascii_only: bool) -> None:
     medium = Medium(ascii_only=ascii_only)
-    (line,) = painted(np.array([[*range(256), GAP]], np.int16), VIRIDIS, medium)
+    (line,) = cell_lines(np.array([[*range(256), GAP]], np.int16), VIRIDIS, medium)
     assert "\x1b" not in line
     assert line.isascii() == ascii_only
     assert line[-1] == "?"
@@ -84,6 +86,6 @@ def test_the_medium_is_what_the_stream_can_show(
 
 
 def test_escape_codes_take_no_room() -> None:
-    (line,) = painted(np.array([[0, 255]], np.int16), VIRIDIS, Medium("truecolor"))
+    (line,) = cell_lines(np.array([[0, 255]], np.int16), VIRIDIS, Medium("truecolor"))
     assert width_of(line) == 2
-    assert width_of(padded(line, 5)) == 5
+    assert width_of(pad(line, 5)) == 5

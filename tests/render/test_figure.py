@@ -42,7 +42,7 @@ def test_only_what_is_shown_is_asked_for() -> None:
         asked.append(len(rows) * len(columns))
         return np.add.outer(np.asarray(rows), np.asarray(columns))
 
-    shown = Heatmap(cells, ROWS, COLUMNS).shown(5, 4)
+    shown = Heatmap(cells, ROWS, COLUMNS).sample(5, 4)
     assert asked == [20]
     assert shown.rows[0] == 0
     assert shown.rows[-1] == 2**40 - 1
@@ -52,12 +52,12 @@ def test_only_what_is_shown_is_asked_for() -> None:
 
 def test_a_note_does_not_repeat_itself() -> None:
     axis = Axis("position", range(512))
-    notes = Heatmap(np.eye(512), axis, axis, square=True).shown(256, 256).notes
+    notes = Heatmap(np.eye(512), axis, axis, square=True).sample(256, 256).notes
     assert notes == ("shows 256 of 512 positions",)
 
 
 def test_what_fits_is_shown_whole_and_without_a_note() -> None:
-    shown = plain([[1, 2], [3, 4]]).shown(2, 9)
+    shown = plain([[1, 2], [3, 4]]).sample(2, 9)
     assert shown.values.tolist() == [[1, 2], [3, 4]]
     assert shown.notes == ()
 
@@ -69,7 +69,7 @@ def test_bands_keep_their_share_of_the_columns(lengths: list[int], most: int) ->
     bands = tuple(
         Band(str(i), end - n, end) for i, (n, end) in enumerate(zip(lengths, ends, strict=True))
     )
-    indices, shown = Axis("dimension", range(ends[-1]), bands).sampled(most)
+    indices, shown = Axis("dimension", range(ends[-1]), bands).sample(most)
     assert len(indices) <= most
     if most < len(bands):
         assert not shown
@@ -89,64 +89,64 @@ def test_columns_whose_wavelength_is_under_two_samples_are_undersampled() -> Non
         Axis("dimension", range(4)),
         wavelengths=lambda _rows, columns: np.array([7.0, 19.9, 20.0, np.inf])[columns],
     )
-    assert heatmap.shown(34, 4).undersampled == ()  # 3 positions a step
-    assert heatmap.shown(11, 4).undersampled == (0, 1)  # 10
-    assert heatmap.shown(10, 4).undersampled == (0, 1, 2)  # 11
-    assert heatmap.shown(200, 4).undersampled == ()
+    assert heatmap.sample(34, 4).undersampled == ()  # 3 positions a step
+    assert heatmap.sample(11, 4).undersampled == (0, 1)  # 10
+    assert heatmap.sample(10, 4).undersampled == (0, 1, 2)  # 11
+    assert heatmap.sample(200, 4).undersampled == ()
 
 
 def test_what_is_not_finite_is_a_gap_and_told() -> None:
-    shown = plain([[1.0, np.nan], [-np.inf, np.inf]]).shown(9, 9)
+    shown = plain([[1.0, np.nan], [-np.inf, np.inf]]).sample(9, 9)
     assert np.isnan(shown.values).tolist() == [[False, True], [True, True]]
     assert shown.warnings == ("3 of 4 values are not finite, shown as gaps",)
-    assert plain([[1.0]]).shown(9, 9).warnings == ()
+    assert plain([[1.0]]).sample(9, 9).warnings == ()
 
 
 def test_values_of_both_signs_diverge_from_zero() -> None:
-    scale = scale_of([plain([[-1.0, 3.0]]).shown(9, 9)])
+    scale = scale_of([plain([[-1.0, 3.0]]).sample(9, 9)])
     assert (scale.low, scale.high, scale.kind) == (-3, 3, "diverging")
     assert scale.places(np.array([-3.0, 0.0, 3.0])).tolist() == [0, 0.5, 1]
 
 
 def test_values_of_one_sign_fill_the_scale() -> None:
-    scale = scale_of([plain([[2.0, 6.0]]).shown(9, 9), plain([[4.0, 10.0]]).shown(9, 9)])
+    scale = scale_of([plain([[2.0, 6.0]]).sample(9, 9), plain([[4.0, 10.0]]).sample(9, 9)])
     assert (scale.low, scale.high, scale.kind) == (2, 10, "sequential")
     assert scale.places(np.array([2.0, 4.0, np.nan]))[:2].tolist() == [0, 0.25]
 
 
 def test_limits_and_kinds_that_are_given_hold() -> None:
-    scale = scale_of([plain([[0.2]], limits=(-1.0, 1.0), scale="cyclic").shown(9, 9)])
+    scale = scale_of([plain([[0.2]], limits=(-1.0, 1.0), scale="cyclic").sample(9, 9)])
     assert (scale.low, scale.high, scale.kind) == (-1, 1, "cyclic")
 
 
 def test_equal_values_are_in_the_middle() -> None:
-    scale = scale_of([plain([[5.0, 5.0]]).shown(9, 9)])
+    scale = scale_of([plain([[5.0, 5.0]]).sample(9, 9)])
     assert scale.places(np.array([5.0])).tolist() == [0.5]
 
 
 def test_the_largest_numbers_do_not_overflow() -> None:
     most = np.finfo(np.float64).max
-    scale = scale_of([plain([[-most, most, 0.0]]).shown(9, 9)])
+    scale = scale_of([plain([[-most, most, 0.0]]).sample(9, 9)])
     assert scale.places(np.array([-most, 0.0, most])).tolist() == [0, 0.5, 1]
 
 
 def test_the_least_numbers_keep_their_places() -> None:
-    scale = scale_of([plain([[0, 5e-324, 1e-323]]).shown(9, 9)])
+    scale = scale_of([plain([[0, 5e-324, 1e-323]]).sample(9, 9)])
     assert scale.places(np.array([0, 5e-324, 1e-323])).tolist() == [0, 0.5, 1]
 
 
 def test_nothing_finite_is_refused_and_so_is_nothing_at_all() -> None:
     with pytest.raises(InvalidInput, match="no value is finite"):
-        scale_of([plain([[np.nan, np.inf]]).shown(9, 9)])
+        scale_of([plain([[np.nan, np.inf]]).sample(9, 9)])
     with pytest.raises(InvalidInput, match="holds no values"):
-        plain(np.zeros((0, 3))).shown(9, 9)
+        plain(np.zeros((0, 3))).sample(9, 9)
 
 
 def test_data_are_strict_json_with_null_for_gaps() -> None:
     heatmap = plain([[1.5, np.nan]], title="a")
     curves = Curves((Curve((0.0, 1.0), (2.0, np.inf), "c"),), "b", "x", "y", levels=((4.0, "l"),))
     figure = Panels((heatmap, curves), "both")
-    shown = [each.shown(9, 9) for each in heatmaps_of(figure)]
+    shown = [each.sample(9, 9) for each in heatmaps_of(figure)]
     data = json.loads(json.dumps(data_of(figure, shown), allow_nan=False))
     assert data["title"] == "both"
     first, second = data["panels"]
