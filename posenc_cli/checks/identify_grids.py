@@ -112,6 +112,7 @@ def _on_grid(
                     settled,
                     view.tables,
                     evidence.rows,
+                    # Rarer than one axis; a base or an order of its own is rarer still.
                     cost=2.0 + (0 if base is None else 0.2) + ("order" in given) * 0.1,
                     hidden=() if view.layout is not None or scheme != "rope-axial" else ("layout",),
                 )

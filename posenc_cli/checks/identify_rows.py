@@ -35,6 +35,7 @@ def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         return
     rows, dim = evidence.rows, evidence.shape[1]
     if not values.any():
+        # Zeros are plainer than any rule that could give them.
         yield Hypothesis("nope", {"dim": dim}, (None,), rows, cost=0.5)
         return
     if (values == values[:, :1]).all():
@@ -61,6 +62,7 @@ def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesi
     for seq_len in dict.fromkeys((length, guess)):
         if seq_len >= length and abs(seq_len * slope - 1) <= 0.01:
             given = {"dim": dim} if seq_len == length else {"dim": dim, "seq_len": seq_len}
+            # The length is read off, so whole numbers are integers first.
             yield Hypothesis("normalized", given, (None,), positions, cost=1.2)
 
 
@@ -71,6 +73,7 @@ def _bits(values: RealRows, dim: int) -> Iterator[Hypothesis]:
             continue
         positions = bits[:, :53] @ 2.0 ** np.arange(min(dim, 53))
         steps = np.diff(positions)
+        # Any matrix of zeros and ones counts something; few count upward.
         cost = 1.0 if (steps > 0).all() else 3.0
         given = {"dim": dim, "order": order}
         yield Hypothesis("binary", given, (None,), positions.astype(np.int64), cost=cost)
@@ -94,6 +97,7 @@ def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesi
             if short != 0.02:
                 given["std"] = short  # type: ignore[assignment]
             positions = int(first) + rows - rows[0]
+            # posenc's own numbers are met by no accident, but nobody else has them.
             yield Hypothesis("learned", given, (None,), positions, cost=2.0)
             if short == 0.02 and count % 2 and count > 1:
                 farthest = int(first) + (count - 1) // 2
@@ -103,5 +107,6 @@ def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesi
                     {"dim": dim, "seed": seed, "max_distance": farthest},
                     (None,),
                     rows - reach,
+                    # Before learned, which would give the same rows, at the usual distance alone.
                     cost=1.9 if farthest == 128 else 2.1,
                 )

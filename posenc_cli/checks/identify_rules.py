@@ -76,6 +76,7 @@ def presets() -> tuple[PresetProposal, ...]:
     for name in library.names():
         for layers in resolve(library.find(name).config, name=name).layers:
             given = {key: value for key, value in layers.values().items() if key != "layout"}
+            # Behind every rule that gives the same with numbers people use.
             proposal = proposal_of(layers.scheme, given, cost=3.0)
             if proposal is not None:
                 proposals.append(PresetProposal(name, layers.layer_type, proposal))
@@ -128,6 +129,7 @@ def rotary_proposals(
     for proposal in _rotary(rates, given, amplitude, precise):
         if amplitude is not None and abs(proposal.amplitude - amplitude) > 3 * precise * amplitude:
             continue
+        # Plain rules are tried where half-precision frequencies are that far off.
         loose = 0.004 if proposal.cost < 2 else 0.0
         if agrees(proposal.frequencies, rates, loose=loose):
             yield proposal
@@ -245,6 +247,7 @@ def _bases(
     if short not in near and short > 1:
         yield short, 1.0 + 0.3 * _digits(short), 0.0 if _digits(short) <= 4 else error
     if not known_only and base > 1:
+        # A fitted base explains any ladder: it is believed last.
         yield base, 6.0, error
 
 
@@ -334,6 +337,7 @@ def _ntk(rates: Rates, given: dict[str, Any]) -> Iterator[Proposal]:
         usual = next(
             (f for f in RARE_FACTORS[:7] if abs(f - factor) <= max(spread, 0.004 * f)), None
         )
+        # A usual factor at a usual base is met by chance more than a plain base is.
         cost = 1.4 if usual else 1.9 + 0.3 * _digits(short)
         if known not in (1e4, 5e5, 1e6):
             cost += 0.5
@@ -416,6 +420,7 @@ def _usual_ramps(base: float, share: Reals, error: Reals) -> Iterator[tuple[dict
             high = min(math.ceil(ends[1]) if truncate else ends[1], 2 * pairs - 1)
             ramp = np.clip((np.arange(pairs) - low) / (high - low or 1e-3), 0, 1)
             if (np.abs(ramp - share) <= 4 * error + 1e-3).all():
+                # Three numbers that people use; the paper's betas, and its rounding, first.
                 cost = 2.2 + (0.4 if (fast, slow) != _BETAS[0] else 0) + 0.3 * (not truncate)
                 yield _ramp_parameters(context, fast, slow, truncate=truncate), cost
 
@@ -463,6 +468,7 @@ def _with_amplitude(
         return
     for top, bottom in ((1.0, 1.0), (0.707, 1.0), (1.0, 0.707)):
         extra = {**given, "mscale": top, "mscale_all_dim": bottom}
+        # DeepSeek's two numbers, then any one number: each says more than the rule's own.
         proposal = proposal_of("rope-yarn", extra, cost=cost + 0.3)
         if proposal is not None and abs(proposal.amplitude - amplitude) <= 3 * precise * amplitude:
             yield proposal
@@ -571,6 +577,7 @@ def _longrope(
         if amplitude is not None and abs(amplitude - 1) > precise:
             settled |= _longrope_amplitude(amplitude, precise)
         notes = ("one of the two lists of factors: the array does not show the other",)
+        # A list of factors is the most that is told: last of the rules.
         proposal = proposal_of("rope-longrope", settled, cost=3.5, notes=notes)
         if proposal is not None:
             yield proposal

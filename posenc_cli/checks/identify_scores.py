@@ -446,6 +446,7 @@ def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             "alibi",
             given,
             ("slopes",),
+            # As slopes before inverse frequencies of the same numbers.
             cost=cost - 0.2 + 3 * len(wrong),
             hidden=("form",),
             notes=notes,
@@ -652,6 +653,7 @@ def _sandwich(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
                     }
                     if profile.single:
                         given["head"] = 0
+                    # Judgement: rarer than KERPLE; the paper's base first.
                     cost = 1.7 + 0.1 * (base != KNOWN_BASES[0])
                     yield _hypothesis("sandwich", given, profile, cost)
                     break
@@ -696,6 +698,7 @@ def _buckets(profile: BiasProfile) -> Iterator[Hypothesis]:
     fewest = sorted(bucketings, key=lambda each: each[0])
     for rank, (count, scheme, given) in enumerate(fewest[:8]):
         settled = {"heads": profile.heads, **given}
+        # By how few buckets there are; a rule with one an offset explains any table.
         cost = 2.0 + 0.01 * rank + (0.5 if count == offsets.size else 0.0)
         for seed in range(4):
             yield _hypothesis(scheme, {**settled, "seed": seed}, profile, cost)

@@ -159,6 +159,7 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
 
 def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
     for base in KNOWN_BASES[:8]:
+        # Tried where nothing else was read, so dearer than all that is read off.
         yield "rope", {"dim": 2 * pairs, "base": base}, 5.0
     for base in KNOWN_BASES[:2]:
         for side in ("query", "key"):
@@ -214,6 +215,7 @@ def _dynamic(stretched: Hypothesis) -> Iterator[Hypothesis]:
             if abs(stretch / factor - 1) <= (1e-3 if whole else 1e-5):
                 given = {key: v for key, v in stretched.given.items() if key != "factor"}
                 given |= {"factor": own, "max_position_embeddings": context}
+                # Likelier than NTK by an odd factor, less likely than by a usual one.
                 cost = stretched.cost - 1.4 if stretched.cost >= 2.2 else stretched.cost + 0.2
                 yield replace(
                     stretched, scheme="rope-dynamic", given=given, cost=max(cost, 1.6 + 0.001 * own)
