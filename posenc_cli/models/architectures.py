@@ -57,7 +57,7 @@ def _model_types() -> Mapping[str, str]:
     """Every model type of transformers, by its name in plain letters."""
     known = (*families.others(), *families.containers(), *families.names())
     read = (*nonrotary.FAMILIES, *nonrotary.REFUSED, *vision.FAMILIES)
-    return {_plain(each): each for each in (*known, *read)}
+    return {_plain(name): name for name in (*known, *read)}
 
 
 def named(keys: Keys) -> Iterator[Named]:
@@ -87,12 +87,12 @@ def standing_in(model_type: str, keys: Keys) -> Named | None:
 
     Raises: InvalidInput where classes speak of several families.
     """
-    found = list(named(keys))
-    for each in found[1:]:
-        if not is_alike(each.model_type, found[0].model_type):
+    classes = list(named(keys))
+    for other in classes[1:]:
+        if not is_alike(other.model_type, classes[0].model_type):
             raise InvalidInput(
                 f"{keys.name}: model type {abbreviated(model_type)} is unknown, and "
-                f"{found[0].text()} and {each.text()} are of different families",
+                f"{classes[0].text()} and {other.text()} are of different families",
                 hint="in a copy of the file, keep the class that is meant",
             )
-    return found[0] if found else None
+    return classes[0] if classes else None

@@ -138,8 +138,8 @@ def rotary(model_type: str) -> Rotary | None:
     >>> rotary("gpt_neox").partial, rotary("cohere").layout, rotary("bert")
     (0.25, 'interleaved', None)
     """
-    found = _table()["families"].get(model_type)
-    return None if found is None else Rotary(model_type, **found)
+    row = _table()["families"].get(model_type)
+    return None if row is None else Rotary(model_type, **row)
 
 
 def names() -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def names() -> tuple[str, ...]:
 
 def all_rotary() -> tuple[Rotary, ...]:
     """Every rotary family, by name."""
-    return tuple(Rotary(name, **found) for name, found in sorted(_table()["families"].items()))
+    return tuple(Rotary(name, **row) for name, row in sorted(_table()["families"].items()))
 
 
 def unknown(model_type: str) -> Rotary:
@@ -167,8 +167,8 @@ def text_model_type(model_type: str) -> str | None:
     >>> text_model_type("qwen2_vl")
     'qwen2_vl_text'
     """
-    found = container(model_type)
-    return None if found is None else found.text
+    around = container(model_type)
+    return None if around is None else around.text
 
 
 def container(model_type: str) -> Container | None:
@@ -177,10 +177,10 @@ def container(model_type: str) -> Container | None:
     >>> container("voxtral").base
     100000000.0
     """
-    found = _table()["containers"].get(model_type)
-    if found is None:
+    row = _table()["containers"].get(model_type)
+    if row is None:
         return None
-    return Container(model_type, **({"text": found} if isinstance(found, str) else found))
+    return Container(model_type, **({"text": row} if isinstance(row, str) else row))
 
 
 def containers() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from posenc_cli.models.resolved import Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import UnionType
 
 LARGEST_COUNT = 1 << 53
 LONGEST_NAME = 64
@@ -95,10 +96,10 @@ class Keys:
 
         Raises: InvalidInput for anything else, or one that is not above a bound.
         """
-        found = self.get(key)
-        if found is None:
+        stated = self.get(key)
+        if stated is None:
             return None
-        value = found.value
+        value = stated.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.invalid(key, "must be a number")
         try:
@@ -111,106 +112,100 @@ class Keys:
             raise self.invalid(key, f"must be above {above:g}")
         if minimum is not None and number < minimum:
             raise self.invalid(key, f"must be at least {minimum:g}")
-        return Sourced(number, found.source)
+        return Sourced(number, stated.source)
 
     def count(self, key: str, *, minimum: int = 1) -> Sourced | None:
         """A whole number, which may be written as 4096.0.
 
         Raises: InvalidInput for anything else, or one below the minimum.
         """
-        found = self.get(key)
-        if found is None:
+        stated = self.get(key)
+        if stated is None:
             return None
-        value = found.value
+        value = stated.value
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.invalid(key, "must be a whole number")
         if not minimum <= value <= LARGEST_COUNT:
             raise self.invalid(key, f"must be from {minimum} to 2^53")
-        return Sourced(value, found.source)
+        return Sourced(value, stated.source)
 
     def flag(self, key: str) -> Sourced | None:
         """True or false.
 
         Raises: InvalidInput for anything else.
         """
-        found = self.get(key)
-        if found is not None and not isinstance(found.value, bool):
-            raise self.invalid(key, "must be true or false")
-        return found
+        return self._of_kind(key, bool, "must be true or false")
 
     def text(self, key: str) -> Sourced | None:
         """A text.
 
         Raises: InvalidInput for anything else.
         """
-        found = self.get(key)
-        if found is not None and not isinstance(found.value, str):
-            raise self.invalid(key, "must be a text")
-        return found
+        return self._of_kind(key, str, "must be a text")
 
     def numbers(self, key: str) -> Sourced | None:
         """A list of numbers above 0, as a tuple of floats.
 
         Raises: InvalidInput for anything else.
         """
-        found = self.get(key)
-        if found is None:
+        rule = "must be a list of numbers"
+        listed = self._of_kind(key, list | tuple, rule)
+        if listed is None:
             return None
-        if not isinstance(found.value, list | tuple) or not found.value:
-            raise self.invalid(key, "must be a list of numbers")
-        items = Keys(
-            {str(i): each for i, each in enumerate(found.value)},
-            name=self.name,
-            prefix=f"{found.source}.",
-        )
-        numbers = [items.number(i) for i in items.values]
-        if None in numbers:
-            raise self.invalid(key, "must be a list of numbers")
-        return Sourced(tuple(each.value for each in numbers if each), found.source)
+        items = {str(i): item for i, item in enumerate(listed.value)}
+        below = Keys(items, name=self.name, prefix=f"{listed.source}.")
+        numbers = [number.value for number in map(below.number, items) if number is not None]
+        if not numbers or len(numbers) < len(items):
+            raise self.invalid(key, rule)
+        return Sourced(tuple(numbers), listed.source)
 
     def counts(self, key: str) -> Sourced | None:
         """A list of whole numbers from 0 on, as a tuple.
 
         Raises: InvalidInput for anything else.
         """
-        found = self.get(key)
-        if found is None:
+        rule = "must be a list of whole numbers"
+        listed = self._of_kind(key, list | tuple, rule)
+        if listed is None:
             return None
-        value = found.value
-        if not isinstance(value, list | tuple) or not all(
-            isinstance(each, int) and not isinstance(each, bool) and 0 <= each <= LARGEST_COUNT
-            for each in value
-        ):
-            raise self.invalid(key, "must be a list of whole numbers")
-        return Sourced(tuple(value), found.source)
+        if not all(type(item) is int and 0 <= item <= LARGEST_COUNT for item in listed.value):
+            raise self.invalid(key, rule)
+        return Sourced(tuple(listed.value), listed.source)
 
     def texts(self, key: str) -> Sourced | None:
         """A list of texts, as a tuple.
 
         Raises: InvalidInput for anything else.
         """
-        found = self.get(key)
-        if found is None:
+        rule = "must be a list of texts"
+        listed = self._of_kind(key, list | tuple, rule)
+        if listed is None:
             return None
-        if not isinstance(found.value, list | tuple) or not all(
-            isinstance(each, str) for each in found.value
-        ):
-            raise self.invalid(key, "must be a list of texts")
-        return Sourced(tuple(found.value), found.source)
+        if not all(isinstance(item, str) for item in listed.value):
+            raise self.invalid(key, rule)
+        return Sourced(tuple(listed.value), listed.source)
 
     def section(self, key: str) -> Keys | None:
         """A JSON object within this one.
 
         Raises: InvalidInput for anything else.
         """
-        found = self.get(key)
-        if found is None:
+        stated = self._of_kind(key, Mapping, "must be an object")
+        if stated is None:
             return None
-        if not isinstance(found.value, Mapping):
-            raise self.invalid(key, "must be an object")
-        return Keys(found.value, name=self.name, prefix=f"{found.source}.", read=self.read)
+        return Keys(stated.value, name=self.name, prefix=f"{stated.source}.", read=self.read)
+
+    def _of_kind(self, key: str, kind: type | UnionType, rule: str) -> Sourced | None:
+        """A value of some types.
+
+        Raises: InvalidInput, by ``rule``, for one of another.
+        """
+        stated = self.get(key)
+        if stated is not None and not isinstance(stated.value, kind):
+            raise self.invalid(key, rule)
+        return stated
 
     def _is_off(self, key: str) -> bool:
         """Whether a key only says that something is as it is without it."""
@@ -244,10 +239,10 @@ class Keys:
                 yield from below._never_read()
 
 
-def first(*found: Sourced | None) -> Sourced | None:
+def first(*values: Sourced | None) -> Sourced | None:
     """The first value there is.
 
     >>> first(None, Sourced(1, "here")).source
     'here'
     """
-    return next((each for each in found if each is not None), None)
+    return next((value for value in values if value is not None), None)

@@ -60,16 +60,16 @@ def groups(text: Keys, family: Rotary, notes: Notes) -> list[Group]:
         types[-1] = family.last
     _note_hybrid_pattern(text, types, notes)
     rotated = _rotated(text, family, types)
-    found: dict[tuple[str | None, bool], list[int]] = {}
+    by_kind: dict[tuple[str | None, bool], list[int]] = {}  # of a type, and whether they rotate
     for layer, (label, turns) in enumerate(zip(types, rotated, strict=True)):
         if label not in WITHOUT_ATTENTION:
-            found.setdefault((label, turns), []).append(layer)
-    if not found:
+            by_kind.setdefault((label, turns), []).append(layer)
+    if not by_kind:
         return [Group(None, ())]
-    split = {label for label, turns in found if (label, not turns) in found}
+    split = {label for label, turns in by_kind if (label, not turns) in by_kind}
     return [
         Group(_name(label, turns, label in split), tuple(layers), is_nope=not turns)
-        for (label, turns), layers in found.items()
+        for (label, turns), layers in by_kind.items()
     ]
 
 
@@ -78,7 +78,7 @@ def _note_hybrid_pattern(text: Keys, types: Sequence[str | None], notes: Notes) 
     listed = text.values.get(_HYBRID)
     if not isinstance(listed, list | tuple) or not set(types) <= {_FULL, _SLIDING}:
         return
-    stated = [_SLIDING if each == 1 else _FULL for each in listed]
+    stated = [_SLIDING if flag == 1 else _FULL for flag in listed]
     apart = [i for i, (one, other) in enumerate(zip(types, stated, strict=False)) if one != other]
     if apart or len(stated) != len(types):
         where = f"layer {apart[0]} is {types[apart[0]]}" if apart else f"{len(types)} layers"
@@ -97,16 +97,16 @@ def _name(label: str | None, turns: bool, split: bool) -> str | None:
 
 
 def _types(text: Keys, family: Rotary) -> list[str | None]:
-    found = _count(text, family)
+    stated = _count(text, family)
     listed = text.texts("layer_types")
     if listed is not None:
-        return _checked(text, family, listed, found)
+        return _checked(text, family, listed, stated)
     listed = text.texts("layers_block_type")
     if listed is not None:
         return list(listed.value)
     if family.needs_layer_types:
         raise InvalidInput(f"{text.name}: {text.path('layer_types')} is missing")
-    count = found.value if found else family.defaults.get(_COUNT, 0)
+    count = stated.value if stated else family.defaults.get(_COUNT, 0)
     indices = text.counts(family.indices) if family.indices else None
     if indices is not None:
         return [_FULL if layer in indices.value else _REST for layer in range(count)]
@@ -116,12 +116,12 @@ def _types(text: Keys, family: Rotary) -> list[str | None]:
 def _count(text: Keys, family: Rotary) -> Sourced | None:
     """How many layers the config says there are."""
     name = family.aliases.get(_COUNT, _COUNT)
-    found = text.count(name)
-    if found is None and family.any_names:
-        found = text.count("n_layer") or text.count("num_layers") or text.count("n_layers")
-    if found is not None and found.value > LARGEST_LAYERS:
+    count = text.count(name)
+    if count is None and family.any_names:
+        count = text.count("n_layer") or text.count("num_layers") or text.count("n_layers")
+    if count is not None and count.value > LARGEST_LAYERS:
         raise text.invalid(name, f"must be at most {LARGEST_LAYERS}")
-    return found
+    return count
 
 
 def _checked(
@@ -131,17 +131,17 @@ def _checked(
 
     Raises: InvalidInput for a name that it does not know, or a list of another length.
     """
-    types = [RENAMED.get(each, each) for each in listed.value]
-    for layer, each in enumerate(types):
-        if family.known and each not in KNOWN:
+    types = [RENAMED.get(name, name) for name in listed.value]
+    for layer, name in enumerate(types):
+        if family.known and name not in KNOWN:
             raise InvalidInput(
-                f"{text.name}: {listed.source}.{layer} {abbreviated(each)}: is no layer type of "
+                f"{text.name}: {listed.source}.{layer} {abbreviated(name)}: is no layer type of "
                 "transformers",
-                hint=nearest(each, KNOWN) or f"it knows {', '.join(KNOWN[:3])} and others",
+                hint=nearest(name, KNOWN) or f"it knows {', '.join(KNOWN[:3])} and others",
             )
-        if not each.isprintable() or len(each) > LONGEST_NAME:
+        if not name.isprintable() or len(name) > LONGEST_NAME:
             raise InvalidInput(
-                f"{text.name}: {listed.source}.{layer} {abbreviated(each)}: must be a name of at "
+                f"{text.name}: {listed.source}.{layer} {abbreviated(name)}: must be a name of at "
                 f"most {LONGEST_NAME} printable characters"
             )
     if count is not None and count.value != len(types):
@@ -207,14 +207,14 @@ def _listed(text: Keys, count: int) -> list[bool]:
     listed = text.get("no_rope_layers")
     if listed is not None and listed.value:
         flags = listed.value
-        if not isinstance(flags, list | tuple) or any(each not in (0, 1) for each in flags):
+        if not isinstance(flags, list | tuple) or any(flag not in (0, 1) for flag in flags):
             raise text.invalid("no_rope_layers", "must be a list of 0 and 1")
         if len(flags) != count:
             raise InvalidInput(
                 f"{text.name}: {text.path('no_rope_layers')} has {len(flags)} numbers for "
                 f"{count} layers"
             )
-        return [bool(each) for each in flags]
+        return [bool(flag) for flag in flags]
     interval = text.count("no_rope_layer_interval")
     period = interval.value if interval else 4
     return [(layer + 1) % period != 0 for layer in range(count)]

@@ -35,8 +35,8 @@ def names() -> list[str]:
     >>> "llama-3.1-8b" in names()
     True
     """
-    found = (each.name for each in _folder().iterdir())
-    return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
+    files_ = (file.name for file in _folder().iterdir())
+    return sorted(name.removesuffix(_SUFFIX) for name in files_ if name.endswith(_SUFFIX))
 
 
 def find(name: str) -> Preset:

@@ -1,10 +1,12 @@
 """Model types whose positions are not turned: learned and sinusoidal tables, biases, offsets.
 
-Each family is a row of data: which keys its config uses, and what it leaves unsaid.
+Each family is a row of ``nonrotary.json``: which keys its config uses, and what it leaves unsaid.
 """
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput
@@ -53,138 +55,11 @@ def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFam
     return replace(family, dim=dim, rows=rows, heads=heads, layers=layers)
 
 
-_GPT2 = NonRotaryFamily("learned", ("n_embd", 768), ("n_positions", 1024))
-_BERT = NonRotaryFamily("learned")
-_ROBERTA = NonRotaryFamily("learned", offset="padding", pad=1)
-_BART = NonRotaryFamily(
-    "learned", ("d_model", 1024), ("max_position_embeddings", 1024), offset=2, extra=True
-)
-_T5 = NonRotaryFamily("t5", heads=("num_heads", 8), layers=("num_layers", 6))
-_FAIRSEQ = NonRotaryFamily(
-    "sinusoidal",
-    ("d_model", 1024),
-    ("max_position_embeddings", 1024),
-    offset="padding",
-    pad=1,
-    params={"layout": "concat", "spacing": "tensor2tensor", "odd": "pad"},
-)
-_MARIAN = NonRotaryFamily(
-    "sinusoidal",
-    ("d_model", 1024),
-    ("max_position_embeddings", 1024),
-    params={"layout": "concat", "odd": "split"},
-)
-_MUSICGEN = NonRotaryFamily(
-    "sinusoidal",
-    ("hidden_size", 1024),
-    ("max_position_embeddings", 2048),
-    params={"layout": "concat", "spacing": "tensor2tensor", "order": "cos-first", "odd": "pad"},
-)
-_XLM = NonRotaryFamily("xlm", ("emb_dim", 2048))
-_GPTJ = NonRotaryFamily(
-    "gptj",
-    ("n_embd", 4096),
-    ("n_positions", 2048),
-    ("n_head", 16),
-    ("n_layer", 28),
-)
-
 FAMILIES: Mapping[str, NonRotaryFamily] = {
-    "gpt2": _GPT2,
-    "gpt-sw3": _GPT2,
-    "gpt_bigcode": _GPT2,
-    "openai-gpt": NonRotaryFamily("learned", ("n_embd", 768), ("n_positions", 512)),
-    "gpt_neo": NonRotaryFamily("learned", ("hidden_size", 2048), ("max_position_embeddings", 2048)),
-    "decision_transformer": NonRotaryFamily("learned", ("hidden_size", 128), ("n_positions", 1024)),
-    "bert": _BERT,
-    "bert-generation": NonRotaryFamily("learned", ("hidden_size", 1024)),
-    "ernie": _BERT,
-    "megatron-bert": NonRotaryFamily("learned", ("hidden_size", 1024)),
-    "mobilebert": NonRotaryFamily("learned", ("hidden_size", 512)),
-    "splinter": _BERT,
-    "big_bird": NonRotaryFamily("learned", rows=("max_position_embeddings", 4096)),
-    "rembert": NonRotaryFamily("learned", ("input_embedding_size", 256)),
-    "albert": NonRotaryFamily("learned", ("embedding_size", 128)),
-    "electra": NonRotaryFamily("learned", ("embedding_size", 128)),
-    "convbert": NonRotaryFamily("learned", ("embedding_size", 768)),
-    "distilbert": NonRotaryFamily("learned", ("dim", 768)),
-    "clip_text_model": NonRotaryFamily(
-        "learned", ("hidden_size", 512), ("max_position_embeddings", 77)
-    ),
-    "siglip_text_model": NonRotaryFamily("learned", rows=("max_position_embeddings", 64)),
-    "roberta": _ROBERTA,
-    "roberta-prelayernorm": _ROBERTA,
-    "xlm-roberta": _ROBERTA,
-    "xlm-roberta-xl": NonRotaryFamily(
-        "learned", ("hidden_size", 2560), ("max_position_embeddings", 514), offset="padding", pad=1
-    ),
-    "camembert": _ROBERTA,
-    "xmod": _ROBERTA,
-    "longformer": _ROBERTA,
-    "data2vec-text": _ROBERTA,
-    "esm": NonRotaryFamily("learned", rows=("max_position_embeddings", 1026), offset="padding"),
-    "opt": NonRotaryFamily("learned", rows=("max_position_embeddings", 2048), offset=2, extra=True),
-    "biogpt": NonRotaryFamily(
-        "learned", ("hidden_size", 1024), ("max_position_embeddings", 1024), offset=2, extra=True
-    ),
-    "bart": _BART,
-    "mbart": _BART,
-    "mvp": _BART,
-    "plbart": NonRotaryFamily(
-        "learned", ("d_model", 768), ("max_position_embeddings", 1024), offset=2, extra=True
-    ),
-    "blenderbot": NonRotaryFamily("learned", ("d_model", 2560), ("max_position_embeddings", 128)),
-    "blenderbot-small": NonRotaryFamily("learned", ("d_model", 512)),
-    "bigbird_pegasus": NonRotaryFamily(
-        "learned", ("d_model", 1024), ("max_position_embeddings", 4096)
-    ),
-    "t5": _T5,
-    "mt5": NonRotaryFamily("t5", heads=("num_heads", 6), layers=("num_layers", 8)),
-    "umt5": NonRotaryFamily("t5", heads=("num_heads", 6), layers=("num_layers", 8)),
-    "longt5": _T5,
-    "switch_transformers": NonRotaryFamily(
-        "t5", heads=("num_heads", 12), layers=("num_layers", 12)
-    ),
-    "pop2piano": _T5,
-    "bloom": NonRotaryFamily("bloom", heads=("n_head", 8), layers=("n_layer", 2)),
-    "mpt": NonRotaryFamily("mpt", heads=("n_heads", 16), layers=("n_layers", 24)),
-    "falcon": NonRotaryFamily("falcon", ("hidden_size", 4544), heads=("num_attention_heads", 71)),
-    "marian": _MARIAN,
-    "pegasus": _MARIAN,
-    "ctrl": NonRotaryFamily(
-        "sinusoidal", ("n_embd", 1280), ("n_positions", 256), params={"layout": "concat"}
-    ),
-    "xlm": _XLM,
-    "flaubert": _XLM,
-    "m2m_100": _FAIRSEQ,
-    "nllb-moe": _FAIRSEQ,
-    "fsmt": _FAIRSEQ,
-    "speech_to_text": NonRotaryFamily(
-        "sinusoidal",
-        ("d_model", 256),
-        ("max_source_positions", 6000),
-        offset="padding",
-        pad=1,
-        params=_FAIRSEQ.params,
-    ),
-    "xglm": NonRotaryFamily(
-        "sinusoidal",
-        ("d_model", 1024),
-        ("max_position_embeddings", 2048),
-        offset=2,
-        params=_FAIRSEQ.params,
-    ),
-    "musicgen_decoder": _MUSICGEN,
-    "musicgen_melody_decoder": _MUSICGEN,
-    "whisper": NonRotaryFamily("whisper", ("d_model", 384)),
-    "gptj": _GPTJ,
-    "codegen": _GPTJ,
-    "roformer": NonRotaryFamily("roformer", rows=("max_position_embeddings", 1536)),
-    "xlnet": NonRotaryFamily("transformer-xl", ("d_model", 1024), layers=("n_layer", 24)),
-    "nemotron_h": NonRotaryFamily(
-        "nemotron", ("hidden_size", 4096), ("max_position_embeddings", 4096)
-    ),
-    "transfo-xl": NonRotaryFamily("transformer-xl", ("d_model", 1024), layers=("n_layer", 18)),
+    model_type: NonRotaryFamily(**row)
+    for model_type, row in json.loads(
+        (files("posenc_cli.models") / "nonrotary.json").read_text("utf-8")
+    ).items()
 }
 
 SYNONYMS = (
@@ -230,16 +105,21 @@ class Reader:
     def _count(self, named: tuple[str, int], *, minimum: int = 1) -> Sourced:
         key, default = named
         also = next((names for names in SYNONYMS if key in names), (key,))
-        found = first(*(self.text.count(name, minimum=minimum) for name in (key, *also)))
-        if found is None:
-            found = Sourced(default, self.default_source)
+        count = first(*(self.text.count(name, minimum=minimum) for name in (key, *also)))
+        if count is None:
+            count = Sourced(default, self.default_source)
             if key in (self.family.dim[0], self.family.heads[0]):
-                self.notes.size(self.text.path(key), found)
-        return found
+                self.notes.size(self.text.path(key), count)
+        return count
 
-    def _indices(self, named: tuple[str, int] | None = None) -> tuple[int, ...]:
-        count = self._count(named or self.family.layers, minimum=0).value
-        return tuple(range(min(count, 10_000)))
+    def _indices(self) -> tuple[int, ...]:
+        count = self._count(self.family.layers, minimum=0).value
+        return tuple(range(min(count, LARGEST_LAYERS)))
+
+    def _head(self) -> Sourced:
+        """The share of the hidden size that a head has."""
+        hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
+        return Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
 
     def _context(self) -> dict[str, Sourced]:
         return {"context": self._count(self.family.rows)}
@@ -248,11 +128,9 @@ class Reader:
         """The row, or the position, of the first token."""
         if self.family.offset != "padding":
             return Sourced(self.family.offset, self.default_source)
-        found = first(
-            self.text.count("pad_token_id", minimum=0), self.text.count("padding_idx", minimum=0)
-        )
-        if found is not None:
-            return Sourced(found.value + 1, f"derived: {found.source} + 1")
+        pad = first(*(self.text.count(key, minimum=0) for key in ("pad_token_id", "padding_idx")))
+        if pad is not None:
+            return Sourced(pad.value + 1, f"derived: {pad.source} + 1")
         if self.family.pad is None:
             raise InvalidInput(f"{self.text.name}: {self.text.path('pad_token_id')} is missing")
         return Sourced(self.family.pad + 1, f"derived: {self.default_source} + 1")
@@ -282,10 +160,10 @@ class Reader:
         yield Layers(None, (), "learned", params, {"context": context})
 
     def _note_relative_key(self) -> None:
-        found = self.text.text("position_embedding_type")
-        if found is not None and found.value.startswith("relative_key"):
+        kind = self.text.text("position_embedding_type")
+        if kind is not None and kind.value.startswith("relative_key"):
             self.notes.warn(
-                f"{found.source} {found.value} has no effect: transformers 5's {self.model_type} "
+                f"{kind.source} {kind.value} has no effect: transformers 5's {self.model_type} "
                 "has absolute positions alone (posenc generate -s shaw has relative keys)"
             )
 
@@ -335,7 +213,10 @@ class Reader:
         decoder = self.text.count("num_decoder_layers", minimum=0)
         sides = {
             "encoder": (encoder, True),
-            "decoder": (tuple(range(min(decoder.value, 10_000))) if decoder else encoder, False),
+            "decoder": (
+                tuple(range(min(decoder.value, LARGEST_LAYERS))) if decoder else encoder,
+                False,
+            ),
         }
         for side, (layers, both) in sides.items():
             flag = {"bidirectional": Sourced(both, self.default_source)}
@@ -364,11 +245,9 @@ class Reader:
 
     def falcon(self) -> Iterator[Layers]:
         """ALiBi by key, which Falcon scales."""
-        heads = self._count(self.family.heads)
-        hidden = self._count(self.family.dim)
-        width = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+        layers = replace(self._alibi("bloom"), derived={"head_dim": self._head()})
         self.notes.warn("falcon divides the bias by √head_dim and rounds its slopes to bfloat16")
-        yield self._alibi("bloom", {"head_dim": width})
+        yield layers
 
     def _alibi(self, form: str, derived: Mapping[str, Sourced] | None = None) -> Layers:
         params = {
@@ -379,12 +258,10 @@ class Reader:
 
     def gptj(self) -> Iterator[Layers]:
         """Rope of the first columns of a head."""
-        hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
-        rotated = self.text.count("rotary_dim")
+        head, rotated = self._head(), self.text.count("rotary_dim")
         if self.text.has("rotary_dim") and rotated is None:
             raise InvalidInput(f"{self.text.name}: rotary_dim null: must be a number")
         rotated = rotated or Sourced(64, self.default_source)
-        head = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
         if rotated.value % 2 or not 2 <= rotated.value <= head.value:
             raise InvalidInput(
                 f"{self.text.name}: {rotated.source} {rotated.value}: must be even, from 2 to the "
@@ -394,18 +271,12 @@ class Reader:
         if rotated.value != head.value:
             share = Sourced(rotated.value / head.value, f"derived: {rotated.source} / head_dim")
             params["partial"] = share
-        yield Layers(
-            None,
-            self._indices(),
-            "rope",
-            params,
-            {"head_dim": head, **self._context()},
-        )
+        derived = {"head_dim": head, **self._context()}
+        yield Layers(None, self._indices(), "rope", params, derived)
 
     def roformer(self) -> Iterator[Layers]:
         """The paper's rope."""
-        hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
-        head = Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+        head = self._head()
         derived = {"head_dim": head, **self._context()}
         yield Layers(None, self._indices(), "rope", self._plain_rope(head), derived)
 
@@ -437,7 +308,7 @@ class Reader:
         if len(types) > LARGEST_LAYERS:
             raise InvalidInput(f"{self.text.name}: has more than {LARGEST_LAYERS} layers")
         with_attention = ("*", "attention", "full_attention")
-        layers = tuple(i for i, each in enumerate(types) if each in with_attention)
+        layers = tuple(i for i, name in enumerate(types) if name in with_attention)
         params = {"dim": self._count(self.family.dim)}
         yield Layers("full_attention", layers, "nope", params, self._context())
 

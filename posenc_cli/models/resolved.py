@@ -43,7 +43,7 @@ class Layers(Record):
 
     def values(self) -> dict[str, Any]:
         """The parameters without their sources."""
-        return {name: each.value for name, each in self.params.items()}
+        return {name: param.value for name, param in self.params.items()}
 
 
 def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:
@@ -58,13 +58,13 @@ def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:
     from posenc_cli import catalogue
 
     parameters = catalogue.find(scheme).parameters
-    for parameter, each in params.items():
+    for parameter, stated in params.items():
         try:
-            parameters[parameter].value(each.value)
+            parameters[parameter].value(stated.value)
         except InvalidInput as error:
             rule = error.message.partition(": ")[2]
-            value = abbreviated(str(each.value)) if isinstance(each.value, str) else each.value
-            raise InvalidInput(f"{name}: {each.source} {value}: {rule}") from error
+            value = abbreviated(stated.value) if isinstance(stated.value, str) else stated.value
+            raise InvalidInput(f"{name}: {stated.source} {value}: {rule}") from error
 
 
 class Resolved(Record):
@@ -90,12 +90,12 @@ class Resolved(Record):
         Raises: InvalidInput, with the choices, for an unknown type, or where types differ and
         none is named.
         """
-        known = [each.layer_type for each in self.layers if each.layer_type is not None]
+        known = [group.layer_type for group in self.layers if group.layer_type is not None]
         choices = ", ".join(known)
         if layer_type is not None:
-            for each in self.layers:
-                if each.layer_type == layer_type:
-                    return each
+            for group in self.layers:
+                if group.layer_type == layer_type:
+                    return group
             raise InvalidInput(
                 f"--layer-type {abbreviated(layer_type)}: must be one of {choices}"
                 if known
@@ -104,7 +104,7 @@ class Resolved(Record):
                 hint=nearest(layer_type, known),
             )
         first, *others = self.layers
-        if all(first.same_encoding(each) for each in others):
+        if all(first.same_encoding(group) for group in others):
             return first
         raise InvalidInput(
             f"the layers of {self.model_type} differ: choose a type ({choices})",
@@ -136,9 +136,9 @@ class Notes:
         if key not in self.contradicted:
             self.contradicted.append(key)
 
-    def size(self, key: str, found: Sourced) -> None:
+    def size(self, key: str, size: Sourced) -> None:
         """Say that a size is the model type's, and name it as a default."""
-        self.warn(f"{key} is not given: {found.value} is the {found.source}")
+        self.warn(f"{key} is not given: {size.value} is the {size.source}")
         self.default(key)
 
     def default(self, what: str) -> None:

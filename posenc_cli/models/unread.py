@@ -57,41 +57,41 @@ class Holding:
     def __init__(self, layers: Sequence[Layers], text: Keys) -> None:
         self.layers = layers
         self.text = text
-        self.rotating = [each for each in layers if "base" in each.params and "dim" in each.params]
+        self.rotating = [group for group in layers if {"base", "dim"} <= group.params.keys()]
 
     def values(self, key: str) -> tuple[str, list[Any]] | None:
         """What a key speaks of, and what that is in each of the layers; None where unknown."""
-        found = self._quantity(key)
-        if found is None:
+        spoken = self._quantity(key)
+        if spoken is None:
             return None
-        quantity, layers, of = found
-        return quantity, [of(each) for each in layers]
+        quantity, layers, value_in = spoken
+        return quantity, [value_in(group) for group in layers]
 
     def _quantity(self, key: str) -> tuple[str, Sequence[Layers], Callable[[Layers], Any]] | None:
         """What a key speaks of, of which layers, and what gives it of one."""
         if key in (*BASES, *LOCAL_BASES, *GLOBAL_BASES):
-            return "base", self._based(key), lambda each: each.params["base"].value
+            return "base", self._based(key), lambda group: group.params["base"].value
         if key in _ROTATES:
-            return "rotation", self.layers[:1], lambda _each: bool(self.rotating)
-        for keys, quantity, of in _QUANTITIES:
+            return "rotation", self.layers[:1], lambda _group: bool(self.rotating)
+        for keys, quantity, value_in in _QUANTITIES:
             if key in keys:
-                return quantity, self.rotating, of
+                return quantity, self.rotating, value_in
         return None
 
     def _based(self, key: str) -> list[Layers]:
         """The layers of whose base a key speaks."""
-        local = any(self.text.has(each) for each in LOCAL_BASES)
+        local = any(self.text.has(name) for name in LOCAL_BASES)
         if key in LOCAL_BASES:
-            return [each for each in self.rotating if _slides(each)]
+            return [group for group in self.rotating if _slides(group)]
         if local or key in GLOBAL_BASES:
-            return [each for each in self.rotating if not _slides(each)]
+            return [group for group in self.rotating if not _slides(group)]
         return self.rotating
 
     def agrees(self, key: str, value: Any) -> bool:
         """Whether what a key says is so anyway."""
         spoken = self.values(key)
         if spoken is not None:
-            return bool(spoken[1]) and all(_same(value, each) for each in spoken[1])
+            return bool(spoken[1]) and all(_same(value, held) for held in spoken[1])
         return any(rule(self, key, value) for rule in _RULES)
 
 
@@ -120,7 +120,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _is_mrope(holding: Holding, key: str, value: Any) -> bool:
-    uses = any(each.scheme == "mrope" for each in holding.layers)
+    uses = any(group.scheme == "mrope" for group in holding.layers)
     return key == "use_mrope" and value is uses
 
 
@@ -130,7 +130,7 @@ def _is_neutral(_holding: Holding, key: str, value: Any) -> bool:
 
 def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:
     """A factor of 1 where nothing is stretched."""
-    plain = all("factor" not in each.params for each in holding.layers)
+    plain = all("factor" not in group.params for group in holding.layers)
     return plain and _same(value, 1) and key in ("factor", "rope_factor", "rope_scaling_factor")
 
 
@@ -139,25 +139,25 @@ def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
     if key not in _LENGTHS or isinstance(value, bool):
         return False
     lengths = []
-    for each in holding.rotating:
-        context = each.derived.get("context")
-        own = each.params.get(_LENGTHS[0], context) if key == _LENGTHS[0] else context
-        factor = each.params.get("factor")
+    for group in holding.rotating:
+        context = group.derived.get("context")
+        own = group.params.get(_LENGTHS[0], context) if key == _LENGTHS[0] else context
+        factor = group.params.get("factor")
         if own is None:
             return False
-        stretched = factor.value if factor and _LENGTHS[0] not in each.params else 1
+        stretched = factor.value if factor and _LENGTHS[0] not in group.params else 1
         lengths.append((own.value, own.value / stretched))
-    return bool(lengths) and all(value in each for each in lengths)
+    return bool(lengths) and all(value in pair for pair in lengths)
 
 
 def _is_parameter(holding: Holding, key: str, value: Any) -> bool:
     """A parameter or what follows from one, such as truncate, by the scheme's own name."""
-    found = [
-        each.params.get(key) or each.derived.get(key) or _default(each, key)
-        for each in holding.rotating
+    held = [
+        group.params.get(key) or group.derived.get(key) or _default(group, key)
+        for group in holding.rotating
     ]
-    values = [getattr(each, "value", each) for each in found if each is not None]
-    return bool(values) and all(_same(value, each) for each in values)
+    values = [getattr(stated, "value", stated) for stated in held if stated is not None]
+    return bool(values) and all(_same(value, other) for other in values)
 
 
 def _default(layers: Layers, name: str) -> Any:
@@ -172,7 +172,7 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
     (_SHARES, "share that turns", _share),
     (_WIDTHS, "number of columns that turn", _width),
     (_INTERLEAVED, "interleaved layout", _is_interleaved),
-    (_HALVES, "layout in halves", lambda each: not _is_interleaved(each)),
+    (_HALVES, "layout in halves", lambda group: not _is_interleaved(group)),
 )
 """The keys of what all rotating layers have, what that is called, and what gives it."""
 
@@ -253,10 +253,10 @@ def _number_text(value: Any) -> str:
 
 def _value(top: Keys, path: str) -> Any:
     """What stands at a path; None where its keys had to be escaped to be shown."""
-    found: Any = top.values
+    value: Any = top.values
     for part in path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def _says_the_same(one: Any, other: Any) -> bool:
@@ -268,13 +268,13 @@ def _says_the_same(one: Any, other: Any) -> bool:
 
 def _renamed(rope: Mapping[str, Any]) -> dict[str, Any]:
     types = {RENAMED.get(rope[key], rope[key]) for key in ("rope_type", "type") if key in rope}
-    rest = {key: each for key, each in rope.items() if key not in ("rope_type", "type")}
+    rest = {key: value for key, value in rope.items() if key not in ("rope_type", "type")}
     return {**rest, "rope_type": sorted(map(str, types))}
 
 
 def _is_told(path: str, notes: Notes) -> bool:
     """Whether a warning has named a key already."""
-    return any(path in each for each in (*notes.headlines, *notes.warnings))
+    return any(path in text for text in (*notes.headlines, *notes.warnings))
 
 
 def _rival_text(rival: Rival, family: Rotary | None, own_code: str | None) -> str:

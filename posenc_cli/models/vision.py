@@ -81,22 +81,22 @@ def _base(keys: Keys, family: VisionFamily, default: str, notes: Notes) -> Sourc
     rope = keys.section("rope_parameters")
     if rope is not None:
         rope.get("rope_type")
-    found = (rope.number("rope_theta") if rope else None) or keys.number("rope_theta")
-    if found is None:
+    base = (rope.number("rope_theta") if rope else None) or keys.number("rope_theta")
+    if base is None:
         notes.default("rope_theta")
         notes.warn(f"{keys.name} has no rope_theta: {family.base:g} is the {default}")
         return Sourced(family.base, default)
-    if found.value <= 1:
-        raise InvalidInput(f"{keys.name}: {found.source} {found.value:g}: must be above 1")
-    return found
+    if base.value <= 1:
+        raise InvalidInput(f"{keys.name}: {base.source} {base.value:g}: must be above 1")
+    return base
 
 
 def _sides(keys: Keys, usual: int, default: str) -> Sourced:
     """Height and width of an image, which may be given as one number."""
     if isinstance(keys.values.get("image_size"), list | tuple):
-        found = keys.counts("image_size")
-        if found is None or len(found.value) != 2:
+        sides = keys.counts("image_size")
+        if sides is None or len(sides.value) != 2:
             raise keys.invalid("image_size", "must be a number, or height and width")
-        return found
+        return sides
     side = keys.count("image_size") or Sourced(usual, default)
     return Sourced((side.value, side.value), side.source)
