@@ -15,7 +15,7 @@ from posenc_cli.errors import Unavailable, nearest
 from posenc_cli.models import library
 from posenc_cli.models.config import (
     TRANSFORMERS,
-    overridden,
+    override,
     read_config,
     resolve,
     with_turning_columns,
@@ -75,7 +75,7 @@ def explain(
     """
     resolved = resolve(_config(config), runtime=runtime, name=config)
     given = settings_of(settings)
-    layers = [overridden(each, given) if given else each for each in resolved.layers]
+    layers = [override(each, given) if given else each for each in resolved.layers]
     resolved = replace(resolved, layers=tuple(map(with_turning_columns, layers)))
     if as_json:
         console.json("explain", _fields(resolved))

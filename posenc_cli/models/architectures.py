@@ -60,7 +60,7 @@ def _model_types() -> Mapping[str, str]:
     return {_plain(name): name for name in (*known, *read)}
 
 
-def named(keys: Keys) -> Iterator[Named]:
+def named_classes(keys: Keys) -> Iterator[Named]:
     """The classes of a config that speak of a family.
 
     Raises: InvalidInput where architectures is no list of texts.
@@ -82,12 +82,12 @@ def is_alike(one: str, other: str) -> bool:
     return bool(texts - {None}) or f"{one}_text" == other or f"{other}_text" == one
 
 
-def standing_in(model_type: str, keys: Keys) -> Named | None:
+def substitute_class(model_type: str, keys: Keys) -> Named | None:
     """The class that says how to read a model type that nothing is known of.
 
     Raises: InvalidInput where classes speak of several families.
     """
-    classes = list(named(keys))
+    classes = list(named_classes(keys))
     for other in classes[1:]:
         if not is_alike(other.model_type, classes[0].model_type):
             raise InvalidInput(

@@ -5,7 +5,7 @@ A config means what transformers 5 makes of it. ``resolve`` finds the text model
 :mod:`~posenc_cli.models.rope` for rotary families, :mod:`~posenc_cli.models.nonrotary` for the
 others. What another runtime makes of the same config
 is a change to that: where one is named, :func:`resolve` hands the layers of each type, with the
-:class:`~posenc_cli.models.rope.RopeReading` they came from, to ``runtimes.adjusted``, which gives
+:class:`~posenc_cli.models.rope.RopeReading` they came from, to ``runtimes.adjust``, which gives
 the layers as that runtime has them, and what to warn of.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.models import families, nonrotary, vision
-from posenc_cli.models.architectures import KEY, is_alike, named
+from posenc_cli.models.architectures import KEY, is_alike, named_classes
 from posenc_cli.models.config_file import FILE, read_config
 from posenc_cli.models.family_keys import FamilyKeys
 from posenc_cli.models.keys import Keys
@@ -37,7 +37,7 @@ __all__ = [
     "Layers",
     "Resolved",
     "Sourced",
-    "overridden",
+    "override",
     "read_config",
     "resolve",
     "with_turning_columns",
@@ -102,7 +102,7 @@ def _layers_as(
 
     changed = []
     for original, reading in zip(layers, readings, strict=True):
-        other, warnings = runtimes.adjusted(original, reading, runtime=runtime)
+        other, warnings = runtimes.adjust(original, reading, runtime=runtime)
         check_values(name, other.scheme, other.params)
         changed.append(_with_magnitude(other))
         for warning in warnings:
@@ -110,7 +110,7 @@ def _layers_as(
     return tuple(changed)
 
 
-def overridden(layers: Layers, given: Mapping[str, object]) -> Layers:
+def override(layers: Layers, given: Mapping[str, object]) -> Layers:
     """Layers with parameters that a user gave in place of what the config says.
 
     Raises: InvalidInput where their scheme has no such parameter, or cannot take the value.
@@ -152,7 +152,7 @@ def _note_other_classes(
     text, model_type = model.keys, model.model_type
     stated = (model_type, top.values.get("model_type"), text.values.get("model_type"))
     own = [SAME.get(name, name) for name in stated if isinstance(name, str)]
-    for class_ in (*named(top), *(() if text is top else named(text))):
+    for class_ in (*named_classes(top), *(() if text is top else named_classes(text))):
         if any(is_alike(class_.model_type, name) for name in own):
             continue
         try:

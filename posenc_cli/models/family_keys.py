@@ -72,9 +72,9 @@ class FamilyKeys:
     def size(self, key: str) -> Sourced | None:
         """A size of the config, or the model type's, which is noted."""
         size = self.count(key)
-        return None if size is None else self.noted(key, size)
+        return None if size is None else self.note_size(key, size)
 
-    def noted(self, key: str, size: Sourced) -> Sourced:
+    def note_size(self, key: str, size: Sourced) -> Sourced:
         """A size; where it is the model type's, that is noted, unless another name says so too."""
         if size.source != self.default_source:
             return size

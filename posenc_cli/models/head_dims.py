@@ -35,7 +35,7 @@ def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
     if family.slice or (not family.known and text.has(SLICE)):
         slice_ = slice_width(keys)
         if slice_ is not None:
-            return keys.noted(SLICE, slice_)
+            return keys.note_size(SLICE, slice_)
     own = family.head_dims.get(group.label or "")
     if own is not None:
         return _of_layer_type(keys, group, *own)
@@ -83,7 +83,7 @@ def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int) -> So
     for layer in group.layers if by_layer is not None else ():
         own = by_layer.section(str(layer)) if by_layer else None
         head = first(head, own.count(HEAD) if own else None)
-    return keys.noted(key, head or keys.default(default))
+    return keys.note_size(key, head or keys.default(default))
 
 
 def slice_width(keys: FamilyKeys) -> Sourced | None:

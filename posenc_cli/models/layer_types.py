@@ -59,7 +59,7 @@ def groups(text: Keys, family: Rotary, notes: Notes) -> list[Group]:
             )
         types[-1] = family.last
     _note_hybrid_pattern(text, types, notes)
-    rotated = _rotated(text, family, types)
+    rotated = _rotations(text, family, types)
     by_kind: dict[tuple[str | None, bool], list[int]] = {}  # of a type, and whether they rotate
     for layer, (label, turns) in enumerate(zip(types, rotated, strict=True)):
         if label not in WITHOUT_ATTENTION:
@@ -100,7 +100,7 @@ def _types(text: Keys, family: Rotary) -> list[str | None]:
     stated = _count(text, family)
     listed = text.texts("layer_types")
     if listed is not None:
-        return _checked(text, family, listed, stated)
+        return _transformers_types(text, family, listed, stated)
     listed = text.texts("layers_block_type")
     if listed is not None:
         return list(listed.value)
@@ -110,7 +110,7 @@ def _types(text: Keys, family: Rotary) -> list[str | None]:
     indices = text.counts(family.indices) if family.indices else None
     if indices is not None:
         return [_FULL if layer in indices.value else _REST for layer in range(count)]
-    return _cycled(text, family, count)
+    return _cycle_types(text, family, count)
 
 
 def _count(text: Keys, family: Rotary) -> Sourced | None:
@@ -124,7 +124,7 @@ def _count(text: Keys, family: Rotary) -> Sourced | None:
     return count
 
 
-def _checked(
+def _transformers_types(
     text: Keys, family: Rotary, listed: Sourced, count: Sourced | None
 ) -> list[str | None]:
     """The types of a list, as transformers takes them.
@@ -151,7 +151,7 @@ def _checked(
     return list(types)
 
 
-def _cycled(text: Keys, family: Rotary, count: int) -> list[str | None]:
+def _cycle_types(text: Keys, family: Rotary, count: int) -> list[str | None]:
     """The types of layers where a config does not list them."""
     cycle = family.cycle
     if not cycle:
@@ -184,7 +184,7 @@ def _period(text: Keys, family: Rotary) -> Sourced | None:
     return text.count(key, minimum=0)
 
 
-def _rotated(text: Keys, family: Rotary, types: list[str | None]) -> list[bool]:
+def _rotations(text: Keys, family: Rotary, types: list[str | None]) -> list[bool]:
     """Whether each layer rotates.
 
     Raises: InvalidInput.
@@ -192,7 +192,7 @@ def _rotated(text: Keys, family: Rotary, types: list[str | None]) -> list[bool]:
     if family.nope is None and not (not family.known and text.has("no_rope_layers")):
         return [True] * len(types)
     if family.nope in ("no_rope_layers", None):
-        return _listed(text, len(types))
+        return _rotation_flags(text, len(types))
     sliding = [label == "sliding_attention" for label in types]
     if family.nope == "unless sliding type":
         return sliding
@@ -202,7 +202,7 @@ def _rotated(text: Keys, family: Rotary, types: list[str | None]) -> list[bool]:
     return sliding if window is not None else [True] * len(types)
 
 
-def _listed(text: Keys, count: int) -> list[bool]:
+def _rotation_flags(text: Keys, count: int) -> list[bool]:
     """Whether each layer rotates: 1 in ``no_rope_layers`` says that it does."""
     listed = text.get("no_rope_layers")
     if listed is not None and listed.value:

@@ -61,7 +61,7 @@ def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeReading | None]]
             params = {} if hidden is None else {"dim": hidden}
             yield Layers(group.label, group.layers, "nope", params, _context(keys)), None
         else:
-            yield _turning(keys, group, rope), _reading(keys, rope)
+            yield _rope_of(keys, group, rope), _reading(keys, rope)
 
 
 def _reading(keys: FamilyKeys, rope: RopeObject) -> RopeReading:
@@ -71,7 +71,7 @@ def _reading(keys: FamilyKeys, rope: RopeObject) -> RopeReading:
     )
 
 
-def _turning(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
+def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
     """The rope of one group of layers.
 
     Raises: InvalidInput.
@@ -79,7 +79,7 @@ def _turning(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
     rope_type = _rope_type(keys, rope)
     head = head_dim(keys, group, rope_type)
     share = _share(keys, rope, rope_type, head)
-    rotated = _rotated(keys, rope_type, head, share)
+    rotated = _width(keys, rope_type, head, share)
     params = {
         "dim": head,
         "base": _base(keys, rope, group.label),
@@ -273,7 +273,7 @@ def _note_ignored_share(keys: FamilyKeys, rope: RopeObject) -> None:
             )
 
 
-def _rotated(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
+def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
     """How many columns turn.
 
     Raises: InvalidInput where they make no pairs.

@@ -58,7 +58,7 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
     scaling = text.section("rope_scaling")
     scaling = scaling if scaling and scaling.values else None
     if family.local is not None:
-        return _merged(text, family.local["scaled"], groups, scaling)
+        return _objects_by_base_key(text, family.local["scaled"], groups, scaling)
     rope = scaling or text.section("rope_parameters")
     if scaling is not None:
         _note_second_object(keys, scaling)
@@ -80,7 +80,7 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
             f"{rope.path(nested[0])}: {family.model_type} has one rope for all layers, not one for "
             "each layer type"
         )
-    return {group.label: _nested(keys, rope, group) for group in groups}
+    return {group.label: _object_of_type(keys, rope, group) for group in groups}
 
 
 def _note_second_object(keys: FamilyKeys, scaling: Keys) -> None:
@@ -105,7 +105,7 @@ def _note_second_object(keys: FamilyKeys, scaling: Keys) -> None:
     )
 
 
-def _merged(
+def _objects_by_base_key(
     text: Keys, scaled: Sequence[str], groups: Sequence[Group], scaling: Keys | None
 ) -> dict[str | None, RopeObject | None]:
     """The objects of a family that takes ``rope_scaling`` into those of the ``scaled`` types."""
@@ -120,7 +120,7 @@ def _merged(
     return merged
 
 
-def _nested(keys: FamilyKeys, rope: Keys, group: Group) -> RopeObject | None:
+def _object_of_type(keys: FamilyKeys, rope: Keys, group: Group) -> RopeObject | None:
     """The object of a layer type among those of all."""
     if group.is_nope:
         return None

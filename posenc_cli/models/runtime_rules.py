@@ -222,13 +222,13 @@ def vllm_deepseek(reading: LayerReading) -> Changes:
 
 def _mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
-    found = []
+    scales = []
     for name, fallback in (("mscale", 1.0), ("mscale_all_dim", 0.0)):
         stated = reading.entry.number(name, minimum=0)
         if stated is None and reading.entry.has(name):
             raise _refused(runtime, "null is no mscale to its DeepSeek")
-        found.append(fallback if stated is None else float(stated.value))
-    return found[0], found[1]
+        scales.append(fallback if stated is None else float(stated.value))
+    return scales[0], scales[1]
 
 
 def vllm_gpt_oss(_reading: LayerReading) -> Changes:
@@ -333,11 +333,11 @@ def llama_cpp_original(reading: LayerReading) -> Changes:
         raise _refused("llama.cpp", f"its converter fails where {ORIGINAL} is null")
     objects = reading.config.get(reading.container or "rope_scaling") or {}
     by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
-    found = first(own, None if by_type else reading.top.count(ORIGINAL))
+    stated = first(own, None if by_type else reading.top.count(ORIGINAL))
     default = _LLAMA_CPP_ORIGINAL.get(reading.model_type)
     if reading.scheme == "rope-llama3":
         default = _LLAMA_CPP_LLAMA3
-    length = found.value if found else default
+    length = stated.value if stated else default
     if length is None:
         raise _refused("llama.cpp", f"its converter fails where {ORIGINAL} is missing")
     return {ORIGINAL: length} if ORIGINAL in reading.params else {}

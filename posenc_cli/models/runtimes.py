@@ -30,7 +30,7 @@ __all__ = [
     "LayerReading",
     "Runtime",
     "RuntimeDifference",
-    "adjusted",
+    "adjust",
     "find",
     "read_as",
 ]
@@ -102,14 +102,14 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
 
     Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
     """
-    found = find(runtime)
+    known = find(runtime)
     if runtime == TRANSFORMERS:
         return Adjusted(reading.scheme, reading.params, {})
-    if reading.scheme not in found.model_types.get(reading.model_type, frozenset()):
+    if reading.scheme not in known.model_types.get(reading.model_type, frozenset()):
         raise InvalidInput(
-            f"--as {runtime}: what {runtime} {found.version} makes of {reading.scheme} in "
+            f"--as {runtime}: what {runtime} {known.version} makes of {reading.scheme} in "
             f"{reading.model_type} was not read in its code, and is not guessed",
-            hint=_known(found),
+            hint=_known(known),
         )
     scheme, params = reading.scheme, dict(reading.params)
     reasons: dict[str, RuntimeDifference] = {}
@@ -130,7 +130,7 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
     return Adjusted(scheme, params, reasons)
 
 
-def adjusted(
+def adjust(
     layers: Layers, read: RopeReading | None, *, runtime: str
 ) -> tuple[Layers, tuple[str, ...]]:
     """Layers as a runtime reads them, and for each difference what it is and its evidence.
@@ -139,11 +139,11 @@ def adjusted(
 
     Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
     """
-    found = find(runtime)
+    known = find(runtime)
     if read is None:
         if layers.scheme != "nope":
             raise InvalidInput(
-                f"--as {runtime}: what {runtime} {found.version} makes of {layers.scheme} was not "
+                f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} was not "
                 "read in its code, and is not guessed"
             )
         return layers, ()
@@ -166,9 +166,10 @@ def adjusted(
         else Sourced(value, f"{runtime}: {result.reasons[name].topic}")
         for name, value in result.params.items()
     }
-    differences = {id(each): each for each in result.reasons.values()}.values()
+    differences = {id(reason): reason for reason in result.reasons.values()}.values()
     return replace(layers, scheme=result.scheme, params=params), tuple(
-        f"{runtime} {found.version}: {each.what} ({each.evidence})" for each in differences
+        f"{runtime} {known.version}: {difference.what} ({difference.evidence})"
+        for difference in differences
     )
 
 
@@ -188,8 +189,8 @@ def _of(schemes: frozenset[str], *model_types: str) -> dict[str, frozenset[str]]
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
 
 RUNTIMES: Mapping[str, Runtime] = {
-    each.name: each
-    for each in (
+    runtime.name: runtime
+    for runtime in (
         Runtime(TRANSFORMERS, "5.23", {}),
         Runtime(
             "transformers-4.50",

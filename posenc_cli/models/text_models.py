@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.models import families, nonrotary, vision
-from posenc_cli.models.architectures import standing_in
+from posenc_cli.models.architectures import substitute_class
 from posenc_cli.models.layer_types import LONGEST_NAME
 from posenc_cli.records import Record, replace
 
@@ -84,12 +84,12 @@ def _stated_model(top: Keys) -> tuple[str, Keys]:
         text = top.section(nested[0]) if nested else None
     default = families.text_model_type(outer.value) if outer else None
     if text is None:
-        return _checked(top, default or (outer.value if outer else None)), top
+        return _printable_type(top, default or (outer.value if outer else None)), top
     inner = text.text("model_type")
-    return _checked(text, inner.value if inner else default), text
+    return _printable_type(text, inner.value if inner else default), text
 
 
-def _checked(keys: Keys, model_type: str | None) -> str:
+def _printable_type(keys: Keys, model_type: str | None) -> str:
     """A model type that can be shown.
 
     Raises: InvalidInput.
@@ -115,21 +115,21 @@ def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
         return model_type
     if any(model_type in table for table in _NOT_ROTARY):
         return model_type
-    named = standing_in(model_type, keys)
-    if named is None:
+    class_ = substitute_class(model_type, keys)
+    if class_ is None:
         return model_type
-    family = families.rotary(named.model_type)
+    family = families.rotary(class_.model_type)
     if family is not None and family.refused is not None:
         raise InvalidInput(
-            f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {named.text()} is "
-            f"{named.model_type}'s, which {family.refused}"
+            f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {class_.text()} is "
+            f"{class_.model_type}'s, which {family.refused}"
         )
     notes.headline(
-        f"model type {abbreviated(model_type)} is unknown: it is read as {named.model_type}, "
-        f"whose class {named.text()} is"
+        f"model type {abbreviated(model_type)} is unknown: it is read as {class_.model_type}, "
+        f"whose class {class_.text()} is"
     )
     notes.default("model_type")
-    return families.text_model_type(named.model_type) or named.model_type
+    return families.text_model_type(class_.model_type) or class_.model_type
 
 
 def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary | None:
