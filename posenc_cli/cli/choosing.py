@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from inspect import Parameter
 
+    from posenc_cli.backends.base import Arithmetic
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.precision import Precision
     from posenc_cli.encode.request import Encoding, Plan, Request
@@ -66,7 +67,7 @@ class Choice(Record):
         """What names the encoding: its scheme, or those of its parts joined by ``+``."""
         return "+".join(part.scheme.name for part in self.parts) or self.scheme.name
 
-    def engine(self, plan: Plan, *, arithmetic: str = "exact") -> Engine:
+    def engine(self, plan: Plan, *, arithmetic: Arithmetic = "exact") -> Engine:
         """What computes a plan: the backend asked for, or the one that suits it.
 
         Raises: InvalidInput, Unavailable: it does not exist, or cannot be used here.
@@ -81,7 +82,7 @@ class Choice(Record):
             backend = find("numpy")
         return Engine(
             backend=backend,
-            arithmetic=arithmetic,  # type: ignore[arg-type]
+            arithmetic=arithmetic,
             device=self.device,
             threads=threads_for(plan.values, self.threads),
         )

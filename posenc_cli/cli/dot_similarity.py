@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile, MatrixOutput
-from posenc_cli.cli.options import number_format, option, whole_option
+from posenc_cli.cli.options import OptionGroup, number_format, option, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.declare import Format
     from posenc_cli.files.save import Saved
 
-NORMALIZATIONS = ("dot", "cosine")
+PRODUCTS = ("dot", "cosine")
 CONTENTS = ("ones", "random", "independent")
 
 _PANEL, _WIDEST = 825, 9600
@@ -44,6 +44,25 @@ _LOWEST_MAP, _HIGHEST_MAP = 22, 44
 
 _BESIDE = 76
 """Columns from which a map and a curve stand side by side."""
+
+
+class SimilarityOptions(OptionGroup):
+    """What is looked at of an encoding."""
+
+    normalize: Annotated[Literal["dot", "cosine"], option("--normalize", known=PRODUCTS)] = "dot"
+    content: Annotated[
+        Literal["ones", "random", "independent"] | None,
+        option(
+            "--content",
+            known=CONTENTS,
+            help="of rotary schemes, what q and k hold before they turn: ones|random (one normal "
+            "draw for both)|independent (normal, apart: mean and deviation) [default: ones]",
+        ),
+    ] = None
+    head: Annotated[
+        int | None,
+        whole_option("--head", metavar="H", minimum=0, help="of a bias [default: 0]"),
+    ] = None
 
 
 class SimilarityOutput(MatrixOutput):
@@ -70,20 +89,7 @@ def dot_similarity(
     console: Console,
     *,
     source: MatrixFile = None,
-    normalize: Annotated[str, option("--normalize", known=NORMALIZATIONS)] = "dot",
-    content: Annotated[
-        str | None,
-        option(
-            "--content",
-            known=CONTENTS,
-            help="of rotary schemes, what q and k hold before they turn: ones|random (one normal "
-            "draw for both)|independent (normal, apart: mean and deviation) [default: ones]",
-        ),
-    ] = None,
-    head: Annotated[
-        int | None,
-        whole_option("--head", metavar="H", minimum=0, help="of a bias [default: 0]"),
-    ] = None,
+    aspect: SimilarityOptions,
     profile: Annotated[
         bool, typer.Option("--profile", help="only the values by offset m − n, not the matrix")
     ] = False,
@@ -118,10 +124,7 @@ def dot_similarity(
     form = None if draws or output.out is None else format_of(output.out, output.form)
     _check(picture, output, dtype, writes=form is not None)
     output.prepare()
-    if choice is None:
-        parts = [_of_file(source or "", content=content, normalize=normalize, head=head)]
-    else:
-        parts = _of_choice(choice, content=content, normalize=normalize, head=head)
+    parts = [_of_file(source or "", aspect)] if choice is None else _of_choice(choice, aspect)
     saved = None
     if form is not None:
         saved = _save(parts, output, form, dtype or FLOAT32, console, profile=profile)
@@ -169,34 +172,27 @@ class SimilarityPart(Record):
         }
 
 
-def _of_file(
-    source: str, *, content: str | None, normalize: str, head: int | None
-) -> SimilarityPart:
+def _of_file(source: str, aspect: SimilarityOptions) -> SimilarityPart:
     """The rows of a file."""
     from posenc_cli.analysis.similarity import similarity_of_array
     from posenc_cli.encode.engine import Engine, threads_for
     from posenc_cli.files.reading import read_array
 
-    for flag, value in (("--content", content), ("--head", head)):
+    for flag, value in (("--content", aspect.content), ("--head", aspect.head)):
         if value is not None:
             raise InvalidInput(f"{flag} {value}: cannot go with --in, whose rows are as they are")
     loaded = read_array(source)
     similarity = similarity_of_array(
-        loaded.values,
-        loaded.dtype,
-        name=quoted_name(source),
-        normalize=normalize,  # type: ignore[arg-type]
+        loaded.values, loaded.dtype, name=quoted_name(source), normalize=aspect.normalize
     )
     shape = list(loaded.values.shape)
-    fields = {"in": source, "shape": shape, "dtype": loaded.dtype, "normalize": normalize}
+    fields = {"in": source, "shape": shape, "dtype": loaded.dtype, "normalize": aspect.normalize}
     return SimilarityPart(
         similarity, Engine(threads=threads_for(similarity.count**2, None)), fields
     )
 
 
-def _of_choice(
-    choice: Choice, *, content: str | None, normalize: str, head: int | None
-) -> list[SimilarityPart]:
+def _of_choice(choice: Choice, aspect: SimilarityOptions) -> list[SimilarityPart]:
     """An encoding, or the parts of a hybrid.
 
     Raises: InvalidInput where none of them has what is asked for.
@@ -206,23 +202,22 @@ def _of_choice(
     from posenc_cli.encode.precision import Precision
 
     kinds = [part.scheme.kind for part in choice.parts or (choice,)]
-    for flag, value, kind in (("--content", content, "rotary"), ("--head", head, "bias")):
+    for flag, value, kind in (
+        ("--content", aspect.content, "rotary"),
+        ("--head", aspect.head, "bias"),
+    ):
         if value is not None and kind not in kinds:
             raise InvalidInput(
                 f"{flag} {value}: goes with {kind} schemes; {choice.name} is "
                 f"{' and '.join(dict.fromkeys(kinds))}"
             )
-    one_head = (head or 0) if "bias" in kinds else None
+    one_head = (aspect.head or 0) if "bias" in kinds else None
     parts = []
     for request in choice.requests(Precision.of(FLOAT64, None), head=one_head):
-        held = (content or "ones") if request.scheme.kind == "rotary" else None
+        content = aspect.content or "ones"
         engine = choice.engine(request.plan())
-        subject = similarity(
-            request,
-            engine,
-            content=held or "ones",  # type: ignore[arg-type]
-            normalize=normalize,  # type: ignore[arg-type]
-        )
+        subject = similarity(request, engine, content=content, normalize=aspect.normalize)
+        held = content if request.scheme.kind == "rotary" else None
         description = request.description()
         names = ("scheme", "params", "positions", "head", "weights")
         fields = {name: description[name] for name in names}
@@ -230,7 +225,7 @@ def _of_choice(
             SimilarityPart(
                 subject,
                 replace(engine, threads=threads_for(subject.count**2, choice.threads)),
-                {**fields, "content": held, "normalize": normalize},
+                {**fields, "content": held, "normalize": aspect.normalize},
             )
         )
     return parts

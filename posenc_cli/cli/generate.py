@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from posenc_cli.backends.base import Arithmetic
 from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.matrix import Matrix
     from posenc_cli.files.save import Saved
 
-ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
+ARITHMETICS = get_args(Arithmetic)
 
 
 class GenerateOutput(MatrixOutput):
@@ -69,7 +70,7 @@ def generate(
     ] = None,
     table: TableName = None,
     arithmetic: Annotated[
-        str,
+        Arithmetic,
         option(
             "--arithmetic",
             known=ARITHMETICS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -58,7 +58,8 @@ class PictureOptions(OptionGroup):
         ),
     ] = None
     theme: Annotated[
-        str, option("--theme", known=THEMES, help=f"of a figure in a file: {'|'.join(THEMES)}")
+        Literal["light", "dark"],
+        option("--theme", known=THEMES, help=f"of a figure in a file: {'|'.join(THEMES)}"),
     ] = "light"
 
     @property
@@ -294,7 +295,7 @@ def _style(look: PictureOptions, usual: tuple[int, int] | None) -> Style:
         _size("--height", look.height, sides),
         _size("--dpi", look.dpi, _DPI),
         usual=usual,
-        theme=look.theme,  # type: ignore[arg-type]
+        theme=look.theme,
         cmap=look.cmap,
     )
 
