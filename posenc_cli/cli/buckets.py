@@ -6,29 +6,55 @@ from typing import Annotated
 
 import typer
 
+from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, Setting, one_of, settings_of, settings_option
-from posenc_cli.schemes.buckets import RULES
+from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.positions import LARGEST_POSITION, Positions
+from posenc_cli.schemes.buckets import RULES, BucketRule
+
+_NEAREST = Positions.contiguous(-600, 1201)
+"""Relative positions past the last that either rule tells apart: 128 of T5, 512 of DeBERTa."""
 
 _EACH_ITS_OWN = (
     "A range of buckets beside a range of positions: each position has its own, in order."
 )
 
 
+def _rule(name: str) -> BucketRule:
+    return RULES[one_of("RULE", name, RULES)]
+
+
+def _positions(flag: str, text: str) -> Positions:
+    """Relative positions, which may be negative.
+
+    Raises: InvalidInput.
+    """
+    positions = Positions.parse(text)
+    asked = f"{flag} {abbreviated(text)}"
+    if max(-positions.first, positions.last) > LARGEST_POSITION:
+        raise InvalidInput(f"{asked}: must lie within −2^53 and 2^53, the last exact positions")
+    check_size(asked, positions.count, LISTED_VALUES, "positions")
+    return positions
+
+
 def buckets(
     console: Console,
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="|".join(RULES))],
+    rule: Annotated[BucketRule, typer.Argument(metavar="RULE", help="|".join(RULES), parser=_rule)],
     *,
     settings: Annotated[
         list[Setting] | None,
         settings_option("a parameter of the rule (repeatable)"),
     ] = None,
     positions: Annotated[
-        str,
-        typer.Option(
-            "--positions", metavar="SPEC", help="relative positions: start:stop[:step], by commas"
+        Positions,
+        option(
+            "--positions",
+            metavar="SPEC",
+            help="relative positions: start:stop[:step], by commas",
+            parse=_positions,
         ),
-    ] = "-600:601",
+    ] = _NEAREST,
     as_json: Json = False,
 ) -> None:
     """Print the bucket of each relative position, as T5 or DeBERTa share them out.
@@ -44,20 +70,19 @@ def buckets(
     """
     from posenc_cli.encode.buckets import assign_buckets
 
-    chosen = RULES[one_of("RULE", rule, RULES)]
-    assigned = assign_buckets(chosen, settings_of(settings), positions)
+    assigned = assign_buckets(rule, settings_of(settings), positions)
     if as_json:
         fields = {
             "positions": assigned.positions.tolist(),
             "buckets": assigned.buckets.tolist(),
-            "rule": chosen.name,
+            "rule": rule.name,
             "params": assigned.params,
         }
         console.json("buckets", fields)
         return
     runs = [(run.positions, run.buckets) for run in assigned.runs()]
     rows = [[*map(_range_text, run)] for run in runs]
-    console.result(console.table_text([chosen.relative, "bucket"], rows))
+    console.result(console.table_text([rule.relative, "bucket"], rows))
     if any(first != last for _, (first, last) in runs):
         console.summary(_EACH_ITS_OWN)
 

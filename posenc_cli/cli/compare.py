@@ -68,9 +68,10 @@ def compare(
     ] = 0.0,
     runtimes: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--as",
             metavar="ENGINE",
+            known=RUNTIMES,
             help=f"of a config: {'|'.join(RUNTIMES)}; once for both, twice for A and B",
         ),
     ] = None,
@@ -128,8 +129,8 @@ def compare(
     result = comparison(sides, where.resolve(), table=table, head=head, dtype=dtype, tolerance=tol)
     fields, text = _WORDS[result.kind]
     if as_json:
-        ends = {"kind": result.kind, "ok": result.ok, "tolerance": result.tolerance}
-        console.json("compare", {**ends, **fields(result)})
+        verdict = {"kind": result.kind, "ok": result.ok, "tolerance": result.tolerance}
+        console.json("compare", {**verdict, **fields(result)})
     else:
         console.result(text(result, console))
     return 0 if result.ok else 1

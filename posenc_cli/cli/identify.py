@@ -187,17 +187,17 @@ def _text(console: Console, result: Identification, names: list[str]) -> str:
     else:
         census = best.census
         assert census is not None  # what matches was held against every cell
-        found = [f"{best.scheme}: {what}"]
+        heading = [f"{best.scheme}: {what}"]
         if not best.fits:
             share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
-            found = [f"{best.scheme} in {share}: {what}", _damage(best, census, names)]
+            heading = [f"{best.scheme} in {share}: {what}", _damage(best, census, names)]
         properties = [
             [name, value] for name, value in _properties(best, census, result, names) if value
         ]
         notes = [*best.wrong, *result.notes, *best.notes]
         commands = [f"  {command}" for command in best.commands]
         blocks = [
-            [*map(text, found)],
+            [*map(text, heading)],
             [console.table_text(["property", "value"], properties)],
             [text(f"note: {note}", hanging=2) for note in notes],
             [_same_again(best, census), *commands] if commands else [],

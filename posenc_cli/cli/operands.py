@@ -12,7 +12,7 @@ from posenc_cli.files.formats import READ_BY_SUFFIX
 from posenc_cli.files.reading import read_array
 from posenc_cli.models import library
 from posenc_cli.models.config import read_config, resolve
-from posenc_cli.models.runtimes import TRANSFORMERS, find
+from posenc_cli.models.runtimes import TRANSFORMERS
 from posenc_cli.records import replace
 from posenc_cli.schemes.parameters import flag
 
@@ -56,8 +56,6 @@ def _runtimes(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | N
     """The engines of A and B; one name is for both, but of A alone for B."""
     if len(names) > 2:
         raise InvalidInput(f"--as {names[2]}: is the third; there are but two sides")
-    for name in names:
-        find(name)
     if alone and not names:
         raise InvalidInput(
             "B is missing: what A is to be compared with",

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.encode.arrays import position_array
-from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.positions import LARGEST_POSITION, Positions
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from posenc_cli.numerics.arrays import Integers
+    from posenc_cli.positions import Positions
     from posenc_cli.schemes.buckets import BucketRule
 
 
@@ -67,16 +65,11 @@ class Bucketed(Record):
             start = end + 1
 
 
-def assign_buckets(rule: BucketRule, given: Mapping[str, object], positions: str) -> Bucketed:
+def assign_buckets(rule: BucketRule, given: Mapping[str, object], positions: Positions) -> Bucketed:
     """The buckets that a rule with ``given`` parameters makes of relative positions.
 
-    Raises: InvalidInput for a parameter or a position that is not allowed.
+    Raises: InvalidInput for a parameter that is not allowed.
     """
     params, bucket = rule.bind(given)
-    asked = Positions.parse(positions)
-    option = f"--positions {abbreviated(positions)}"
-    if max(-asked.first, asked.last) > LARGEST_POSITION:
-        raise InvalidInput(f"{option}: must lie within −2^53 and 2^53, the last exact positions")
-    check_size(option, asked.count, LISTED_VALUES, "positions")
-    relative = position_array(asked)
+    relative = position_array(positions)
     return Bucketed(relative, np.asarray(bucket(np, relative), np.int64), params)
