@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import abbreviated, nearest
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.models.families import Rotary
-    from posenc_cli.models.keys import Keys
-    from posenc_cli.models.resolved import Notes, Sourced
+    from posenc_cli.models.family_keys import FamilyKeys
+    from posenc_cli.models.resolved import Sourced
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 """Layer types that have no attention, and so nothing that positions enter."""
@@ -45,23 +44,24 @@ class Group(Record):
     is_nope: bool = False
 
 
-def groups(text: Keys, family: Rotary, notes: Notes) -> list[Group]:
+def groups(keys: FamilyKeys) -> list[Group]:
     """The layers with attention, by type, in the order of their first.
 
     Raises: InvalidInput.
     """
-    types = _types(text, family)
+    family = keys.family
+    types = _types(keys)
     if types and family.last and types[-1] != family.last:
-        if text.has("layer_types"):
-            notes.warn(
-                f"{text.path('layer_types')} ends in {types[-1]}: transformers makes the last "
+        if keys.text.has("layer_types"):
+            keys.notes.warn(
+                f"{keys.text.path('layer_types')} ends in {types[-1]}: transformers makes the last "
                 f"layer of {family.model_type} {family.last}, and warns"
             )
         types[-1] = family.last
-    _note_hybrid_pattern(text, types, notes)
-    rotated = _rotations(text, family, types)
+    _note_hybrid_pattern(keys, types)
+    turning = _rotations(keys, types)
     by_kind: dict[tuple[str | None, bool], list[int]] = {}  # of a type, and whether they rotate
-    for layer, (label, turns) in enumerate(zip(types, rotated, strict=True)):
+    for layer, (label, turns) in enumerate(zip(types, turning, strict=True)):
         if label not in WITHOUT_ATTENTION:
             by_kind.setdefault((label, turns), []).append(layer)
     if not by_kind:
@@ -73,8 +73,9 @@ def groups(text: Keys, family: Rotary, notes: Notes) -> list[Group]:
     ]
 
 
-def _note_hybrid_pattern(text: Keys, types: Sequence[str | None], notes: Notes) -> None:
+def _note_hybrid_pattern(keys: FamilyKeys, types: Sequence[str | None]) -> None:
     """Warn of MiMo's own list of layers, 1 where a window slides, where it is not followed."""
+    text = keys.text
     listed = text.values.get(_HYBRID)
     if not isinstance(listed, list | tuple) or not set(types) <= {_FULL, _SLIDING}:
         return
@@ -82,11 +83,11 @@ def _note_hybrid_pattern(text: Keys, types: Sequence[str | None], notes: Notes) 
     apart = [i for i, (one, other) in enumerate(zip(types, stated, strict=False)) if one != other]
     if apart or len(stated) != len(types):
         where = f"layer {apart[0]} is {types[apart[0]]}" if apart else f"{len(types)} layers"
-        notes.warn(
+        keys.notes.warn(
             f"{text.path(_HYBRID)} has no effect: transformers reads layer_types alone, and takes "
             f"those of the model type without it: {where}"
         )
-        notes.contradict(text.path(_HYBRID))
+        keys.notes.contradict(text.path(_HYBRID))
 
 
 def _name(label: str | None, turns: bool, split: bool) -> str | None:
@@ -96,25 +97,27 @@ def _name(label: str | None, turns: bool, split: bool) -> str | None:
     return (label or "rope") if turns else "nope"
 
 
-def _types(text: Keys, family: Rotary) -> list[str | None]:
-    stated = _count(text, family)
+def _types(keys: FamilyKeys) -> list[str | None]:
+    text, family = keys.text, keys.family
+    stated = _count(keys)
     listed = text.texts("layer_types")
     if listed is not None:
-        return _transformers_types(text, family, listed, stated)
+        return _transformers_types(keys, listed, stated)
     listed = text.texts("layers_block_type")
     if listed is not None:
         return list(listed.value)
     if family.needs_layer_types:
-        raise InvalidInput(f"{text.name}: {text.path('layer_types')} is missing")
+        raise keys.error(f"{text.path('layer_types')} is missing")
     count = stated.value if stated else family.defaults.get(_COUNT, 0)
     indices = text.counts(family.indices) if family.indices else None
     if indices is not None:
         return [_FULL if layer in indices.value else _REST for layer in range(count)]
-    return _cycle_types(text, family, count)
+    return _cycle_types(keys, count)
 
 
-def _count(text: Keys, family: Rotary) -> Sourced | None:
+def _count(keys: FamilyKeys) -> Sourced | None:
     """How many layers the config says there are."""
+    text, family = keys.text, keys.family
     name = family.aliases.get(_COUNT, _COUNT)
     count = text.count(name)
     if count is None and family.any_names:
@@ -125,7 +128,7 @@ def _count(text: Keys, family: Rotary) -> Sourced | None:
 
 
 def _transformers_types(
-    text: Keys, family: Rotary, listed: Sourced, count: Sourced | None
+    keys: FamilyKeys, listed: Sourced, count: Sourced | None
 ) -> list[str | None]:
     """The types of a list, as transformers takes them.
 
@@ -133,30 +136,28 @@ def _transformers_types(
     """
     types = [RENAMED.get(name, name) for name in listed.value]
     for layer, name in enumerate(types):
-        if family.known and name not in KNOWN:
-            raise InvalidInput(
-                f"{text.name}: {listed.source}.{layer} {abbreviated(name)}: is no layer type of "
-                "transformers",
+        if keys.family.known and name not in KNOWN:
+            raise keys.error(
+                f"{listed.source}.{layer} {abbreviated(name)}: is no layer type of transformers",
                 hint=nearest(name, KNOWN) or f"it knows {', '.join(KNOWN[:3])} and others",
             )
         if not name.isprintable() or len(name) > LONGEST_NAME:
-            raise InvalidInput(
-                f"{text.name}: {listed.source}.{layer} {abbreviated(name)}: must be a name of at "
+            raise keys.error(
+                f"{listed.source}.{layer} {abbreviated(name)}: must be a name of at "
                 f"most {LONGEST_NAME} printable characters"
             )
     if count is not None and count.value != len(types):
-        raise InvalidInput(
-            f"{text.name}: {listed.source} has {len(types)} names for {count.source} {count.value}"
-        )
+        raise keys.error(f"{listed.source} has {len(types)} names for {count.source} {count.value}")
     return list(types)
 
 
-def _cycle_types(text: Keys, family: Rotary, count: int) -> list[str | None]:
+def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
     """The types of layers where a config does not list them."""
+    family = keys.family
     cycle = family.cycle
     if not cycle:
         return [None] * count
-    period = _period(text, family)
+    period = _period(keys)
     if period is not None and len(cycle) > 1:
         # The one type that differs keeps its place: at the end of each period, or at its start.
         at_start = cycle.count(cycle[0]) == 1
@@ -174,9 +175,9 @@ def _cycle_types(text: Keys, family: Rotary, count: int) -> list[str | None]:
     return list(types)
 
 
-def _period(text: Keys, family: Rotary) -> Sourced | None:
+def _period(keys: FamilyKeys) -> Sourced | None:
     """The length of the cycle, where the config gives one."""
-    key = family.cycle_key
+    text, key = keys.text, keys.family.cycle_key
     if key is None:
         return None
     if isinstance(text.values.get(key), str):
@@ -184,15 +185,16 @@ def _period(text: Keys, family: Rotary) -> Sourced | None:
     return text.count(key, minimum=0)
 
 
-def _rotations(text: Keys, family: Rotary, types: list[str | None]) -> list[bool]:
+def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
     """Whether each layer rotates.
 
     Raises: InvalidInput.
     """
+    text, family = keys.text, keys.family
     if family.nope is None and not (not family.known and text.has("no_rope_layers")):
         return [True] * len(types)
     if family.nope in ("no_rope_layers", None):
-        return _rotation_flags(text, len(types))
+        return _rotation_flags(keys, len(types))
     sliding = [label == "sliding_attention" for label in types]
     if family.nope == "unless sliding type":
         return sliding
@@ -202,17 +204,17 @@ def _rotations(text: Keys, family: Rotary, types: list[str | None]) -> list[bool
     return sliding if window is not None else [True] * len(types)
 
 
-def _rotation_flags(text: Keys, count: int) -> list[bool]:
+def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
     """Whether each layer rotates: 1 in ``no_rope_layers`` says that it does."""
+    text = keys.text
     listed = text.get("no_rope_layers")
     if listed is not None and listed.value:
         flags = listed.value
         if not isinstance(flags, list | tuple) or any(flag not in (0, 1) for flag in flags):
             raise text.invalid("no_rope_layers", "must be a list of 0 and 1")
         if len(flags) != count:
-            raise InvalidInput(
-                f"{text.name}: {text.path('no_rope_layers')} has {len(flags)} numbers for "
-                f"{count} layers"
+            raise keys.error(
+                f"{text.path('no_rope_layers')} has {len(flags)} numbers for {count} layers"
             )
         return [bool(flag) for flag in flags]
     interval = text.count("no_rope_layer_interval")

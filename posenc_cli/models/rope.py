@@ -52,7 +52,7 @@ def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeReading | None]]
 
     Raises: InvalidInput.
     """
-    layer_groups = groups(keys.text, keys.family, keys.notes)
+    layer_groups = groups(keys)
     objects = rope_objects(keys, layer_groups)
     for group in layer_groups:
         rope = None if group.is_nope else objects[group.label]

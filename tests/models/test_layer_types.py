@@ -10,6 +10,7 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.models import families
 from posenc_cli.models.config import resolve
+from posenc_cli.models.family_keys import FamilyKeys
 from posenc_cli.models.keys import Keys
 from posenc_cli.models.layer_types import WITHOUT_ATTENTION, groups
 from posenc_cli.models.resolved import Notes
@@ -31,7 +32,7 @@ def test_layers_that_a_config_does_not_list_have_the_types_of_transformers(model
         names = family.cycle or (None,)
         found = {
             layer: None if group.label in ("rope", "nope") else group.label
-            for group in groups(Keys(config, name="config.json"), family, Notes())
+            for group in groups(FamilyKeys(Keys(config, name="config.json"), family, Notes()))
             for layer in group.layers
         }
         expected = {
