@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -113,7 +113,7 @@ class Page(Record):
         )
 
 
-def levels(places: NDArray[Any]) -> NDArray[np.int16]:
+def levels(places: NDArray[np.float64]) -> NDArray[np.int16]:
     """The colours, by number, of places 0 … 1 along a map; NaN is a gap."""
     finite = np.isfinite(places)
     numbers = np.where(finite, places, 0) * (LEVELS - 1)

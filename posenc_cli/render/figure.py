@@ -8,7 +8,7 @@ as a picture of a short one.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from posenc_cli.analysis.sampling import spread, steps
 from posenc_cli.errors import InvalidInput
@@ -17,9 +17,12 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from posenc_cli.analysis.sampling import CellValues, Wavelengths
+
+    Cells: TypeAlias = NDArray[np.float64]  # (rows, columns)
 
 TextOrBytes = TypeVar("TextOrBytes", str, bytes)
 ScaleKind = Literal["sequential", "diverging", "cyclic"]
@@ -112,7 +115,7 @@ class Shown(Record):
     """
 
     heatmap: Heatmap
-    values: NDArray[Any]
+    values: Cells
     rows: tuple[Any, ...]
     columns: tuple[Any, ...]
     row_bands: tuple[Band, ...]
@@ -210,7 +213,7 @@ class Heatmap(Record):
     up to the next.
     """
 
-    values: NDArray[Any] | CellValues
+    values: Cells | CellValues
     rows: Axis
     columns: Axis
     title: str = ""
@@ -311,6 +314,34 @@ class Panels(Record):
 Figure = Heatmap | Curves | Panels
 
 
+def grid_of(
+    count: int, size: tuple[float, float], least: tuple[float, float], *, aspect: float
+) -> tuple[int, int]:
+    """Rows and columns of a grid in which ``count`` pictures, or as many as fit, are largest.
+
+    ``size`` and ``least`` are the width and height of the whole and of the smallest picture;
+    ``aspect`` is how many units of width are as long as one of height.
+
+    >>> grid_of(8, (80, 20), (12, 5), aspect=2), grid_of(100, (80, 20), (12, 5), aspect=2)
+    ((2, 4), (4, 6))
+    """
+    most_across = max(1, int(size[0] // least[0]))
+    most_down = max(1, int(size[1] // least[1]))
+    fitting = [
+        (-(-count // across), across)
+        for across in range(1, min(count, most_across) + 1)
+        if -(-count // across) <= most_down
+    ]
+    if not fitting:
+        return most_down, most_across
+
+    def side(grid: tuple[int, int]) -> tuple[float, int]:
+        # Of grids as good, the one with fewer empty places.
+        return min(size[0] / grid[1], aspect * size[1] / grid[0]), -grid[0] * grid[1]
+
+    return max(fitting, key=side)
+
+
 def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
     """The heatmaps among a figure's panels, or itself."""
     panels = figure.panels if isinstance(figure, Panels) else (figure,)
@@ -385,7 +416,7 @@ class Scale(Record):
     high: float
     kind: ScaleKind
 
-    def places(self, values: NDArray[Any]) -> NDArray[Any]:
+    def places(self, values: Cells) -> Cells:
         """Where values lie between the ends, 0 … 1; NaN for gaps, the middle if all are equal."""
         import numpy as np
 
@@ -394,7 +425,7 @@ class Scale(Record):
         # Halved where the distance of the largest numbers overflows; the least have no half.
         share = 1.0 if math.isfinite(self.high - self.low) else 0.5
         low, high = share * self.low, share * self.high
-        places: NDArray[Any] = (np.clip(share * values, low, high) - low) / (high - low)
+        places: Cells = (np.clip(share * values, low, high) - low) / (high - low)
         return places
 
 

@@ -27,11 +27,11 @@ from posenc_cli.render.figure import (
     Heatmap,
     Panels,
     Picture,
+    grid_of,
     heatmaps_of,
     scale_of,
     warnings_of,
 )
-from posenc_cli.render.grid import grid_of
 from posenc_cli.render.map_axes import (
     cells_that_fit,
     draw_map,

@@ -75,6 +75,8 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
         bar.set_ticks([0.5], labels=[minus(number(scale.low))])
         return
     bar.mappable.set_cmap(ListedColormap(colors / 255))
+    for shapes in bar.ax.collections:  # 256 of them show seams in viewers of SVG and PDF
+        shapes.set_rasterized(True)
     lines = height / style.line
     values = np.array([scale.low, *_round_values(scale, max(2, int(lines / 2.4))), scale.high])
     places = scale.places(values)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.render.blocks import pad
-from posenc_cli.render.figure import Curves, Heatmap, scale_of, warnings_of
-from posenc_cli.render.grid import grid_of
+from posenc_cli.render.figure import Curves, Heatmap, grid_of, scale_of, warnings_of
 from posenc_cli.render.plates import (
     TITLE_LINES,
     Frame,

@@ -29,6 +29,10 @@ CONTEXT = "the context, 4096 positions"
 
 HEATMAPS = {
     "-s rope -l 16 -d 8": Words(ROTARY, "position", "dimension", "value", ("cos", "sin")),
+    "-s rope --positions 0:10,1000:1010,5 -d 8": Words(
+        "rope: 21 positions × 8 dimensions (base=10000)",
+        *("position", "dimension", "value", ("cos", "sin")),
+    ),
     "-s rope -l 16 -d 8 --unsplit": Words(ROTARY, "position", "dimension", "value"),
     "-s rope -l 16 -d 8 --table complex": Words(
         "rope complex: 16 positions × 4 complex (base=10000)",
@@ -277,8 +281,8 @@ def test_figures_name_what_runs_down_and_across(command, drawn, texts):
 
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("command", PICTURES)
-def test_no_text_of_a_figure_covers_another_or_leaves_the_page(command, drawn, texts, maps):
-    size = (900, 700)
+@pytest.mark.parametrize("size", [(900, 700), (480, 320)])
+def test_no_text_of_a_figure_covers_another_or_leaves_the_page(command, size, drawn, texts, maps):
     drawn(command, "--out", "picture.png", "--width", f"{size[0]}", "--height", f"{size[1]}", "-q")
     for each in texts:
         assert each.left >= 0, each

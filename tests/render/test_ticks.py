@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from posenc_cli.analysis.sampling import spread
-from posenc_cli.render.grid import grid_of
+from posenc_cli.render.figure import grid_of
 from posenc_cli.render.ticks import number, round_values, ticks
 
 
