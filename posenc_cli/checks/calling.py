@@ -280,8 +280,10 @@ def _pairing_of(matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
     finite = np.where(np.isfinite(matrices), matrices, 0)
     strays = [_stray(finite, candidate) for candidate in candidates]
     best = int(np.argmin(strays))
+    # The reference's own way is kept where float32 leaves no more, or no other is nearer.
     if strays[0] <= max(1e-3, 1.001 * strays[best]):
         return candidates[0]
+    # More than a half precision leaves over: none of the known ways it is.
     if strays[best] > 1e-2:
         by_partners = _by_partners(finite)
         if by_partners is not None and _stray(finite, by_partners) < 0.5 * strays[best]:
@@ -299,6 +301,7 @@ def _by_partners(matrices: UnitMatrices) -> ColumnPairing | None:
     mixing = np.maximum(mixing, mixing.T)
     np.fill_diagonal(mixing, 0)
     partners = mixing.argmax(axis=1)
+    # Less is the rounding of a product that should be 0.
     moved = [j for j in range(partners.size) if mixing[j, partners[j]] > 1e-6]
     if not moved or any(partners[partners[j]] != j for j in moved):
         return None

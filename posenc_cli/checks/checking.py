@@ -309,6 +309,7 @@ def probing_positions(context: int) -> Positions:
     ranges = [range(min(64, context))]
     power = 128
     while power < context + 1:
+        # 257 and 2049 are the first whole numbers that bfloat16 and float16 lack.
         more = 3 if power in (256, 2048) else 2
         ranges.append(range(power - 1, min(power + more, context)))
         power *= 2

@@ -424,6 +424,7 @@ def _amplitude_cause(examination: Examination, sample: Sample) -> Explanation | 
     if amplitude in (right, 0.0):
         return None
     missed = np.abs(np.abs(sample.factors[sample.seen]) - amplitude)
+    # One size, within some roundings of cosine, sine and factor each.
     if np.mean(missed <= 8 * sample.tolerance.floor) < ENOUGH:
         return None
     known = [

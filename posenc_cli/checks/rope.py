@@ -451,6 +451,7 @@ def _nearest(
     best = free
     least = _missed(free, positions, factors, tolerance if gaps else None)
     known = [reference.frequencies, -reference.frequencies]
+    # Judgement: a fit that misses by less than 1e-3 needs no help, and known rotations cost time.
     if (least > 1).any() if gaps else (least > 1e-3).any() and (positions.size < SPARSE or coarse):
         known += [alternative.frequencies for alternative in alternatives(reference, None)]
     tried = [

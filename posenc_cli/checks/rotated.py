@@ -134,11 +134,13 @@ def _observation_notes(
 def _likeliest_turning(turnings: list[Turning]) -> Turning:
     """The first pairing, unless another makes far better turns of the same vectors."""
     best, least = turnings[0], _size_scatter(turnings[0])
+    # Sizes of right turns scatter less, in float32 or by their own rounding.
     good = max(1e-4, 4 * unit(best.dtype))
     for turning in turnings[1:]:
         if least <= good:
             break
         unlike = _size_scatter(turning)
+        # Judgement: half is no chance, since a wrong pairing scatters many times more.
         if unlike < 0.5 * least:
             best, least = turning, unlike
     return best
