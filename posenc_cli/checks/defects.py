@@ -1,4 +1,4 @@
-"""What a subject may be: each hypothesis says what the factors of the pairs would be if it held."""
+"""What a subject may be: each defect says what the factors of the pairs would be if it held."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import alternatives, round_to_half
+from posenc_cli.checks.alternatives import HALVES, alternatives, round_to_half
 from posenc_cli.checks.codes import Cause
 from posenc_cli.records import Record, replace
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56
-"""Rows on which hypotheses are tried first; those that survive are tried on the whole sample."""
+"""Rows on which defects are tried first; those that survive are tried on the whole sample."""
 
 ENOUGH = 0.97
 """Of the cells: a rounding that is emulated may fall the other way at ties."""
@@ -56,7 +56,7 @@ class Sample(Record):
     def explained_cells(
         self, predicted: ComplexRows, frequencies: Reals, axes: tuple[int, ...] | None = None
     ) -> Flags:
-        """Which cells a hypothesis explains, whose pairs follow these axes. Shape: (n, pairs).
+        """Which cells a defect explains, whose pairs follow these axes. Shape: (n, pairs).
 
         Without ``axes`` they follow the reference's own.
         """
@@ -69,7 +69,7 @@ class Sample(Record):
 
 
 class Extent(Record):
-    """How far a hypothesis explains a subject, of all its cells and positions.
+    """How far a defect explains a subject, of all its cells and positions.
 
     ``rows`` counts the positions with cells that it leaves unexplained, ``first`` is the first of
     them; ``pairs`` says which pairs it explains at every position.
@@ -126,9 +126,9 @@ class Whole(Record):
 
     pieces: Callable[[], Iterator[Sample]]
 
-    def extent(self, hypothesis: Defect) -> Extent:
-        """How far a hypothesis explains all cells."""
-        return self.extent_of(lambda piece: piece.explained_cells(*hypothesis.prediction(piece)))
+    def extent(self, defect: Defect) -> Extent:
+        """How far a defect explains all cells."""
+        return self.extent_of(lambda piece: piece.explained_cells(*defect.prediction(piece)))
 
     def extent_of(self, explained: Callable[[Sample], Flags]) -> Extent:
         """How far all cells are explained by a rule that says so of a piece."""
@@ -203,20 +203,20 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
 }
 
 
-def holds(sample: Sample, hypothesis: Defect) -> bool:
-    """Whether a hypothesis explains the whole sample."""
-    predicted, frequencies = hypothesis.prediction(sample)
+def holds(sample: Sample, defect: Defect) -> bool:
+    """Whether a defect explains the whole sample."""
+    predicted, frequencies = defect.prediction(sample)
     explained = sample.explained_cells(predicted, frequencies)
-    if not hypothesis.rounds:
+    if not defect.rounds:
         return bool(explained.all())
-    wrong = ~sample.explained_cells(*hypothesis.without_rounding.prediction(sample))
+    wrong = ~sample.explained_cells(*defect.without_rounding.prediction(sample))
     mended = explained[wrong].mean() if wrong.any() else 0.0
     return bool(explained.mean() >= ENOUGH and mended >= _MENDED)
 
 
-def nearly_holds(sample: Sample, hypothesis: Defect) -> bool:
-    """Whether a hypothesis explains most rows wholly, so that the others are something else."""
-    explained = sample.explained_cells(*hypothesis.prediction(sample))
+def nearly_holds(sample: Sample, defect: Defect) -> bool:
+    """Whether a defect explains most rows wholly, so that the others are something else."""
+    explained = sample.explained_cells(*defect.prediction(sample))
     return bool(explained.all(axis=1).mean() >= ENOUGH)
 
 
@@ -237,13 +237,12 @@ def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defe
     yield Defect(turn="still")
     yield from (replace(plain, turn=turn) for turn in turns)
     yield from (replace(plain, offset=offset) for offset in offsets)
-    halves = ("bfloat16", "float16")
-    for half in halves:
+    for half in HALVES:
         yield replace(plain, cells=half)
         yield replace(plain, positions=half)
     rules = list(alternatives(sample.reference, rotations))
     yield from (replace(plain, frequencies=rule) for rule in rules)
-    for half in halves:
+    for half in HALVES:
         yield replace(plain, angles=half)
         yield replace(plain, positions=half, rates=half, angles=half)
         yield replace(plain, positions=half, angles=half)
@@ -252,7 +251,7 @@ def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defe
     yield from (replace(plain, turn="backward", offset=offset) for offset in offsets)
     yield from (replace(plain, frequencies=rule, turn="backward") for rule in rules)
     yield from (replace(plain, frequencies=rule, turn="swapped") for rule in rules)
-    for half in halves:
+    for half in HALVES:
         yield replace(plain, cells=half, positions=half, rates=half, angles=half)
         yield replace(plain, cells=half, positions=half, angles=half)
         yield replace(plain, cells=half, positions=half, rates=half)

@@ -1,9 +1,9 @@
-"""Why a subject differs from the reference: hypotheses tried, their residuals measured.
+"""Why a subject differs from the reference: defects tried, their residuals measured.
 
-Each hypothesis says what the factors of the pairs would be if it held; it is believed only if what
+Each defect says what the factors of the pairs would be if it held; it is believed only if what
 it leaves over stays within the tolerance, on a sample of positions at every scale and around the
 first and the worst that are wrong. They are tried from the simplest on: one cause before two. What
-no hypothesis explains is called unknown.
+no defect explains is called unknown.
 
 **A sample finds, all positions tell.** What is said of a cause, how many positions it is about and
 which is the first, is measured on every row of the subject, and what the cause leaves over is said.
@@ -309,72 +309,72 @@ def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Expla
 def _first_that_holds(
     sample: Sample, whole: Whole, rotations: Rotations | None
 ) -> list[Explanation]:
-    """The causes of the first hypothesis that explains the whole sample.
+    """The causes of the first defect that explains the whole sample.
 
     Failing that, those of the first rule of frequencies that explains all pairs that are wrong, or
-    of the first hypothesis that explains nearly all rows.
+    of the first defect that explains nearly all rows.
     """
     few = sample.rows(few_rows(sample.positions))
     mixed: list[Explanation] = []
     nearly: Defect | None = None
-    for hypothesis in likely_defects(sample, rotations):
-        explained = few.explained_cells(*hypothesis.prediction(few))  # (n, pairs)
-        if hypothesis.rounds:
+    for defect in likely_defects(sample, rotations):
+        explained = few.explained_cells(*defect.prediction(few))  # (n, pairs)
+        if defect.rounds:
             if explained.mean() < ENOUGH - 0.05:
                 continue
         elif not explained.all():
-            if not mixed and hypothesis.frequencies is not None:
-                mixed = _mixture(few, sample, whole, hypothesis, explained)
+            if not mixed and defect.frequencies is not None:
+                mixed = _mixture(few, sample, whole, defect, explained)
             if explained.all(axis=1).mean() < _NEARLY_ALL:
                 continue
-        if holds(sample, hypothesis):
-            return list(_causes(hypothesis, sample, whole))
-        if nearly is None and not hypothesis.rounds and nearly_holds(sample, hypothesis):
-            nearly = hypothesis
+        if holds(sample, defect):
+            return list(_causes(defect, sample, whole))
+        if nearly is None and not defect.rounds and nearly_holds(sample, defect):
+            nearly = defect
     if mixed or nearly is None:
         return mixed
     return list(_causes(nearly, sample, whole))
 
 
-def _causes(hypothesis: Defect, sample: Sample, whole: Whole) -> Iterator[Explanation]:
-    """The causes of a hypothesis, in words, with what it leaves over."""
-    extent = whole.extent(hypothesis)
+def _causes(defect: Defect, sample: Sample, whole: Whole) -> Iterator[Explanation]:
+    """The causes of a defect, in words, with what it leaves over."""
+    extent = whole.extent(defect)
     # A rounding that is emulated may fall the other way in cells here and there.
-    besides = "" if hypothesis.rounds else extent.exceptions
-    if hypothesis.turn != "right":
-        _, cause, message = TURNS[hypothesis.turn]
+    besides = "" if defect.rounds else extent.exceptions
+    if defect.turn != "right":
+        _, cause, message = TURNS[defect.turn]
         yield Explanation(cause, message, f"matches in every pair once this is mended{besides}")
-    if hypothesis.frequencies is not None:
-        cause_of_rule = _frequency_cause(hypothesis.frequencies, sample, None)
+    if defect.frequencies is not None:
+        cause_of_rule = _frequency_cause(defect.frequencies, sample, None)
         yield replace(cause_of_rule, evidence=cause_of_rule.evidence + besides)
-    if hypothesis.offset:
-        explained = sample.explained_cells(*hypothesis.prediction(sample)).all(axis=1)
+    if defect.offset:
+        explained = sample.explained_cells(*defect.prediction(sample)).all(axis=1)
         first = int(sample.positions[int(np.argmax(explained))])
         yield Explanation(
             Cause.POSITION_OFFSET,
-            f"positions are off by {hypothesis.offset:+g}",
-            f"what stands at position {first} is the rotation of {first + hypothesis.offset:g}"
+            f"positions are off by {defect.offset:+g}",
+            f"what stands at position {first} is the rotation of {first + defect.offset:g}"
             f"{besides}",
         )
-    if hypothesis.positions:
-        yield _collision_cause(hypothesis.positions)
-    if hypothesis.rates:
+    if defect.positions:
+        yield _collision_cause(defect.positions)
+    if defect.rates:
         yield Explanation(
             Cause.INV_FREQ_PRECISION,
-            f"the frequencies were rounded to {hypothesis.rates}",
-            _ratio_text(round_to_half(sample.reference.frequencies, hypothesis.rates), sample),
+            f"the frequencies were rounded to {defect.rates}",
+            _ratio_text(round_to_half(sample.reference.frequencies, defect.rates), sample),
         )
-    if hypothesis.angles:
+    if defect.angles:
         yield Explanation(
             Cause.POSITION_PRECISION,
-            f"the angles, position times frequency, were rounded to {hypothesis.angles}",
+            f"the angles, position times frequency, were rounded to {defect.angles}",
             f"cells differ first at position {whole.extent(Defect()).first}; compute angles in "
             "float32",
         )
-    if hypothesis.cells:
+    if defect.cells:
         yield Explanation(
             Cause.TABLE_PRECISION,
-            f"cosines and sines were rounded to {hypothesis.cells}, and stored wider",
+            f"cosines and sines were rounded to {defect.cells}, and stored wider",
             f"{extent.cells} of {extent.of_cells} pairs of cells are the exact ones, so rounded",
         )
 
@@ -455,23 +455,23 @@ def _mixture(
     few: Sample,
     sample: Sample,
     whole: Whole,
-    hypothesis: Defect,
+    defect: Defect,
     explained: Flags,
 ) -> list[Explanation]:
-    """The causes of a hypothesis that explains just the pairs that are wrong."""
-    rule, plain = hypothesis.frequencies, Defect()
+    """The causes of a defect that explains just the pairs that are wrong."""
+    rule, plain = defect.frequencies, Defect()
     sound = few.explained_cells(*plain.prediction(few)).all(axis=0)
-    if rule is None or hypothesis.turn != "right" or hypothesis.offset:
+    if rule is None or defect.turn != "right" or defect.offset:
         return []
     if not (explained.all(axis=0) | sound).all() or sound.all():
         return []
     sound = sample.explained_cells(*plain.prediction(sample)).all(axis=0)
-    by_rule = sample.explained_cells(*hypothesis.prediction(sample)).all(axis=0)
+    by_rule = sample.explained_cells(*defect.prediction(sample)).all(axis=0)
     if not (by_rule | sound).all():
         return []
 
     def either(piece: Sample) -> Flags:
-        by_rule = piece.explained_cells(*hypothesis.prediction(piece))
+        by_rule = piece.explained_cells(*defect.prediction(piece))
         return np.where(sound, piece.explained_cells(*plain.prediction(piece)), by_rule)
 
     cause = _frequency_cause(rule, sample, np.flatnonzero(~sound).tolist())
