@@ -12,7 +12,6 @@ import numpy as np
 
 from posenc_cli.encode.arrays import in_arithmetic, position_blocks, rows_a_block
 from posenc_cli.encode.fillers import wave_filler
-from posenc_cli.encode.scores import score_blocks
 from posenc_cli.numerics import exact
 from posenc_cli.schemes.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 
@@ -45,6 +44,8 @@ def matrix_blocks(
     real and imaginary parts side by side.
     """
     if content.heads is not None:
+        from posenc_cli.encode.scores import score_blocks  # slow to import; most have no scores
+
         heads = range(content.heads) if head is None else range(head, head + 1)
         yield from score_blocks(
             content, lookup, heads, positions, precision=precision, engine=engine
