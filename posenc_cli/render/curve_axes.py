@@ -26,6 +26,8 @@ _MARKED = 64
 """Points of a curve up to which each has a marker."""
 _IN_FULL = 1e6
 """Whole numbers below it are written without an exponent."""
+_APART_ACROSS, _APART_DOWN = 5, 2
+"""Lines of text from one value named along an axis to the next."""
 _LARGEST_SPAN = 1e300
 """Half the length of an axis past which matplotlib's own sums overflow: its ends are named."""
 _VALUES_OF_DECADE = ((9, range(2, 10)), (3, (2, 5)), (2, (3,)), (0, ()))
@@ -75,8 +77,8 @@ def name_values(axes: Axes, curves: Curves, style: Style) -> None:
     axes.set_ylabel(style.wrapped_text(curves.y_label, height, most=2))
     drawn = [x[np.isfinite(x)] for x, _ in map(_finite_points, curves.curves)]
     whole = all(np.array_equal(x, np.rint(x)) for x in drawn)
-    _locate(axes.xaxis, curves.x_scale, most=width / (5 * style.line), whole=whole)
-    _locate(axes.yaxis, curves.y_scale, most=height / (2 * style.line))
+    _locate(axes.xaxis, curves.x_scale, most=width / (_APART_ACROSS * style.line), whole=whole)
+    _locate(axes.yaxis, curves.y_scale, most=height / (_APART_DOWN * style.line))
 
 
 def _finite_points(curve: Curve) -> Points:

@@ -35,6 +35,11 @@ _COARSE = 3
 _JUDGED = 64
 """Names of rows of which the widest says how wide names are."""
 _WIDEST_NUMBER = "−1.234e−05"
+"""What stands for the values of a colour scale until they are known."""
+_INSET = 1.04, 0, 0.05, 1
+"""Where a scale of their own is beside axes, and how wide and high, in sides of theirs."""
+_APART_DOWN, _APART_ACROSS, _APART_ON_SCALE = 2.6, 1.2, 2.4
+"""Lines of text from one row's name to the next, between two columns' names, and on a scale."""
 
 
 def name_axes(axes: Axes, heatmap: Heatmap, *, rows: bool = True, columns: bool = True) -> None:
@@ -56,7 +61,7 @@ def scale_beside(all_axes: Sequence[Axes], *, own: bool = False) -> Colorbar:
 
     page = all_axes[0].figure
     if own:
-        bar = page.colorbar(ScalarMappable(), cax=all_axes[0].inset_axes((1.04, 0, 0.05, 1)))
+        bar = page.colorbar(ScalarMappable(), cax=all_axes[0].inset_axes(_INSET))
     else:
         bar = page.colorbar(ScalarMappable(), ax=all_axes, pad=0.02)
     bar.set_ticks([0, 1], labels=[_WIDEST_NUMBER] * 2)
@@ -78,7 +83,9 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
     for shapes in bar.ax.collections:  # 256 of them show seams in viewers of SVG and PDF
         shapes.set_rasterized(True)
     lines = height / style.line
-    values = np.array([scale.low, *_round_values(scale, max(2, int(lines / 2.4))), scale.high])
+    values = np.array(
+        [scale.low, *_round_values(scale, max(2, int(lines / _APART_ON_SCALE))), scale.high]
+    )
     places = scale.places(values)
     apart = 1.2 / max(lines, 1)  # of labels, a line and a little
     kept = (places > apart) & (places < 1 - apart)
@@ -159,9 +166,9 @@ def draw_map(axes: Axes, shown: Shown, scale: Scale, colors: Srgb, *, style: Sty
         _underline(axes, shown, band, left, across=across, style=style)
         points = shown.columns[band.start : band.stop]
         longest = max(style.text_width(number(points[i]), TICK_SIZE) for i in (0, -1))
-        most = max(1, int(count * across / (longest + 1.2 * style.line)))
+        most = max(1, int(count * across / (longest + _APART_ACROSS * style.line)))
         column_ticks += [(left + (i + 0.5) * across, name) for i, name in ticks(points, most)]
-    row_ticks = ticks(shown.rows, max(2, int(height / (2.6 * style.line))))
+    row_ticks = ticks(shown.rows, max(2, int(height / (_APART_DOWN * style.line))))
     row_places = [(i + 0.5) * height / rows for i, _ in row_ticks]
     axes.set_yticks(row_places, [minus(name) for _, name in row_ticks])
     axes.set_xticks([x for x, _ in column_ticks], [minus(name) for _, name in column_ticks])
