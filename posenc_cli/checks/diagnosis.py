@@ -80,17 +80,22 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     rounding = _cause_within_tolerance(examination, sample, whole) if layout is None else None
     if rounding is not None:
         return (rounding,)
-    causes: list[Explanation] = []
+    explanations: list[Explanation] = []
     if layout is None or not holds(sample, Defect()):
-        causes = [
-            cause
-            for cause in _explanations(examination, sample, whole)
-            if cause.cause != Cause.LAYOUT
+        explanations = [
+            explanation
+            for explanation in _explanations(examination, sample, whole)
+            if explanation.cause != Cause.LAYOUT
         ]
     if layout is not None:
-        causes = [layout, *(cause for cause in causes if cause.cause != Cause.UNKNOWN)]
-    first_of = {cause.cause: cause for cause in reversed(causes)}
-    distinct = [cause for cause in causes if first_of[cause.cause] is cause]
+        explanations = [
+            layout,
+            *(explanation for explanation in explanations if explanation.cause != Cause.UNKNOWN),
+        ]
+    first_of = {explanation.cause: explanation for explanation in reversed(explanations)}
+    distinct = [
+        explanation for explanation in explanations if first_of[explanation.cause] is explanation
+    ]
     return tuple(distinct[:MOST]) or (_unknown_cause(examination, sample),)
 
 
@@ -165,9 +170,9 @@ def _drift_cause(
     tolerance = replace(sample.tolerance, per_angle=per_angle)
     strict = replace(sample, tolerance=tolerance)
     strictly = Whole(lambda: (replace(piece, tolerance=tolerance) for piece in whole.pieces()))
-    for cause in _explanations(examination, strict, strictly):
-        if cause.cause != Cause.UNKNOWN:
-            return cause
+    for explanation in _explanations(examination, strict, strictly):
+        if explanation.cause != Cause.UNKNOWN:
+            return explanation
     return Explanation(
         Cause.UNKNOWN,
         "phases err as no rounding of a frequency and its product with the position does",
@@ -258,24 +263,24 @@ def _explanations(examination: Examination, sample: Sample, whole: Whole) -> lis
         exceptions = whole.extent(Defect()).exceptions
         return [replace(amplitude, evidence=amplitude.evidence + exceptions)]
     with_amplitude = [] if amplitude is None else [amplitude]
-    cause = (
+    explanation = (
         mirror_cause(examination)
         or _inverse_cause(examination)
         or _standstill_cause(sample, whole)
         or _axis_cause(examination, sample, whole)
     )
-    if cause is not None:
-        return [cause, *with_amplitude]
+    if explanation is not None:
+        return [explanation, *with_amplitude]
     rotations = examination.consistency.rotations if examination.consistency else None
     explanations = _first_that_holds(sample, whole, rotations)
     if explanations:
         return [*explanations, *with_amplitude]
-    cause = (
+    explanation = (
         _position_cause(sample, whole)
         or _precision_cause(examination, sample)
         or _pairs_cause(sample, whole)
     )
-    return [] if cause is None else [cause]
+    return [] if explanation is None else [explanation]
 
 
 def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Explanation | None:
@@ -474,9 +479,9 @@ def _mixture(
         by_rule = piece.explained_cells(*defect.prediction(piece))
         return np.where(sound, piece.explained_cells(*plain.prediction(piece)), by_rule)
 
-    cause = _frequency_cause(rule, sample, np.flatnonzero(~sound).tolist())
+    explanation = _frequency_cause(rule, sample, np.flatnonzero(~sound).tolist())
     exceptions = whole.extent_of(either).exceptions
-    return [replace(cause, evidence=cause.evidence + exceptions)]
+    return [replace(explanation, evidence=explanation.evidence + exceptions)]
 
 
 def _standstill_cause(sample: Sample, whole: Whole) -> Explanation | None:
