@@ -5,8 +5,8 @@ A config means what transformers 5 makes of it. ``resolve`` finds the text model
 :mod:`~posenc_cli.models.rope` for rotary families, :mod:`~posenc_cli.models.nonrotary` for the
 others. What another runtime makes of the same config
 is a change to that: where one is named, :func:`resolve` hands the layers of each type, with the
-:class:`~posenc_cli.models.rope.RopeReading` they came from, to ``runtimes.adjust``, which gives
-the layers as that runtime has them, and what to warn of.
+rope object they came from, to ``runtimes.adjust``, which gives the layers as that runtime has them,
+and what to warn of.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from posenc_cli.numerics import exact
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from posenc_cli.models.rope import RopeReading
+    from posenc_cli.models.rope_objects import RopeObject
 
 __all__ = [
     "Layers",
@@ -62,18 +62,18 @@ def resolve(
     """
     top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
     model = text_model(top, notes)
-    readings: Sequence[RopeReading | None]
+    ropes: Sequence[RopeObject | None]
     if model.family is not None:
         keys = FamilyKeys(model.keys, model.family, notes)
-        layers, readings = zip(*rope_layers(keys), strict=True)
+        layers, ropes = zip(*rope_layers(keys), strict=True)
     else:
         layers = tuple(_not_rotary(model, notes))
-        readings = [None] * len(layers)
+        ropes = [None] * len(layers)
         for group in layers:
             check_values(top.name, group.scheme, group.params)
     _note_other_classes(top, model, layers, notes)
     if runtime != TRANSFORMERS:
-        layers = _layers_as(runtime, layers, readings, notes, name=top.name)
+        layers = tuple(_layers_as(runtime, model, zip(layers, ropes, strict=True), notes))
     unread = note_unread(top, model, layers, notes)
     return Resolved(
         model.model_type,
@@ -88,26 +88,22 @@ def resolve(
 
 def _layers_as(
     runtime: str,
-    layers: Sequence[Layers],
-    readings: Sequence[RopeReading | None],
+    model: TextModel,
+    layers: Iterable[tuple[Layers, RopeObject | None]],
     notes: Notes,
-    *,
-    name: str,
-) -> tuple[Layers, ...]:
+) -> Iterator[Layers]:
     """Layers as another runtime has them.
 
     Raises: InvalidInput where it is not known what the runtime does, or it cannot.
     """
     from posenc_cli.models import runtimes
 
-    changed = []
-    for original, reading in zip(layers, readings, strict=True):
-        other, warnings = runtimes.adjust(original, reading, runtime=runtime)
-        check_values(name, other.scheme, other.params)
-        changed.append(_with_magnitude(other))
+    for group, rope in layers:
+        other, warnings = runtimes.adjust(group, rope, model, runtime=runtime)
+        check_values(model.keys.name, other.scheme, other.params)
         for warning in warnings:
             notes.warn(warning)
-    return tuple(changed)
+        yield _with_magnitude(other)
 
 
 def override(layers: Layers, given: Mapping[str, object]) -> Layers:

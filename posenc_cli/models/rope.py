@@ -11,7 +11,7 @@ then from the model type. :func:`rope_layers` reads them; what each step needs s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_cli.errors import abbreviated, nearest
 from posenc_cli.models.families import BASES, GLOBAL_BASES, LOCAL_BASES
@@ -22,7 +22,6 @@ from posenc_cli.models.layer_types import groups
 from posenc_cli.models.resolved import Layers, Sourced, check_values
 from posenc_cli.models.rope_objects import rope_objects
 from posenc_cli.models.rope_rules import RENAMED, RULES, magnitude
-from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,24 +30,8 @@ if TYPE_CHECKING:
     from posenc_cli.models.rope_objects import RopeObject
 
 
-class RopeReading(Record):
-    """What was read of the rope of some layers: what another runtime may take otherwise.
-
-    ``rope`` holds the values of the rope object by name, ``top`` those that stand around it, and
-    ``per_layer_type`` says whether the object belongs to one of several layer types. ``name`` is
-    how errors call the file, and ``prefix`` the path at which ``top`` stands in it.
-    """
-
-    model_type: str
-    rope: Mapping[str, Any]
-    top: Mapping[str, Any]
-    per_layer_type: bool
-    name: str = "config.json"
-    prefix: str = ""
-
-
-def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeReading | None]]:
-    """The layers of each type, in the order of their first, with what was read of their rope.
+def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
+    """The layers of each type, in the order of their first, each with its rope object.
 
     Raises: InvalidInput.
     """
@@ -61,14 +44,7 @@ def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeReading | None]]
             params = {} if hidden is None else {"dim": hidden}
             yield Layers(group.label, group.layers, "nope", params, _context(keys)), None
         else:
-            yield _rope_of(keys, group, rope), _reading(keys, rope)
-
-
-def _reading(keys: FamilyKeys, rope: RopeObject) -> RopeReading:
-    text, family = keys.text, keys.family
-    return RopeReading(
-        family.model_type, rope.values, text.values, family.nested, text.name, text.prefix
-    )
+            yield _rope_of(keys, group, rope), rope
 
 
 def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:

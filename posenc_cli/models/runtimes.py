@@ -19,9 +19,10 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from posenc_cli.models.keys import Keys
     from posenc_cli.models.resolved import Layers
-    from posenc_cli.models.rope import RopeReading
     from posenc_cli.models.runtime_rules import Changes
+    from posenc_cli.models.text_models import TextModel
 
 __all__ = [
     "DIFFERENCES",
@@ -131,33 +132,33 @@ def read_as(runtime: str, reading: LayerReading) -> Adjusted:
 
 
 def adjust(
-    layers: Layers, read: RopeReading | None, *, runtime: str
+    layers: Layers, rope: Keys | None, model: TextModel, *, runtime: str
 ) -> tuple[Layers, tuple[str, ...]]:
     """Layers as a runtime reads them, and for each difference what it is and its evidence.
 
-    ``read`` is what was read of their rope, None of layers without.
+    ``rope`` is their rope object in the config of ``model``, None of layers without.
 
     Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
     """
     known = find(runtime)
-    if read is None:
+    if rope is None:
         if layers.scheme != "nope":
             raise InvalidInput(
                 f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} was not "
                 "read in its code, and is not guessed"
             )
         return layers, ()
-    context = layers.derived.get("context")
+    context, top = layers.derived.get("context"), model.keys
     reading = LayerReading(
-        model_type=read.model_type,
+        model_type=model.model_type,
         scheme=layers.scheme,
         params=layers.values(),
-        config=read.top,
-        rope=read.rope,
-        container="" if read.top.get("rope_parameters") is None else "rope_parameters",
+        config=top.values,
+        rope=rope.values,
+        container="" if top.values.get("rope_parameters") is None else "rope_parameters",
         context=context.value if context else None,
-        name=read.name,
-        prefix=read.prefix,
+        name=top.name,
+        prefix=top.prefix,
     )
     result = read_as(runtime, reading)
     params = {
