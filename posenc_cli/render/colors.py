@@ -10,7 +10,7 @@ more than red and green. Any other name is one of matplotlib's.
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -70,10 +70,10 @@ def color_map(name: str) -> Srgb:
 @cache
 def _stored_maps() -> Mapping[str, Srgb]:
     """The maps of ``colormaps.csv``: a column a map, a row a colour in hexadecimal."""
-    text = (files("posenc_cli.render") / "colormaps.csv").read_text("ascii")
+    text = Path(__file__).with_name("colormaps.csv").read_text("ascii")
     names, *rows = (line.split(",") for line in text.splitlines())
     return {
-        name: np.array([[*bytes.fromhex(color)] for color in colors], np.uint8)  # (256, 3)
+        name: np.frombuffer(bytes.fromhex("".join(colors)), np.uint8).reshape(-1, 3)
         for name, *colors in zip(names, *rows, strict=True)
     }
 
