@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli import catalogue
 from posenc_cli.checks.slopes import check_slopes, read_slopes, slopes
 from posenc_cli.cli.console import Console
@@ -64,13 +62,13 @@ def alibi_slopes(
     ].default,
     check: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--check", metavar="FILE", help="compare the slopes in FILE; status 1 if they differ"
         ),
     ] = None,
     plot: Annotated[
         bool,
-        typer.Option("--plot", help="draw the slopes, or a figure with --out NAME.png|.svg|.pdf"),
+        option("--plot", help="draw the slopes, or a figure with --out NAME.png|.svg|.pdf"),
     ] = False,
     picture: PictureOptions,
     output: SlopesOutput,

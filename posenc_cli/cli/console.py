@@ -9,8 +9,6 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli.budget import TABLE_ROWS, check_size
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import OptionGroup, option
@@ -31,9 +29,9 @@ _SIZE_DIGITS = 3  # as many as --width and --height take; int() refuses thousand
 class Console(OptionGroup):
     """The options that every command has, and the output that follows them."""
 
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no summary and no progress")] = False
+    quiet: Annotated[bool, option("--quiet", "-q", help="no summary and no progress")] = False
     color: Annotated[str, option("--color", metavar="WHEN", known=COLORS)] = "auto"
-    debug: Annotated[bool, typer.Option("--debug", help="show the traceback of an error")] = False
+    debug: Annotated[bool, option("--debug", help="show the traceback of an error")] = False
 
     @property
     def shows_progress(self) -> bool:

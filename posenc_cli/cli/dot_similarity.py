@@ -7,8 +7,6 @@ import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile, MatrixOutput
@@ -70,13 +68,11 @@ class SimilarityOutput(MatrixOutput):
 
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="the matrix (.npy .csv …) or a figure (.png …)"
-        ),
+        option("--out", "-o", metavar="FILE", help="the matrix (.npy .csv …) or a figure (.png …)"),
     ] = None
     json: Annotated[
         bool,
-        typer.Option(
+        option(
             "--json",
             help="the verdict and the values by offset as JSON, of at most "
             "16384 offsets (--profile --out FILE has all)",
@@ -91,7 +87,7 @@ def dot_similarity(
     source: MatrixFile = None,
     aspect: SimilarityOptions,
     profile: Annotated[
-        bool, typer.Option("--profile", help="only the values by offset m − n, not the matrix")
+        bool, option("--profile", help="only the values by offset m − n, not the matrix")
     ] = False,
     dtype: Annotated[
         DType | None,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-import typer
-
 from posenc_cli.backends.base import Arithmetic
 from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
@@ -35,13 +33,11 @@ class GenerateOutput(MatrixOutput):
 
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="- is stdout [default: <scheme>-<shape>.npy]"
-        ),
+        option("--out", "-o", metavar="FILE", help="- is stdout [default: <scheme>-<shape>.npy]"),
     ] = None
-    json: Annotated[
-        bool, typer.Option("--json", help="print what was written as one JSON object")
-    ] = False
+    json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
+        False
+    )
 
 
 def generate(
@@ -79,7 +75,7 @@ def generate(
     ] = "exact",
     head: Head = None,
     header: Annotated[
-        bool, typer.Option("--header", help="name the columns of a CSV, positions first")
+        bool, option("--header", help="name the columns of a CSV, positions first")
     ] = False,
 ) -> None:
     """Write the matrix of an encoding to a file.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from posenc_cli.cli.choosing import Choice, check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile
@@ -59,7 +57,7 @@ def heatmap(
         ),
     ] = None,
     unsplit: Annotated[
-        bool, typer.Option("--unsplit", help="columns as they are stored, sines among cosines")
+        bool, option("--unsplit", help="columns as they are stored, sines among cosines")
     ] = False,
     picture: ColorPictureOptions,
     output: FigureOutput,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from posenc_cli.cli.options import OutputOptions
+from posenc_cli.cli.options import OutputOptions, option
 from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.files.formats import FORMATS
 
@@ -20,7 +18,7 @@ _READ = " ".join(form.suffix for form in FORMATS.values() if form.read)
 
 MatrixFile = Annotated[
     str | None,
-    typer.Option("--in", metavar="FILE", help=f"a matrix to look at: {_READ}"),
+    option("--in", metavar="FILE", help=f"a matrix to look at: {_READ}"),
 ]
 
 
@@ -29,9 +27,7 @@ class MatrixOutput(OutputOptions):
 
     form: Annotated[
         str | None,
-        typer.Option(
-            "--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix]"
-        ),
+        option("--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix]"),
     ] = None
 
     def watch(self, matrix: Matrix, console: Console, *, may_overflow: bool) -> Matrix:

@@ -140,7 +140,7 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
 
 
 # Options that several commands have, and mean the same by.
-Json = Annotated[bool, typer.Option("--json", help="as one JSON object")]
+Json = Annotated[bool, option("--json", help="as one JSON object")]
 Head = Annotated[
     int | None,
     whole_option("--head", metavar="H", minimum=0, help="one head of a bias, from 0"),
@@ -187,7 +187,7 @@ class OutputOptions(OptionGroup):
     ] = None
     form: str | None = None
     no_clobber: Annotated[
-        bool, typer.Option("--no-clobber", help="refuse to replace an existing file")
+        bool, option("--no-clobber", help="refuse to replace an existing file")
     ] = False
     json: Json = False
 
@@ -231,7 +231,7 @@ class OutputOptions(OptionGroup):
 class ReportOptions(OutputOptions):
     """Where a report goes, and in which form, of which JSON is one."""
 
-    json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False
+    json: Annotated[bool, option("--json", help="the same as --format json")] = False
 
     def form_asked_for(self, suffixes: Mapping[str, str], *, hint: str | None = None) -> str | None:
         """The form that ``--format`` or ``--json`` names, after a check that the file's name fits.

@@ -7,8 +7,6 @@ import textwrap
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import typer
-
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import OptionGroup, OutputOptions, option, whole_option
@@ -40,9 +38,7 @@ class PictureOptions(OptionGroup):
     """How a picture is to look."""
 
     cmap: str | None = None
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="of the picture")] = (
-        None
-    )
+    title: Annotated[str | None, option("--title", metavar="TEXT", help="of the picture")] = None
     width: Annotated[
         int | None,
         whole_option("--width", help="columns in the terminal, pixels in a file"),
@@ -117,11 +113,11 @@ class FigureOutput(OutputOptions):
 
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="draw to a .png, .svg or .pdf file"),
+        option("--out", "-o", metavar="FILE", help="draw to a .png, .svg or .pdf file"),
     ] = None
-    json: Annotated[
-        bool, typer.Option("--json", help="print the plotted data as one JSON object")
-    ] = False
+    json: Annotated[bool, option("--json", help="print the plotted data as one JSON object")] = (
+        False
+    )
 
     def prepare(self) -> None:
         """Refuse, before anything is computed, a file that no picture could be written to.

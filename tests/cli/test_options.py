@@ -61,6 +61,7 @@ def test_a_group_says_anew_what_an_option_means_and_adds_to_them(take):
     assert "another place" in text
     assert "a file in place of stdout" not in text
     assert "plain|fancy" in text
+    assert "--form" not in text  # a field of the group that this command has no option for
     assert text.index("--out") < text.index("--no-clobber") < text.index("--kind")
     assert text.index("--head") < text.index("--color")  # every command's own come last
 
