@@ -270,10 +270,10 @@ def test_a_summary_that_fails_is_a_warning_and_the_report_is_there(folder, call,
 OWN = {
     "transaction.py",  # where they are opened
     "files/atomic.py",  # what is written
-    "files/npz.py",
-    "files/reading_npz.py",  # members of an archive
+    "files/npz.py",  # members of an archive
     "models/families.py",
     "models/library.py",
+    "models/nonrotary.py",
     "render/colors.py",  # data of posenc's own
     "checks/worker.py",  # another process
     "cli/rope_check.py",  # the summary of a GitHub step, which is added to
