@@ -369,14 +369,14 @@ def test_a_device_is_not_given_a_suffix_as_a_hint(call):
 @pytest.mark.parametrize("scheme", ["sinusoidal", "rope", "alibi"])
 def test_a_figure_shows_512_positions_in_full(scheme, call, monkeypatch):
     cells = []
-    shown = Heatmap.shown
+    sample = Heatmap.sample
 
     def watched(*arguments):
-        found = shown(*arguments)
-        cells.append(found.values.shape)
-        return found
+        shown = sample(*arguments)
+        cells.append(shown.values.shape)
+        return shown
 
-    monkeypatch.setattr(Heatmap, "shown", watched)
+    monkeypatch.setattr(Heatmap, "sample", watched)
     assert call("dot-similarity", "-s", scheme, "-l", "512", "--out", "s.png")[0] == 0
     assert cells[-1] == (512, 512)
 
