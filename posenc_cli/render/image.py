@@ -121,6 +121,7 @@ class Drawing:
         self.page = Page(figsize=size, dpi=style.dpi, layout=self._engine)
         FigureCanvasAgg(self.page)
         self.shown: list[Shown] = []
+        self._inner: list[tuple[Axes, Axes, Axes]] = []
 
     def add(self, figure: Figure) -> None:
         """Draw a figure on the whole page, with its title above and its notes below."""
@@ -160,6 +161,12 @@ class Drawing:
             name_axes(axes, heatmap, rows=index % across == 0, columns=lowest)
             # Below the last of a column that is shorter than others there is room.
             axes.xaxis.set_in_layout(index // across == spec.nrows - 1)
+            if index % across and not lowest:
+                # It needs no room that its neighbours do not: to measure hundreds takes a minute.
+                axes.set_in_layout(False)
+                leftmost, lowermost = index - index % across, index + across
+                lowermost += (len(chosen) - 1 - lowermost) // across * across
+                self._inner.append((axes, all_axes[leftmost], all_axes[lowermost]))
             self._entitle(axes, heatmap, " " if panels else "", HEAD_SIZE)
         bar = scale_beside(all_axes)
         self._lay_out()
@@ -268,6 +275,9 @@ class Drawing:
 
     def _lay_out(self) -> None:
         self._engine.execute(self.page)
+        for axes, leftmost, lowermost in self._inner:
+            row, column = leftmost.get_position(), lowermost.get_position()
+            axes.set_position((column.x0, row.y0, column.width, row.height))
         for axes in self.page.axes:
             axes.apply_aspect()
 
