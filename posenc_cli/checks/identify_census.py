@@ -28,7 +28,7 @@ from posenc_cli.encode.engine import Engine, threads_for
 from posenc_cli.files.source import release
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.numerics.rounding import narrow, widen
-from posenc_cli.records import Record
+from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ class Census(Record):
     ratio: float = 0.0
     largest: Largest | None = None
     misfits: int = 0
-    misfit_rows: Integers = np.empty(0, np.int64)
+    misfit_rows: Integers = fresh(lambda: np.empty(0, np.int64))
     padding: tuple[int, ...] = ()
     on_grid: bool = True
     hidden: int = 0
