@@ -87,13 +87,13 @@ def find(name: str) -> Scheme:
 
 def installed() -> list[Scheme | BrokenPlugin]:
     """The schemes that installed plugins bring, each in working order or with what is wrong."""
-    found: list[Scheme | BrokenPlugin] = []
+    plugins: list[Scheme | BrokenPlugin] = []
     for name, entry in sorted(_entry_points().items()):
         try:
-            found.append(replace(_loaded(entry.value, name), name=name))
+            plugins.append(replace(_loaded(entry.value, name), name=name))
         except InvalidInput as error:
-            found.append(BrokenPlugin(name, error.message))
-    return found
+            plugins.append(BrokenPlugin(name, error.message))
+    return plugins
 
 
 def _entry_points() -> dict[str, EntryPoint]:
@@ -112,10 +112,10 @@ def _loaded(target: str, name: str) -> Scheme:
 
     module_name, _, attribute = target.partition(":")
     try:
-        found = getattr(import_module(module_name), attribute)
-        if isinstance(found, Scheme):
-            found = replace(found, origin=name)
-            _ = found.parameters
+        loaded = getattr(import_module(module_name), attribute)
+        if isinstance(loaded, Scheme):
+            loaded = replace(loaded, origin=name)
+            _ = loaded.parameters
     except (Exception, SystemExit) as error:
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: cannot be loaded ({described(error)})",
@@ -123,9 +123,9 @@ def _loaded(target: str, name: str) -> Scheme:
             if isinstance(error, ModuleNotFoundError)
             else None,
         ) from error
-    if not isinstance(found, Scheme):
+    if not isinstance(loaded, Scheme):
         raise InvalidInput(
-            f"--scheme {abbreviated(name)}: is a {type(found).__name__}, not a scheme",
+            f"--scheme {abbreviated(name)}: is a {type(loaded).__name__}, not a scheme",
             hint="declare it with posenc_cli.schemes.declare: @absolute, @rotary or @bias",
         )
-    return found
+    return loaded

@@ -75,7 +75,7 @@ def explain(
     """
     resolved = resolve(_config(config), runtime=runtime, name=config)
     given = settings_of(settings)
-    layers = [override(each, given) if given else each for each in resolved.layers]
+    layers = [override(kind, given) if given else kind for kind in resolved.layers]
     resolved = replace(resolved, layers=tuple(map(with_turning_columns, layers)))
     if as_json:
         console.json("explain", _fields(resolved))
@@ -149,7 +149,7 @@ def _text(console: Console, resolved: Resolved) -> str:
 
 def _group_text(console: Console, group: Sequence[Layers]) -> str:
     """The layers that are encoded alike: which they are, their parameters, what follows."""
-    titles = [f"{_which_text(each)}: {each.scheme}{_numbers_text(each.layers)}" for each in group]
+    titles = [f"{_which_text(kind)}: {kind.scheme}{_numbers_text(kind.layers)}" for kind in group]
     first = group[0]
     rows = [[name, _value_text(param.value), param.source] for name, param in first.params.items()]
     lines = [console.paragraph_text(title, hanging=2) for title in titles]

@@ -303,7 +303,7 @@ def _inverse_factorials(first: int, count: int, step: int, sign: int) -> list[Bo
     """The numbers sign^k / n! of n = first, first + step, …, k from 1."""
     orders = range(first, first + count * step, step)
     fractions = [Fraction(sign ** (k + 1), math.factorial(n)) for k, n in enumerate(orders)]
-    return [_operand(each) for each in fractions]
+    return [_operand(fraction) for fraction in fractions]
 
 
 _EXP_SERIES = _inverse_factorials(2, 8, 1, 1)

@@ -89,11 +89,11 @@ class Scratch(threading.local):
 
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what was made of this thread's buffers under a key, or make it."""
-        found = self._made.get(key)
-        if found is None:
-            found = make()
-            self._made[key] = found
-        return found
+        value = self._made.get(key)
+        if value is None:
+            value = make()
+            self._made[key] = value
+        return value
 
 
 def chunk_rows(width: int) -> int:

@@ -285,10 +285,10 @@ class Vector:
 
 def _aligned(*operands: Any) -> Iterator[tuple[Any, ...]]:
     """Rows of operands, each number and each single element repeated to the common length."""
-    for each in operands:
-        if isinstance(each, float):
-            check_float(each)
-    rows = [tuple(each) if isinstance(each, Vector) else (each,) for each in operands]
+    for operand in operands:
+        if isinstance(operand, float):
+            check_float(operand)
+    rows = [tuple(value) if isinstance(value, Vector) else (value,) for value in operands]
     length = max((len(row) for row in rows if len(row) != 1), default=1)
     if any(len(row) == 0 for row in rows):
         length = 0
@@ -296,7 +296,7 @@ def _aligned(*operands: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _operable(*operands: Any) -> bool:
-    return all(isinstance(each, Vector) or _is_scalar(each) for each in operands)
+    return all(isinstance(value, Vector) or _is_scalar(value) for value in operands)
 
 
 def _paired(operation: Callable[[Decimal, Decimal], Decimal], left: Any, right: Any) -> Vector:

@@ -80,13 +80,13 @@ class Judge:
         rounded = (self._round(block, table, scratch) for block in blocks)
         self.settle(table, (doubts for doubts in rounded if doubts is not None))
 
-    def settle(self, table: Table, found: Iterable[Doubts]) -> None:
+    def settle(self, table: Table, doubts_by_block: Iterable[Doubts]) -> None:
         """Write the cells in doubt, correctly rounded, after all others that come with them."""
         doubts: list[Doubts] = []
         kept = 0
-        for some in found:
-            doubts.append(some)
-            kept += some.places.size
+        for block_doubts in doubts_by_block:
+            doubts.append(block_doubts)
+            kept += block_doubts.places.size
             if kept > DOUBTS_KEPT:
                 self._resolve(table, doubts)
                 doubts, kept = [], 0
@@ -139,12 +139,12 @@ class Judge:
         return np.flatnonzero(bits.view(self._word) != low.view(self._word))
 
     def _resolve(self, table: Table, doubts: list[Doubts]) -> None:
-        index = np.concatenate([each.places for each in doubts])
+        index = np.concatenate([doubt.places for doubt in doubts])
         rows, at = np.divmod(index, table.placed.columns.waves.size)
         if doubts[0].cells is not None:
             # Rounding through float32 doubts more cells than their float64 gives reason to.
-            cells = np.concatenate([each.cells for each in doubts])
-            margin = np.concatenate([np.full(each.places.size, each.margin) for each in doubts])
+            cells = np.concatenate([doubt.cells for doubt in doubts])
+            margin = np.concatenate([np.full(doubt.places.size, doubt.margin) for doubt in doubts])
             high = narrow(cells + margin, None, self._dtype)
             low = narrow(cells - margin, None, self._dtype)
             table.out[rows, table.placed.order[at]] = high

@@ -158,7 +158,7 @@ def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> li
     wave = np.zeros(width, np.intp)
     sine, zero = np.zeros(width, bool), np.zeros(width, bool)
     owners = np.zeros(width, np.intp)
-    each = []
+    groups = []
     for placement in placements:
         target = placement.columns
         count = len(range(width)[target])
@@ -172,7 +172,9 @@ def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> li
         sine[target] = placement.function == "sin"
         zero[target] = placement.function == "zero"
         owners[target] += 1
-        each.append(Columns(target, wave[target].copy(), sine[target].copy(), zero[target].copy()))
+        groups.append(
+            Columns(target, wave[target].copy(), sine[target].copy(), zero[target].copy())
+        )
     owned = np.flatnonzero(owners)
     if owned.size == 0:
         return []
@@ -180,7 +182,7 @@ def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> li
     if (owners[first:last] == 1).all():
         target = slice(first, last)
         return [Columns(target, wave[target], sine[target], zero[target])]
-    return each
+    return groups
 
 
 class Batch(NamedTuple):
