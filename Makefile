@@ -23,7 +23,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.installed $(DEVELOPED)
 endif
 
-.PHONY: demo test check coverage pythons newest lowest sdist lint types layers docs bench mutants format lock clean
+.PHONY: demo test check coverage pythons newest lowest sdist lint types layers docs bench mutants peers format lock clean
 
 ## demo: install posenc into .venv and do the main job (the first command of the README)
 demo: $(VENV)/.installed
@@ -98,6 +98,12 @@ bench: $(DEVELOPED)
 mutants: $(DEVELOPED)
 	$(INSTALL) -e ".[dev,mutants]"
 	$(RUN) tools/mutants.py
+
+## peers: make every golden and family again that a package can give, in an environment that has the extra peers
+PEERS ?= .venv-peers
+peers:
+	$(PEERS)/bin/python tools/goldens.py --check
+	$(PEERS)/bin/python tools/families.py --check
 
 ## format: rewrite what lint and docs would complain about, where that is mechanical
 format: $(DEVELOPED)

@@ -951,7 +951,9 @@ def files_of(name: str, generate: Generator) -> dict[str, bytes]:
     stored = dict(np.load(archive)) if archive.exists() else {}
     made = generate(statement, stored)
     kept = {key for key in stored if INPUTS.fullmatch(key)} | {RECORDED_ARRAYS.get(name)}
-    order = list(stored)
+    order = list(stored) or list(made)
+    if stored and name not in GROWING and (more := made.keys() - stored.keys()):
+        raise LookupError(f"{name}: the golden lacks {', '.join(sorted(more))}")
     if name in GROWING:  # a new case's arrays come last
         order = sorted(made, key=lambda key: order.index(key) if key in stored else len(order))
     if missing := set(order) - made.keys() - kept:

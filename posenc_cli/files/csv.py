@@ -346,14 +346,15 @@ class _NumberTable:
             raise InvalidInput(f"{place} a field of {len(text)} characters")
         if re.fullmatch(_NOT_FINITE, text, re.IGNORECASE):
             return float(text)
+        if re.fullmatch(_DECIMAL, text):
+            number = float(text)
+            if not math.isinf(number):
+                return number
         word = quoted_name(text[:_LONGEST_QUOTED].decode("utf-8", "surrogateescape"))
-        if not re.fullmatch(_DECIMAL, text):
-            reason = f"{word} is not a number" if text else "the field is empty"
-            raise InvalidInput(f"{place} {reason}")
-        number = float(text)
-        if math.isinf(number):
-            raise InvalidInput(f"{place} {word} does not fit float64")
-        return number
+        reason = f"{word} is not a number" if text else "the field is empty"
+        if re.fullmatch(_DECIMAL, text):
+            reason = f"{word} does not fit float64"
+        raise InvalidInput(f"{place} {reason}")
 
 
 def _field_count(fields: int) -> str:

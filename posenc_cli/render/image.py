@@ -232,6 +232,7 @@ class Drawing:
         self._lay_out()
         self.page.set_layout_engine("none")
         for axes, shown, scale, colors in drawn:
+            self._resize(axes, fitted_size(shown, axes.bbox.size, style))
             draw_map(axes, shown, scale, colors, style=style)
 
     def _grid(

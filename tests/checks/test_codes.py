@@ -17,6 +17,7 @@ PROMISED_CAUSES = (
     "no-rotation", "inv-freq-precision", "position-precision", "table-precision",
     "cos-sin-mispaired", "position-offset", "frequency-rule", "axis", "unknown",
 )  # fmt: skip
+# The contract also names `uninitialised`: no report gives it yet.
 PROMISED_FINDINGS = ("relative", "norm", "identity", "reference")
 PROMISED_SUBJECTS = ("posenc", "tables", "inv-freq", "rotated", "impl")
 

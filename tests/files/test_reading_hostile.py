@@ -420,7 +420,9 @@ def test_hostile_files_cost_neither_time_nor_memory(tmp_path):
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert len(rows) == len(HOSTILE)
     assert sum(int(grown) for _, _, grown in rows) < 200 << 20
-    assert [case for case, seconds, _ in rows if float(seconds) > 1] == []
+    # CPU seconds, of which a case takes a tenth, or a few under coverage on a machine with other
+    # work; what is quadratic or expands takes minutes.
+    assert [case for case, seconds, _ in rows if float(seconds) > 10] == []
 
 
 def test_raw_bytes_of_two_hint_at_bfloat16(tmp_path):

@@ -24,6 +24,12 @@ from posenc_cli.records import replace
 
 ARRAY = np.arange(12, dtype="<f4").reshape(6, 2)
 MATRIX = Matrix((6, 2), FLOAT32, lambda: iter([ARRAY[:4], ARRAY[4:]]), {"scheme": "integer"})
+
+
+def test_the_formats_that_were_promised_are_there():
+    assert {"npy", "npz", "csv", "safetensors"} <= FORMATS.keys()
+
+
 each_format = pytest.mark.parametrize("name", list(FORMATS))
 
 

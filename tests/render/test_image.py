@@ -61,7 +61,13 @@ def test_what_is_not_needed_of_another_side_is_cut() -> None:
 
 def test_cells_are_equal_and_have_the_colours_of_their_values() -> None:
     values = np.linspace(0, 1, 7)[None].repeat(3, axis=0)
-    image = pixels(heatmap(values))
+    check_cells(pixels(heatmap(values)), values)
+    curve = Curves((Curve((0.0, 1.0), (0.0, 1.0)),), "a curve", "x", "y")
+    beside = Panels((heatmap(values), curve), "a map and a curve", shared=False)
+    check_cells(pixels(beside, Style(811, 320)), values)
+
+
+def check_cells(image: np.ndarray, values: np.ndarray) -> None:
     expected = [tuple(color_map("viridis")[round(255 * v)].tolist()) for v in values[0]]
     found = [run for run in runs(image[image.shape[0] // 2]) if run[0] in expected and run[1] > 4]
     # A pixel at either end may be the frame's.
