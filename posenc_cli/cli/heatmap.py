@@ -16,6 +16,9 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from posenc_cli.render.figure import Figure
 
+_PART = 650, 800
+"""The width and height, in pixels, of each of many parts of a hybrid."""
+
 _FIRST = 512
 """Positions of a model that are shown where nobody says how many."""
 
@@ -88,7 +91,17 @@ def heatmap(
         raise InvalidInput(f"--table {abbreviated(table)}: cannot go with --in")
     else:
         figure, fields = _stored(source or "", head, **seen)
-    show(figure, picture, output, console, json=("heatmap", fields) if output.json else None)
+    show(
+        *(figure, picture, output, console),
+        usual=_room_for(len(choice.parts)) if choice else None,
+        json=("heatmap", fields) if output.json else None,
+    )
+
+
+def _room_for(parts: int) -> tuple[int, int] | None:
+    """The sides in which all parts of a hybrid have room, None where the usual ones will do."""
+    across, down = min(parts, 3), -(-parts // 3)
+    return (_PART[0] * across, _PART[1] * down) if parts > 2 else None
 
 
 def _stored(path: str, head: int | None, **seen: Any) -> tuple[Figure, dict[str, Any]]:
