@@ -45,6 +45,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from posenc_cli.encode.scores import ScoreRule
     from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
     from posenc_cli.schemes.declare import Content, Scheme, Waves
 
@@ -263,6 +264,20 @@ class Layer(Record):
         project = generator.standard_normal((self.heads, width, width)) / math.sqrt(width)
         return project, *(generator.standard_normal((self.heads, width)) for _ in range(2))
 
+    @cached_property
+    def score_rules(self) -> Mapping[str, ScoreRule]:
+        """What computes the scores of each bias, by its scheme; it keeps what heads share."""
+        return {
+            part.bound.scheme.name: score_rule(
+                part.bound.content,
+                part.lookup,
+                precision=Precision.of(FLOAT64, None),
+                engine=Engine(),
+            )
+            for part in self.parts
+            if part.bound.scheme.kind == "bias"
+        }
+
     def inputs(self, x: RealRows, positions: Integers) -> RealRows:
         """The embeddings with the rows of absolute encodings added."""
         for part in self.parts:
@@ -317,9 +332,7 @@ class Layer(Record):
         assert content.heads is not None
         offsets = positions[None, :] - positions[:, None]
         indices = np.broadcast_to(positions, offsets.shape) if content.by == "key" else offsets
-        scores_of = score_rule(
-            content, part.lookup, precision=Precision.of(FLOAT64, None), engine=Engine()
-        )
+        scores_of = self.score_rules[part.bound.scheme.name]
         distinct, where = np.unique(indices, return_inverse=True)
         heads = [scores_of(head, distinct)[where.reshape(-1)] for head in range(content.heads)]
         return np.stack(heads).reshape(content.heads, *offsets.shape)
@@ -361,7 +374,9 @@ class Layer(Record):
 def _check_size(layer: Layer, tokens: int) -> None:
     """Refuse a layer that would take too long, or more memory than it is worth."""
     widest = max(layer.width, layer.head_width)
-    check_size(f"dim={widest}", widest, REPEATED_COLUMNS, "columns")
+    summed = [int(part.bound.params.get("dim", 0)) for part in layer.parts]  # sandwich's too
+    columns = max(widest, *summed)
+    check_size(f"dim={columns}", columns, REPEATED_COLUMNS, "columns")
     check_size(f"heads={layer.heads}", layer.heads, MOST_HEADS, "heads")
     # Transformer-XL projects its rows too, from the width of a head.
     weights = layer.heads * widest * layer.head_width

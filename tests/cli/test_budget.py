@@ -46,6 +46,7 @@ TABLE = [
     ("buckets t5 --positions -1000000000000:1000000000000", REFUSED),
     (f"buckets t5 --positions -{LAST}:{LAST}", REFUSED),
     ("order-check -s sinusoidal --dim 65536", REFUSED),
+    ("order-check -s sandwich --dim 65536", REFUSED),
     ("order-check -s sinusoidal+rope --dim 16384", REFUSED),
     ("order-check -s transformer-xl --dim 16384", REFUSED),
     ("order-check -s alibi --heads 65536", REFUSED),
