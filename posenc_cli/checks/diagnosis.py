@@ -296,7 +296,8 @@ def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Expla
     def explained(piece: Sample) -> Flags:
         axes = tuple(own.tolist())
         along = reference.angle_positions(piece.positions, axes)
-        factors = piece.amplitude * np.exp(1j * along * reference.frequencies)
+        turns = np.exp(1j * along * reference.frequencies)  # (P, pairs)
+        factors = np.asarray(piece.amplitude * turns, np.complex128)
         return piece.explained_cells(factors, reference.frequencies, axes)
 
     if not explained(sample).all():
