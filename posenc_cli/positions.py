@@ -154,6 +154,16 @@ def consecutive_ranges(numbers: Iterable[int]) -> tuple[range, ...]:
     return tuple(runs)
 
 
+def range_texts(numbers: Iterable[int]) -> list[str]:
+    """Ascending whole numbers for a reader, those that follow one another as one text.
+
+    >>> range_texts([0, 1, 2, 7, 9, 10])
+    ['0–2', '7', '9–10']
+    """
+    runs = consecutive_ranges(numbers)
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs]
+
+
 def _length(positions: range) -> int:
     """len() without its limit of 2^63 − 1."""
     return (positions.stop - positions.start + positions.step - 1) // positions.step

@@ -177,12 +177,16 @@ def text_of(table: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Renew the file, or compare; the status is 1 where that differs."""
-    from transformers import CONFIG_MAPPING
-
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("names", nargs="*", metavar="MODEL_TYPE", help="new rotary families")
     options = parser.parse_args(arguments)
+    try:
+        from transformers import CONFIG_MAPPING
+    except ModuleNotFoundError as error:
+        parser.error(f"{error.name} is missing: it comes with the extra peers")
+    if unknown := sorted(set(options.names) - set(CONFIG_MAPPING)):
+        parser.error(f"transformers knows no model_type {', '.join(unknown)}")
     text = FILE.read_text("utf-8")
     table = json.loads(text)
     families = {**{name: {} for name in options.names}, **table["families"]}

@@ -35,7 +35,7 @@ from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.rules import base_of, ladder
 from posenc_cli.checks.tolerance import Tolerance
 from posenc_cli.checks.verdict import Explanation, distinct_digits
-from posenc_cli.positions import consecutive_ranges
+from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.verdict import Examination
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
+_MOST_RANGES = 6  # of pairs, which a sentence can hold
 _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
 
@@ -691,15 +692,8 @@ def _pairs_text(pairs: list[int], count: int) -> str:
     >>> _pairs_text([7], 32), _pairs_text([1, 2], 32)
     ('pair 7 of 32', 'pairs 1–2 of 32')
     """
-    return f"pair{'' if len(pairs) == 1 else 's'} {_ranges(pairs)} of {count}"
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Numbers as ranges.
-
-    >>> _ranges([1, 2, 3, 7])
-    '1–3, 7'
-    """
-    runs = consecutive_ranges(numbers)
-    shown = [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs[:6]]
-    return ", ".join(shown) + (", …" if len(runs) > 6 else "")
+    texts = range_texts(pairs)
+    more = ["…"] * (len(texts) > _MOST_RANGES)
+    return (
+        f"pair{'' if len(pairs) == 1 else 's'} {', '.join(texts[:_MOST_RANGES] + more)} of {count}"
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli import catalogue
 from posenc_cli.checks.slopes import check_slopes, read_slopes, slopes
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import ReportOptions, option
+from posenc_cli.cli.options import ReportOptions, form_option, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.records import replace
@@ -42,12 +42,7 @@ def _declared(flag: str, name: str, metavar: str) -> Any:
 class SlopesOutput(ReportOptions):
     """Where the slopes go, and in which form."""
 
-    form: Annotated[
-        str | None,
-        option(
-            "--format", known=FORMATS, help=f"{'|'.join(FORMATS)} [default: by the suffix, table]"
-        ),
-    ] = None
+    form: Annotated[str | None, form_option(FORMATS)] = None
 
 
 def alibi_slopes(

@@ -14,13 +14,13 @@ from posenc_cli.cli.options import Json, Setting, settings_of, settings_option
 from posenc_cli.errors import Unavailable, nearest
 from posenc_cli.models import library
 from posenc_cli.models.config import (
-    TRANSFORMERS,
     override,
     read_config,
     resolve,
     with_turning_columns,
 )
-from posenc_cli.positions import consecutive_ranges
+from posenc_cli.models.resolved import TRANSFORMERS
+from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import replace
 from posenc_cli.schemes.parameters import as_text
 
@@ -211,7 +211,7 @@ def _numbers_text(layers: Sequence[int]) -> str:
         return ""
     runs = consecutive_ranges(layers)
     even = len({after.start - before.start for before, after in pairwise(runs)}) == 1
-    texts = [f"{run[0]}–{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    texts = range_texts(layers)
     text = ", ".join([*texts[:2], f"… {texts[-1]}"] if len(runs) > 3 and even else texts)
     return f" ({len(layers)} layer{'s' * (len(layers) > 1)}: {text})"
 

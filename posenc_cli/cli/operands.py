@@ -12,7 +12,7 @@ from posenc_cli.files.formats import READ_BY_SUFFIX
 from posenc_cli.files.reading import read_array
 from posenc_cli.models import library
 from posenc_cli.models.config import read_config, resolve
-from posenc_cli.models.runtimes import TRANSFORMERS
+from posenc_cli.models.resolved import TRANSFORMERS
 from posenc_cli.records import replace
 from posenc_cli.schemes.parameters import flag
 

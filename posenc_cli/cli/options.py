@@ -39,6 +39,13 @@ def option(
     return typer.Option(*flags, **settings)
 
 
+def form_option(forms: Mapping[str, str]) -> Any:
+    """What ``Annotated`` says of a report's ``--format``; ``forms`` name their suffixes."""
+    return option(
+        "--format", known=forms, help=f"{'|'.join(forms)} [default: by the suffix, table]"
+    )
+
+
 def whole_option(*flags: str, minimum: int | None = None, **settings: Any) -> Any:
     """What ``Annotated`` says of an option that is a whole number."""
     parse = partial(whole_number, minimum=minimum)

@@ -13,7 +13,7 @@ import typer
 
 from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import ReportOptions, option
+from posenc_cli.cli.options import ReportOptions, form_option
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import check_suffix
@@ -37,12 +37,7 @@ FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
 class RopeCheckOutput(ReportOptions):
     """Where the report goes, and in which of its forms."""
 
-    form: Annotated[
-        str | None,
-        option(
-            "--format", known=FORMATS, help=f"{'|'.join(FORMATS)} [default: by the suffix, table]"
-        ),
-    ] = None
+    form: Annotated[str | None, form_option(FORMATS)] = None
 
 
 def rope_check(

@@ -20,7 +20,14 @@ from posenc_cli.models.architectures import KEY, is_alike, named_classes
 from posenc_cli.models.config_file import FILE, read_config
 from posenc_cli.models.family_keys import FamilyKeys
 from posenc_cli.models.keys import Keys
-from posenc_cli.models.resolved import Layers, Notes, Resolved, Sourced, check_values
+from posenc_cli.models.resolved import (
+    TRANSFORMERS,
+    Layers,
+    Notes,
+    Resolved,
+    Sourced,
+    check_values,
+)
 from posenc_cli.models.rope import rope_layers
 from posenc_cli.models.rope_rules import MAGNITUDE, magnitude
 from posenc_cli.models.text_models import SAME, TextModel, text_model
@@ -42,8 +49,6 @@ __all__ = [
     "resolve",
     "with_turning_columns",
 ]
-
-TRANSFORMERS = "transformers"
 
 
 def resolve(

@@ -23,6 +23,10 @@ class Sourced(Record):
     source: str
 
 
+TRANSFORMERS = "transformers"
+"""The runtime whose reading of a config is meant where none is named."""
+
+
 class Layers(Record):
     """The encoding of the layers of one type: a scheme of the catalogue and its parameters.
 

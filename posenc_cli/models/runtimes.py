@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.models import runtime_rules as rules
-from posenc_cli.models.resolved import Sourced
+from posenc_cli.models.resolved import TRANSFORMERS, Sourced
 from posenc_cli.models.runtime_rules import LayerReading
 from posenc_cli.records import Record, replace
 
@@ -178,7 +178,6 @@ def _known(runtime: Runtime) -> str:
     return f"known of {runtime.name}: {', '.join(sorted(runtime.model_types))}"
 
 
-TRANSFORMERS = "transformers"
 _PLAIN = frozenset({"rope", "rope-linear"})
 _SCALED = _PLAIN | {"rope-yarn", "rope-llama3", "rope-dynamic"}
 

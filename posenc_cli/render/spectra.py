@@ -22,7 +22,7 @@ from posenc_cli.analysis.spectrum import (
 )
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.errors import InvalidInput
-from posenc_cli.positions import Positions, consecutive_ranges
+from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.render.encoded import parameters_text
 from posenc_cli.render.figure import Curve, Curves
@@ -250,15 +250,15 @@ def wave_sentences(
     )
     if spectrum.incomplete:
         incomplete = f"{len(spectrum.incomplete)} of {pairs} pairs never complete a turn in {where}"
-        lines = [f"{incomplete}: {_ranges(spectrum.incomplete)}"]
+        lines = [f"{incomplete}: {', '.join(range_texts(spectrum.incomplete))}"]
     else:
         lines = [f"every pair completes a turn in {where}"]
     if spectrum.stretch:
         zones: dict[str, list[int]] = {}
         for pair, zone in enumerate(spectrum.stretch.zones):
             zones.setdefault(zone, []).append(pair)
-        named = "; ".join(f"{zone} {_ranges(which)}" for zone, which in zones.items())
-        lines.append(f"zones by pair: {named}")
+        named = (f"{zone} {', '.join(range_texts(pairs))}" for zone, pairs in zones.items())
+        lines.append(f"zones by pair: {'; '.join(named)}")
     return [*lines, *_on_neighbours(neighbours, spectrum.along)]
 
 
@@ -363,16 +363,6 @@ def _number(value: float) -> str:
     if not math.isfinite(value):
         return "none"
     return f"{value:.6g}" if abs(value) < 1e6 or abs(value) >= 1e15 else f"{value:.0f}"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Numbers in a row as ranges.
-
-    >>> _ranges((0, 1, 2, 7, 9, 10))
-    '0–2, 7, 9–10'
-    """
-    runs = consecutive_ranges(numbers)
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
 def _some(rows: list[list[str]]) -> list[list[str]]:

@@ -30,6 +30,11 @@ def test_the_formats_that_were_promised_are_there():
     assert {"npy", "npz", "csv", "safetensors"} <= FORMATS.keys()
 
 
+def test_no_format_takes_the_suffix_of_another():
+    suffixes = [s for form in FORMATS.values() for s in (form.suffix, *form.other_suffixes)]
+    assert len(set(suffixes)) == len(suffixes)
+
+
 each_format = pytest.mark.parametrize("name", list(FORMATS))
 
 
