@@ -141,6 +141,7 @@ BIASES = [
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("scheme", "given"), BIASES)
 def test_of_a_bias_the_matrix_is_the_bias(scheme, given):
     for head in (0, 3):
@@ -400,6 +401,7 @@ def test_integers_are_exact():
     assert similarity_of_array(table, "int64", name="x").source.unit == 0
 
 
+@pytest.mark.slow
 def test_any_length_has_a_profile():
     found = judged("sinusoidal", f"0:{2**40}")
     assert found.offsets[-1] > 2**39

@@ -135,7 +135,7 @@ def layouts():
 LAYOUTS = sorted(layouts(), key=lambda each: each[0])
 
 
-@pytest.mark.sweep(13)
+@pytest.mark.sweep(247)
 @every_kernel
 @every_dtype
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_every_layout_of_the_catalogue_has_the_same_bytes(
     assert sum(kernel_calls) >= 2500
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(35)
 @every_kernel
 @every_dtype
 @pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
@@ -218,6 +218,7 @@ def test_positions_that_do_not_rise_by_one_are_left_to_the_core(dtype, kernel_ca
     assert not kernel_calls
 
 
+@pytest.mark.sweep(2)
 @every_kernel
 @every_dtype
 def test_extremes_have_the_same_bytes(dtype):
@@ -477,6 +478,7 @@ def test_damaged_compiled_code_is_no_matter(damage, tmp_path):
     python(FILL, NUMBA_CACHE_DIR=str(cache))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("numba", "reason"),
     [

@@ -122,7 +122,7 @@ def ends_well(asked):
     return told or "no word" if wrong else None
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(50)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", ROTARY)
 def test_any_shape_and_any_numbers_end_in_a_verdict_or_one_line(scheme, kind, tmp_path):

@@ -47,7 +47,7 @@ def check(tmp_path):
     return run
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "body",
     [
@@ -65,7 +65,7 @@ def test_right_functions_pass_however_they_are_written(body, check):
     assert check(body).ok
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(18)
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -97,7 +97,7 @@ def test_a_function_that_gives_no_values_is_invalid(body, words, check):
     assert error.value.message.startswith("--impl ")
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -118,6 +118,7 @@ def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
     assert words in failed["relative"].message + diagnose(found)[0].evidence
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "body",
     [
@@ -138,6 +139,7 @@ def test_rows_that_are_counted_are_an_offset_of_positions(check):
     assert diagnose(found)[0].cause == "position-offset"
 
 
+@pytest.mark.slow
 def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
     found = check(
         """
@@ -153,6 +155,7 @@ def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
     assert "turns no pair of columns" in diagnose(found)[0].evidence
 
 
+@pytest.mark.slow
 def test_a_known_mistake_does_not_explain_a_mixture_beside_it(check):
     body = """
     def f(x, p):
@@ -207,6 +210,7 @@ def test_a_function_that_depends_on_the_length_is_given_the_length(check):
     assert not check("f = good", positions="0:17", seq_len=17, **given).ok
 
 
+@pytest.mark.slow
 def test_torch_is_used_where_a_function_needs_it(tmp_path):
     # A stand-in with as much of torch as the worker touches: tests need not have torch.
     (tmp_path / "torch.py").write_text(
@@ -316,6 +320,7 @@ def own(tmp_path):
 DYNAMIC = ("-s", "rope-dynamic", "--set", "max_position_embeddings=256", "--layout", "half")
 
 
+@pytest.mark.slow
 def test_a_function_of_a_scheme_that_follows_the_length_is_held_to_linearity_too(call, own):
     status, out, _ = call("rope-check", *DYNAMIC, *own("clipped"), "--len", "256")
     assert status == 1
@@ -323,6 +328,7 @@ def test_a_function_of_a_scheme_that_follows_the_length_is_held_to_linearity_too
     assert call("rope-check", *DYNAMIC, *own("turned"), "--len", "256")[0] == 0
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("name", "status", "words"),
     [
@@ -344,6 +350,7 @@ def test_a_function_that_copies_its_process_answers_once(call, own):
     assert call("rope-check", "-s", "rope", "--layout", "half", *own("forked"))[0] == 0
 
 
+@pytest.mark.slow
 def test_a_function_that_never_returns_is_given_up(call, own, monkeypatch):
     monkeypatch.setattr("posenc_cli.checks.calling.SECONDS", 0.5)
     status, _, err = call("rope-check", "-s", "rope", *own("endless"))
@@ -485,6 +492,7 @@ def test_a_right_function_may_read_print_and_copy_its_process(body, check):
     assert check(body, positions="0:8").ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["call", "import"])
 def test_a_function_that_hangs_is_ended_with_all_that_it_started(where, check, monkeypatch):
     hang = "import subprocess; subprocess.run(['sleep', '60'])"

@@ -32,6 +32,7 @@ def numbers(text):
     return [int(each) for each in re.findall(r"\d+", text)]
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("start", BREAKS)
 def test_the_first_position_that_is_moved_is_the_first_and_all_are_counted(start):
     moved_from(start)
@@ -57,7 +58,7 @@ def moved_from(start):
         assert "from position 1 on" not in cause.message + cause.evidence
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("start", range(1, 40, 6))
 def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
     angles = ANGLES[:40].copy()
@@ -69,7 +70,7 @@ def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
         assert start in numbers(cause.message)[-2:] or start in numbers(cause.message)[:1]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("row", BREAKS)
 @pytest.mark.parametrize("pair", [0, 2])
 def test_a_cell_that_is_wrong_alone_is_named(row, pair):
@@ -90,7 +91,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", MISTAKES)
 def test_what_a_cause_leaves_over_is_said_with_it(cause):
     assert "otherwise" not in told(*MISTAKES[cause])[1][0].evidence
@@ -130,6 +131,7 @@ def test_pairs_that_stand_still_are_said_to_be_right_but_for_what_is_not():
         assert cause.evidence.endswith("one of the 1500 positions is otherwise: 1201")
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("row", BREAKS)
 def test_lengths_are_told_in_the_whole_table(row):
     cos, sin = tables()
@@ -190,6 +192,7 @@ def test_axes_that_are_exchanged_are_named_and_scores_are_consistent_along_them(
     assert cause.message.startswith("pairs 0–7 of 8 follow axis 1 in place of axis 0, axis 0 in")
 
 
+@pytest.mark.slow
 def test_tables_of_a_grid_with_other_frequencies_are_consistent_along_its_axes():
     for frequencies in (1e4 ** -(np.arange(8) / 8), 300.0 ** -(np.arange(8) / 8)):
         findings, causes = told(*on_grid(frequencies), AXIAL)
@@ -309,6 +312,7 @@ def test_rows_that_run_backward_are_told_as_that_and_not_as_negative_positions()
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("wrong", [other_base_from_700, one_pair_backward, one_pair_still])
 def test_no_frequency_is_named_that_no_row_has(wrong):
     _, causes = told(*wrong(*tables()))
@@ -316,6 +320,7 @@ def test_no_frequency_is_named_that_no_row_has(wrong):
     assert not any("frequency of pair" in each.message + each.evidence for each in causes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1.37, 1.000005])
 def test_a_frequency_that_a_pair_has_at_every_position_is_named_in_digits_that_differ(times):
     rates = 1e4 ** -(np.arange(32) / 32)

@@ -36,6 +36,7 @@ def test_an_offset_common_to_all_pairs_is_found_though_each_cell_is_within_its_t
     assert cause.message == f"positions are off by {offset:+g}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moved",
     [
@@ -76,7 +77,7 @@ def exponentials(d, base):
     return np.exp(np.arange(0, d, 2, dtype=np.float32) * np.float32(-np.log(base) / d))
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(40)
 @pytest.mark.parametrize("base", [1e4, 5e5, 1e6, 1e7])
 @pytest.mark.parametrize("frequencies", [powers, exponentials])
 @pytest.mark.parametrize("factor", [1.0, 3.0, 8.0])

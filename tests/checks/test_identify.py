@@ -77,7 +77,7 @@ ROTARY = {
 }
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("name", ROTARY)
 def test_tables_and_frequencies_of_transformers_are_identified(name, golden):
     case, arrays = golden(name)
@@ -94,6 +94,7 @@ def test_tables_and_frequencies_of_transformers_are_identified(name, golden):
     assert case["family"] == "rope"
 
 
+@pytest.mark.slow
 def test_tables_of_half_width_are_identified(golden):
     _, arrays = golden("rope_yarn_gpt_oss_truncate_False")
     found = found_in([arrays["cos"], arrays["sin"]])
@@ -117,6 +118,7 @@ def test_the_factors_of_longrope_are_read_off(golden):
         )
 
 
+@pytest.mark.slow
 def test_dynamic_ntk_is_told_from_the_length_of_the_sequence(golden):
     _, arrays = golden("rope_dynamic_d128_theta10000_mpe4096_f4.0")
     found = found_in([arrays["cos_call3"], arrays["sin_call3"]])
@@ -127,7 +129,7 @@ def test_dynamic_ntk_is_told_from_the_length_of_the_sequence(golden):
     assert (found.scheme, found.params["factor"], found.params["base"]) == ("rope-ntk", 4.0, 1e4)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize(
     ("name", "array", "params"),
     [
@@ -146,7 +148,7 @@ def test_sinusoids_of_peers_are_identified(name, array, params, golden):
     assert {**params, "base": 10_000.0}.items() <= found.params.items()
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "array", "convention", "grid"),
     [
@@ -165,6 +167,7 @@ def test_grids_of_peers_are_identified(name, array, convention, grid, golden):
     assert found.params["grid"] == grid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cos", "convention"),
     [
@@ -264,11 +267,13 @@ def test_a_learned_table_is_not_identified():
     assert identify(Evidence.of_arrays(table)).match is None
 
 
+@pytest.mark.slow
 def test_vectors_that_were_rotated_are_not_identified(golden):
     _, arrays = golden("rope_apply_llama_half")
     assert found_in([arrays["q_out"][0, 0]]) is None
 
 
+@pytest.mark.slow
 def test_numbers_that_are_nearly_an_encoding_are_not_identified():
     table = matrix("rope", "0:200", dim=32)
     table[100, 3] += 1e-4
@@ -294,7 +299,7 @@ STRETCHED = [
 ]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("table", ONE_TABLE)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_every_rotary_table_is_found_again(table, dtype):
@@ -304,7 +309,7 @@ def test_every_rotary_table_is_found_again(table, dtype):
     assert_written_again(found, arrays, dtype=dtype)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(15)
 @pytest.mark.parametrize(("scheme", "params"), STRETCHED)
 @pytest.mark.parametrize("tables", [("cos-sin",), ("cos-full", "sin-full"), ("complex",)])
 def test_every_stretched_scheme_is_found_again(scheme, params, tables):
@@ -317,7 +322,7 @@ def test_every_stretched_scheme_is_found_again(scheme, params, tables):
     assert_written_again(found, arrays)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(18)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("scheme", "params"), [("rope", {}), *STRETCHED[:4]])
 def test_half_precision_tables_are_found_again(scheme, params, dtype):
@@ -327,6 +332,7 @@ def test_half_precision_tables_are_found_again(scheme, params, dtype):
     assert_written_again(found, arrays, dtype=dtype)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("tables", [("cos", "sin"), ("cos",)])
 @pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
 def test_the_arithmetic_that_made_a_table_is_named(arithmetic, tables):
@@ -336,6 +342,7 @@ def test_the_arithmetic_that_made_a_table_is_named(arithmetic, tables):
     assert f"--arithmetic {arithmetic}" in found.commands[0]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_the_layout_shows_in_full_tables_alone(layout):
     full = found_in(
@@ -398,6 +405,7 @@ def test_absolute_and_relative_matrices_are_found_again(scheme, params, dtype):
         assert_written_again(found, arrays, dtype=dtype)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("scheme", "params"),
     [
@@ -432,6 +440,7 @@ def test_the_model_that_has_an_encoding_is_named():
     assert "llama-3.1-8b" in found_in(arrays).models
 
 
+@pytest.mark.slow
 @examples(25)
 @given(
     base=st.sampled_from([1e4, 5e5, 1e6, 12345.0, 777.0, 2.5e7]),

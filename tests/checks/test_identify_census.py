@@ -25,7 +25,7 @@ def half_tables(positions="0:4096", **params):
     return [matrix("rope", positions, table=table, **params) for table in ("cos", "sin")]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(15)
 @pytest.mark.parametrize("damage", [0.5, np.nan, np.inf, 3e-6])
 @pytest.mark.parametrize("row", [0, 5, 777, 4095])
 def test_a_damaged_row_is_named_wherever_it_is(row, damage):
@@ -42,6 +42,7 @@ def test_a_damaged_row_is_named_wherever_it_is(row, damage):
     assert "llama-3-8b" in near.models
 
 
+@pytest.mark.slow
 def test_all_damaged_rows_are_counted_and_the_largest_difference_is_the_largest():
     cos, sin = half_tables()
     rows = [2, 300, 777, 1000, 4000]
@@ -82,6 +83,7 @@ def test_a_large_angle_is_no_excuse_where_the_others_of_its_column_need_none():
     assert of(table).nearest.census.misfit_rows.tolist() == [1000]
 
 
+@pytest.mark.slow
 def test_zeros_are_padding_in_the_first_two_rows_alone():
     table = matrix("sinusoidal", "0:600", dim=32, layout="concat")
     padded = table.copy()
@@ -95,6 +97,7 @@ def test_zeros_are_padding_in_the_first_two_rows_alone():
         assert of(damaged).nearest.census.misfit_rows.tolist() == [row]
 
 
+@pytest.mark.slow
 def test_rows_are_counted_from_the_first_of_the_file_behind_a_class_token(golden):
     table = golden("sin2d_mae_d64_g14_cls0")[1]["table"]
     assert of(table).match.scheme == "sinusoidal-nd"
@@ -115,6 +118,7 @@ def test_of_equal_differences_in_two_parts_the_first_is_named():
     assert parts[0].followed_by(parts[1]).largest.at == (3, 5)
 
 
+@pytest.mark.slow
 def test_values_off_the_grid_of_their_sample_are_seen():
     table = matrix("rope", "0:4096", dim=16, dtype="float16").astype(np.float32)
     found = of(table).match
@@ -138,7 +142,7 @@ def test_frequencies_of_which_none_is_equal_are_no_models(factor):
     assert found.residual == pytest.approx(abs(factor - 1), rel=1e-3)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.2, 0.9])
 def test_a_louder_table_is_no_longrope_of_invented_factors(factor):
     table = matrix("rope", "0:512", dim=64, base=1e6)
@@ -194,6 +198,7 @@ def test_a_mask_hides_what_is_low_and_nothing_else():
     assert of(bias).nearest.census.misfit_rows.tolist() == [2 * 60 + 40]
 
 
+@pytest.mark.slow
 def test_learned_values_of_any_offsets_are_no_buckets():
     values = np.random.default_rng(2).normal(size=(4, 79))
     offsets = np.arange(40)[None, :] - np.arange(40)[:, None] + 39
@@ -329,6 +334,7 @@ def test_no_digit_of_a_kerple_parameter_is_dropped_at_the_cost_of_a_cell():
     assert {each.residual for each in halved.candidates if each.fits} == {0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes", [(1,), (0, 2), (1, 2), (1, 3)])
 def test_axes_of_one_are_dropped_wherever_they_stand(axes):
     """As in the buffer ``pe`` of PyTorch's tutorial, and in Megatron's of four axes."""
@@ -339,6 +345,7 @@ def test_axes_of_one_are_dropped_wherever_they_stand(axes):
     assert (near.scheme, near.census.misfit_rows.tolist()) == ("sinusoidal", [500])
 
 
+@pytest.mark.slow
 def test_one_query_of_a_bias_is_read_as_such_in_any_shape():
     slopes = 2.0 ** -np.arange(1.0, 9.0)
     assert of(slopes[:, None, None]).match.tables == ("slopes",)
@@ -353,7 +360,7 @@ def test_heads_that_are_too_many_are_not_tried_as_a_bias(monkeypatch):
     assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).match is None
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("convention", "grid"),
     [("mae", "14x14"), ("timm", "16x16"), ("detr", "20x30"), ("positional-encodings", "40x40")],
@@ -373,7 +380,7 @@ def test_damaged_places_of_a_grid_are_named(convention, grid):
         assert near.census.misfit_rows.tolist() == [place]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("tables", [("cos", "sin"), ("cos-full", "sin-full"), ("cos-full",)])
 def test_damaged_places_of_an_axial_rotation_are_named(tables):
     params = {"dim": 32, "grid": "20x20", "convention": "pixtral"}

@@ -17,6 +17,7 @@ def of(*arrays):
     return identify(Evidence.of_arrays(*arrays))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("rows", "cell", "damage"),
     [(300, (77, 5), 3e-15), (300, (10, 40), 1e-13), (100, (7, 5), 3e-15)],
@@ -46,6 +47,7 @@ def made(scheme, dtype, rows):
     return matrix(scheme, f"0:{rows}", dtype=dtype, **TABLES[scheme])
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     scheme=st.sampled_from(list(TABLES)),
@@ -77,6 +79,7 @@ def test_damage_of_any_size_leaves_a_table_what_it_is(
 # Frequencies.
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("wrong", "factor"), [(31, 1.01), (7, 1.001), (7, 2.0), (31, 0.5), (0, 0.9), (31, 1.25)]
@@ -133,6 +136,7 @@ def repeated(table, row, of_row):
     return [row]
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize(
     ("change", "where"),
     [
@@ -167,6 +171,7 @@ def test_a_low_score_that_no_mask_hides_does_not_fit(low):
     assert result.nearest.census.misfit_rows.tolist() == [3 * 64 + 40]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", [-np.inf, -1e10, 0.0])
 def test_a_masked_bias_is_none_that_a_command_writes_again(low):
     bias = matrix("alibi", "0:64", heads=8).copy()
@@ -187,6 +192,7 @@ def test_windows_and_columns_of_padding_are_masks():
         assert (found.scheme, found.census.hidden) == ("alibi", 8 * int(hidden.sum()))
 
 
+@pytest.mark.slow
 def test_a_table_with_one_pair_too_fast_is_no_longrope():
     rates = 10_000.0 ** (-np.arange(32) / 32)
     rates[9] *= 1.5

@@ -126,7 +126,7 @@ def test_without_positions_attention_is_blind_to_order():
     assert found.verdict == "blind to order; scores depend on nothing"
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(18)
 @pytest.mark.parametrize("name", sorted(set(catalogue.BUILT_IN) - {"nope"}))
 def test_every_scheme_sees_order(name):
     found = finding(name)
@@ -136,7 +136,7 @@ def test_every_scheme_sees_order(name):
     assert found.sees_direction == (name not in SYMMETRIC)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("name", sorted(catalogue.BUILT_IN))
 def test_scores_depend_on_distance_alone_unless_rows_are_added(name):
     found = finding(name)

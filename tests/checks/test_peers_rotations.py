@@ -93,6 +93,7 @@ def test_a_peers_tables_and_frequencies_pass(name, golden):
     assert found.ok, found.findings
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("length", [2048, 4096, 4097, 8192, 65536])
 def test_a_peers_dynamic_frequencies_pass_at_their_length_alone(length, golden):
     _, arrays = golden("rope_dynamic_d128_theta10000_mpe4096_f4.0")
@@ -107,6 +108,7 @@ def test_a_peers_dynamic_frequencies_pass_at_their_length_alone(length, golden):
     assert diagnose(found)[0].cause in ("scaling-missing", "frequency-rule")
 
 
+@pytest.mark.slow
 def test_a_peers_longrope_passes_with_its_own_list_alone(golden):
     case, arrays = golden("rope_longrope_phi3_mini128k")
     config = case["params"]["rope_parameters_standardized"]

@@ -287,6 +287,7 @@ def test_evidence_is_something_to_act_on(changes, words):
     assert words in " ".join(f"{c.message} {c.evidence}" for c in diagnose(found))
 
 
+@pytest.mark.slow
 def test_one_bad_pair_of_many_is_not_taken_for_a_rounding():
     right = rope.reference("rope", dim=128, layout="half")
     cos, sin = Rope(ladder(128, 1e4), 128).pair_tables(np.arange(1000))
@@ -443,7 +444,7 @@ def test_amplitudes_that_no_number_holds_are_refused():
         right.growth_at(np.arange(999990, 1000001)[::-1])
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.slow
 @pytest.mark.parametrize("base", [1e4, 5e5])
 @pytest.mark.parametrize("positions", ["3:900000:4999", "7:1000000:997", "3:900000:17"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -524,6 +525,7 @@ def of_rates(rates, positions="0:2048", **given):
     return rope.of_tables(*code.pair_tables(rope.positions_array(positions)), right, positions)
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("rates", "given", "cause", "words"),
     [
@@ -552,6 +554,7 @@ RAMP = np.clip((np.arange(64) - 20) / (46 - 20), 0, 1)
 BY_COLUMNS = np.clip((2 * np.arange(64) - 20) / (46 - 20), 0, 1)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("rates", "words"),
     [
@@ -583,6 +586,7 @@ def test_numbers_given_as_frequencies_are_recognised(given, cause, words):
     assert words in f"{causes[0].message} {causes[0].evidence}"
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_vectors_left_as_they_are_are_not_rotated_and_zeros_are_something_else(dtype):
     kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype

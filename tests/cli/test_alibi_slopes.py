@@ -91,6 +91,7 @@ def test_plot_draws_every_head_within_the_terminal(call):
     assert "\x1b" not in out
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("heads", [1, 12, 71, 128])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "csv"])
 def test_right_slopes_pass_in_every_format(heads, dtype, call, tmp_path):
@@ -195,6 +196,7 @@ def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
     assert message in err.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_plot_goes_to_a_figure(call, tmp_path):
     assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg")[0] == 0
     assert b"ALiBi slopes" in (tmp_path / "a.svg").read_bytes()

@@ -132,7 +132,7 @@ def ended(tmp_path_factory):
         process.stdin.close()
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(99)
 @pytest.mark.parametrize(
     ("line", "ending"),
     [

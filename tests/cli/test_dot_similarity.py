@@ -227,19 +227,21 @@ def test_the_height_of_a_map_or_curve_is_as_asked(call):
     assert len(curve.splitlines()) > len(usual.splitlines())
 
 
+@pytest.mark.slow
 def test_a_figure_has_the_title_asked_for(call, tmp_path):
     for arguments in (["-s", "rope"], ["-s", "rope", "--profile"], ["-s", "rope+alibi"]):
         call("dot-similarity", *arguments, "-l", "9", "--title", "My own", "--out", "f.svg")
         assert "My own" in (tmp_path / "f.svg").read_text()
 
 
+@pytest.mark.slow
 def test_lengths_past_memory_are_drawn(call):
     status, out, _ = call("dot-similarity", "-s", "rope", "-l", str(2**40))
     assert status == 0
     assert f"of {2**40} " in " ".join(out.split())
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_figures_go_to_files(suffix, call, tmp_path):
     for name in ("one", "two"):
@@ -305,6 +307,7 @@ def test_no_clobber_keeps_what_is_there(call, tmp_path):
     assert (status, (tmp_path / "s.npy").read_bytes()) == (3, b"mine")
 
 
+@pytest.mark.slow
 def test_ascii_terminals_get_ascii(posenc):
     done = posenc(
         "dot-similarity", "-s", "sinusoidal", "-l", "40", env={"PYTHONIOENCODING": "ascii"}
@@ -365,7 +368,7 @@ def test_a_device_is_not_given_a_suffix_as_a_hint(call):
     assert (status, "/dev/full.png" in err) == (2, False)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["sinusoidal", "rope", "alibi"])
 def test_a_figure_shows_512_positions_in_full(scheme, call, monkeypatch):
     cells = []

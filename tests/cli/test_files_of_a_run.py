@@ -72,6 +72,7 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("link", ["symbolic", "hard"])
 @pytest.mark.parametrize("case", READING, ids=" ".join)
 def test_no_command_replaces_what_it_reads(case, link, folder, call):
@@ -117,7 +118,7 @@ SUFFIXES = [
 ]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("command", WRITING)
 def test_no_result_gets_a_name_that_says_it_is_something_else(command, call, tmp_path):
     refused = [each for each in SUFFIXES if each not in WRITING[command]]
@@ -211,7 +212,7 @@ def test_a_file_takes_its_name_when_its_run_ends(tmp_path):
     assert [path.read_bytes(), *tmp_path.iterdir()] == [b"new", path]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 @pytest.mark.parametrize(
     "words",

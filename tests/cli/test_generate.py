@@ -186,6 +186,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"), REFUSED, ids=[r[0][:60] for r in REFUSED]
 )

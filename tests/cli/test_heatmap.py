@@ -25,6 +25,7 @@ def document(out: str) -> dict:
     return json.loads(out, parse_constant=refuse)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -72,6 +73,7 @@ def test_the_title_names_scheme_size_and_parameters(call):
     assert call("heatmap", "-s", "rope", "-l", "9", "--title", "mine")[1].startswith("mine\n")
 
 
+@pytest.mark.slow
 def test_a_title_cannot_steer_the_terminal(call, tmp_path):
     """Nor can it fake a second line."""
     title = "evil\x1b[31m\a\nposenc: error: no\u202e"
@@ -376,6 +378,7 @@ def test_a_long_file_is_sampled(call, tmp_path):
     assert "of 5000 rows; ▴ aliased" in out
 
 
+@pytest.mark.slow
 def test_gaps_are_shown_with_a_warning(call, tmp_path):
     values = np.ones((4, 4))
     values[1, 2], values[2, 2], values[0, 0] = np.nan, np.inf, 3
@@ -417,7 +420,7 @@ def test_malformed_files_end_in_one_line(name, content, call, tmp_path):
     assert not (tmp_path / "x.png").exists()
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])
 def test_figures_are_written_whole_and_alike(suffix, call, tmp_path):
     arguments = ("heatmap", "-s", "sinusoidal", "-l", "64", "--out", f"a{suffix}")
@@ -430,7 +433,7 @@ def test_figures_are_written_whole_and_alike(suffix, call, tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == [f"a{suffix}"]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "size"),
     [

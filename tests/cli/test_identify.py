@@ -37,6 +37,7 @@ def tables(tmp_path):
     return "cos.npy", "sin.npy"
 
 
+@pytest.mark.slow
 def test_tables_of_a_model_are_named_with_all_that_matters(call, tables):
     status, found = report(call, *tables)
     assert status == 0
@@ -52,6 +53,7 @@ def test_tables_of_a_model_are_named_with_all_that_matters(call, tables):
     assert "llama-3.1-8b" in out
 
 
+@pytest.mark.slow
 def test_the_commands_write_the_same_files_again(call, tables, tmp_path):
     _, found = report(call, *tables)
     before = [(tmp_path / name).read_bytes() for name in tables]
@@ -61,7 +63,7 @@ def test_the_commands_write_the_same_files_again(call, tables, tmp_path):
     assert [(tmp_path / name).read_bytes() for name in tables] == before
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -90,6 +92,7 @@ def test_text_files_are_the_float32_values_they_show(call):
         assert facts == ("rope", "float32", "exact")
 
 
+@pytest.mark.slow
 def test_bfloat16_tables_are_read(call):
     out = ["--out", "a.safetensors", "-q", "--dtype", "bfloat16"]
     assert call("generate", "-s", "rope", "--len", "80", *out)[0] == 0
@@ -163,6 +166,7 @@ def test_strange_arrays_end_in_a_verdict(values, call, tmp_path):
     json.loads(out, parse_constant=pytest.fail)
 
 
+@pytest.mark.slow
 def test_damage_is_status_1_and_said_with_what_the_rest_is(call, tables, tmp_path):
     cos = np.load(tmp_path / "cos.npy")
     cos[120, 10] += 0.5
@@ -183,6 +187,7 @@ def test_damage_is_status_1_and_said_with_what_the_rest_is(call, tables, tmp_pat
     assert "The same but for 1 of 76800 cells:" in out
 
 
+@pytest.mark.slow
 def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     assert report(call, *tables)[1]["exact"]
     assert "every cell correctly rounded" in call("identify", *tables)[1]
@@ -197,6 +202,7 @@ def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     assert "farthest cell" in out
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("noise", "words"),
     [(1e-7, "The same within "), (0.0, "The same again:"), (3e-7, "The other rows, nearly:")],
@@ -256,6 +262,7 @@ def test_a_learned_table_is_said_to_be_one_value_for_all_offsets_of_a_bucket(cal
     assert "values of a learned table, one for all offsets of a bucket" in " ".join(out.split())
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -29,6 +29,7 @@ def report(call, *arguments):
     return status, document
 
 
+@pytest.mark.slow
 def test_every_scheme_of_the_catalogue_is_checked(call):
     status, found = report(call)
     assert status == 0
@@ -70,6 +71,7 @@ def test_a_mask_and_an_expectation_change_the_verdict(call):
     assert "FAILED: rope: sees order" in out
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("broken", ["rope", "alibi", "transformer-xl"])
 def test_whichever_scheme_fails_the_check_does(broken, call, monkeypatch):
     """The first of the catalogue, one between, and one near the end."""

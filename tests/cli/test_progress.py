@@ -34,6 +34,7 @@ def test_a_bar_appears_after_a_moment_and_changes_nothing(patience, monkeypatch)
     assert ("%" in stream.getvalue()) == (patience < 0)
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_the_bar_of_a_long_job_and_a_pipe_does_not(tmp_path):
     impatient = (
         "import sys\nfrom posenc_cli.cli import progress\nfrom posenc_cli.cli.exits import main\n"

@@ -40,6 +40,7 @@ def text_of(result):
     return " ".join((out + err).split())
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", TABLES)
 def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):
     read = weights_file(name, tmp_path)
@@ -56,7 +57,7 @@ def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):
         assert of_file["weights"] is None, line
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_pictures_and_files_name_them(name, call):
     drawing = ["heatmap", "dot-similarity"]

@@ -120,6 +120,7 @@ def test_posencs_own_schemes_are_right_by_themselves(call):
             assert (status, err) == (0, ""), out
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -145,6 +146,7 @@ def test_a_scheme_that_depends_on_the_length_is_checked_where_it_switches(call):
     assert not json.loads(out)["notes"]
 
 
+@pytest.mark.slow
 def test_a_function_that_switches_one_position_late_is_found(call, tmp_path):
     (tmp_path / "mine.py").write_text(
         f"import sys; sys.path.insert(0, {str(MUTANTS.parent)!r})\n"
@@ -181,6 +183,7 @@ def test_functions_are_called_and_may_print(call, posenc):
     assert "position-precision" in out
 
 
+@pytest.mark.slow
 def test_what_a_function_prints_does_not_reach_the_report(posenc, tmp_path):
     (tmp_path / "noisy.py").write_text(
         "import os\n"
@@ -193,6 +196,7 @@ def test_what_a_function_prints_does_not_reach_the_report(posenc, tmp_path):
     assert "noise" in done.stderr
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("end", ["os._exit(0)", "os._exit(1)", "os.abort()", "sys.exit(0)"])
 def test_a_function_that_ends_its_process_is_neither_a_pass_nor_a_failure(end, call, tmp_path):
     (tmp_path / "bad.py").write_text(f"import os, sys\ndef f(x, p): {end}\n")
@@ -315,6 +319,7 @@ BOUNDLESS = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("scheme", BOUNDLESS)
 @pytest.mark.parametrize(
     "more", [(), ("--inv-freq", "inv.npy"), ("--impl", f"{MUTANTS}:right_plain")]
@@ -355,7 +360,7 @@ def test_a_grid_of_more_positions_than_a_look_takes_is_sampled_and_it_is_said(ca
     assert " of 9007199136250225 positions" in " ".join(out.split())
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("form", ["table", "json", "junit", "github"])
 def test_a_sample_of_positions_is_called_one_in_every_form(form, call):
     asked = (*CHECK, "--impl", f"{MUTANTS}:right_plain", "--format", form)

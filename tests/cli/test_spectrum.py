@@ -91,6 +91,7 @@ def test_the_table_has_a_row_a_pair(call):
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.slow
 def test_long_tables_are_thinned_and_say_so(call):
     _, out, _ = call("spectrum", "-s", "rope", "-d", "4096")
     assert "the table has 128 of 2048 rows; --json has them all" in out
@@ -143,6 +144,7 @@ def test_words_for_every_kind(arguments, told, call):
     assert told in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_a_figure_goes_to_a_file(call, tmp_path):
     for name in ("w.png", "w.svg", "w.pdf"):
         status, out, err = call("spectrum", "-s", "rope-llama3", "--out", name)
@@ -252,6 +254,7 @@ def test_the_context_of_a_model_is_the_longest_it_takes(call):
     assert asked(call, "--model", "llama-3.1-8b", "-l", "100")["context"] == 100
 
 
+@pytest.mark.slow
 def test_a_figure_says_what_it_is_of_and_shades_the_zones(call, tmp_path):
     status, _, err = call("spectrum", "--model", "llama-3.1-8b", "--out", "a.svg")
     assert status == 0

@@ -176,6 +176,7 @@ def spoken(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("command", PICTURES)
 def test_text_names_what_runs_down_and_across(command, drawn):
     words = PICTURES[command]
@@ -261,7 +262,7 @@ def maps(monkeypatch):
     return found
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(40)
 @pytest.mark.parametrize("command", PICTURES)
 def test_figures_name_what_runs_down_and_across(command, drawn, texts):
     drawn(command, "--out", "picture.png", "--width", "1000", "--height", "800", "-q")
@@ -279,7 +280,7 @@ def test_figures_name_what_runs_down_and_across(command, drawn, texts):
         assert any(words.value.startswith(text) and len(text) > 4 for text in upright)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(100)
 @pytest.mark.parametrize("command", PICTURES)
 @pytest.mark.parametrize("size", [(900, 700), (480, 320)])
 def test_no_text_of_a_figure_covers_another_or_leaves_the_page(command, size, drawn, texts, maps):

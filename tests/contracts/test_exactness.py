@@ -57,7 +57,7 @@ def tables_of(name, given):
     yield matrix(name, "0:9", dtype="bfloat16", **given).tobytes()
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @every_scheme
 def test_no_decimal_context_of_the_caller_shows(name):
     given = SMALL.get(name, {})
@@ -74,6 +74,7 @@ def awkward(rules):
     return low + (high - low) / math.pi
 
 
+@pytest.mark.sweep(3)
 @every_scheme
 def test_no_rule_computes_with_floats_of_python(name):
     """Each number given to the last bit: a float made of them would be refused as rounded."""
@@ -123,6 +124,7 @@ def of_two_pi(xp):
     return 2 * xp.pi / (6 + xp.arange(0, 4))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", REAL_DTYPES)
 def test_a_formula_of_pi_is_exact_up_to_the_last_position(dtype):
     """θ_i = 2π/(6 + i): every cell of the rows before 2^53, against mpmath."""

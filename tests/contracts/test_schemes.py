@@ -85,7 +85,7 @@ def test_every_bound_is_enforced_on_both_sides(name):
                 scheme.bind({parameter.name: given}, seq_len=1)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(60)
 @every_scheme
 @every_dtype
 def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
@@ -97,7 +97,7 @@ def test_is_one_matrix_whatever_the_block_size(name, dtype, monkeypatch):
         assert blocks.tobytes() == whole.tobytes()
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @every_scheme_of_positions
 @every_dtype
 def test_any_positions_select_from_the_contiguous_matrix(name, dtype):
@@ -126,7 +126,7 @@ def test_fewer_positions_select_the_middle_of_all_offsets(name, dtype):
         assert part.tobytes() == whole[60 - count : 59 + count].tobytes()
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @every_scheme
 @every_dtype
 def test_rounding_to_a_format_is_rounding_the_same_real_values(name, dtype):
@@ -137,6 +137,7 @@ def test_rounding_to_a_format_is_rounding_the_same_real_values(name, dtype):
     assert stored.tobytes() == narrow(reals, None, REAL_DTYPES[dtype]).tobytes()
 
 
+@pytest.mark.sweep(2)
 @every_scheme
 def test_round_to_stores_the_values_of_the_coarser_format(name):
     import ml_dtypes
@@ -148,7 +149,7 @@ def test_round_to_stores_the_values_of_the_coarser_format(name):
     assert (wide == bits.view(ml_dtypes.bfloat16).astype(np.float32)).all()
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(("name", "form"), list(itertools.product(BUILT_IN, READ)), ids="-".join)
 def test_every_format_reads_back_what_was_computed(name, form, tmp_path):
     from posenc_cli.files.reading import read_array

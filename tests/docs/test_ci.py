@@ -52,7 +52,7 @@ def project(tmp_path):
     return make
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_passes_right_code_and_fails_wrong_code(command, project, call, monkeypatch):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
@@ -62,6 +62,7 @@ def test_every_command_passes_right_code_and_fails_wrong_code(command, project, 
     assert call(*command.split())[0] == 1
 
 
+@pytest.mark.slow
 def test_the_junit_report_of_gitlab_is_written_when_the_check_fails(project, call, tmp_path):
     (command,) = [each for each in COMMANDS if "rope.xml" in each]
     project(right=False)

@@ -105,7 +105,7 @@ def consoles() -> list[list[tuple[str, str]]]:
     ]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(15)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_of_help_runs(name, shell):
     examples = examples_of_help(name)
@@ -120,7 +120,7 @@ def without_times(text: str) -> str:
     return re.sub(r"in \d+\.\d\d s", "in … s", text)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(16)
 @pytest.mark.parametrize(
     "block", [b for b in consoles() if "make" not in b[0][0]], ids=lambda b: b[0][0]
 )

@@ -44,6 +44,7 @@ def cell(function, position, i, *, d, centre, side="query", scale_base=512):
     return amplitude * getattr(mpmath, function)(angle)
 
 
+@pytest.mark.sweep(3)
 @examples(60)
 @given(
     position=st.one_of(st.integers(0, 3000), st.integers(0, 340_000), st.integers(0, 2**53)),
@@ -178,6 +179,7 @@ def test_an_overflow_is_warned_of(call):
     assert "warning" not in call(*asked, "--positions", "1000:1004")[2]
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(("length", "offset"), [(16, 0), (17, 0), (1, 16), (4, 13)])
 def test_tables_turn_as_torchscale_does(length, offset, golden):
     case, arrays = golden("xpos_torchscale")

@@ -32,7 +32,7 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
     )
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("arguments", [["schemes"], ["alibi-slopes"], PLOT], ids=" ".join)
 @pytest.mark.parametrize("size", ["1" * 4400, "999999999", "²", "٣", "-5", " 7", "1e2"])
 def test_a_size_that_is_no_terminals_is_as_none(size, arguments, call, monkeypatch):
@@ -44,6 +44,7 @@ def test_a_size_that_is_no_terminals_is_as_none(size, arguments, call, monkeypat
         assert name not in os.environ  # where libraries would find it
 
 
+@pytest.mark.slow
 def test_a_command_in_a_folder_that_is_gone(tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -97,6 +98,7 @@ entry_point()
 """
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("filters", ["default", "error", ""])
 def test_warnings_of_python_reach_no_user(filters, tmp_path):
     done = subprocess.run(

@@ -239,6 +239,7 @@ entry_point()
 HIDDEN_CURSOR, SHOWN_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("full", [False, True], ids=["read", "full"])
 def test_a_signal_while_a_bar_is_shown_ends_the_run_and_shows_the_cursor(full, number, tmp_path):

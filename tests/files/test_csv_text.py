@@ -89,6 +89,7 @@ def without_orjson(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "orjson", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=lambda dtype: dtype.name)
 def test_the_text_without_orjson_is_the_same(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(5).bytes(8 * 40_000)

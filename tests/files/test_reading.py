@@ -183,6 +183,7 @@ def test_npz_in_fortran_order_and_big_endian_is_read(tmp_path):
     same_bits(read_array(tmp_path / "x.npz").values, TABLE)
 
 
+@pytest.mark.slow
 def test_large_deflated_npz_of_a_table_is_read(tmp_path):
     distances = np.abs(np.arange(1500)[:, None] - np.arange(1500)).astype(np.float32)
     slopes = -(2.0 ** -np.arange(1, 9, dtype=np.float32))
@@ -195,6 +196,7 @@ def test_large_deflated_npz_of_a_table_is_read(tmp_path):
     assert (read_array(tmp_path / "x.npz").values == array).all()
 
 
+@pytest.mark.slow
 def test_constant_data_below_the_bound_is_read_at_any_ratio(tmp_path):
     array = np.zeros(((64 << 20) - 128) // 8)
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
@@ -437,7 +439,7 @@ except PosencError as error:
 """
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(15)
 @pytest.mark.parametrize("path", ["-", "/dev/stdin"])
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".safetensors"])
 @pytest.mark.parametrize("through", ["pipe", "file"])

@@ -104,6 +104,7 @@ def test_rows_under_a_header_are_as_wide_as_it(path):
         read_array(path)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("delimiter", [",", " ", "\t"])
 @pytest.mark.parametrize("header", ["", "cos; sin\nof positions"])
 def test_output_of_savetxt_is_read_exactly(path, delimiter, header):
@@ -153,6 +154,7 @@ TEXTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(TEXTS, min_size=1), st.sampled_from([",", " ", "\n"]))
 @example(["1", "-0"], ",")
 @example(["0.1", "1e23", "2.2250738585072011e-308"], "\n")

@@ -159,6 +159,7 @@ def test_an_owner_that_cannot_be_kept_is_no_failure(public_folder: Path) -> None
     assert (public_folder / "a").stat().st_mode & 0o777 == 0o666
 
 
+@pytest.mark.slow
 def test_readers_never_see_a_torn_file(tmp_path: Path) -> None:
     path, size = tmp_path / "a", 300_000
     path.write_bytes(b"0" * size)

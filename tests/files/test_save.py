@@ -268,7 +268,7 @@ print(run(int(sys.argv[2])), peak() - before)
 """
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @each_format
 def test_any_length_streams_in_constant_memory(name: str) -> None:

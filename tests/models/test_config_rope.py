@@ -31,7 +31,7 @@ def layers_of(case: dict[str, Any], layer_type: str) -> list[Any]:
     ]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("name", CASES)
 def test_frequencies_and_attention_scaling_are_transformers(name):
     case = CASES[name]

@@ -48,6 +48,7 @@ def bits(array):
     return array.view(f"u{array.dtype.itemsize}")
 
 
+@pytest.mark.sweep(3)
 @narrow_dtype
 @pytest.mark.parametrize("nudge", [-1, 0, 1])
 def test_ties_go_to_even_and_what_is_left_of_a_pair_breaks_them(dtype, nudge):

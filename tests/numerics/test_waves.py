@@ -72,7 +72,7 @@ def scattered(seed=5):
     )
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(42)
 @every_dtype
 @pytest.mark.parametrize("scale", ["1", "1.2079441541679836", "-0.1"])
 @pytest.mark.parametrize(
@@ -108,6 +108,7 @@ def test_the_golden_table_is_met_bit_for_bit():
     assert np.abs(wide[:, 32:] - truth["sin"]).max() <= 1e-15
 
 
+@pytest.mark.sweep(2)
 @every_dtype
 def test_bytes_do_not_depend_on_how_positions_are_asked_for(dtype):
     table = WaveTable(ladder(10_000, 48), scale=Decimal("1.07"))
@@ -293,6 +294,7 @@ def near_ties(dtype, exponent):
     return found
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("exponent", [-52, -54, -57, -62, -85, -100, -150])
 @pytest.mark.parametrize("beside", [[], [Decimal(0)]], ids=["plain", "with-margins-by-column"])

@@ -299,6 +299,7 @@ dot-similarity -s xpos --set scale_base=5e-324 -l 9 --json
 """What this property found, once each: status 70, a warning of NumPy's, or no end."""
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("line", FOUND.strip().splitlines())
 def test_what_was_found_is_mended(line, folder):
     check_run(line.split(), folder)

@@ -42,12 +42,14 @@ def runs(line: np.ndarray) -> list[tuple[tuple[int, ...], int]]:
     return [(tuple(part[0].tolist()), len(part)) for part in np.split(line, changes)]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("size", [(480, 320), (333, 257), (64, 64), (1000, 100)])
 def test_a_fixed_size_is_kept_to_the_pixel(size: tuple[int, int]) -> None:
     image = pixels(heatmap(np.eye(5), title="a title"), Style(*size))
     assert image.shape[:2] == size[::-1]
 
 
+@pytest.mark.slow
 def test_what_is_not_needed_of_another_side_is_cut() -> None:
     free = Style(width=800, height=800, fixed=(False, False))
     image = pixels(heatmap(np.eye(6)[:, :1], title="one column"), free)
@@ -59,6 +61,7 @@ def test_what_is_not_needed_of_another_side_is_cut() -> None:
     assert several.shape[0] < 800
 
 
+@pytest.mark.slow
 def test_cells_are_equal_and_have_the_colours_of_their_values() -> None:
     values = np.linspace(0, 1, 7)[None].repeat(3, axis=0)
     check_cells(pixels(heatmap(values)), values)
@@ -76,7 +79,7 @@ def check_cells(image: np.ndarray, values: np.ndarray) -> None:
     assert len(set(widths)) == 1
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize(
     ("shape", "size"),
     [
@@ -177,7 +180,7 @@ CASES: dict[str, Figure] = {
 }
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(25)
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_figure_is_drawn_twice_the_same(name: str, form: Any) -> None:
@@ -221,6 +224,7 @@ def frames(figure: Figure, style: Style) -> list[tuple[float, float, float, floa
     ]
 
 
+@pytest.mark.slow
 def test_panels_of_a_row_are_alike_and_those_below_begin_where_they_do() -> None:
     def square(count: int, label: str) -> Heatmap:
         axis = Axis("query", range(count))
@@ -252,6 +256,7 @@ def texts(figure: Figure) -> list[str]:
     return re.findall(r"<!-- (.*?) -->", content)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("y", "scale", "expected"),
     [
@@ -275,6 +280,7 @@ def test_powers_of_ten_name_many_decades() -> None:
     assert np.array_equal(powers, np.rint(powers))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("values", [(1e308, -1e308), (5e-324, 1e-323), (1e-300, 1e300), (1, 1)])
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_extreme_values_are_drawn_in_a_file_too(values: Any, scale: Any) -> None:
@@ -290,6 +296,7 @@ def test_an_axis_of_whole_numbers_has_no_fractions() -> None:
     assert not [text for text in found if "." in text]
 
 
+@pytest.mark.slow
 def test_spans_and_filled_curves_are_shaded() -> None:
     x, low, high = (0.0, 1.0), (0.0, 0.0), (1.0, 1.0)
     plain = Curves((Curve(x, high, "a"), Curve(x, low, "b")), "t", "x", "y")
@@ -301,7 +308,7 @@ def test_spans_and_filled_curves_are_shaded() -> None:
     assert {"kept", "interpolated"} <= set(texts(zones))
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_characters_that_the_font_lacks_are_named(form: Any) -> None:
     figure = heatmap([[1.0]], title="τ 🙂 語🙂")
@@ -315,6 +322,7 @@ def test_a_colour_scale_names_its_ends() -> None:
     assert {"0.618", "0.8", "1"} <= set(found)
 
 
+@pytest.mark.slow
 def test_maps_on_a_scale_for_all_say_how_far_each_reaches() -> None:
     flat = heatmap(-np.eye(4) / 8, title="head 1")
     steep = heatmap(-32 * np.eye(4), title="head 0")
