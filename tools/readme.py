@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from benchmarks.report import readme_section
 from posenc_cli.backends import registry
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
+from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.files.formats import FORMATS
+from posenc_cli.inference.causes import Cause
 from posenc_cli.models import library
 from posenc_cli.schemes.tables import ROTARY_TABLES
 from tests.checks.mutants import MUTANTS

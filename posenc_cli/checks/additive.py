@@ -28,9 +28,9 @@ from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Report
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.tolerance import ToleranceRule
-    from posenc_cli.checks.turning import Progress
     from posenc_cli.encode.request import Request
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.inference.turning import Progress
 
 FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""

@@ -18,18 +18,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.budget import check_size
-from posenc_cli.checks.codes import Cause, SubjectKind
+from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.subject import Subject
-from posenc_cli.checks.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.transaction import note_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.reference import Reference
-    from posenc_cli.checks.turning import Progress, SomeRows
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.turning import Progress, SomeRows
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray, Reals, UnitMatrices
     from posenc_cli.positions import Positions
 

@@ -12,12 +12,12 @@ from posenc_cli.checks.additive import additive_report
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.lengths import length_rule
-from posenc_cli.checks.reference import Reference
 from posenc_cli.checks.rotated import vectors
 from posenc_cli.checks.verdict import Report, examine, merge_reports
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
 from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.reference import Reference
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.checks.tolerance import ToleranceRule
-    from posenc_cli.checks.turning import PositionRows, Progress
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.inference.turning import PositionRows, Progress
     from posenc_cli.schemes.declare import Bound
 
 CONTEXT = 131072

@@ -13,11 +13,11 @@ from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks.difference import Operand, difference
 from posenc_cli.checks.lengths import LengthRule, depends_on_length, length_rule
 from posenc_cli.checks.rotations import rotation_difference
-from posenc_cli.checks.tolerance import real_format
 from posenc_cli.encode.engine import Engine, threads_for
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding, Request
 from posenc_cli.errors import quoted_name
+from posenc_cli.inference.tolerance import real_format
 from posenc_cli.models import library
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace

@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import round_to_half
-from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
-from posenc_cli.checks.defects import (
+from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.checks.drift import FROM, SCATTER, offset_text
+from posenc_cli.checks.mirrors import mirror_cause
+from posenc_cli.checks.rope import without_growth
+from posenc_cli.checks.verdict import Explanation, distinct_digits
+from posenc_cli.inference.alternatives import round_to_half
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.defects import (
     ENOUGH,
     TURNS,
     Defect,
@@ -28,13 +33,9 @@ from posenc_cli.checks.defects import (
     likely_defects,
     nearly_holds,
 )
-from posenc_cli.checks.drift import FROM, SCATTER, offset_text
-from posenc_cli.checks.fitting import Rotations, fit
-from posenc_cli.checks.mirrors import mirror_cause
-from posenc_cli.checks.rope import without_growth
-from posenc_cli.checks.rules import base_of, ladder
-from posenc_cli.checks.tolerance import Tolerance
-from posenc_cli.checks.verdict import Explanation, distinct_digits
+from posenc_cli.inference.fitting import Rotations, fit
+from posenc_cli.inference.rules import base_of, ladder
+from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 
@@ -42,12 +43,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.checks.drift import Fault
-    from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.rope import Survey
-    from posenc_cli.checks.rules import Alternative
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.checks.turning import SubjectBlock
     from posenc_cli.checks.verdict import Examination
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.rules import Alternative
+    from posenc_cli.inference.turning import SubjectBlock
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
 _MOST_RANGES = 6  # of pairs, which a sentence can hold

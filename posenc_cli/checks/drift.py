@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.tolerance import PER_ANGLE, unit
+from posenc_cli.inference.tolerance import PER_ANGLE, unit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

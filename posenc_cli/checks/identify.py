@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.sampling import positions_of
-from posenc_cli.checks.identify_census import census, position_rounding, row_positions
-from posenc_cli.checks.identify_evidence import Evidence
-from posenc_cli.checks.identify_grids import MOST_PLACES, grid_hypotheses
-from posenc_cli.checks.identify_presets import models_of, same_cells
-from posenc_cli.checks.identify_rows import row_hypotheses
-from posenc_cli.checks.identify_scores import (
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.inference.census import census, position_rounding, row_positions
+from posenc_cli.inference.evidence import Evidence
+from posenc_cli.inference.grids import MOST_PLACES, grid_hypotheses
+from posenc_cli.inference.presets import models_of, same_cells
+from posenc_cli.inference.rows import row_hypotheses
+from posenc_cli.inference.scores import (
     BiasProfile,
     bias_hypotheses,
     profiles_of,
@@ -33,15 +34,14 @@ from posenc_cli.checks.identify_scores import (
     slope_hypotheses,
     try_scores,
 )
-from posenc_cli.checks.identify_trial import MOST_BITS, Hypothesis, Trial, try_hypothesis
-from posenc_cli.checks.identify_waves import (
+from posenc_cli.inference.tolerance import real_format
+from posenc_cli.inference.trial import MOST_BITS, Hypothesis, Trial, try_hypothesis
+from posenc_cli.inference.waves import (
     fallback_hypotheses,
     frequency_hypotheses,
     function_hypotheses,
     wave_hypotheses,
 )
-from posenc_cli.checks.tolerance import real_format
-from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
@@ -49,8 +49,8 @@ from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from posenc_cli.checks.identify_census import Census
     from posenc_cli.files.reading import Loaded
+    from posenc_cli.inference.census import Census
 
 MOST_TRIALS = 48
 """Of one way to read an array: judgement, for a trial takes milliseconds, and the dearest fit by

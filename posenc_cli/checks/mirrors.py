@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import Cause
-from posenc_cli.checks.defects import Extent
 from posenc_cli.checks.rope import without_growth
-from posenc_cli.checks.turning import LAYOUTS, paired_columns
 from posenc_cli.checks.verdict import Explanation
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.defects import Extent
+from posenc_cli.inference.turning import LAYOUTS, paired_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.reference import Reference
-    from posenc_cli.checks.turning import SubjectBlock
     from posenc_cli.checks.verdict import Examination
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.turning import SubjectBlock
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows, Reals
 
     _Entries = tuple[RealRows, RealRows, RealRows, RealRows]

@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
-from posenc_cli.checks.identify_trial import compute
-from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import paired_columns
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
 from posenc_cli.encode.scores import score_rule
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.trial import compute
+from posenc_cli.inference.turning import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
 

@@ -19,7 +19,7 @@ reports 2‖S‖e_p + e_p² for the largest such e_p, but no more than ‖S‖²
 exceeds. The bound is sharp: phases that err by ±e at two positions change a score by 2 sin e.
 
 U is the reference's own rotation where the subject equals the reference, else the one that is
-nearest to the subject (:mod:`posenc_cli.checks.fitting`). A block that turns no plane counts
+nearest to the subject (:mod:`posenc_cli.inference.fitting`). A block that turns no plane counts
 wholly as E: off the pairs of columns the Frobenius norm of the rest of the matrix bounds it, and
 within a pair x → z·x + w·x̄ has the norm |z| + |w|.
 
@@ -35,20 +35,20 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import alternatives
 from posenc_cli.checks.drift import Drift
-from posenc_cli.checks.fitting import Rotations, fit, fit_on_axes, with_frequencies
-from posenc_cli.checks.reference import Turns
-from posenc_cli.checks.tolerance import unit
+from posenc_cli.inference.alternatives import alternatives
+from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
+from posenc_cli.inference.reference import Turns
+from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from posenc_cli.checks.codes import FindingName
-    from posenc_cli.checks.reference import Reference
-    from posenc_cli.checks.tolerance import Tolerance
-    from posenc_cli.checks.turning import Progress, SubjectBlock, Turning
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.tolerance import Tolerance
+    from posenc_cli.inference.turning import Progress, SubjectBlock, Turning
     from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 

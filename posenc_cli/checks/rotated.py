@@ -14,15 +14,15 @@ from posenc_cli.checks.subject import (
     matrix_pair,
     row_positions,
 )
-from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import ROWS, ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.turning import ROWS, ColumnPairing, PositionRows, SubjectBlock, Turning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.reference import Reference
-    from posenc_cli.checks.turning import SomeRows
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import NumberArray
     from posenc_cli.positions import Positions
 

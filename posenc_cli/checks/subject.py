@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import Cause, SubjectKind
-from posenc_cli.checks.reference import Turns
-from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import (
+from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.encode.fillers import wave_filler
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.files.reading import read_array
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.reference import Turns
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.turning import (
     LAYOUTS,
     ColumnPairing,
     PositionRows,
@@ -22,9 +26,6 @@ from posenc_cli.checks.turning import (
     Turning,
     paired_columns,
 )
-from posenc_cli.encode.fillers import wave_filler
-from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.reading import read_array
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
@@ -33,9 +34,9 @@ from posenc_cli.schemes.tables import rotary_placements
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.reference import Reference
-    from posenc_cli.checks.turning import SomeRows
     from posenc_cli.files.reading import Loaded
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import ComplexRows, NumberArray, Reals
     from posenc_cli.schemes.tables import Layout
 

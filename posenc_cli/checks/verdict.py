@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
+from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.rope import (
     Consistency,
     Finding,
@@ -16,16 +16,17 @@ from posenc_cli.checks.rope import (
     consistency,
     take_survey,
 )
-from posenc_cli.checks.tolerance import Tolerance
+from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.checks.drift import Fault
-    from posenc_cli.checks.reference import Reference
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.checks.tolerance import ToleranceRule
-    from posenc_cli.checks.turning import Progress
+    from posenc_cli.inference.causes import Cause
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.inference.turning import Progress
 
 
 class Explanation(Record):

@@ -6,18 +6,18 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
-from posenc_cli.checks.slopes import check_slopes, read_slopes, slopes
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import ReportOptions, form_option, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
+from posenc_cli.inference.slopes import check_slopes, read_slopes, slopes
 from posenc_cli.records import replace
 from posenc_cli.schemes.alibi import SlopesRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.checks.slopes import SlopesCheck
+    from posenc_cli.inference.slopes import SlopesCheck
     from posenc_cli.render.figure import Curves
 
 FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.checks.identify import Candidate, Identification
-    from posenc_cli.checks.identify_census import Census
     from posenc_cli.files.reading import Loaded
+    from posenc_cli.inference.census import Census
 
 _RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
 

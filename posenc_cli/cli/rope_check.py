@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
-    from posenc_cli.checks.tolerance import ToleranceRule
     from posenc_cli.checks.verdict import Report
+    from posenc_cli.inference.tolerance import ToleranceRule
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}

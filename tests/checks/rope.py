@@ -10,11 +10,11 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.checks.calling import implementation
-from posenc_cli.checks.reference import Reference
 from posenc_cli.checks.rotated import rotated_subject
 from posenc_cli.checks.subject import frequency_subject, table_subject
 from posenc_cli.checks.verdict import Examination, examine
 from posenc_cli.encode.request import Encoding
+from posenc_cli.inference.reference import Reference
 from posenc_cli.positions import Positions
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import posenc_cli
-from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
+from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.inference.causes import Cause
 from tests.checks.mutants import MUTANTS
 
 PROMISED_CAUSES = (

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.checks.identify import identify, identify_files
-from posenc_cli.checks.identify_census import Census, Largest
-from posenc_cli.checks.identify_evidence import Evidence, short_numbers
 from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import Loaded
+from posenc_cli.inference.census import Census, Largest
+from posenc_cli.inference.evidence import Evidence, short_numbers
 from tests.encoding import matrix
 from tests.examples import examples
 

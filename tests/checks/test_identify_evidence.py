@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from posenc_cli.checks.identify import identify
-from posenc_cli.checks.identify_evidence import Evidence
+from posenc_cli.inference.evidence import Evidence
 from tests.encoding import matrix
 from tests.examples import examples
 

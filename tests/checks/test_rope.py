@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from posenc_cli.checks import diagnosis
 from posenc_cli.checks import rope as rope_findings
 from posenc_cli.checks.diagnosis import diagnose
-from posenc_cli.checks.reference import Turns
 from posenc_cli.checks.subject import row_positions, table_subject
-from posenc_cli.checks.turning import Turning
 from posenc_cli.checks.verdict import examine
 from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.reference import Turns
+from posenc_cli.inference.turning import Turning
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from tests.checks import rope

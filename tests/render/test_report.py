@@ -6,9 +6,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from posenc_cli.checks.codes import Cause, FindingName, SubjectKind
+from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Explanation, Report
+from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.render import report as rendering
 

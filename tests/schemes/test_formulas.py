@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli import catalogue
-from posenc_cli.checks.slopes import slopes
 from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.slopes import slopes
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import round_exact
 from tests.encoding import matrix, request

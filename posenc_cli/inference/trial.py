@@ -2,7 +2,7 @@
 
 A hypothesis is a scheme with parameters at positions. It is computed as posenc computes anything,
 at the rows of the sample, and fits if every cell is as near as code that is right can come: the
-tolerance of :mod:`posenc_cli.checks.tolerance`. The arithmetic that explains the cells best is
+tolerance of :mod:`posenc_cli.inference.tolerance`. The arithmetic that explains the cells best is
 looked for among those of ``--arithmetic``.
 Imports NumPy: import it only where something is computed.
 """
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.tolerance import FUNCTIONS, PER_ANGLE, real_format, smallest, unit
 from posenc_cli.encode import blocks
 from posenc_cli.encode.axial import read_coordinates
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
+from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, real_format, smallest, unit
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
 from posenc_cli.numerics.rounding import round_to, widen
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from decimal import Decimal
 
-    from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.schemes.declare import Bound, Waves

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.identify_rates import positions_at
-from posenc_cli.checks.identify_trial import (
+from posenc_cli.encode.engine import Engine, threads_for
+from posenc_cli.files.source import release
+from posenc_cli.inference.rates import positions_at
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.trial import (
     allowance,
     bfloat16_limits,
     bits_of_difference,
@@ -23,9 +26,6 @@ from posenc_cli.checks.identify_trial import (
     distances,
     put_right,
 )
-from posenc_cli.checks.tolerance import unit
-from posenc_cli.encode.engine import Engine, threads_for
-from posenc_cli.files.source import release
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record, fresh
@@ -33,8 +33,8 @@ from posenc_cli.records import Record, fresh
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.identify_evidence import Evidence
-    from posenc_cli.checks.identify_trial import Computation, Hypothesis, Trial
+    from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.inference.trial import Computation, Hypothesis, Trial
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 

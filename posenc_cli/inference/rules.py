@@ -12,8 +12,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.checks.codes import Cause
-    from posenc_cli.checks.reference import Reference
+    from posenc_cli.inference.causes import Cause
+    from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Reals
     from posenc_cli.schemes.declare import Scheme
 

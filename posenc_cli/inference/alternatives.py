@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.codes import Cause
-from posenc_cli.checks.rules import (
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.rules import (
     CONTEXTS,
     FACTORS,
     KNOWN_BASES,
@@ -24,15 +24,15 @@ from posenc_cli.checks.rules import (
     ladder,
     number_text,
 )
-from posenc_cli.checks.stretched import scaling_mistakes
+from posenc_cli.inference.stretched import scaling_mistakes
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
 from posenc_cli.numerics.rounding import round_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.checks.fitting import Rotations
-    from posenc_cli.checks.reference import Reference
+    from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Reals
     from posenc_cli.schemes.declare import Scheme
 

@@ -1,8 +1,8 @@
 """Hypotheses of arrays made of waves: rotary tables, frequencies, sinusoidal matrices, grids.
 
-An array is read in every way that makes waves (:mod:`posenc_cli.checks.identify_views`), the rates
+An array is read in every way that makes waves (:mod:`posenc_cli.inference.readings`), the rates
 of the waves are found, rules that give such rates are proposed
-(:mod:`posenc_cli.checks.identify_rules`), and the phases then say at which positions the rows are.
+(:mod:`posenc_cli.inference.candidates`), and the phases then say at which positions the rows are.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.identify_census import position_rounding
-from posenc_cli.checks.identify_rates import Rates, positions_at, rates_of
-from posenc_cli.checks.identify_rules import (
+from posenc_cli.inference.candidates import (
     RARE_CONTEXTS,
     RARE_FACTORS,
     Proposal,
@@ -25,18 +23,20 @@ from posenc_cli.checks.identify_rules import (
     sinusoidal_proposals,
     snap,
 )
-from posenc_cli.checks.identify_trial import BACKWARD, SWAPPED, Hypothesis, compute, distances
-from posenc_cli.checks.identify_views import function_views, views
-from posenc_cli.checks.rules import KNOWN_BASES
-from posenc_cli.checks.tolerance import unit
+from posenc_cli.inference.census import position_rounding
+from posenc_cli.inference.rates import Rates, positions_at, rates_of
+from posenc_cli.inference.readings import function_views, views
+from posenc_cli.inference.rules import KNOWN_BASES
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.trial import BACKWARD, SWAPPED, Hypothesis, compute, distances
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.identify_evidence import Evidence
-    from posenc_cli.checks.identify_views import View
+    from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.inference.readings import View
     from posenc_cli.numerics.arrays import ComplexRows, Integers
 
 _MISFIT = 0.35

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.alternatives import HALVES, alternatives, round_to_half
-from posenc_cli.checks.codes import Cause
+from posenc_cli.inference.alternatives import HALVES, alternatives, round_to_half
+from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from posenc_cli.checks.fitting import Rotations
-    from posenc_cli.checks.reference import Reference
-    from posenc_cli.checks.rules import Alternative
-    from posenc_cli.checks.tolerance import Tolerance
+    from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.rules import Alternative
+    from posenc_cli.inference.tolerance import Tolerance
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56

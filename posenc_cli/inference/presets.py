@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.identify_trial import exact_frequencies
 from posenc_cli.errors import PosencError
+from posenc_cli.inference.trial import exact_frequencies
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.identify_trial import Trial
+    from posenc_cli.inference.trial import Trial
     from posenc_cli.models.resolved import Layers
     from posenc_cli.numerics.arrays import Integers, Reals
     from posenc_cli.schemes.declare import Bound, Content, Waves

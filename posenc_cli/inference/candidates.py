@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.rules import CONTEXTS, FACTORS, KNOWN_BASES, ladder
 from posenc_cli.errors import PosencError
+from posenc_cli.inference.rules import CONTEXTS, FACTORS, KNOWN_BASES, ladder
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
 from posenc_cli.records import Record, fresh, replace
@@ -25,7 +25,7 @@ from posenc_cli.records import Record, fresh, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.checks.identify_rates import Rates
+    from posenc_cli.inference.rates import Rates
     from posenc_cli.numerics.arrays import Integers, Reals
 
 RARE_FACTORS = (*FACTORS, 5.0, 12.0)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.identify_trial import Hypothesis
-from posenc_cli.checks.tolerance import unit
 from posenc_cli.encode.weights import DrawnTable
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import RealRows, Reals
 
 _SEEDS = 16

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.tolerance import real_format
-from posenc_cli.checks.turning import PositionRows
+from posenc_cli.inference.tolerance import real_format
+from posenc_cli.inference.turning import PositionRows
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.rounding import round_to
 from posenc_cli.positions import Positions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.fitting import fit
+from posenc_cli.inference.fitting import fit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

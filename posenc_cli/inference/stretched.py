@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.codes import Cause
-from posenc_cli.checks.rules import CONTEXTS, Alternative, changed_frequencies, ladder, number_text
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.rules import (
+    CONTEXTS,
+    Alternative,
+    changed_frequencies,
+    ladder,
+    number_text,
+)
 from posenc_cli.positions import LARGEST_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.checks.reference import Reference
+    from posenc_cli.inference.reference import Reference
 
 
 def scaling_mistakes(reference: Reference) -> Iterator[Alternative]:

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.identify_evidence import Evidence
-from posenc_cli.checks.identify_rules import snap
-from posenc_cli.checks.identify_trial import Hypothesis
-from posenc_cli.checks.identify_views import bare_views, views
-from posenc_cli.checks.rules import KNOWN_BASES
-from posenc_cli.checks.tolerance import unit
 from posenc_cli.errors import PosencError
+from posenc_cli.inference.candidates import snap
+from posenc_cli.inference.evidence import Evidence
+from posenc_cli.inference.readings import bare_views, views
+from posenc_cli.inference.rules import KNOWN_BASES
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.trial import Hypothesis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.identify_views import View
+    from posenc_cli.inference.readings import View
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Reals
 
 _ROTARY = ("pixtral", "qwen2-vl", "dinov3", "gemma4", "llama4")

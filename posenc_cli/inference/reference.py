@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.checks.turning import ColumnPairing
 from posenc_cli.encode.axial import read_coordinates
 from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import widen

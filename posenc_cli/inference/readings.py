@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.checks.identify_rates import signal_of
-from posenc_cli.checks.tolerance import unit
-from posenc_cli.checks.turning import paired_columns
+from posenc_cli.inference.rates import signal_of
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.turning import paired_columns
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.checks.identify_evidence import Evidence
+    from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, NumberArray, RealRows, Reals
 
 _UNEVEN = 0.02

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from posenc_cli.checks.identify_census import BLOCK_CELLS, Census, part_of
-from posenc_cli.checks.identify_rules import snap
-from posenc_cli.checks.identify_trial import (
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.scores import score_rule
+from posenc_cli.files.source import release
+from posenc_cli.inference.candidates import snap
+from posenc_cli.inference.census import BLOCK_CELLS, Census, part_of
+from posenc_cli.inference.rules import KNOWN_BASES
+from posenc_cli.inference.slopes import slopes
+from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.trial import (
     ARITHMETICS,
     Hypothesis,
     Trial,
     bits_of_difference,
     formats_of,
 )
-from posenc_cli.checks.rules import KNOWN_BASES
-from posenc_cli.checks.slopes import slopes
-from posenc_cli.checks.tolerance import unit
-from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.scores import score_rule
-from posenc_cli.files.source import release
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, replace
@@ -39,8 +39,8 @@ from posenc_cli.schemes.buckets import RULES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from posenc_cli.checks.identify_evidence import Evidence
     from posenc_cli.encode.request import Encoding
+    from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import (
         Flags,
         HeadMatrices,
