@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from posenc_cli.checks import fitting
 from posenc_cli.checks.checking import context_of, probing_positions
+from posenc_cli.inference import fitting
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.turning import PositionRows
 from posenc_cli.positions import Positions
