@@ -20,7 +20,6 @@ from posenc_cli.checks.drift import FROM, SCATTER, offset_text
 from posenc_cli.checks.mirrors import mirror_cause
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.verdict import Explanation, distinct_digits
-from posenc_cli.inference.alternatives import round_to_half
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.defects import (
     ENOUGH,
@@ -34,6 +33,8 @@ from posenc_cli.inference.defects import (
     nearly_holds,
 )
 from posenc_cli.inference.fitting import Rotations, fit
+from posenc_cli.inference.formats import round_to_half
+from posenc_cli.inference.position_maps import rows_as_positions
 from posenc_cli.inference.rules import base_of, ladder
 from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.positions import range_texts
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examination
+    from posenc_cli.inference.defects import Extent
+    from posenc_cli.inference.position_maps import PositionMap
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.rules import Alternative
     from posenc_cli.inference.turning import SubjectBlock
@@ -382,9 +385,33 @@ def _causes(defect: Defect, sample: Sample, whole: Whole) -> Iterator[Explanatio
     if defect.cells:
         yield Explanation(
             Cause.TABLE_PRECISION,
-            f"cosines and sines were rounded to {defect.cells}, and stored wider",
+            f"cosines and sines were rounded to {defect.cells.name}, and stored wider",
             f"{extent.cells} of {extent.of_cells} pairs of cells are the exact ones, so rounded",
         )
+    yield from _causes_in_words(defect, whole, extent)
+
+
+def _causes_in_words(defect: Defect, whole: Whole, extent: Extent) -> Iterator[Explanation]:
+    """The causes of moved rows, and of one table of two."""
+    if defect.moved is not None:
+        evidence = _moved_evidence(defect.moved, whole) + extent.exceptions
+        yield Explanation(Cause.POSITION_OFFSET, defect.moved.message, evidence)
+    for cause, message, evidence in defect.words_of_one_table:
+        besides = "" if defect.rounds else extent.exceptions
+        yield Explanation(cause, message, evidence + besides)
+
+
+def _moved_evidence(moved: PositionMap, whole: Whole) -> str:
+    """The first positions that are turned as others, and how many of all are."""
+    count = rows = 0
+    shown: list[str] = []
+    for piece in whole.pieces():
+        turned_as = moved.at(piece.positions)
+        others = np.flatnonzero(turned_as != piece.positions)
+        shown += [f"{piece.positions[row]} as {turned_as[row]}" for row in others[: 3 - len(shown)]]
+        count += others.size
+        rows += piece.positions.size
+    return f"{count} of {rows} positions are turned as others are: {', '.join(shown)}"
 
 
 def _frequency_cause(rule: Alternative, sample: Sample, pairs: list[int] | None) -> Explanation:
@@ -516,13 +543,13 @@ def _standstill_cause(sample: Sample, whole: Whole) -> Explanation | None:
 
 def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
     """Positions that are turned as if they were others."""
-    _, explained = _reading_of(sample)
+    _, explained = rows_as_positions(sample)
     if explained.mean() < ENOUGH:
         return None
     moved: list[tuple[int, int]] = []
     count = rows = backward = 0
     for piece in whole.pieces():
-        read, explained = _reading_of(piece)
+        read, explained = rows_as_positions(piece)
         plain = piece.explained_cells(*Defect().prediction(piece)).all(axis=1)
         others = np.flatnonzero((read != piece.positions) & ~plain & explained.all(axis=1))
         pairs = zip(piece.positions[others[:3]].tolist(), read[others[:3]].tolist(), strict=True)
@@ -535,7 +562,9 @@ def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
     if not moved:
         return None
     rest = whole.extent_of(
-        lambda piece: _reading_of(piece)[1] | piece.explained_cells(*Defect().prediction(piece))
+        lambda piece: (
+            rows_as_positions(piece)[1] | piece.explained_cells(*Defect().prediction(piece))
+        )
     )
     shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
     which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
@@ -549,28 +578,6 @@ def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
     if count == 1:
         which = f"position {moved[0][0]} is turned as another is, and no other of the {rows}"
     return Explanation(Cause.POSITION_OFFSET, which, f"position {shown}{rest.exceptions}")
-
-
-def _reading_of(piece: Sample) -> tuple[Integers, Flags]:
-    """The positions whose rotations stand in the rows (P,), and the cells they explain."""
-    right = piece.reference.frequencies
-    read = _read_positions(piece)
-    angles = np.multiply.outer(read.astype(np.float64), right)
-    predicted = piece.amplitude * (np.cos(angles) + 1j * np.sin(angles))
-    return read, piece.explained_cells(predicted, right)
-
-
-def _read_positions(sample: Sample) -> Integers:
-    """The position whose rotation stands in each row, from the slowest pair to the fastest."""
-    right = sample.reference.frequencies
-    turning = np.flatnonzero(right > 0)[::-1]
-    angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
-    slowest = turning[0] if turning.size else 0
-    read = angles[:, slowest] / max(right[slowest], 1e-30)
-    for pair in turning[1:]:
-        wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
-        read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
-    return np.asarray(np.round(np.clip(read, -(2.0**53), 2.0**53)), np.int64)
 
 
 def _overflow_cause(whole: Whole) -> Explanation | None:

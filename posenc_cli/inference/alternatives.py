@@ -13,6 +13,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import (
     CONTEXTS,
     FACTORS,
@@ -25,33 +26,19 @@ from posenc_cli.inference.rules import (
     number_text,
 )
 from posenc_cli.inference.stretched import scaling_mistakes
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
-from posenc_cli.numerics.rounding import round_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.numerics.arrays import Reals
     from posenc_cli.schemes.declare import Scheme
-
-HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
 
 _STRETCHED = ("rope-linear", "rope-ntk", "rope-dynamic", "rope-yarn", "rope-llama3")
 
 
 _NEARLY = 2e-5
 """Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
-
-
-def round_to_half(values: Reals, dtype: str) -> Reals:
-    """``values`` on the grid of a half precision, kept as float64.
-
-    >>> round_to_half(np.array([257.0]), "bfloat16"), round_to_half(np.array([2049.0]), "float16")
-    (array([256.]), array([2048.]))
-    """
-    return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, HALVES[dtype]), np.float64)
 
 
 def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.inference.alternatives import HALVES, alternatives, round_to_half
+from posenc_cli.inference.alternatives import alternatives
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import HALF_CELLS, HALVES, eight_bit_formats, round_to_half
+from posenc_cli.inference.position_maps import position_maps
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.formats import CellFormat
+    from posenc_cli.inference.position_maps import PositionMap
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.rules import Alternative
     from posenc_cli.inference.tolerance import Tolerance
@@ -136,30 +140,68 @@ class Whole(Record):
 
 
 class Defect(Record):
-    """Changes of the right factors, each of which has a cause; at most one of each kind."""
+    """Changes of the right factors, each of which has a cause; at most one of each kind.
+
+    ``moved`` says as which positions the rows are turned. ``cosines`` and ``sines`` are what is
+    wrong with one of the two tables alone.
+    """
 
     frequencies: Alternative | None = None
     turn: str = "right"
     offset: float = 0
+    moved: PositionMap | None = None
     positions: str | None = None
     rates: str | None = None
     angles: str | None = None
-    cells: str | None = None
+    cells: CellFormat | None = None
+    cosines: Defect | None = None
+    sines: Defect | None = None
 
     @property
     def rounds(self) -> bool:
         """Whether it emulates a rounding."""
-        return bool(self.positions or self.rates or self.angles or self.cells)
+        parts = [part for part in (self.cosines, self.sines) if part is not None]
+        own = self.positions or self.rates or self.angles or self.cells
+        return bool(own) or any(part.rounds for part in parts)
 
     @property
     def without_rounding(self) -> Defect:
         """The same without any rounding."""
-        return replace(self, positions=None, rates=None, angles=None, cells=None)
+        plain = replace(self, positions=None, rates=None, angles=None, cells=None)
+        if self.cosines is not None:
+            plain = replace(plain, cosines=self.cosines.without_rounding)
+        if self.sines is not None:
+            plain = replace(plain, sines=self.sines.without_rounding)
+        return plain
+
+    @property
+    def words_of_one_table(self) -> Iterator[tuple[Cause, str, str]]:
+        """What is wrong with one table alone: the cause, a message, and what shows it."""
+        for one, other, part in (
+            ("cosines", "sines", self.cosines),
+            ("sines", "cosines", self.sines),
+        ):
+            if part is None:
+                continue
+            cause, sound = Cause.COS_SIN_MISPAIRED, f"the {other} are right"
+            if part.cells is not None:
+                cause = Cause.TABLE_PRECISION
+                name = part.cells.name
+                message = f"the {one} were rounded to {name}, and stored wider; the {other} not"
+            elif part.frequencies is not None:
+                rule = part.frequencies.message
+                message = f"the {one} are those of another table, in which {rule}"
+            else:
+                row = f"p {'+' if part.offset > 0 else '−'} {abs(part.offset):g}"
+                message = f"the {one} are off by {part.offset:+g}: row p has those of {row}"
+            yield cause, message, sound
 
     def prediction(self, sample: Sample) -> tuple[ComplexRows, Reals]:
         """The factors and the frequencies if it held."""
         positions, right = sample.positions, sample.reference.frequencies
         frequencies = right if self.frequencies is None else self.frequencies.frequencies
+        if self.moved is not None:
+            positions = self.moved.at(positions)
         where = (sample.reference.angle_positions(positions) + self.offset).astype(np.float64)
         with np.errstate(all="ignore"):
             if self.rates:
@@ -171,9 +213,19 @@ class Defect(Record):
                 angles = round_to_half(angles, self.angles)
             factors = sample.amplitude * np.exp(1j * angles)
             if self.cells:
-                real = round_to_half(factors.real, self.cells)
-                factors = real + 1j * round_to_half(factors.imag, self.cells)
+                factors = self.cells.rounded(factors)
+            if self.cosines is not None:
+                cosines, faster = self.cosines.prediction(sample)
+                factors, frequencies = cosines.real + 1j * factors.imag, np.maximum(right, faster)
+            if self.sines is not None:
+                sines, faster = self.sines.prediction(sample)
+                factors, frequencies = factors.real + 1j * sines.imag, np.maximum(right, faster)
             return TURNS[self.turn][0](factors), frequencies
+
+
+def _every_second(factors: ComplexRows) -> RealRows:
+    """−1 for every second pair, from pair 1 on. Shape: (1, pairs)."""
+    return np.where(np.arange(factors.shape[1]) % 2, -1.0, 1.0)[None]
 
 
 TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
@@ -194,6 +246,26 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
         lambda z: -z.conj(),
         Cause.COS_SIN_MISPAIRED,
         "cosines have the wrong sign",
+    ),
+    "alternating": (
+        lambda z: z.real + 1j * z.imag * _every_second(z),
+        Cause.DIRECTION,
+        "sines have the wrong sign in every second pair, from pair 1 on",
+    ),
+    "alternating-from-0": (
+        lambda z: z.real - 1j * z.imag * _every_second(z),
+        Cause.DIRECTION,
+        "sines have the wrong sign in every second pair, from pair 0 on",
+    ),
+    "alternating-cosine": (
+        lambda z: z.real * _every_second(z) + 1j * z.imag,
+        Cause.COS_SIN_MISPAIRED,
+        "cosines have the wrong sign in every second pair, from pair 1 on",
+    ),
+    "alternating-cosine-from-0": (
+        lambda z: -z.real * _every_second(z) + 1j * z.imag,
+        Cause.COS_SIN_MISPAIRED,
+        "cosines have the wrong sign in every second pair, from pair 0 on",
     ),
     "still": (
         lambda z: np.abs(z).max() + 0 * z,
@@ -237,11 +309,14 @@ def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defe
     yield Defect(turn="still")
     yield from (replace(plain, turn=turn) for turn in turns)
     yield from (replace(plain, offset=offset) for offset in offsets)
+    yield from (replace(plain, moved=positions) for positions in position_maps(sample))
     for half in HALVES:
-        yield replace(plain, cells=half)
+        yield replace(plain, cells=HALF_CELLS[half])
         yield replace(plain, positions=half)
     rules = list(alternatives(sample.reference, rotations))
     yield from (replace(plain, frequencies=rule) for rule in rules)
+    yield from _defects_of_one_table(sample, rules, offsets)
+    yield from (replace(plain, cells=kept) for kept in eight_bit_formats(sample.factors))
     for half in HALVES:
         yield replace(plain, angles=half)
         yield replace(plain, positions=half, rates=half, angles=half)
@@ -252,17 +327,41 @@ def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defe
     yield from (replace(plain, frequencies=rule, turn="backward") for rule in rules)
     yield from (replace(plain, frequencies=rule, turn="swapped") for rule in rules)
     for half in HALVES:
-        yield replace(plain, cells=half, positions=half, rates=half, angles=half)
-        yield replace(plain, cells=half, positions=half, angles=half)
-        yield replace(plain, cells=half, positions=half, rates=half)
-        yield replace(plain, cells=half, positions=half)
-        yield replace(plain, cells=half, rates=half, angles=half)
-        yield replace(plain, cells=half, rates=half)
-        yield replace(plain, cells=half, angles=half)
+        yield replace(plain, cells=HALF_CELLS[half], positions=half, rates=half, angles=half)
+        yield replace(plain, cells=HALF_CELLS[half], positions=half, angles=half)
+        yield replace(plain, cells=HALF_CELLS[half], positions=half, rates=half)
+        yield replace(plain, cells=HALF_CELLS[half], positions=half)
+        yield replace(plain, cells=HALF_CELLS[half], rates=half, angles=half)
+        yield replace(plain, cells=HALF_CELLS[half], rates=half)
+        yield replace(plain, cells=HALF_CELLS[half], angles=half)
         yield from (replace(plain, frequencies=rule, positions=half) for rule in rules)
-        yield from (replace(plain, frequencies=rule, cells=half) for rule in rules)
+        yield from (replace(plain, frequencies=rule, cells=HALF_CELLS[half]) for rule in rules)
     for offset in offsets[:4]:
         yield from (replace(plain, frequencies=rule, offset=offset) for rule in rules)
+
+
+def _defects_of_one_table(
+    sample: Sample, rules: list[Alternative], offsets: list[float]
+) -> Iterator[Defect]:
+    """What may be wrong with the cosines alone, or the sines, where the others are right."""
+    right, frequencies = Defect().prediction(sample)
+    allowed = sample.tolerance.cells(
+        sample.reference.angle_positions(sample.positions), frequencies
+    ) * max(1.0, sample.amplitude)
+    with np.errstate(invalid="ignore"):
+        missed = sample.factors - right
+        sound = [
+            bool(((np.abs(part) + sample.stray <= allowed) | ~sample.seen).all())
+            for part in (missed.real, missed.imag)
+        ]
+    if sound[0] == sound[1]:
+        return
+    parts = [Defect(offset=offset) for offset in offsets]
+    parts += [Defect(cells=kept) for kept in HALF_CELLS.values()]
+    parts += [Defect(frequencies=rule) for rule in rules]
+    parts += [Defect(cells=kept) for kept in eight_bit_formats(sample.factors)]
+    for part in parts:
+        yield Defect(sines=part) if sound[0] else Defect(cosines=part)
 
 
 def _offsets(sample: Sample) -> list[float]:

@@ -1,0 +1,98 @@
+"""Coarse number formats that tables are kept in: what rounding to them makes of exact cells.
+
+The formats of eight bits have a scale, of a table or of each row. That of a table is read off its
+largest number, which stands for the largest code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
+from posenc_cli.numerics.rounding import round_to
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.numerics.arrays import ComplexRows, RealRows, Reals
+
+HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
+
+_FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
+"""Bits of the significand, and the exponent of the smallest normal number."""
+
+_LARGEST = {"int8": 127.0, "float8 e4m3": 448.0, "float8 e5m2": 57344.0}
+"""The largest number of each format of eight bits, which scales are made to fit."""
+
+
+class CellFormat(Record):
+    """A format of finished cells, in words; ``kind`` is its name.
+
+    ``scales`` are what the codes of the cosines and of the sines are multiplied by; with
+    ``by_row`` it is what makes the largest number of each row the largest code.
+    """
+
+    name: str
+    kind: str
+    scales: tuple[float, float] = (1.0, 1.0)
+    by_row: bool = False
+
+    def rounded(self, factors: ComplexRows) -> ComplexRows:
+        """What it makes of factors (n, pairs)."""
+        out = np.empty(factors.shape, np.complex128)
+        out.real = self._rounded_table(factors.real, self.scales[0])
+        out.imag = self._rounded_table(factors.imag, self.scales[1])
+        return out
+
+    def _rounded_table(self, table: RealRows, scale: float) -> RealRows:
+        if self.kind in HALVES:
+            return round_to_half(table, self.kind)
+        scales = np.full((1, 1), scale)
+        if self.by_row:
+            scales = np.abs(table).max(axis=1, keepdims=True) / _LARGEST[self.kind]  # (n, 1)
+        scales = np.where(scales == 0, 1, scales)
+        return np.asarray(scales * round_to_eight_bits(table / scales, self.kind), np.float64)
+
+
+def round_to_half(values: Reals, dtype: str) -> Reals:
+    """``values`` on the grid of a half precision, kept as float64.
+
+    >>> round_to_half(np.array([257.0]), "bfloat16"), round_to_half(np.array([2049.0]), "float16")
+    (array([256.]), array([2048.]))
+    """
+    return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, HALVES[dtype]), np.float64)
+
+
+def round_to_eight_bits(values: Reals, name: str) -> Reals:
+    """``values`` on the grid of a format of eight bits, kept as float64; too large ones saturate.
+
+    >>> round_to_eight_bits(np.array([0.3, 1.1, 500.0]), "float8 e4m3")
+    array([3.125e-01, 1.125e+00, 4.480e+02])
+    """
+    largest = _LARGEST[name]
+    if name == "int8":
+        return np.clip(np.rint(values), -largest - 1, largest)
+    bits, least = _FLOAT8[name]
+    exponents = np.maximum(np.frexp(values)[1] - 1, least)
+    steps = np.ldexp(1.0, exponents - bits + 1)
+    return np.asarray(np.clip(np.rint(values / steps) * steps, -largest, largest), np.float64)
+
+
+HALF_CELLS = {half: CellFormat(half, half) for half in HALVES}
+"""Cells of tables in a half precision."""
+
+
+def eight_bit_formats(factors: ComplexRows) -> Iterator[CellFormat]:
+    """Formats of eight bits, with the scales that a sample of the cells (n, pairs) has."""
+    for kind, largest in _LARGEST.items():
+        if kind in _FLOAT8:
+            yield CellFormat(kind, kind)
+        # Only positive codes end at the largest: −128 is one code further.
+        scales = tuple(
+            float(np.nanmax(table, initial=0.0)) / largest for table in (factors.real, factors.imag)
+        )
+        yield CellFormat(f"{kind}, in steps of one scale a table", kind, (scales[0], scales[1]))
+        yield CellFormat(f"{kind}, with a scale for each row", kind, by_row=True)

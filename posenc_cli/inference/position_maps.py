@@ -1,0 +1,191 @@
+"""Rows that stand at other positions than they should: the rules by which positions get lost.
+
+Owns the step from the rotation that stands in a row to the position it belongs to, and from such
+positions to a rule for all rows: they wrap, end, start again, are rounded down, run downward.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.inference.defects import Sample
+    from posenc_cli.numerics.arrays import Flags, Integers
+
+_READABLE = 0.9
+"""Of the rows of a sample that must show a position, before a rule for all rows is looked for."""
+
+_WIDTHS = {2**8: "uint8", 2**16: "uint16", 2**32: "uint32"}
+"""Formats of whole numbers, by how many numbers they have."""
+
+_SIGNED = {2**8: "int8", 2**16: "int16", 2**32: "int32"}
+
+
+class PositionMap(Record):
+    """A rule by which position p is turned as another one: in words, and as a function."""
+
+    message: str
+    at: Callable[[Integers], Integers]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same: a rule's words hold all its numbers."""
+        return isinstance(other, PositionMap) and other.message == self.message
+
+    def __hash__(self) -> int:
+        return hash(self.message)
+
+
+def rows_as_positions(sample: Sample) -> tuple[Integers, Flags]:
+    """The positions whose rotations stand in the rows (P,), and the cells they explain."""
+    right = sample.reference.frequencies
+    read = _read_positions(sample)
+    angles = np.multiply.outer(read.astype(np.float64), right)
+    predicted = sample.amplitude * (np.cos(angles) + 1j * np.sin(angles))
+    return read, sample.explained_cells(predicted, right)
+
+
+def _read_positions(sample: Sample) -> Integers:
+    """The position whose rotation stands in each row, from the slowest pair to the fastest."""
+    right = sample.reference.frequencies
+    turning = np.flatnonzero(right > 0)[::-1]
+    angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
+    slowest = turning[0] if turning.size else 0
+    read = angles[:, slowest] / max(right[slowest], 1e-30)
+    for pair in turning[1:]:
+        wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
+        read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
+    return np.asarray(np.round(np.clip(read, -(2.0**53), 2.0**53)), np.int64)
+
+
+def position_maps(sample: Sample) -> Iterator[PositionMap]:
+    """Rules that give the positions which the rows of a sample show, the plainest first."""
+    if sample.reference.coordinates is not None:
+        return
+    read, explained = rows_as_positions(sample)
+    shown = explained.all(axis=1)
+    if shown.mean() < _READABLE:
+        return
+    positions, read = sample.positions[shown], read[shown]
+    if (positions < 0).any() or np.array_equal(positions, read):
+        return
+    yield from _ends(positions, read)
+    yield from _wraps(positions, read)
+    yield from _steps(positions, read)
+    yield from _countdown(positions, read)
+
+
+def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Positions modulo a number."""
+    lags = np.unique(positions - read)
+    period = math.gcd(*(int(lag) for lag in lags - lags[0])) if lags.size > 1 else 0
+    if period < 2:
+        return
+    low = int(read.min())
+    if low < 0:
+        half = period // 2
+        if period in _SIGNED:
+            yield PositionMap(
+                f"positions wrap as {_SIGNED[period]} does: {half} is turned as {-half}",
+                lambda p: (p + half) % period - half,
+            )
+        return
+    first = int(positions[int(np.argmax(read != positions - lags[0]))])
+    shift = -int(lags[0])
+    off = "" if shift == 0 else f", off by {shift:+d}"
+    if lags.size == 2 and positions.max() < 2 * period and period not in _WIDTHS:
+        how = (
+            f"positions start again at {first}{off}: counting restarts there, or wraps at every "
+            f"{period}th (a buffer or a chunk of {period} rows)"
+        )
+    elif period in _WIDTHS:
+        how = (
+            f"positions wrap at {period}{off}, as {_WIDTHS[period]} does, or a buffer or a chunk "
+            f"of {period} rows"
+        )
+    else:
+        how = f"positions start again at every {period}th{off}: a buffer or a chunk of that length"
+    yield PositionMap(how, lambda p: p % period + shift)
+
+
+def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Positions that stand still before or after one of them, which others count from."""
+    lags = positions - read
+    order = np.argsort(positions, kind="stable")
+    positions, read, lags = positions[order], read[order], lags[order]
+    last = int(read[-1])
+    tail = _run(read)
+    if 1 < tail < read.size and not lags[:-tail].any():
+        # The position that the others stand still at is among them.
+        start = int(positions[-tail])
+        if start == last:
+            yield PositionMap(
+                f"positions end at {last}: every later one is turned as that",
+                lambda p: np.minimum(p, last),
+            )
+        else:
+            yield PositionMap(
+                f"every position from {start} on is turned as {last}: what comes before it is "
+                "not counted, as by steps of decoding without the length of the cache",
+                lambda p: np.where(p < start, p, last),
+            )
+    head = _run(read[::-1])
+    rest = np.unique(lags[head:])
+    if 1 < head < read.size and rest.size == 1:
+        first, shift = int(read[0]), int(rest[0])
+        start = int(positions[head])
+        if positions[head - 1] <= shift <= start:
+            start = shift  # rows between those of the sample
+        off = "" if shift == 0 else f", and every later one is off by {-shift:+d}"
+        yield PositionMap(
+            f"the first {start} positions are turned as {first}{off}, as padding on the left is",
+            lambda p: np.where(p < start, first, p - shift),
+        )
+    moved = np.flatnonzero(lags)
+    beyond = np.unique(lags[moved[0] :]) if moved.size else lags
+    if moved[0] > 0 and beyond.size == 1:
+        start, shift = int(positions[moved[0]]), int(beyond[0])
+        if shift < start or (shift == start and positions[-1] >= 2 * start):
+            again = f"counting starts again at position {start}, which is turned as 0"
+            yield PositionMap(
+                again if shift == start else f"positions from {start} on are off by {-shift:+d}",
+                lambda p: np.where(p < start, p, p - shift),
+            )
+
+
+def _run(values: Integers) -> int:
+    """How many equal values stand at the end."""
+    others = np.flatnonzero(values != values[-1])
+    return values.size - (int(others[-1]) + 1 if others.size else 0)
+
+
+def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Positions that count every few rows once, or are rounded down to a multiple."""
+    far = int(np.argmax(positions))
+    if read[far] > 0:
+        step = round(int(positions[far]) / int(read[far]))
+        if step > 1:
+            yield PositionMap(
+                f"positions are divided by {step} and rounded down: every {step} rows share one",
+                lambda p: p // step,
+            )
+    multiple = math.gcd(*(int(position) for position in read))
+    if multiple > 1:
+        yield PositionMap(
+            f"positions are rounded down to multiples of {multiple}",
+            lambda p: p // multiple * multiple,
+        )
+
+
+def _countdown(positions: Integers, read: Integers) -> Iterator[PositionMap]:
+    """Positions that run from the last one downward."""
+    sums = np.unique(positions + read)
+    if sums.size == 1 and int(sums[0]) - int(positions.max()) in (0, 1):
+        start = int(sums[0])
+        yield PositionMap(f"positions count down: p is turned as {start} − p", lambda p: start - p)

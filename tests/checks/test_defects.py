@@ -1,0 +1,161 @@
+"""What is wrong with tables beside their frequencies is named, with the number that finds it.
+
+The tables are made here, in NumPy alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from posenc_cli.checks.diagnosis import diagnose
+from tests.checks import rope
+from tests.checks.mutants import ladder, to
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
+
+RIGHT = rope.reference("rope", dim=32)
+INV_FREQ = ladder(32, 1e4)
+ROWS = 1500
+
+
+def angles_at(positions, rates=INV_FREQ):
+    return np.multiply.outer(np.asarray(positions, np.float64), rates)
+
+
+def tables_at(positions, rates=INV_FREQ):
+    angles = angles_at(positions, rates)
+    return np.cos(angles), np.sin(angles)
+
+
+def causes_of(cos, sin, right=RIGHT):
+    positions = f"0:{len(cos)}"
+    examined = rope.of_tables(cos.astype(np.float32), sin.astype(np.float32), right, positions)
+    assert not examined.ok
+    return diagnose(examined)
+
+
+MOVED = {
+    "uint8": (lambda p: p.astype(np.uint8), "positions wrap at 256, as uint8 does"),
+    "int8": (lambda p: p.astype(np.int8), "positions wrap as int8 does: 128 is turned as -128"),
+    "ring": (lambda p: p % 700, "positions start again at every 700th"),
+    "ring of no number": (lambda p: p % 37, "positions start again at every 37th"),
+    "one restart": (lambda p: p % 900, "positions start again at 900: counting restarts there"),
+    "last row": (lambda p: np.minimum(p, 1023), "positions end at 1023"),
+    "decode at 0": (lambda p: np.where(p < 640, p, 0), "every position from 640 on is turned as 0"),
+    "decode at 1": (lambda p: np.where(p < 640, p, 1), "every position from 640 on is turned as 1"),
+    "prompt, then anew": (
+        lambda p: np.where(p < 400, p, p - 400),
+        "counting starts again at position 400",
+    ),
+    "left padding": (
+        lambda p: np.where(p < 555, 1, p - 555),
+        "the first 555 positions are turned as 1, and every later one is off by -555",
+    ),
+    "a row more": (lambda p: np.where(p < 901, p, p + 1), "positions from 901 on are off by +1"),
+    "shared": (lambda p: p // 4, "positions are divided by 4 and rounded down"),
+    "blocks": (lambda p: p // 8 * 8, "positions are rounded down to multiples of 8"),
+    "downward": (lambda p: ROWS - 1 - p, "positions count down: p is turned as 1499 − p"),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_rule_by_which_positions_get_lost_is_said_with_its_numbers(name):
+    moved, message = MOVED[name]
+    positions = np.arange(ROWS)
+    turned_as = moved(positions).astype(np.int64)
+    (cause, *others) = causes_of(*tables_at(turned_as))
+    assert (cause.cause, others) == ("position-offset", [])
+    assert cause.message.startswith(message)
+    wrong = positions[turned_as != positions]
+    assert cause.evidence.startswith(f"{wrong.size} of {ROWS} positions are turned as others are")
+    assert f": {wrong[0]} as {turned_as[wrong[0]]}" in cause.evidence
+    assert "otherwise" not in cause.evidence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["int16", "uint16"])
+def test_positions_of_sixteen_bits_wrap(dtype):
+    (cause,) = causes_of(*tables_at(np.arange(70000).astype(dtype).astype(np.int64)))
+    assert cause.cause == "position-offset"
+    assert f"as {dtype} does" in cause.message
+
+
+def int8(table, scale):
+    return np.clip(np.rint(table / scale), -128, 127) * scale
+
+
+def float8(table, dtype, scale=1.0):
+    return (table / scale).astype(dtype).astype(np.float64) * scale
+
+
+EIGHT_BITS = {
+    "int8, in steps of one scale a table": [
+        lambda t: int8(t, 1 / 127),
+        lambda t: int8(t, 1 / 128),
+        lambda t: int8(t, np.abs(t).max() / 127),
+        lambda t: int8(t, 2 / 255),
+    ],
+    "int8, with a scale for each row": [
+        lambda t: int8(t, np.maximum(np.abs(t).max(axis=1, keepdims=True), 1e-9) / 127)
+    ],
+    "float8 e4m3": [lambda t: float8(t, ml_dtypes.float8_e4m3fn)],
+    "float8 e5m2": [lambda t: float8(t, ml_dtypes.float8_e5m2)],
+    "float8 e4m3, in steps of one scale a table": [
+        lambda t: float8(t, ml_dtypes.float8_e4m3fn, np.abs(t).max() / 448)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", EIGHT_BITS)
+def test_tables_of_eight_bits_are_named_with_their_format_and_scale(name):
+    for rounded in EIGHT_BITS[name]:
+        cos, sin = (rounded(table) for table in tables_at(np.arange(ROWS)))
+        (cause,) = causes_of(cos, sin)
+        assert cause.cause == "table-precision"
+        assert cause.message == f"cosines and sines were rounded to {name}, and stored wider"
+        (cause,) = causes_of(tables_at(np.arange(ROWS))[0], sin)
+        assert cause.message.startswith(f"the sines were rounded to {name}")
+
+
+@pytest.mark.parametrize("half", ["bfloat16", "float16"])
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_one_table_of_two_in_a_half_precision_is_named(half, wrong):
+    tables = list(tables_at(np.arange(ROWS)))
+    tables[wrong] = np.asarray(to(tables[wrong], half), np.float64)
+    (cause,) = causes_of(*tables)
+    one, other = ("cosines", "sines") if wrong == 0 else ("sines", "cosines")
+    assert cause.cause == "table-precision"
+    assert cause.message == (f"the {one} were rounded to {half}, and stored wider; the {other} not")
+
+
+def test_sines_of_the_next_row_are_told_from_those_of_another_table():
+    cos, sin = tables_at(np.arange(ROWS))
+    for shift, at in ((1, "p + 1"), (-1, "p − 1")):
+        (cause,) = causes_of(cos, np.sin(angles_at(np.arange(ROWS) + shift)))
+        assert cause.cause == "cos-sin-mispaired"
+        assert cause.message == f"the sines are off by {shift:+d}: row p has those of {at}"
+        assert cause.evidence == "the cosines are right"
+    (cause,) = causes_of(np.roll(cos, -1, axis=0), sin)
+    assert cause.message == "the cosines are off by +1: row p has those of p + 1"
+    assert cause.evidence.endswith(f"one of the {ROWS} positions is otherwise: {ROWS - 1}")
+    (cause,) = causes_of(cos, np.sin(angles_at(np.arange(ROWS), ladder(32, 5e5))))
+    assert cause.cause == "cos-sin-mispaired"
+    assert cause.message == (
+        "the sines are those of another table, in which the base is 500000, not 10000"
+    )
+
+
+def test_signs_that_change_from_pair_to_pair_are_named():
+    cos, sin = tables_at(np.arange(ROWS))
+    sign = np.where(np.arange(cos.shape[1]) % 2, -1, 1)
+    for tables, cause, which in (
+        ((cos, sin * sign), "direction", "sines .* from pair 1 on"),
+        ((cos, -sin * sign), "direction", "sines .* from pair 0 on"),
+        ((cos * sign, sin), "cos-sin-mispaired", "cosines .* from pair 1 on"),
+    ):
+        (first,) = causes_of(*tables)
+        assert first.cause == cause
+        assert re.search(which, first.message)
