@@ -14,11 +14,14 @@ from posenc_cli.schemes import (
     growing,
     kernels,
     learned,
+    llama3,
+    longrope,
     multimodal,
     relative,
     rotary,
     scaled,
     sinusoids,
+    yarn,
 )
 from posenc_cli.schemes.declare import Scheme
 
@@ -42,9 +45,9 @@ BUILT_IN: Mapping[str, Scheme] = {
         scaled.rope_linear,
         scaled.rope_ntk,
         scaled.rope_dynamic,
-        scaled.rope_yarn,
-        scaled.rope_llama3,
-        scaled.rope_longrope,
+        yarn.rope_yarn,
+        llama3.rope_llama3,
+        longrope.rope_longrope,
         scaled.rope_proportional,
         grids.rope_axial,
         multimodal.mrope,

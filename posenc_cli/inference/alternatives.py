@@ -15,9 +15,6 @@ from posenc_cli import catalogue
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.rules import (
-    CONTEXTS,
-    FACTORS,
-    KNOWN_BASES,
     Alternative,
     base_of,
     changed_frequencies,
@@ -26,6 +23,7 @@ from posenc_cli.inference.rules import (
     number_text,
 )
 from posenc_cli.inference.stretched import scaling_mistakes
+from posenc_cli.schemes.inverse import CONTEXTS, FACTORS, KNOWN_BASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

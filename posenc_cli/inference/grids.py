@@ -13,12 +13,11 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.inference.candidates import snap
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.readings import bare_views, views
-from posenc_cli.inference.rules import KNOWN_BASES
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import Hypothesis
+from posenc_cli.schemes.inverse import KNOWN_BASES, snap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

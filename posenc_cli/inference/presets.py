@@ -64,7 +64,7 @@ def _or_none(positions: Integers | None) -> Integers:
 
 
 @lru_cache(maxsize=1)
-def _layers() -> tuple[tuple[str, Layers], ...]:
+def layers_of_models() -> tuple[tuple[str, Layers], ...]:
     """The layers of all models that posenc ships, those of one type together."""
     return tuple(
         (name, layers)
@@ -77,7 +77,7 @@ def _layers() -> tuple[tuple[str, Layers], ...]:
 def _bounds(seq_len: int | None) -> tuple[tuple[str, Layers, Bound], ...]:
     """The encodings of all models for sequences of a length, where they have one."""
     bounds = []
-    for name, layers in _layers():
+    for name, layers in layers_of_models():
         try:
             own = catalogue.BUILT_IN[layers.scheme].bind(layers.values(), seq_len=seq_len)
         except PosencError:
@@ -144,7 +144,7 @@ def _columns(content: Content, table: str | None) -> list[tuple[str, int]]:
 
 def _model_text(model: str, layer_types: list[str | None]) -> str:
     """A model, and which of its layers where not all of them are alike."""
-    every = [layers.layer_type for name, layers in _layers() if name == model]
+    every = [layers.layer_type for name, layers in layers_of_models() if name == model]
     if len(layer_types) == len(every):
         return model
     return f"{model} ({', '.join(str(each) for each in layer_types)})"

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals
     from posenc_cli.schemes.declare import Scheme
 
-KNOWN_BASES = (
-    1e4, 5e5, 1e6, 1e5, 1.5e5, 1.6e5, 2e6, 2.5e4, 5e6, 1e7, 8e6, 3e6, 4e4, 5e4, 6e5,
-    1e3, 1e2, 1.2e7, 1e8, 2e4, 8e4, 2.5e5, 1e11,
-)  # fmt: skip
-"""Bases of published models, and of the paper."""
-
-CONTEXTS = tuple(2**power for power in range(9, 21))
-"""Lengths of context that most models have."""
-
-FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0)
-"""By which contexts are stretched most often, the commonest first."""
-
 
 class Alternative(Record):
     """Frequencies (pairs,), the cause they stand for, and what to say of them."""

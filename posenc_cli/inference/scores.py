@@ -18,9 +18,7 @@ from posenc_cli.encode.engine import Engine
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.scores import score_rule
 from posenc_cli.files.source import release
-from posenc_cli.inference.candidates import snap
 from posenc_cli.inference.census import BLOCK_CELLS, Census, part_of
-from posenc_cli.inference.rules import KNOWN_BASES
 from posenc_cli.inference.slopes import slopes
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
@@ -35,6 +33,7 @@ from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, replace
 from posenc_cli.schemes.alibi import slopes_of_heads
 from posenc_cli.schemes.buckets import RULES
+from posenc_cli.schemes.inverse import KNOWN_BASES, snap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

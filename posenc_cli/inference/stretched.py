@@ -9,13 +9,13 @@ import numpy as np
 
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.rules import (
-    CONTEXTS,
     Alternative,
     changed_frequencies,
     ladder,
     number_text,
 )
 from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.schemes.inverse import CONTEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

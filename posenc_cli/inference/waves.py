@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli import catalogue
 from posenc_cli.inference.candidates import (
-    RARE_CONTEXTS,
-    RARE_FACTORS,
     Proposal,
     ladders_of_most,
     presets,
     proposal_of,
+    proposals_at_length,
     rotary_proposals,
     sinusoidal_proposals,
-    snap,
 )
 from posenc_cli.inference.census import position_rounding
 from posenc_cli.inference.rates import Rates, positions_at, rates_of
 from posenc_cli.inference.readings import function_views, views
-from posenc_cli.inference.rules import KNOWN_BASES
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import BACKWARD, SWAPPED, Hypothesis, compute, distances
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
+from posenc_cli.schemes.growing import xpos
+from posenc_cli.schemes.inverse import KNOWN_BASES, Guess, snap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,7 +165,8 @@ def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
         for side in ("query", "key"):
             yield "xpos", {"dim": 2 * pairs, "base": base, "side": side}, 6.0
     for preset in presets():
-        if preset.proposal.frequencies.size == pairs and preset.proposal.scheme.startswith("rope"):
+        rotary = catalogue.BUILT_IN[preset.proposal.scheme].kind == "rotary"
+        if rotary and preset.proposal.frequencies.size == pairs:
             yield preset.proposal.scheme, dict(preset.proposal.given), 5.5
 
 
@@ -179,47 +180,36 @@ def _rotary(
     pairs = view.pairs.conj() if backward else view.pairs
     wrong: tuple[str, ...] = (BACKWARD,) if backward else ()
     wrong += (SWAPPED,) if view.swapped else ()
+    lengths: set[int | None] = {None}
     for proposal in rotary_proposals(rates, amplitude, precise=precise):
-        places = _row_positions(pairs, evidence, rates, proposal)
-        for positions in places:
-            given = dict(proposal.given)
-            if view.layout is not None:
-                given["layout"] = view.layout
-            base = Hypothesis(
-                proposal.scheme,
-                given,
-                view.tables,
-                positions,
-                cost=proposal.cost + 3 * len(wrong),
-                hidden=() if view.layout is not None else ("layout",),
-                notes=proposal.notes,
-                wrong=wrong,
-                uncertainty=proposal.uncertainty,
-            )
-            yield base
-            if proposal.scheme == "rope-ntk":
-                yield from _dynamic(base)
-
-
-def _dynamic(stretched: Hypothesis) -> Iterator[Hypothesis]:
-    """Dynamic NTK that stretches the base as much at this length of sequence."""
-    factor, length = float(stretched.given["factor"]), stretched.seq_len  # type: ignore[arg-type]
-    if length is None:
-        return
-    for context in RARE_CONTEXTS:
-        for own in RARE_FACTORS:
-            if length <= context:
+        for positions in _row_positions(pairs, evidence, rates, proposal):
+            hypothesis = _rotary_hypothesis(view, proposal, positions, wrong)
+            yield hypothesis
+            length = hypothesis.seq_len
+            if length is None or length in lengths:
                 continue
-            stretch = own * length / context - (own - 1)
-            whole = length % context == 0
-            if abs(stretch / factor - 1) <= (1e-3 if whole else 1e-5):
-                given = {key: v for key, v in stretched.given.items() if key != "factor"}
-                given |= {"factor": own, "max_position_embeddings": context}
-                # Likelier than NTK by an odd factor, less likely than by a usual one.
-                cost = stretched.cost - 1.4 if stretched.cost >= 2.2 else stretched.cost + 0.2
-                yield replace(
-                    stretched, scheme="rope-dynamic", given=given, cost=max(cost, 1.6 + 0.001 * own)
-                )
+            lengths.add(length)
+            for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
+                yield _rotary_hypothesis(view, at_length, positions, wrong)
+
+
+def _rotary_hypothesis(
+    view: View, proposal: Proposal, positions: Integers, wrong: tuple[str, ...]
+) -> Hypothesis:
+    given = dict(proposal.given)
+    if view.layout is not None:
+        given["layout"] = view.layout
+    return Hypothesis(
+        proposal.scheme,
+        given,
+        view.tables,
+        positions,
+        cost=proposal.cost + 3 * len(wrong),
+        hidden=() if view.layout is not None else ("layout",),
+        notes=proposal.notes,
+        wrong=wrong,
+        uncertainty=proposal.uncertainty,
+    )
 
 
 def _row_positions(
@@ -323,7 +313,7 @@ def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterato
             if view.layout is not None:
                 given["layout"] = view.layout
             given |= _centre_parameters(centre, int(positions.max()) + 1)
-            if proposal_of("xpos", given) is None:
+            if proposal_of(xpos, Guess(given)) is None:
                 continue
             yield Hypothesis(
                 "xpos",

@@ -307,7 +307,7 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
 
 def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sourced | None:
     """What latent attention multiplies the scores by, beside the rotation."""
-    from posenc_cli.schemes import scaled
+    from posenc_cli.schemes.yarn import yarn_magnitude
 
     text, family = keys.text, keys.family
     if not family.slice or family.plain_softmax or "factor" not in params:
@@ -318,5 +318,5 @@ def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sour
     if not isinstance(over, int | float) or not over or factor <= 1:
         return None
     check_values(text.name, "rope-yarn", {"mscale_all_dim": Sourced(over, "mscale_all_dim")})
-    multiplier = float(scaled.yarn_magnitude(factor, over))
+    multiplier = float(yarn_magnitude(factor, over))
     return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")

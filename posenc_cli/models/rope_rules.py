@@ -306,7 +306,8 @@ def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
     >>> attention_factor("rope-yarn", {"factor": 32.0})
     1.3465735902799727
     """
-    from posenc_cli.schemes import scaled
+    from posenc_cli.schemes.longrope import longrope_attention_factor
+    from posenc_cli.schemes.yarn import yarn_attention_factor
 
     if scheme not in ("rope-yarn", "rope-longrope"):
         return None
@@ -314,7 +315,7 @@ def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
         return float(params["attention_factor"])
     if scheme == "rope-yarn":
         mscales = {name: params.get(name) for name in ("mscale", "mscale_all_dim")}
-        return float(scaled.yarn_attention_factor(params["factor"], **mscales))
+        return float(yarn_attention_factor(params["factor"], **mscales))
     original = params[ORIGINAL]
     stretched = params.get(CONTEXT, original)
-    return float(scaled.longrope_attention_factor(params.get("factor"), stretched, original))
+    return float(longrope_attention_factor(params.get("factor"), stretched, original))

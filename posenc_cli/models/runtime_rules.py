@@ -80,9 +80,9 @@ def _refused(runtime: str, why: str) -> InvalidInput:
 
 
 def _magnitude(factor: float, weight: float) -> float:
-    from posenc_cli.schemes import scaled
+    from posenc_cli.schemes.yarn import yarn_magnitude
 
-    return float(scaled.yarn_magnitude(factor, weight))
+    return float(yarn_magnitude(factor, weight))
 
 
 def _truncated(reading: LayerReading) -> Changes:

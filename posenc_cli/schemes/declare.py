@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from posenc_cli.numerics.placements import Placement
+    from posenc_cli.schemes.inverse import Inverse
     from posenc_cli.schemes.tables import Layout
 
 Kind = Literal["absolute", "rotary", "bias", "relative"]
@@ -306,7 +307,10 @@ class Bound(Record):
 
 
 class Scheme(Record):
-    """A positional encoding, as declared; ``origin`` is how the user named one of their own."""
+    """A positional encoding, as declared; ``origin`` is how the user named one of their own.
+
+    ``inverse`` guesses its parameters from measured rates; without one a default does.
+    """
 
     name: str
     kind: Kind
@@ -315,6 +319,7 @@ class Scheme(Record):
     build: Callable[..., Content]
     convention: str = ""
     weights: WeightsShape | None = None
+    inverse: Inverse | None = None
     origin: str | None = None
 
     @property
@@ -458,12 +463,13 @@ class _Declarator(Record):
         formula: str,
         convention: str = "",
         weights: WeightsShape | None = None,
+        inverse: Inverse | None = None,
     ) -> Callable[[Callable[..., Content]], Scheme]:
         """A decorator that makes of a function the scheme of its name."""
 
         def declare(build: Callable[..., Content]) -> Scheme:
             name = build.__name__.replace("_", "-")
-            return Scheme(name, self.kind, source, formula, build, convention, weights)
+            return Scheme(name, self.kind, source, formula, build, convention, weights, inverse)
 
         return declare
 

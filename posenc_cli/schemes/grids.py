@@ -22,6 +22,7 @@ from posenc_cli.schemes.declare import (
     absolute,
     rotary,
 )
+from posenc_cli.schemes.inverse import unguessed
 from posenc_cli.schemes.parameters import Base, Dim, Param, as_text
 from posenc_cli.schemes.rotary import Partial, rotated_dim
 
@@ -209,6 +210,7 @@ _SINUSOIDAL = {
         "patches in 2 × 2 blocks. Gemma 4's image processor gives its module (x, y), whose first "
         "half then follows columns: order=wh."
     ),
+    inverse=unguessed,
 )
 def rope_axial(
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from posenc_cli.schemes.declare import Growth, Rotation, Waves, rotary
+from posenc_cli.schemes.inverse import unguessed
 from posenc_cli.schemes.parameters import Base, Dim, Param, SequenceLength
 from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
 
@@ -23,6 +24,7 @@ _XPOS = "Sun et al. 2022, arXiv:2212.10554"
         "key only where both have the same. lucidrains: rotary-embedding-torch; flash-attn "
         "centres so too. Angles count from position 0 in both."
     ),
+    inverse=unguessed,
 )
 def xpos(
     *,

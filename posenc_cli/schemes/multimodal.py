@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.schemes.declare import AxesFile, Coordinates, Rotation, Waves, rotary
+from posenc_cli.schemes.inverse import unguessed
 from posenc_cli.schemes.parameters import Base, Dim, Param, as_text
 from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
 
@@ -27,6 +28,7 @@ _TIME, _HEIGHT, _WIDTH = range(3)
         "alternate before those of t. XD-RoPE: four sections, and as many rows in the file "
         "(HunYuan: position, width, height, image)."
     ),
+    inverse=unguessed,
 )
 def mrope(
     *,

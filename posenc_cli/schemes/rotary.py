@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.schemes.declare import Rotation, Waves, rotary
+from posenc_cli.schemes.inverse import Guess, ladder_bases
 from posenc_cli.schemes.parameters import Base, Dim, Param
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.schemes.inverse import Measured
 
 PairLayout = Annotated[
     Literal["interleaved", "half"],
@@ -27,9 +33,16 @@ Partial = Annotated[
 ]
 
 
+def _rope_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    for base, cost, error in ladder_bases(xp, measured, measured.pairs):
+        uncertainty = {"base": error} if error else {}
+        yield Guess({**measured.given, "base": base}, cost, uncertainty)
+
+
 @rotary(
     source="Su et al. 2021, arXiv:2104.09864 §3.2.2",
     formula="θ_i = base^(−2i/d), d = ⌊dim · partial⌋; the pair i of position p turns by p · θ_i",
+    inverse=_rope_inverse,
     convention=(
         "The frequencies of a partial rotation follow the rotated width d, as in GPT-NeoX, "
         "Phi and StableLM; the columns past it stay as they are."

@@ -11,15 +11,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.schemes.declare import Rotation, Waves, rotary
+from posenc_cli.schemes.inverse import (
+    COMMON_BASES,
+    COMMON_FACTORS,
+    CONTEXTS,
+    FACTORS,
+    NEAR,
+    Guess,
+    digit_count,
+    fitted_base,
+    ladder_bases,
+    plain_ladder,
+    snap,
+    turning_count,
+)
 from posenc_cli.schemes.parameters import Base, Dim, Param, SequenceLength
 from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from decimal import Decimal
 
+    from posenc_cli.schemes.inverse import Measured
+
 _CHEN = "Chen et al. 2023, arXiv:2306.15595"
-_YARN = "Peng et al. 2023, arXiv:2309.00071"
-_LONGROPE = "Ding et al. 2024, arXiv:2402.13753"
 
 SMALLEST_FACTOR, LARGEST_FACTOR = 1e-15, 1e15
 """Of frequencies: with less a wave turns 10^14 times from one position to the next, with more none
@@ -44,10 +59,104 @@ AttentionFactor = Annotated[
 ]
 
 
+def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[tuple[float, float]]:
+    """Factors that all frequencies of a base are divided by, one for all pairs; cost of each."""
+    pairs, turning = measured.pairs, turning_count(xp, measured)
+    if turning == 0:
+        return
+    plain, values = plain_ladder(xp, base, pairs)[:turning], measured.values[:turning]
+    with xp.errstate(divide="ignore", invalid="ignore"):
+        ratios, spread = plain / values, measured.errors[:turning] / xp.abs(values)
+    good = xp.isfinite(ratios) & (ratios > 0)
+    if not good.any():
+        return
+    best = xp.flatnonzero(good)[xp.argmin(spread[good])]
+    ratio, error = float(ratios[best]), float(3 * spread[best] * ratios[best])
+    if turning < pairs and abs(ratio - 1) <= error:
+        yield 1.0, 1.0
+        return
+    short = snap(ratio, error)
+    if short > 1:
+        yield short, 0.5 + 0.3 * digit_count(short)
+    for factor in FACTORS:
+        if factor != short and abs(factor / ratio - 1) <= NEAR:
+            yield factor, 2.0
+    yield from _stepped_divisors(ratio, error)
+
+
+def _stepped_divisors(ratio: float, error: float) -> Iterator[tuple[float, float]]:
+    """Factors where rows are several positions apart: ratio = factor/step, the small steps first.
+
+    Nothing but the ratio shows.
+    """
+    for factor in FACTORS if 0 < ratio < 1 else ():
+        step = round(factor / ratio)
+        if step > 1 and step != factor and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
+            yield factor, 3.0 + 1e-4 * step
+
+
+def _linear_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    for base, _, _ in ladder_bases(xp, measured, measured.pairs, known_only=True):
+        for factor, cost in _divisors(xp, measured, base):
+            if factor != 1:
+                yield Guess({**measured.given, "base": base, "factor": factor}, 1 + cost)
+
+
+def _ntk_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    pairs = measured.pairs
+    fit = fitted_base(xp, measured, pairs)
+    if fit is None or pairs < 2:
+        return
+    stretched, error = fit
+    for base in COMMON_BASES:
+        factor = (stretched / base) ** ((pairs - 1) / pairs)
+        if not 1.0002 < factor < 2000:
+            continue
+        spread = 2 * factor * error / stretched
+        short = snap(factor, spread)
+        usual = next((f for f in COMMON_FACTORS if abs(f - factor) <= max(spread, 0.004 * f)), None)
+        # A usual factor at a usual base is met by chance more than a plain base is.
+        cost = 1.4 if usual else 1.9 + 0.3 * digit_count(short)
+        cost += 0.0 if base in COMMON_BASES[:3] else 0.5
+        for value in dict.fromkeys(filter(None, (usual, short))):
+            yield Guess({**measured.given, "base": base, "factor": value}, cost)
+
+
+def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    """Dynamic NTK that stretches the base as much as NTK would at this length of sequence."""
+    length = measured.length
+    if length is None:
+        return
+    for guess in _ntk_inverse(xp, measured):
+        stretch = guess.params["factor"]
+        for context in CONTEXTS:
+            for factor in FACTORS if length > context else ():
+                whole = length % context == 0
+                own = factor * length / context - (factor - 1)
+                if abs(own / stretch - 1) <= (1e-3 if whole else 1e-5):
+                    # Likelier than NTK by an odd factor, less likely than by a usual one.
+                    cost = guess.cost - 1.4 if guess.cost >= 2.2 else guess.cost + 0.2
+                    params = {**guess.params, "factor": factor, "max_position_embeddings": context}
+                    yield Guess(params, max(cost, 1.6 + 0.001 * factor))
+
+
+def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    pairs, turning = measured.pairs, turning_count(xp, measured)
+    if turning in (0, pairs):
+        return
+    shares = (0.25, 0.5, 0.75, turning / pairs, (turning + 0.5) / pairs)
+    partial = next(share for share in shares if int(share * pairs) == turning)
+    for base, _, _ in ladder_bases(xp, measured, pairs, known_only=True):
+        for factor, cost in _divisors(xp, measured, base):
+            params = {**measured.given, "base": base, "factor": factor, "partial": partial}
+            yield Guess(params, 1.1 + cost)
+
+
 @rotary(
     source=f"{_CHEN} §3",
     formula="θ_i = base^(−2i/d) / factor",
     convention="Positional interpolation; Hugging Face's rope_type linear.",
+    inverse=_linear_inverse,
 )
 def rope_linear(
     *,
@@ -75,6 +184,7 @@ def rope_linear(
     source="bloc97 2023, NTK-aware scaled RoPE; Peng et al. 2023, arXiv:2309.00071 §3.1",
     formula="θ_i = b^(−2i/d), b = base · factor^(d/(d − 2))",
     convention="Hunyuan's alpha is factor here.",
+    inverse=_ntk_inverse,
 )
 def rope_ntk(
     *,
@@ -105,6 +215,7 @@ def rope_ntk(
         "Hugging Face's rope_type dynamic, which stretches the base for the whole sequence. "
         "vLLM fixes n = L · factor."
     ),
+    inverse=_dynamic_inverse,
 )
 def rope_dynamic(
     *,
@@ -139,197 +250,6 @@ def rope_dynamic(
 
 
 @rotary(
-    source=f"{_YARN} §3.2–3.4",
-    formula=(
-        "θ_i = ((1 − r_i) + r_i/factor) · base^(−2i/d), r_i = clip((i − low)/(high − low), 0, 1), "
-        "low = c(beta_fast), high = c(beta_slow), "
-        "c(β) = d · ln(original_max_position_embeddings/(2πβ)) / (2 ln base); "
-        "cos and sin times attention_factor = 0.1 · ln(factor) + 1"
-    ),
-    convention=(
-        "As in the authors' code and Hugging Face: low and high are rounded outward (truncate) and "
-        "held within 0 … d − 1. With mscale and mscale_all_dim both given and not 0, the amplitude "
-        "is g(mscale)/g(mscale_all_dim), g(m) = 0.1 · m · ln(factor) + 1, as in DeepSeek."
-    ),
-)
-def rope_yarn(
-    *,
-    dim: Dim = 64,
-    base: Base = 10_000.0,
-    layout: PairLayout = "interleaved",
-    partial: Partial = 1.0,
-    factor: Factor = 4.0,
-    original_max_position_embeddings: OriginalContext = 4096,
-    beta_fast: Annotated[
-        float,
-        Param("turns in the context from which a pair is kept", above=0, source=f"{_YARN} §3.2"),
-    ] = 32.0,
-    beta_slow: Annotated[
-        float,
-        Param("turns up to which a pair is interpolated", above=0, source=f"{_YARN} §3.2"),
-    ] = 1.0,
-    mscale: Annotated[
-        float | None,
-        Param("numerator of the amplitude, see the convention", minimum=0, maximum=1e6),
-    ] = None,
-    mscale_all_dim: Annotated[
-        float | None,
-        Param("denominator of the amplitude, see the convention", minimum=0, maximum=1e6),
-    ] = None,
-    attention_factor: AttentionFactor = None,
-    truncate: Annotated[
-        bool, Param("whether the ends of the ramp are rounded to whole pairs", source="YaRN's code")
-    ] = True,
-) -> Rotation:
-    """RoPE that keeps fast pairs, interpolates slow ones, and blends between: YaRN.
-
-    >>> rope_yarn.bind({"dim": 128}).content.waves.scale.__round__(6)
-    Decimal('1.138629')
-    """
-    rotated = rotated_dim(dim, partial)
-    low, high = yarn_ramp(
-        rotated,
-        base,
-        original_max_position_embeddings,
-        beta_fast=beta_fast,
-        beta_slow=beta_slow,
-        truncate=truncate,
-    )
-
-    def frequencies(xp: Any) -> Any:
-        kept = ladder(xp, rotated, base)
-        pairs = xp.arange(0, rotated // 2)
-        ramp = xp.clip((pairs - _real(xp, low)) / _real(xp, high - low), 0, 1)
-        return kept / factor * ramp + kept * (1 - ramp)
-
-    scale = attention_factor or yarn_attention_factor(
-        factor, mscale=mscale, mscale_all_dim=mscale_all_dim
-    )
-    return Rotation(Waves(rotated // 2, frequencies, scale), layout)
-
-
-@rotary(
-    source="Grattafiori et al. 2024, arXiv:2407.21783 §3.2; Meta's llama-models",
-    formula=(
-        "with λ = 2π/f of f = base^(−2i/d) and L = original_max_position_embeddings: f where "
-        "λ < L/high_freq_factor; f/factor where λ > L/low_freq_factor; between them "
-        "((1 − t)/factor + t) · f, t = (L/λ − low_freq_factor)/(high_freq_factor − low_freq_factor)"
-    ),
-    convention="The defaults are Llama 3.1's, but for base 500000 and layout half.",
-)
-def rope_llama3(
-    *,
-    dim: Dim = 64,
-    base: Base = 10_000.0,
-    layout: PairLayout = "interleaved",
-    partial: Partial = 1.0,
-    factor: Factor = 8.0,
-    low_freq_factor: Annotated[
-        float,
-        Param("turns in the original context up to which a pair is slowed", above=0),
-    ] = 1.0,
-    high_freq_factor: Annotated[
-        float, Param("turns in the original context from which a pair is kept", above=0)
-    ] = 4.0,
-    original_max_position_embeddings: OriginalContext = 8192,
-) -> Rotation:
-    """RoPE as Llama 3.1 stretches it: long wavelengths are divided, short ones kept.
-
-    >>> rope_llama3.bind({"dim": 128}).content.waves.count
-    64
-    """
-    if low_freq_factor >= high_freq_factor:
-        raise InvalidInput(
-            f"--set low_freq_factor {low_freq_factor:g}: must be below high_freq_factor "
-            f"{high_freq_factor:g}"
-        )
-    rotated = rotated_dim(dim, partial)
-    from posenc_cli.numerics import exact
-
-    between = (exact.asarray(high_freq_factor) - low_freq_factor)[0]
-
-    def frequencies(xp: Any) -> Any:
-        kept = ladder(xp, rotated, base)
-        turns = original_max_position_embeddings * kept / 2 / xp.pi
-        share = xp.clip((turns - low_freq_factor) / _real(xp, between), 0, 1)
-        return (1 - share) * kept / factor + share * kept
-
-    return Rotation(Waves(rotated // 2, frequencies), layout)
-
-
-FactorList = Annotated[
-    tuple[float, ...],
-    Param(
-        "what each pair's frequency is divided by: numbers, or a JSON file",
-        minimum=SMALLEST_FACTOR,
-        maximum=LARGEST_FACTOR,
-    ),
-]
-
-
-@rotary(
-    source=f"{_LONGROPE} §3; Microsoft's Phi-3",
-    formula=(
-        "θ_i = 1/(λ_i · base^(2i/d)), λ = long_factor if seq_len > "
-        "original_max_position_embeddings else short_factor; cos and sin times attention_factor = "
-        "√(1 + ln s / ln original_max_position_embeddings), s = factor"
-    ),
-    convention=(
-        "Hugging Face switches for the whole sequence at once; vLLM and llama.cpp choose once, "
-        "from the context they allocate. Without factor it is "
-        "max_position_embeddings/original_max_position_embeddings; the amplitude is 1 for s ≤ 1."
-    ),
-)
-def rope_longrope(
-    *,
-    short_factor: FactorList,
-    long_factor: FactorList,
-    dim: Dim = 64,
-    base: Base = 10_000.0,
-    layout: PairLayout = "interleaved",
-    partial: Partial = 1.0,
-    factor: Annotated[
-        float | None,
-        Param(
-            "how many times longer the context got",
-            minimum=SMALLEST_FACTOR,
-            maximum=LARGEST_FACTOR,
-        ),
-    ] = None,
-    original_max_position_embeddings: OriginalContext = 4096,
-    max_position_embeddings: Annotated[
-        int | None,
-        Param("positions of the stretched model", minimum=1, maximum=LARGEST_POSITION),
-    ] = None,
-    attention_factor: AttentionFactor = None,
-    seq_len: SequenceLength = None,
-) -> Rotation:
-    """RoPE with a searched factor for each pair, one list for short sequences and one for long.
-
-    >>> given = {"dim": 4, "short_factor": "1,1", "long_factor": "1,4", "factor": 4}
-    >>> rope_longrope.bind(given, seq_len=4096).content.waves.scale.__round__(6)
-    Decimal('1.080123')
-    """
-    rotated = rotated_dim(dim, partial)
-    for name, factors in (("short_factor", short_factor), ("long_factor", long_factor)):
-        if len(factors) != rotated // 2:
-            raise InvalidInput(
-                f"--set {name}: has {len(factors)} numbers, but {rotated} rotated columns make "
-                f"{rotated // 2} pairs"
-            )
-    original = original_max_position_embeddings
-    divisors = long_factor if (seq_len or original) > original else short_factor
-
-    def frequencies(xp: Any) -> Any:
-        return ladder(xp, rotated, base) / xp.asarray(list(divisors))
-
-    scale = attention_factor or longrope_attention_factor(
-        factor, (max_position_embeddings or original), original
-    )
-    return Rotation(Waves(rotated // 2, frequencies, scale), layout)
-
-
-@rotary(
     source="Barbero et al. 2024, arXiv:2410.06205 §6; Gemma 4",
     formula=(
         "θ_i = base^(−2i/dim) / factor for i < ⌊partial · dim/2⌋, else 0; "
@@ -339,6 +259,7 @@ def rope_longrope(
         "As in Hugging Face and Gemma: not a partial rotation. Pairs span the whole head, the slow "
         "ones stand still, and exponents divide by the whole dim."
     ),
+    inverse=_proportional_inverse,
 )
 def rope_proportional(
     *,
@@ -367,80 +288,6 @@ def rope_proportional(
     return Rotation(Waves(dim // 2, frequencies), layout)
 
 
-def yarn_ramp(
-    rotated: int,
-    base: float,
-    original: int,
-    *,
-    beta_fast: float,
-    beta_slow: float,
-    truncate: bool,
-) -> tuple[Decimal, Decimal]:
-    """The pairs between which YaRN blends: it keeps those before, interpolates those after.
-
-    >>> [float(end) for end in yarn_ramp(
-    ...     128, 1e6, 32768, beta_fast=32.0, beta_slow=1.0, truncate=True)]
-    [23.0, 40.0]
-    """
-    from posenc_cli.numerics import exact
-
-    radians = exact.asarray([beta_fast, beta_slow]) * 2 * exact.pi
-    ends = exact.log(original / radians) * rotated / exact.log(exact.asarray([base])) / 2
-    if truncate:
-        ends = exact.concat([exact.floor(ends[0:1]), exact.ceil(ends[1:2])])
-    low = exact.maximum(ends[0:1], 0)
-    high = exact.minimum(ends[1:2], rotated - 1)
-    if low[0] == high[0]:
-        high = high + exact.asarray([1]) / 1000
-    return low[0], high[0]
-
-
-def yarn_attention_factor(
-    factor: float, *, mscale: float | None = None, mscale_all_dim: float | None = None
-) -> Decimal:
-    """What YaRN multiplies cosines and sines by."""
-    both = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
-    magnitudes = _magnitudes(factor, both)
-    amplitude: Decimal = (magnitudes[0:1] / magnitudes[1])[0]
-    return amplitude
-
-
-def yarn_magnitude(factor: float, mscale: float) -> Decimal:
-    """1 + 0.1 · mscale · ln(factor), which YaRN has for context extensions; 1 for factors up to 1.
-
-    >>> float(yarn_magnitude(32.0, 1.0)), int(yarn_magnitude(0.5, 1.0))
-    (1.3465735902799727, 1)
-    """
-    magnitude: Decimal = _magnitudes(factor, (mscale,))[0]
-    return magnitude
-
-
-def _magnitudes(factor: float, mscales: tuple[float, ...]) -> Any:
-    from posenc_cli.numerics import exact
-
-    return 1 + exact.asarray(mscales) * exact.log(exact.asarray([max(factor, 1.0)])) / 10
-
-
-def longrope_attention_factor(factor: float | None, stretched: int, original: int) -> Decimal:
-    """What LongRoPE multiplies cosines and sines by; the factor may be left to the contexts.
-
-    Raises: InvalidInput for an original context of one position, whose logarithm is 0.
-    """
-    from posenc_cli.numerics import exact
-
-    contexts = exact.asarray([stretched]) / original
-    longer = exact.asarray([factor]) if factor else contexts
-    if longer[0] <= 1:
-        return exact.asarray([1])[0]  # type: ignore[no-any-return]
-    if original == 1:
-        raise InvalidInput(
-            "--set original_max_position_embeddings 1: must be at least 2",
-            hint="or give attention_factor",
-        )
-    share = exact.log(longer) / exact.log(exact.asarray([original]))
-    return exact.sqrt(1 + share)[0]  # type: ignore[no-any-return]
-
-
 def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
     """RoPE with the base times stretch^(d/(d − 2)).
 
@@ -458,12 +305,12 @@ def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any
     larger = (exact.asarray([base]) * exact.asarray([stretch]) ** exponent)[0]
 
     def frequencies(xp: Any) -> Any:
-        return ladder(xp, rotated, _real(xp, larger))
+        return ladder(xp, rotated, real(xp, larger))
 
     return Rotation(Waves(rotated // 2, frequencies), layout)
 
 
-def _real(xp: Any, value: Decimal) -> Any:
+def real(xp: Any, value: Decimal) -> Any:
     """A number as the namespace takes it: itself in extended precision, else a float."""
     from posenc_cli.numerics import exact
 

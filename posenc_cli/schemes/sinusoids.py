@@ -7,16 +7,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.schemes.declare import Sinusoids, Waves, absolute
+from posenc_cli.schemes.inverse import Guess, ladder_bases
 from posenc_cli.schemes.parameters import Base, Dim, Param
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.numerics.placements import Function
+    from posenc_cli.schemes.inverse import Measured
 
 Order = Literal["sin-first", "cos-first"]
 _PAPER = "Vaswani et al. 2017 §3.5"
 Odd = Literal["error", "truncate", "pad", "split"]
+
+
+def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    given = measured.given
+    dim, odd = given["dim"], given["odd"]
+    pairs = dim // 2 if odd == "pad" else (dim + 1) // 2
+    ladders = (("vaswani", dim / 2 if odd == "split" else pairs, 0.0),
+               ("tensor2tensor", max(pairs - 1, 1), 0.2))  # fmt: skip
+    for spacing, steps, extra in ladders:
+        for base, cost, error in ladder_bases(xp, measured, steps):
+            uncertainty = {"base": error} if error else {}
+            yield Guess({**given, "base": base, "spacing": spacing}, cost + extra, uncertainty)
 
 
 @absolute(
@@ -28,6 +42,7 @@ Odd = Literal["error", "truncate", "pad", "split"]
         "Musicgen: as those with order=cos-first; positional-encodings: odd=truncate. "
         "fairseq numbers its first token padding_idx + 1: use --start."
     ),
+    inverse=_inverse,
 )
 def sinusoidal(
     *,

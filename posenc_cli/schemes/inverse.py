@@ -1,0 +1,229 @@
+"""From measured rates back to parameters: what the inverses of schemes have in common.
+
+The inverse of a scheme stands beside its formula, ``inverse(xp, measured)`` → guesses: parameters
+whose frequencies may be the rates that were measured. A guess need not be right: whoever asks
+computes what it implies, and holds that against what was measured. So an inverse may be generous,
+but must be quick, and says of each guess how special it is. What was measured is float64, and
+``xp`` is NumPy.
+
+A scheme without an inverse of its own has a default one (:mod:`posenc_cli.inference.candidates`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.records import Record, fresh
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+KNOWN_BASES = (
+    1e4, 5e5, 1e6, 1e5, 1.5e5, 1.6e5, 2e6, 2.5e4, 5e6, 1e7, 8e6, 3e6, 4e4, 5e4, 6e5,
+    1e3, 1e2, 1.2e7, 1e8, 2e4, 8e4, 2.5e5, 1e11,
+)  # fmt: skip
+"""Bases of published models, and of the paper, the commonest first."""
+
+COMMON_BASES = KNOWN_BASES[:10]
+"""Those that are tried where many numbers are free besides, so that rare ones fit by chance."""
+
+FACTORS = (
+    2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0, 5.0, 12.0,
+)  # fmt: skip
+"""By which published models stretch contexts, the commonest first."""
+
+COMMON_FACTORS = FACTORS[:7]
+"""Those that are believed of a factor which is only roughly known."""
+
+CONTEXTS = (*(2**power for power in range(9, 21)), 1500, 3000, 6144, 12288, 40960)
+"""Lengths of context of published models: powers of two, and those of Whisper, Qwen and others."""
+
+NEAR = 0.02
+"""Of a known number: what half-precision frequencies may make of it."""
+
+STEEPEST = 60.0
+"""ln of the largest base that is looked for: float64 has no frequency of a steeper ladder."""
+
+
+class Measured(Record):
+    """Radians a row of each pair (pairs,), what they may be off by, and what else is known.
+
+    ``given`` are parameters that are settled, such as the dim. ``amplitude`` is what cosines and
+    sines are multiplied by, None where nothing shows it, known to the share ``precise``.
+    ``length`` is that of the sequence, None as long as no positions are known.
+    """
+
+    values: Any
+    errors: Any
+    given: Mapping[str, Any]
+    amplitude: float | None = None
+    precise: float = 1e-5
+    length: int | None = None
+
+    @property
+    def pairs(self) -> int:
+        """How many rates there are."""
+        return int(self.values.size)
+
+    def has_amplitude(self, amplitude: Decimal | float) -> bool:
+        """Whether an amplitude is the measured one, or nothing shows that."""
+        if self.amplitude is None:
+            return True
+        return abs(float(amplitude) - self.amplitude) <= 3 * self.precise * self.amplitude
+
+
+class Guess(Record):
+    """Parameters that may give measured rates.
+
+    ``cost`` says how special they are: 1 for one rule with numbers that people use, 0.3 more for
+    each digit of a number that was fitted, 2 to 3.5 for rules with many numbers; hundredths order
+    equals. ``uncertainty`` says by how much a fitted parameter may be off.
+    """
+
+    params: Mapping[str, Any]
+    cost: float = 1.0
+    uncertainty: Mapping[str, float] = fresh(dict)
+    notes: tuple[str, ...] = ()
+
+
+Inverse = Callable[[Any, Measured], Iterator[Guess]]
+"""An array namespace and what was measured → guesses, the plainest first."""
+
+
+def unguessed(_xp: Any, _measured: Measured) -> Iterator[Guess]:
+    """No guesses: of a scheme whose rates along one axis are another's, or which is read apart."""
+    yield from ()
+
+
+def snap(value: float, error: float) -> float:
+    """The number of fewest digits within an error of a value.
+
+    >>> snap(9999.993, 0.5), snap(0.7071, 1e-6)
+    (10000.0, 0.7071)
+    """
+    for digits in range(1, 13):
+        short = float(f"{value:.{digits - 1}e}")
+        if abs(short - value) <= error:
+            return short
+    return value
+
+
+def digit_count(value: float) -> int:
+    """How many significant digits a number has.
+
+    >>> digit_count(10_000.0), digit_count(0.7071)
+    (1, 4)
+    """
+    return next(d for d in range(1, 18) if float(f"{value:.{d - 1}e}") == value)
+
+
+def plain_ladder(xp: Any, base: float, pairs: int) -> Any:
+    """The frequencies base^(−i/pairs), in float64. Units: radians per position."""
+    return base ** -(xp.arange(pairs) / pairs)
+
+
+def turning_count(xp: Any, measured: Measured) -> int:
+    """How many pairs turn: those after the last that does stand still."""
+    moving = xp.flatnonzero(xp.abs(measured.values) > 2 * measured.errors + 1e-11)
+    return int(moving[-1]) + 1 if moving.size else 0
+
+
+def ladder_bases(
+    xp: Any, measured: Measured, steps: float, *, known_only: bool = False
+) -> Iterator[tuple[float, float, float]]:
+    """Bases of a ladder base^(−i/steps) that the rates follow: base, cost, uncertainty."""
+    fit = fitted_base(xp, measured, steps)
+    if fit is None:
+        yield KNOWN_BASES[0], 1.0, 0.0
+        return
+    base, error = fit
+    near = [b for b in KNOWN_BASES if abs(b / base - 1) <= max(NEAR, 5 * error / base)]
+    for known in sorted(near, key=lambda b: abs(math.log(b / base))):
+        yield known, 1.0, 0.0
+    if known_only and near:
+        return
+    short = snap(base, error)
+    if short not in near and short > 1:
+        digits = digit_count(short)
+        yield short, 1.0 + 0.3 * digits, 0.0 if digits <= 4 else error
+    if not known_only and base > 1:
+        # A fitted base explains any ladder: it is believed last.
+        yield base, 6.0, error
+
+
+def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float] | None:
+    """The base of the ladder that the rates follow from the slow end on, and its uncertainty."""
+    values, errors = measured.values, measured.errors
+    last = turning_count(xp, measured)
+    usable = (values > 0) & (errors < 0.5 * xp.abs(values)) & (xp.arange(values.size) < last)
+    where = xp.flatnonzero(usable)
+    if where.size < 2:
+        return None
+    logarithms, spread = xp.log(values[where]), errors[where] / values[where]
+    begin = where.size - 2
+    slope = (logarithms[-1] - logarithms[0]) / (where[-1] - where[0])
+    if values.size > 2:
+        middle = max(0, where.size - max(3, where.size // 2))
+        slope = (logarithms[-1] - logarithms[middle]) / (where[-1] - where[middle])
+    while begin > 0:
+        predicted = logarithms[-1] + slope * (where[begin - 1] - where[-1])
+        if abs(predicted - logarithms[begin - 1]) > 0.05 + 3 * (spread[begin - 1] + spread[-1]):
+            break
+        begin -= 1
+    x, y, w = where[begin:].astype(float), logarithms[begin:], 1 / spread[begin:] ** 2
+    centre = (w @ x) / w.sum()
+    power = float(w @ (x - centre) ** 2)
+    if power == 0:
+        return None
+    slope = float((w * (x - centre)) @ (y - (w @ y) / w.sum())) / power
+    if not 0 < -slope * steps < STEEPEST:
+        return None
+    base = math.exp(-slope * steps)
+    reach = max(float(x.max() - x.min()), 1.0)
+    error = base * steps * max(1 / math.sqrt(power), 2e-7 / reach)
+    return base, error
+
+
+def fast_bases(measured: Measured) -> Iterator[float]:
+    """Bases that fast pairs, which no scaling changes, may have."""
+    pairs, values, errors = measured.pairs, measured.values, measured.errors
+    bases: dict[float, None] = {}
+    for pair in sorted({1, 2, 3, max(1, pairs // 8), max(1, pairs // 4), max(1, pairs // 3)}):
+        if pair >= pairs or not 0 < values[pair] < 1:
+            continue
+        logarithm = -math.log(values[pair]) * pairs / pair
+        error = float(errors[pair] / values[pair]) * pairs / pair
+        if not 1e-3 < logarithm < STEEPEST:
+            continue
+        base = math.exp(logarithm)
+        for known in KNOWN_BASES:
+            if abs(math.log(known) - logarithm) <= 2 * error + 0.004:
+                bases[known] = None
+        bases[snap(base, min(base * error, 0.01 * base))] = None
+    yield from [base for base in bases if base > 1][:12]
+
+
+def slowed_shares(xp: Any, measured: Measured, base: float, factor: float) -> tuple[Any, Any]:
+    """How far each pair is slowed, 0 not and 1 by the factor, and the error of that.
+
+    Shapes: (pairs,) each.
+    """
+    plain = plain_ladder(xp, base, measured.pairs)
+    full = 1 - 1 / factor if factor != 1 else 1.0
+    return (1 - measured.values / plain) / full, measured.errors / plain / full
+
+
+def slowings(xp: Any, measured: Measured, base: float) -> list[float]:
+    """Factors that the slowest pairs may be slowed by."""
+    plain = plain_ladder(xp, base, measured.pairs)
+    factors: list[float] = []
+    with xp.errstate(divide="ignore", invalid="ignore"):
+        ratios, spread = plain / measured.values, measured.errors / xp.abs(measured.values)
+    good = xp.flatnonzero((measured.values > 0) & (spread < 0.3))
+    for pair in good[-1:-4:-1]:
+        ratio = float(ratios[pair])
+        if ratio > 1.05:
+            factors.append(snap(ratio, max(3 * float(spread[pair]), 1e-6) * ratio))
+    return list(dict.fromkeys([*factors, *FACTORS]))

@@ -1,0 +1,136 @@
+"""A scheme that a user wrote is identified as posenc's own are."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.checks.identify import identify
+from posenc_cli.inference.evidence import Evidence
+
+MODULE = '''
+from typing import Annotated, Any
+
+from posenc_cli.schemes.declare import Rotation, Waves, rotary
+from posenc_cli.schemes.inverse import Guess
+from posenc_cli.schemes.parameters import Base, Dim, Param
+from posenc_cli.schemes.rotary import PairLayout, ladder, rotated_dim
+
+
+@rotary(source="a user", formula="θ_i = 1 / (1 + slope · i^power)")
+def harmonic(
+    *,
+    dim: Dim = 64,
+    layout: PairLayout = "interleaved",
+    slope: Annotated[float, Param("how fast frequencies fall", above=0)] = 0.5,
+    power: Annotated[int, Param("of the pair", minimum=1, maximum=8)] = 2,
+) -> Rotation:
+    """Frequencies that fall as a harmonic series does."""
+    rotated = rotated_dim(dim, 1.0)
+
+    def frequencies(xp: Any) -> Any:
+        return 1 / (1 + slope * xp.arange(0, rotated // 2) ** power)
+
+    return Rotation(Waves(rotated // 2, frequencies), layout)
+
+
+@rotary(source="a user", formula="θ_i = base^(−2i/d) · (1 + i) / factor")
+def rising(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    factor: Annotated[float, Param("context extension", minimum=1)] = 1.0,
+) -> Rotation:
+    """A ladder with a slope of its own."""
+    rotated = rotated_dim(dim, 1.0)
+
+    def frequencies(xp: Any) -> Any:
+        return ladder(xp, rotated, base) * (xp.arange(0, rotated // 2) + 1) / factor
+
+    return Rotation(Waves(rotated // 2, frequencies), layout)
+
+
+def _inverse(xp, measured):
+    yield Guess({**measured.given, "seed": 3}, cost=2.0)
+    raise RuntimeError("the inverse of a user")
+
+
+@rotary(source="a user", formula="θ_i = (seed + i)/1000", inverse=_inverse)
+def seeded(
+    *,
+    dim: Dim = 64,
+    layout: PairLayout = "interleaved",
+    seed: Annotated[int, Param("which", minimum=1)] = 1,
+) -> Rotation:
+    """Frequencies that a number of the user's shifts."""
+
+    def frequencies(xp: Any) -> Any:
+        return (xp.arange(0, dim // 2) + seed) / 1000
+
+    return Rotation(Waves(dim // 2, frequencies), layout)
+
+
+@rotary(source="a user", formula="none")
+def broken(*, dim: Dim = 64, base: Base = 10_000.0) -> Rotation:
+    """A scheme whose code raises."""
+    raise ZeroDivisionError("the user's")
+'''
+
+
+@pytest.fixture(autouse=True)
+def plugins(tmp_path, monkeypatch):
+    (tmp_path / "users_schemes.py").write_text(MODULE)
+    info = tmp_path / "users-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: users\nVersion: 1\n")
+    names = ("harmonic", "rising", "seeded", "broken")
+    lines = [f"{name} = users_schemes:{name}\n" for name in names]
+    (info / "entry_points.txt").write_text(f"[{catalogue.PLUGIN_GROUP}]\n{''.join(lines)}")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def harmonic(slope=0.5, power=2, pairs=32):
+    return 1 / (1 + slope * np.arange(pairs) ** power)
+
+
+def rising(base=1e4, factor=1.0, pairs=32):
+    return base ** -(np.arange(pairs) / pairs) * (1 + np.arange(pairs)) / factor
+
+
+def tables(rates, count=512):
+    angles = np.multiply.outer(np.arange(count), rates)
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(
+    ("rates", "scheme", "params"),
+    [
+        (harmonic(), "harmonic", {"slope": 0.5, "power": 2}),
+        (harmonic(slope=0.37), "harmonic", {"slope": 0.37, "power": 2}),
+        (harmonic(power=3, pairs=16), "harmonic", {"slope": 0.5, "power": 3}),
+        (rising(), "rising", {"base": 1e4, "factor": 1.0}),
+        (rising(5e5, 8.0), "rising", {"base": 5e5, "factor": 8.0}),
+        ((np.arange(32) + 3) / 1000, "seeded", {"seed": 3}),
+    ],
+)
+def test_a_users_scheme_is_identified_with_its_parameters(rates, scheme, params):
+    for arrays in (tables(rates, 64), (rates.astype(np.float32),)):
+        found = identify(Evidence.of_arrays(*arrays)).match
+        assert found is not None
+        assert (found.scheme, {name: found.params[name] for name in params}) == (scheme, params)
+
+
+@pytest.mark.slow
+def test_the_command_that_identify_prints_writes_a_users_table_again(call, tmp_path):
+    cos, sin = tables(harmonic(slope=0.37), 64)
+    np.save(tmp_path / "t.npy", np.concatenate([cos, sin], axis=1))
+    status, out, err = call("identify", str(tmp_path / "t.npy"), "--json")
+    assert (status, err) == (0, "")
+    first = json.loads(out)["candidates"][0]
+    assert (first["scheme"], first["params"]["slope"]) == ("harmonic", 0.37)
+    assert "--scheme harmonic" in first["commands"][0]
