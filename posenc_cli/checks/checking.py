@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,20 +12,22 @@ from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks import subject as subjects
 from posenc_cli.checks.additive import additive_report
 from posenc_cli.checks.calling import implementation
+from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.checks.definition import SourcePlace, definition_place
 from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.rotated import vectors
 from posenc_cli.checks.verdict import Report, examine, merge_reports
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.inference.reference import Reference
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.checks.subject import Subject
     from posenc_cli.encode.engine import Engine
@@ -69,6 +73,49 @@ class CheckRequest(Record):
         }
         return [flag for flag, value in given.items() if value is not None]
 
+    @property
+    def text(self) -> str:
+        """What is checked, for a reader."""
+        kinds = {
+            SubjectKind.TABLES: self.tables,
+            SubjectKind.INV_FREQ: self.inv_freq,
+            SubjectKind.ROTATED: self.rotated,
+            SubjectKind.IMPL: self.impl,
+        }
+        for kind, given in kinds.items():
+            if given is not None:
+                names = [given] if isinstance(given, str) else given
+                return f"{kind} {' '.join(map(quoted_name, names))}"
+        return "posenc's own tables"
+
+    @property
+    def place(self) -> SourcePlace | None:
+        """The file of the subject, the first of two; of a function where it is defined."""
+        if self.impl is not None:
+            return definition_place(self.impl)
+        file = next(filter(None, (*(self.tables or ()), self.inv_freq, *(self.rotated or ()))), "")
+        return SourcePlace(file) if file else None
+
+
+class SubjectError(Exception):
+    """A subject that gave nothing to judge: it cannot be read, raised, hung or ended its process.
+
+    ``error`` says why, as a user is told it.
+    """
+
+    def __init__(self, error: InvalidInput | Unavailable) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Tell what is wrong with a subject from what is wrong with the command."""
+    try:
+        yield
+    except (InvalidInput, Unavailable) as error:
+        raise SubjectError(error) from error
+
 
 class Check(Record):
     """A check to be made: the reference by length of sequence, the positions, and the tolerance.
@@ -85,10 +132,15 @@ class Check(Record):
     progress: Progress | None = None
 
     def report(self) -> Report:
-        """The findings, and the causes of those that fail.
+        """The findings, the causes of those that fail, and how long it took to find them.
 
-        Raises: InvalidInput when the subject cannot be read, or there are several.
+        Raises: SubjectError when the subject cannot be read; InvalidInput when there are several.
         """
+        began = time.perf_counter()
+        report = self._report()
+        return replace(report, seconds=time.perf_counter() - began)
+
+    def _report(self) -> Report:
         flags = self.asked.flags()
         if len(flags) > 1:
             raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")
@@ -150,7 +202,8 @@ class Check(Record):
         if positions is None:
             path = (self.asked.tables or self.asked.rotated or ("",))[0]
             flag = self.asked.flags()[0]
-            rows = subjects.matrix_of(path, flag).values.shape[0]
+            with _reading():
+                rows = subjects.matrix_of(path, flag).values.shape[0]
             positions = Positions.contiguous(0, rows)
             probe = self.encoding(rows)
         return self._report_on(self._reference(probe, positions), positions)
@@ -197,7 +250,9 @@ class Check(Record):
         self._check_work(reference, positions)
         # What others computed may be no number, or too large for any product.
         with np.errstate(all="ignore"):
-            return self._judge(self._subject(reference, positions, whole=whole), reference)
+            with _reading():
+                subject = self._subject(reference, positions, whole=whole)
+            return self._judge(subject, reference)
 
     def _judge(self, subject: Subject, reference: Reference) -> Report:
         examination = examine(subject, reference, self.rule, progress=self.progress)
@@ -226,6 +281,7 @@ class Check(Record):
             tolerance=examination.tolerance.reason,
             title=reference.text,
             curve=examination.errors,
+            farthest=examination.farthest,
             of=self._sample_size(where.positions),
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.rope import (
     Consistency,
@@ -13,6 +15,7 @@ from posenc_cli.checks.rope import (
     Survey,
     WorstDeviation,
     WrongCells,
+    cell_differences,
     consistency,
     take_survey,
 )
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
     from posenc_cli.inference.turning import Progress
 
 
+STORED = (SubjectKind.TABLES, SubjectKind.POSENC)
+"""Subjects whose factors are cells of tables."""
+
+
 class Explanation(Record):
     """Why a subject differs from the reference, and what shows it."""
 
@@ -37,11 +44,26 @@ class Explanation(Record):
     evidence: str
 
 
+class Farthest(Record):
+    """The cell that is farthest from the exact value, of all that were looked at.
+
+    ``units`` is how far it is from the correctly rounded one, in units in the last place of
+    ``dtype``; None where it is no stored cell.
+    """
+
+    value: float
+    position: int
+    pair: int
+    dtype: str
+    units: float | None
+
+
 class Report(Record):
     """What a check found: the findings, why one failed, and the error by position.
 
     ``count`` positions were looked at, 0 where the form of the scheme tells of all, or the widths
-    alone tell; where posenc chose them, they are a sample of the first ``of``.
+    alone tell; where posenc chose them, they are a sample of the first ``of``. ``seconds`` is how
+    long the check took. ``farthest`` is known of a subject that equals the reference.
     """
 
     subject: dict[str, Any]
@@ -56,6 +78,8 @@ class Report(Record):
     title: str
     curve: tuple[tuple[int, float], ...] = ()
     of: int | None = None
+    seconds: float = 0.0
+    farthest: Farthest | None = None
 
     @property
     def ok(self) -> bool:
@@ -74,6 +98,7 @@ class Examination(Record):
     consistency: Consistency | None
     errors: tuple[tuple[int, float], ...] = ()
     fault: Fault | None = None
+    farthest: Farthest | None = None
 
     @property
     def ok(self) -> bool:
@@ -104,8 +129,7 @@ def examine(
     survey = None
     if subject.as_reference:
         stored = REAL_DTYPES.get(turning.dtype)
-        has_cells = subject.kind in (SubjectKind.TABLES, SubjectKind.POSENC)
-        cells = stored if rule == "strict" and has_cells else None
+        cells = stored if rule == "exact" and subject.kind in STORED else None
         survey = take_survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
     nearest: Consistency | None = None
     if survey is None or survey.reference.ratio > 1 or tolerance.fixed is not None:
@@ -123,9 +147,23 @@ def examine(
         fault = survey.drift.fault(reference.scale)
     findings.append(_reference(subject, survey, tolerance, fault))
     errors = tuple(survey.errors) if survey else ()
+    farthest = None
+    if survey is not None and findings[-1].ok:
+        farthest = _farthest(subject, reference, survey)
     return Examination(
-        subject, reference, tolerance, tuple(findings), survey, nearest, errors, fault
+        subject, reference, tolerance, tuple(findings), survey, nearest, errors, fault, farthest
     )
+
+
+def _farthest(subject: Subject, reference: Reference, survey: Survey) -> Farthest:
+    """Where a subject that equals the reference is farthest from it."""
+    worst, turning = survey.reference, subject.as_reference or subject.own
+    units, stored = None, REAL_DTYPES.get(turning.dtype)
+    if stored is not None and subject.kind in STORED:
+        block = turning.read(np.array([worst.row], np.int64))
+        _, apart = cell_differences(block, reference, stored)
+        units = float(apart[0, 2 * worst.pair : 2 * worst.pair + 2].max())
+    return Farthest(worst.value, worst.position, worst.pair, turning.dtype, units)
 
 
 def _relative(
@@ -259,6 +297,11 @@ def _reference(
 
 def _cells(cells: WrongCells) -> Finding:
     message = "every cell is the correctly rounded one of the reference"
+    if cells.open:
+        message = (
+            f"{cells.total - cells.open} of {cells.total} cells are the correctly rounded ones of "
+            "the reference; the others, too many to be told, are within the tolerance"
+        )
     if cells.wrong:
         message = (
             f"{cells.wrong} of {cells.total} cells are not the correctly rounded ones, by up to "
@@ -309,9 +352,13 @@ def merge_reports(reports: list[Report]) -> Report:
         findings_of_check = [f for report in reports for f in report.findings if f.check == check]
         findings.append(max(findings_of_check, key=_severity))
     failed = next((report for report in reports if not report.ok), reports[-1])
+    farthest = [report.farthest for report in reports if report.farthest is not None]
     return replace(
         failed,
         findings=tuple(findings),
+        farthest=max(farthest, key=lambda one: one.value)
+        if len(farthest) == len(reports)
+        else None,
         positions=first.positions if len(reports) == 1 else failed.positions,
     )
 

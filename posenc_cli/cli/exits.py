@@ -51,7 +51,7 @@ def main(
     except KeyboardInterrupt:
         status = INTERRUPTED
     except Exception as error:
-        status = _report(error, debug="--debug" in arguments)
+        status = report_error(error, debug="--debug" in arguments)
     else:
         return status
     streams.discard()
@@ -94,7 +94,7 @@ def _collect_again() -> None:
     gc.enable()
 
 
-def _report(error: Exception, *, debug: bool) -> int:
+def report_error(error: Exception, *, debug: bool) -> int:
     """Report an error on standard error, and give its status."""
     known = _own_error(error)
     if debug:

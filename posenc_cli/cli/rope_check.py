@@ -7,18 +7,19 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import ReportOptions, form_option
+from posenc_cli.cli.exits import report_error
+from posenc_cli.cli.options import ReportOptions, form_option, option
 from posenc_cli.cli.progress import PATIENCE, progress_bar
-from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.formats import check_suffix
-from posenc_cli.records import Record
+from posenc_cli.inference.tolerance import RULES, ToleranceRule
+from posenc_cli.records import Record, replace
 from posenc_cli.render import report as rendering
+from posenc_cli.render.report import FailedSubject
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
@@ -26,9 +27,13 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
+    from posenc_cli.checks.checking import CheckRequest
+    from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.checks.verdict import Report
-    from posenc_cli.inference.tolerance import ToleranceRule
+
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+_WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
+"""Where GitHub and GitLab say that the repository is checked out."""
 
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
 """The forms of a report, and the suffix of each."""
@@ -40,43 +45,62 @@ class RopeCheckOutput(ReportOptions):
     form: Annotated[str | None, form_option(FORMATS)] = None
 
 
+def _tolerance_rule(flag: str, text: str) -> ToleranceRule:
+    """The rule that a text names, or the number that it is.
+
+    Raises: InvalidInput.
+    """
+    if text in RULES:
+        return cast("ToleranceRule", text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise InvalidInput(
+            f"{flag} {abbreviated(text)}: must be {', '.join(RULES)} or a number of at least 0",
+            hint=nearest(text, RULES),
+        )
+    return value
+
+
 def rope_check(
     choice: Choice,
     console: Console,
     *,
     tables: Annotated[
         tuple[str, str] | None,
-        typer.Option(
-            "--tables", metavar="COS SIN", help="check tables: (L, d/2) or (L, d), two files"
-        ),
+        option("--tables", metavar="COS SIN", help="check tables: (L, d/2) or (L, d), two files"),
     ] = None,
     inv_freq: Annotated[
         str | None,
-        typer.Option("--inv-freq", metavar="FILE", help="check inverse frequencies: (d/2,)"),
+        option("--inv-freq", metavar="FILE", help="check inverse frequencies: (d/2,)"),
     ] = None,
     rotated: Annotated[
         tuple[str, str] | None,
-        typer.Option(
+        option(
             "--rotated", metavar="X Y", help="check vectors before and after: (L, d), two files"
         ),
     ] = None,
     impl: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--impl",
             metavar="NAME",
             help="check f(x, positions) of module:function or ./file.py:function; x is (n, d)",
         ),
     ] = None,
     tol: Annotated[
-        str,
-        typer.Option(
-            "--tol", metavar="X", help="auto (what float32 code can show), or a largest deviation"
+        Any,  # a ToleranceRule: Typer takes no unions
+        option(
+            "--tol",
+            metavar="X",
+            parse=_tolerance_rule,
+            help="auto (what float32 code can show), float32 (frequencies rounded once), float64, "
+            "exact (correctly rounded), or a largest deviation",
         ),
     ] = "auto",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="ask for correctly rounded tables")
-    ] = False,
+    strict: Annotated[bool, option("--strict", help="the same as --tol exact")] = False,
     output: RopeCheckOutput,
 ) -> int:
     """Check that RoPE is right: for all q and k, all positions, and against a reference.
@@ -85,29 +109,45 @@ def rope_check(
     --impl, or else posenc's own tables. Status 1 where a check fails, with the cause. A function is
     called with float32 x and int64 positions (tensors, where it needs them), rows in any order, and
     may take 5 minutes a call; without --len it is tried at some 100 positions of the context.
+    Where the subject cannot be read or crashes, the status is 2 or 3, and a report as JUnit or for
+    GitHub says so; -q prints no report of a check that holds.
 
     \b
     Examples:
       posenc rope-check -s rope -d 128 --base 500000 --layout half --tables cos.npy sin.npy
-      posenc rope-check -s rope-llama3 -d 128 --base 500000 --inv-freq dump.npy
+      posenc rope-check -s rope-llama3 -d 128 --base 500000 --inv-freq dump.npy --tol float64
       posenc rope-check -s rope -d 64 --impl my_model.rope:apply --len 4096 --out rope.xml
     """
-    from posenc_cli.checks.checking import Check, CheckRequest
+    from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
 
     form = _form(output)
     output.prepare()
     summary = StepSummary.find() if form == "github" else None
-    rule = _rule(tol, strict=strict)
-    with _progress(console) as progress:
-        report = Check(
-            asked=CheckRequest(tables, inv_freq, rotated, impl),
-            encoding=choice.encoding,
-            engine=lambda request: choice.engine(request.plan()),
-            positions=choice.positions,
-            rule=rule,
-            progress=progress,
-        ).report()
-    console.result(_text_in(form, report, console), output)
+    if strict and tol not in ("auto", "exact"):
+        raise InvalidInput(f"--tol {tol}: cannot go with --strict")
+    request = CheckRequest(tables, inv_freq, rotated, impl)
+    began = time.perf_counter()
+    try:
+        with _progress(console) as progress:
+            report = Check(
+                asked=request,
+                encoding=choice.encoding,
+                engine=lambda request: choice.engine(request.plan()),
+                positions=choice.positions,
+                rule="exact" if strict else tol,
+                progress=progress,
+            ).report()
+    except SubjectError as failure:
+        if form not in ("junit", "github"):
+            raise failure.error from None
+        failed = FailedSubject(request.text, failure.error, time.perf_counter() - began)
+        console.result(_error_text_in(form, failed, request), output)
+        if summary is not None:
+            summary.add_at_end(rendering.summary_error_markdown(failed), console)
+        # Not raised: the report is to stay.
+        return report_error(failure.error, debug=console.debug)
+    if not (console.quiet and form == "table" and report.ok and output.out is None):
+        console.result(_text_in(form, report, request, console), output)
     if summary is not None:
         summary.add_at_end(rendering.summary_markdown(report), console)
     if output.out is not None and not report.ok:
@@ -116,15 +156,39 @@ def rope_check(
     return 0 if report.ok else 1
 
 
-def _text_in(form: str, report: Report, console: Console) -> str:
+def _text_in(form: str, report: Report, request: CheckRequest, console: Console) -> str:
     """The report in one of its forms."""
     if form == "json":
         return console.json_text("rope-check", rendering.fields(report))
     if form == "junit":
-        return rendering.junit_text(report)
+        return rendering.junit_text(report, _place(request))
     if form == "github":
-        return rendering.github_text(report)
+        return rendering.github_text(report, _code_place(request))
     return _text(console, report)
+
+
+def _error_text_in(form: str, failed: FailedSubject, request: CheckRequest) -> str:
+    """What is told of a subject that gave nothing to judge, as JUnit or for GitHub."""
+    if form == "junit":
+        return rendering.junit_error_text(failed, _place(request))
+    return rendering.github_error_text(failed, _code_place(request))
+
+
+def _code_place(request: CheckRequest) -> SourcePlace | None:
+    """The line of code that an annotation is put to; a file of numbers has none."""
+    return _place(request) if request.impl is not None else None
+
+
+def _place(request: CheckRequest) -> SourcePlace | None:
+    """The file of the subject as a CI system knows it: by its path in what was checked out."""
+    place = request.place
+    if place is None:
+        return None
+    checked_out = next(filter(None, map(os.environ.get, _WORKSPACES)), None)
+    root = Path(checked_out or ".").resolve()
+    file = Path(place.file).resolve()
+    inside = file.relative_to(root) if file.is_relative_to(root) else Path(place.file)
+    return replace(place, file=inside.as_posix())
 
 
 @contextlib.contextmanager
@@ -157,21 +221,6 @@ def _form(output: RopeCheckOutput) -> str:
     return form
 
 
-def _rule(text: str, *, strict: bool) -> ToleranceRule:
-    """The tolerance asked for."""
-    if text == "auto":
-        return "strict" if strict else "auto"
-    if strict:
-        raise InvalidInput(f"--tol {abbreviated(text)}: cannot go with --strict")
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise InvalidInput(f"--tol {abbreviated(text)}: must be auto or a number of at least 0")
-    return value
-
-
 def _text(console: Console, report: Report) -> str:
     """The report for a person: the verdict, the findings, the cause, and where it goes wrong."""
     text = console.paragraph_text
@@ -184,6 +233,7 @@ def _text(console: Console, report: Report) -> str:
             text(f"{rendering.scope(report)}; tolerance {report.tolerance}"),
         ],
         [console.table_text(header, rendering.rows(report))],
+        [text(line) for line in [rendering.farthest_text(report)] if line],
         [text(f"{finding.check}: {finding.message}") for finding in failed],
         *(
             [text(line) for line in (f"cause: {why.cause}: {why.message}", why.evidence) if line]

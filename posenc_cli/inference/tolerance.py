@@ -3,14 +3,37 @@
 Code that computes in float32 rounds each frequency and each product of position and frequency, so
 the error of its angle grows with the angle: correct libraries show up to 7e-7 of it. A fixed
 tolerance would fail them at long positions, or pass wrong code at short ones.
+
+Between that and correctly rounded tables stand two rules whose bounds follow from roundings alone.
+Let u = 2^-24 and v = 2^-53 be the largest relative errors of one rounding to float32 and float64,
+θ a frequency, p a position, and (c, s) the cosine and sine of an angle as a vector of length 1. An
+angle that errs by ε moves that vector by at most ε, and values that each err by δ of themselves
+move it by at most δ.
+
+**float32** is one product in float32 of a position and the correctly rounded float32 frequency,
+and its cosine and sine in float32. The frequency is θ(1 + δ₁), the position p(1 + δ₂) with δ₂ = 0
+up to 2^24 and wherever float32 holds it, and the product is rounded once more, so the angle is
+pθ(1 + δ₁)(1 + δ₂)(1 + δ₃), |δ| ≤ u: off by at most (2u + u²)|pθ|, past 2^24 by (3u + 3u² + u³)|pθ|,
+which 2u(1 + 2u) and three halves of it bound. A cosine within 2 units in the last place, the most
+that NumPy, glibc, SLEEF, MKL and CUDA state, errs by at most 4u of itself. What is done to
+it after (an attention factor, the products and the sum that turn a vector, the rounding to a
+narrower format) is counted in ``roundings``. A frequency that a float32 power gave has more than
+one rounding, and is not right by this rule; nor is a position that was divided by a factor.
+
+**float64** is the same chain in float64, rounded to the stored format at its end. A frequency is a
+power base^(−e): e is a quotient, rounded once, and its error is multiplied by ln θ; the power and
+the reciprocal err by at most 3v. So θ is off by at most (3 + 2|ln θ|)v, the product by v more:
+below 128v for every frequency down to e^-62. Ramps between two frequencies add to that; 18v was
+the most among the models that ship with posenc, YaRN's ramp without rounded ends. Cosine, sine and
+attention factor err by a few v, for which :data:`ARITHMETIC` has room.
+
+**exact** is the correctly rounded value: each value errs by one rounding to its format.
 """
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Literal
-
-import numpy as np
 
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
 from posenc_cli.records import Record
@@ -30,7 +53,25 @@ MOST = 0.5
 ARITHMETIC = 1e-15
 """Of the amplitude: what posenc's own comparison in float64 may show, a few of its roundings."""
 
-ToleranceRule = Literal["auto", "strict"] | float
+SINGLE_ANGLE = 2 * 2.0**-24 * (1 + 2 * 2.0**-24)
+"""Of the angle: a float32 frequency and one float32 product, each rounded once."""
+
+SINGLE_FUNCTIONS = 4 * 2.0**-24
+"""Of the amplitude: float32 cosines and sines within 2 units in the last place."""
+
+SINGLE_WHOLE = 2**24
+"""The position past which float32 lacks whole numbers."""
+
+DOUBLE_ANGLE = 128 * 2.0**-53
+"""Of the angle: float64 frequencies and products."""
+
+_OWN_TURNS = 4e-15
+"""What posenc's own turns by given frequencies may show, at amplitude 1."""
+
+RULES = ("auto", "float32", "float64", "exact")
+"""The names of the rules, from what allows most to what allows least."""
+
+ToleranceRule = Literal["auto", "float32", "float64", "exact"] | float
 
 
 def real_format(stored: str) -> DType:
@@ -66,9 +107,11 @@ def smallest(dtype: str) -> float:
 class Tolerance(Record):
     """What a subject may deviate by: ``floor`` everywhere, and ``per_angle`` of the angle.
 
-    That share is at most ``most``: where it would be more, a check could not fail.
+    That share is at most ``most``: where it would be more, a check could not fail. It is half as
+    much again past the position ``whole``. ``drifts`` says that it is granted cell by cell to what
+    has to hang together: what it hides is to be looked at once more.
 
-    ``fixed`` takes the place of both where the user gave a number: it bounds what a finding
+    ``fixed`` takes the place of all where the user gave a number: it bounds what a finding
     reports, whatever the finding measures.
     """
 
@@ -77,6 +120,8 @@ class Tolerance(Record):
     reason: str
     fixed: float | None = None
     most: float = math.inf
+    whole: float = math.inf
+    drifts: bool = False
 
     @classmethod
     def of(
@@ -92,27 +137,48 @@ class Tolerance(Record):
 
         Frequencies that were stored have no cosines yet: their format is no excuse.
         """
+        if of_frequencies and rule in ("float32", "float64", "exact"):
+            return cls._of_frequencies(rule, dtype)
         rounding, least = roundings * unit(dtype), roundings * smallest(dtype)
-        if rule == "strict":
-            if of_frequencies:
-                per_angle = min(unit(dtype), unit("float32"))
-                return cls(4e-15, per_angle, f"strict: each frequency rounded once to {dtype}")
-            floor = max(amplitude * (rounding + ARITHMETIC), least)
-            return cls(floor, 0.0, f"strict: {_roundings_text(roundings)} to {dtype}")
         half = 0.0 if of_frequencies or unit(dtype) <= unit("float32") else rounding
+        stored = f"{_roundings_text(roundings)} to {dtype}"
+        most = MOST * amplitude
+        if rule == "exact":
+            floor = max(amplitude * (rounding + ARITHMETIC), least)
+            return cls(floor, 0.0, f"exact: {stored}")
+        if rule == "float64":
+            floor = max(amplitude * (rounding + ARITHMETIC), least)
+            reason = f"float64: {DOUBLE_ANGLE:.2g} of the angle (its frequency, its product)"
+            return cls(floor, amplitude * DOUBLE_ANGLE, f"{reason} + {stored}", most=most)
+        if rule == "float32":
+            after = max(rounding, roundings * unit("float32"))
+            floor = max(amplitude * (SINGLE_FUNCTIONS + after), least)
+            reason = (
+                f"float32: {SINGLE_ANGLE:.2g} of the angle (its frequency rounded once, its "
+                f"product once) + {SINGLE_FUNCTIONS:.2g} (cos and sin) + "
+                f"{stored if half else f'{_roundings_text(roundings)} to float32'}"
+            )
+            per_angle = amplitude * SINGLE_ANGLE
+            return cls(floor, per_angle, reason, most=most, whole=SINGLE_WHOLE)
         floor = max(amplitude * (FUNCTIONS + half), least)
         reason = f"{PER_ANGLE:g} of the angle (float32 products) + {FUNCTIONS:g} (cos and sin)"
         if half:
-            reason += f" + {_roundings_text(roundings)} to {dtype}"
+            reason += f" + {stored}"
         fixed = None if rule == "auto" else float(rule)
         if fixed is not None:
             reason = "given"
-        return cls(floor, amplitude * PER_ANGLE, reason, fixed, MOST * amplitude)
+        return cls(floor, amplitude * PER_ANGLE, reason, fixed, most, drifts=fixed is None)
 
-    @property
-    def drifts(self) -> bool:
-        """Whether it grows with the angle, so that what it grants is to be looked at once more."""
-        return self.fixed is None and self.most < math.inf
+    @classmethod
+    def _of_frequencies(cls, rule: str, dtype: str) -> Tolerance:
+        """The tolerance of stored frequencies, whose turns posenc itself computes."""
+        stored = min(unit(dtype), unit("float32"))
+        if rule == "exact":
+            return cls(_OWN_TURNS, stored, f"exact: each frequency rounded once to {dtype}")
+        if rule == "float64":
+            reason = f"float64: each frequency computed so, rounded once to {dtype}"
+            return cls(_OWN_TURNS, stored + DOUBLE_ANGLE, reason)
+        return cls(_OWN_TURNS, unit("float32"), "float32: each frequency rounded once to float32")
 
     def cells(self, positions: Integers, frequencies: Reals) -> RealRows:
         """What each pair may deviate by at each position.
@@ -121,10 +187,15 @@ class Tolerance(Record):
 
         Shape: (positions, pairs), or (1, 1) where it is the same everywhere.
         """
+        import numpy as np
+
         if self.fixed is not None:
             return np.full((1, 1), self.floor)
-        angles = np.abs(positions).astype(np.float64) * self.per_angle
-        allowed: RealRows = angles.reshape(angles.shape[0], -1) * np.abs(frequencies)
+        sizes = np.abs(positions)
+        shares = sizes.astype(np.float64) * self.per_angle
+        if sizes.max(initial=0) > self.whole:
+            shares[sizes > self.whole] *= 1.5
+        allowed: RealRows = shares.reshape(shares.shape[0], -1) * np.abs(frequencies)
         np.minimum(allowed, self.most, out=allowed)
         allowed += self.floor
         return allowed

@@ -163,7 +163,7 @@ def test_strict_asks_for_correct_rounding():
     for tables, expected in ((exact64, True), (computed, False)):
         stored = [each.astype(np.float32) for each in tables]
         subject = table_subject(*stored, "float32", right, where)
-        assert examine(subject, right, "strict").ok == expected
+        assert examine(subject, right, "exact").ok == expected
         assert examine(subject, right, "auto").ok
 
 
@@ -362,7 +362,7 @@ def strictly(cos, sin, right, positions):
     subject = table_subject(
         rope.readable(cos), rope.readable(sin), rope.dtype_of(cos), right, where
     )
-    return examine(subject, right, "strict")
+    return examine(subject, right, "exact")
 
 
 def rounded_tables(scheme, positions, kind):

@@ -392,3 +392,117 @@ def test_weights_that_are_drawn_are_said_to_be(scheme, call):
     assert "random weights, seed 0" in json.loads(out)["notes"]
     _, out, _ = call("rope-check", "-s", "sinusoidal", "--len", "64", "--json")
     assert "random" not in out
+
+
+CRASHES = {
+    "raises": "def f(x, p): raise ValueError('no: 50%')",
+    "exits": "import os\ndef f(x, p): os._exit(3)",
+    "dies": "import os\ndef f(x, p): os.abort()",
+    "has another shape": "def f(x, p): return x[:1]",
+    "does not load": "def f(x p): ...",
+    "is not there": "def g(x, p): ...",
+    "needs what is missing": "import no_such_library\ndef f(x, p): return x",
+}
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("crash", CRASHES)
+def test_a_crash_is_an_error_in_junit_and_an_annotation(crash, call, tmp_path, monkeypatch):
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    (tmp_path / "bad.py").write_text(CRASHES[crash])
+    asked = (*CHECK, "--len", "8", "--impl", "./bad.py:f")
+    expected, out, told = call(*asked)
+    assert (expected, out) == (3 if "missing" in crash else 2, "")
+    status, out, err = call(*asked, "--out", "rope.xml")
+    assert (status, out, err) == (expected, "", told)
+    root = ET.parse(tmp_path / "rope.xml").getroot()
+    assert (root.get("errors"), root.get("failures")) == ("1", "0")
+    (error,) = root.iter("error")
+    assert f"posenc: error: {error.get('message')}" == told.splitlines()[0]
+    (case,) = root.iter("testcase")
+    assert case.get("file") == "bad.py"
+    assert float(case.get("time")) > 0
+    status, out, err = call(*asked, "--format", "github")
+    assert (status, err) == (expected, told)
+    line = {"exits": ",line=2", "dies": ",line=2", "needs what is missing": ",line=2"}
+    where = line.get(crash, "" if crash == "is not there" else ",line=1")
+    assert out.startswith(f"::error file=bad.py{where},title=rope-check%3A impl './bad.py%3Af'::")
+
+
+def test_a_file_that_cannot_be_read_is_an_error_in_junit(call, tmp_path):
+    (tmp_path / "junk.npy").write_bytes(b"\x93NUMPY and no more")
+    status, out, err = call(*CHECK, "--inv-freq", "junk.npy", "--format", "junit")
+    assert status == 2
+    (case,) = ET.fromstring(out).iter("testcase")
+    assert (case.get("file"), case.get("line")) == ("junk.npy", None)
+    assert case.find("error").get("message") in err
+    for usage in (("--tol", "x"), ("--tables", "junk.npy", "junk.npy")):
+        asked = (*CHECK, "--inv-freq", "junk.npy", *usage, "--out", "rope.xml")
+        assert call(*asked)[0] == 2
+        assert not (tmp_path / "rope.xml").exists()
+
+
+def test_a_crash_is_added_to_the_summary_of_the_step(call, tmp_path, monkeypatch):
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    status, _, _ = call(*CHECK, "--inv-freq", "none.npy", "--format", "github")
+    assert status == 3
+    assert summary.read_text().startswith("### posenc rope-check: error\n")
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("variable", ["GITHUB_WORKSPACE", "CI_PROJECT_DIR"])
+def test_files_are_named_from_where_the_repository_is_checked_out(
+    variable, call, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "still.py").write_text("\n\ndef f(x, p):\n    return x\n")
+    asked = (*CHECK, "--len", "8", "--impl", f"{tmp_path}/sub/still.py:f", "--format", "github")
+    for root, file in ((tmp_path, "sub/still.py"), (tmp_path / "sub", "still.py")):
+        monkeypatch.setenv(variable, str(root))
+        status, out, _ = call(*asked)
+        assert status == 1
+        assert out.startswith(f"::error file={file},line=3,title=rope-check%3A reference::")
+
+
+def test_quiet_prints_nothing_where_all_is_well_and_the_report_where_it_is_not(files, call):
+    assert call(*CHECK, *subject("tables"), "-q") == (0, "", "")
+    assert call("rope-check", "-s", "alibi", "--len", "8", "-q") == (0, "", "")
+    loud = call(*CHECK, *subject("tables", "wrong-"))
+    assert call(*CHECK, *subject("tables", "wrong-"), "-q") == loud
+    status, out, err = call(*CHECK, *subject("tables"), "-q", "--json")
+    assert (status, json.loads(out)["ok"], err) == (0, True, "")
+    assert call(*CHECK, *subject("tables"), "-q", "--out", "report.txt") == (0, "", "")
+    assert (files / "report.txt").read_text().startswith("ok: ")
+
+
+def test_each_tolerance_says_its_reason_and_how_far_from_exact_what_passes_is(files, call):
+    reasons = {}
+    for rule in ("auto", "float32"):
+        status, out, _ = call(*CHECK, *subject("tables"), "--tol", rule, "--json")
+        document = json.loads(out)
+        assert status == 0
+        reasons[rule] = document["tolerance"]
+        assert document["farthest"]["dtype"] == "float32"
+        worst = document["findings"][-1]
+        assert document["farthest"]["value"] == worst["worst"]
+        assert worst["at"].items() <= document["farthest"].items()
+    assert reasons["float32"].startswith("float32: 1.2e-07 of the angle")
+    assert len(set(reasons.values())) == 2
+    _, out, _ = call(*CHECK, *subject("tables"))
+    assert "farthest from exact: " in out
+    _, out, _ = call(*CHECK, *subject("tables", "wrong-"), "--json")
+    assert json.loads(out)["farthest"] is None
+
+
+def test_strict_is_the_exact_tolerance_by_another_name(files, call):
+    strict = call(*CHECK, *subject("tables"), "--strict")
+    assert call(*CHECK, *subject("tables"), "--tol", "exact") == strict
+    assert call(*CHECK, *subject("tables"), "--tol", "exact", "--strict") == strict
+    assert "tolerance exact: one rounding to float32" in " ".join(strict[1].split())
+    status, _, err = call("rope-check", "-s", "rope", "--tol", "float32", "--strict")
+    assert (status, err) == (2, "posenc: error: --tol float32: cannot go with --strict\n")
+    status, _, err = call("rope-check", "-s", "rope", "--tol", "flaot32")
+    assert status == 2
+    assert "hint: did you mean 'float32'?" in err

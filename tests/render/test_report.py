@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.checks.definition import SourcePlace
 from posenc_cli.checks.rope import Finding
-from posenc_cli.checks.verdict import Explanation, Report
+from posenc_cli.checks.verdict import Explanation, Farthest, Report
+from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.render import report as rendering
@@ -36,27 +39,126 @@ REPORT = Report(
     tolerance="",
     title="rope dim=8",
 )
+FAILED = rendering.FailedSubject("impl 'a:f'", InvalidInput("raised 50%", hint="do"), 0.25)
 PASSED = replace(REPORT, findings=FINDINGS[:1], diagnosis=())
 
 SUITE_ATTRIBUTES = {"name", "tests", "failures", "errors", "skipped", "time"}
 CASE_ATTRIBUTES = {"name", "classname", "time"}
+PLACE = SourcePlace("src/a,b:c%.py", 7)
+SECONDS = re.compile(r"(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]*)?")
+"""A time, by the schema of Jenkins' xunit plugin (junit-10.xsd)."""
 
 
+def schema_faults(text):
+    """What of a report Jenkins' schema does not have, but for what GitLab reads of a case."""
+    faults = []
+    root = ET.fromstring(text)
+    allowed = {
+        "testsuites": ({"name", "time", "tests", "failures", "errors"}, {"testsuite"}),
+        "testsuite": (
+            {"name", "tests", "failures", "errors", "time", "skipped", "timestamp", "file"},
+            {"properties", "testcase", "system-out", "system-err"},
+        ),
+        "properties": (set(), {"property"}),
+        "property": ({"name", "value"}, set()),
+        "testcase": (
+            CASE_ATTRIBUTES | {"file", "line"},
+            {"error", "failure", "skipped", "system-out", "system-err"},
+        ),
+        "failure": ({"type", "message"}, set()),
+        "error": ({"type", "message"}, set()),
+        "system-out": (set(), set()),
+    }
+    for element in root.iter():
+        attributes, children = allowed[element.tag]
+        faults += [(element.tag, name) for name in set(element.attrib) - attributes]
+        faults += [(element.tag, child.tag) for child in element if child.tag not in children]
+        if not SECONDS.fullmatch(element.get("time", "0")):
+            faults.append((element.tag, element.get("time")))
+    for suite in root:
+        cases = suite.findall("testcase")
+        for plural, singular in (("failures", "failure"), ("errors", "error")):
+            count = str(len(suite.findall(f"testcase/{singular}")))
+            if not suite.get(plural) == root.get(plural) == count:
+                faults.append((plural, count))
+        if not suite.get("tests") == root.get("tests") == str(len(cases)):
+            faults.append(("tests", len(cases)))
+    return faults
+
+
+@pytest.mark.parametrize("place", [None, PLACE, SourcePlace("cos.npy")])
 @pytest.mark.parametrize(("report", "failures"), [(REPORT, 1), (PASSED, 0)])
-def test_junit_is_xml_by_the_common_schema(report, failures):
-    root = ET.fromstring(rendering.junit_text(report))
-    assert root.tag == "testsuites"
-    (suite,) = root
-    assert suite.tag == "testsuite"
+def test_junit_is_xml_by_the_common_schema(report, failures, place):
+    text = rendering.junit_text(report, place)
+    assert not schema_faults(text)
+    (suite,) = ET.fromstring(text)
     assert set(suite.attrib) == SUITE_ATTRIBUTES
+    assert int(suite.get("failures")) == failures
     cases = suite.findall("testcase")
-    assert int(suite.get("tests")) == len(cases) == len(report.findings)
-    assert int(suite.get("failures")) == len(suite.findall("testcase/failure")) == failures
-    assert root.get("failures") == suite.get("failures")
+    assert len(cases) == len(report.findings)
     for case in cases:
-        assert set(case.attrib) == CASE_ATTRIBUTES
-    # The schema has cases first, then what was printed.
-    assert [each.tag for each in suite] == ["testcase"] * len(cases) + ["system-out"]
+        assert case.get("file") == (None if place is None else place.file)
+        assert case.get("line") == (None if place is None or place.line is None else "7")
+    tags = [element.tag for element in suite]
+    assert tags == ["properties"] + ["testcase"] * len(cases) + ["system-out"]
+
+
+def test_junit_gives_each_finding_its_share_of_the_measured_time():
+    root = ET.fromstring(rendering.junit_text(replace(REPORT, seconds=3.0)))
+    assert [case.get("time") for case in root.iter("testcase")] == ["1.500", "1.500"]
+    assert [element.get("time") for element in (root, *root)] == ["3.000", "3.000"]
+
+
+def test_junit_says_what_was_held_against_what():
+    root = ET.fromstring(rendering.junit_text(replace(REPORT, tolerance="exact: by a rule")))
+    properties = {each.get("name"): each.get("value") for each in root.iter("property")}
+    assert properties == {
+        "subject": "tables 'a,b.npy'",
+        "reference": "rope dim=8",
+        "positions": "0:8",
+        "looked at": "8 positions",
+        "tolerance": "exact: by a rule",
+    }
+
+
+def test_a_subject_that_gave_nothing_is_an_error_of_junit_and_an_annotation():
+    text = rendering.junit_error_text(FAILED, PLACE)
+    assert not schema_faults(text)
+    root = ET.fromstring(text)
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("1", "0", "1")
+    (case,) = root.iter("testcase")
+    assert (case.get("file"), case.get("line"), case.get("time")) == (PLACE.file, "7", "0.250")
+    error = case.find("error")
+    assert error.get("message") == "raised 50%"
+    assert error.text == "raised 50%\nhint: do"
+    assert rendering.github_error_text(FAILED, PLACE) == (
+        "::error file=src/a%2Cb%3Ac%25.py,line=7,title=rope-check%3A impl 'a%3Af'"
+        "::raised 50%25%0Ahint: do"
+    )
+    assert "impl 'a:f': raised 50% hint: do" in rendering.summary_error_markdown(FAILED)
+
+
+def test_annotations_go_to_the_line_of_the_code():
+    (line,) = rendering.github_text(REPORT, PLACE).splitlines()
+    start = "::error file=src/a%2Cb%3Ac%25.py,line=7,title=rope-check%3A reference::differs"
+    assert line.startswith(start)
+    (line,) = rendering.github_text(PASSED, SourcePlace("a.py")).splitlines()
+    assert line.startswith("::notice file=a.py,title=rope-check::ok: ")
+
+
+@pytest.mark.parametrize(
+    ("units", "end"),
+    [
+        (None, "position 5, pair 1"),
+        (0.0, "position 5, pair 1, where it is the correctly rounded float32"),
+        (3.0, "position 5, pair 1, where it is 3 ulp from the correctly rounded one"),
+    ],
+)
+def test_what_passes_says_how_far_it_is_from_exact(units, end):
+    farthest = Farthest(1.25e-7, 5, 1, "float32", units)
+    told = rendering.farthest_text(replace(PASSED, farthest=farthest))
+    assert told == f"farthest from exact: 1.2e-07 at {end}"
+    assert rendering.farthest_text(REPORT) is None
 
 
 def test_junit_says_what_failed_and_why_without_characters_xml_lacks():

@@ -1,0 +1,106 @@
+"""Where a function stands that a user names: found in the text of its file, which nothing runs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import warnings
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_LARGEST = 4 << 20
+"""Bytes of a file that is looked into: the largest modules that people write have a tenth."""
+
+
+class SourcePlace(Record):
+    """A file, and a line of it where one is known."""
+
+    file: str
+    line: int | None = None
+
+
+def definition_place(target: str) -> SourcePlace | None:
+    """Where ``module:name`` or ``file.py:name`` is defined, or bound to what it is.
+
+    The line is that of the error in a file that is no Python, and None where nothing in the file
+    binds the name. None altogether where there is no such file.
+    """
+    place, _, name = target.rpartition(":")
+    path = Path(place) if place.endswith(".py") else _module_file(place)
+    if path is None or not path.is_file():
+        return None
+    return SourcePlace(os.fspath(path), _line(path, name.split(".")))
+
+
+def _module_file(module: str) -> Path | None:
+    """The file of a module, without importing it; the current folder is not searched unasked."""
+    asked = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    own = [folder for folder in sys.path if folder and Path(folder) != Path.cwd()]
+    folders: Sequence[str] | None = [*asked, *own]
+    parts = module.split(".")
+    spec = None
+    for count in range(1, len(parts) + 1):
+        if folders is None:  # a module that is no package has none in it
+            return None
+        try:
+            spec = PathFinder.find_spec(".".join(parts[:count]), folders)
+        except (ImportError, ValueError, OSError):
+            return None
+        folders = None if spec is None else spec.submodule_search_locations
+    return Path(spec.origin) if spec and spec.has_location and spec.origin else None
+
+
+def _line(path: Path, names: list[str]) -> int | None:
+    """The line of a file that binds a name, or a name in the body of a class."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            body = ast.parse(path.read_bytes()).body
+    except SyntaxError as error:
+        return error.lineno
+    except (OSError, ValueError, RecursionError, MemoryError):
+        return None
+    line = None
+    for name in names:
+        bindings = [node for node in _statements(body) if name in _bound_names(node)]
+        if not bindings:
+            break
+        last = bindings[-1]
+        line = last.lineno
+        body = last.body if isinstance(last, ast.ClassDef) else []
+    return line
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body in order, those of its branches too."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While):
+            for branch in ("body", "handlers", "orelse", "finalbody"):
+                for part in getattr(node, branch, ()):
+                    yield from _statements(part.body if hasattr(part, "type") else [part])
+
+
+def _bound_names(node: ast.stmt) -> list[str]:
+    """The names that a statement binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    return [
+        part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)
+    ]

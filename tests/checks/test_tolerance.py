@@ -1,0 +1,239 @@
+"""The rules of tolerance: code of each precision passes its own, and fails the next one.
+
+The chains are NumPy's own float32 and float64, the exact values mpmath's.
+"""
+
+from __future__ import annotations
+
+import re
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.checks.rotated import rotated_subject
+from posenc_cli.checks.subject import frequency_subject, table_subject
+from posenc_cli.checks.verdict import examine
+from posenc_cli.inference.tolerance import DOUBLE_ANGLE, RULES, SINGLE_ANGLE, Tolerance
+from posenc_cli.positions import Positions
+from tests.checks import rope
+
+RANGES = ("0:16", "500:516", "131056:131072", "999984:1000000")
+LONG = RANGES[2:]
+PAIRS, BASE = 16, 500_000
+
+
+def exact_frequencies():
+    with mpmath.workdps(40):
+        return [mpmath.power(BASE, -mpmath.mpf(i) / PAIRS) for i in range(PAIRS)]
+
+
+def single_tables(positions, *, frequencies=None, factor=None):
+    """What float32 code makes of correctly rounded frequencies."""
+    if frequencies is None:
+        frequencies = np.array([float(f) for f in exact_frequencies()]).astype(np.float32)
+    angles = np.asarray(positions).astype(np.float32)[:, None] * frequencies
+    tables = np.cos(angles), np.sin(angles)
+    assert tables[0].dtype == np.float32
+    return tables if factor is None else tuple(t * np.float32(factor) for t in tables)
+
+
+def double_tables(positions):
+    """What float64 code makes, its powers included."""
+    frequencies = 1.0 / BASE ** (np.arange(0, 2 * PAIRS, 2) / (2 * PAIRS))
+    angles = np.asarray(positions)[:, None] * frequencies
+    return np.cos(angles), np.sin(angles)
+
+
+def exact_tables(positions, kind):
+    with mpmath.workdps(40):
+        frequencies = exact_frequencies()
+        return tuple(
+            np.array([[kind(function(int(p) * f)) for f in frequencies] for p in positions])
+            for function in (mpmath.cos, mpmath.sin)
+        )
+
+
+def right():
+    return rope.reference("rope", dim=2 * PAIRS, base=float(BASE), layout="half")
+
+
+def holds(tables, positions, rule, *, reference=None):
+    reference = reference or right()
+    stored = [rope.readable(table) for table in tables]
+    where = Positions.parse(positions)
+    dtype = rope.dtype_of(tables[0])
+    return examine(table_subject(*stored, dtype, reference, where), reference, rule).ok
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("positions", RANGES)
+def test_each_chain_passes_its_own_rule_and_all_coarser_ones(positions, rule):
+    where = rope.positions_array(positions)
+    rank = RULES.index(rule)
+    for dtype in (np.float32, np.float64, np.float16, rope.ml_dtypes.bfloat16):
+        single = [table.astype(dtype) for table in single_tables(where)]
+        double = [table.astype(dtype) for table in double_tables(where)]
+        if rank <= RULES.index("float32"):
+            assert holds(single, positions, rule), dtype
+        if rank <= RULES.index("float64"):
+            assert holds(double, positions, rule), dtype
+    for kind in (np.float32, np.float64):
+        assert holds(exact_tables(where, kind), positions, rule), kind
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("positions", LONG)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_coarser_chain_fails_the_next_rule_at_long_positions(positions, dtype):
+    where = rope.positions_array(positions)
+    single = [table.astype(dtype) for table in single_tables(where)]
+    assert not holds(single, positions, "float64")
+    assert not holds(single, positions, "exact")
+    # Frequencies by a float32 power have more roundings than one.
+    powers = np.float32(1) / np.float32(BASE) ** (
+        np.arange(0, 2 * PAIRS, 2, dtype=np.float32) / np.float32(2 * PAIRS)
+    )
+    coarse = [t.astype(dtype) for t in single_tables(where, frequencies=powers)]
+    assert holds(coarse, positions, "auto")
+    assert not holds(coarse, positions, "float32")
+    if dtype is np.float64:
+        assert not holds(double_tables(where), positions, "exact")
+
+
+@pytest.mark.slow
+def test_the_cause_of_float32_powers_is_no_false_one():
+    positions = LONG[1]
+    powers = np.float32(1) / np.float32(BASE) ** (
+        np.arange(0, 2 * PAIRS, 2, dtype=np.float32) / np.float32(2 * PAIRS)
+    )
+    tables = single_tables(rope.positions_array(positions), frequencies=powers)
+    subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
+    causes = {why.cause for why in diagnose(examine(subject, right(), "float32"))}
+    assert causes <= {"inv-freq-precision", "table-precision", "unknown"}
+
+
+@pytest.mark.parametrize("rule", ["float32", "auto"])
+def test_an_attention_factor_in_float32_passes(rule):
+    reference = rope.reference(
+        "rope-yarn",
+        dim=2 * PAIRS,
+        base=float(BASE),
+        factor=4.0,
+        original_max_position_embeddings=4096,
+    )
+    assert reference.scale != 1
+    for positions in RANGES:
+        tables = single_tables(
+            rope.positions_array(positions),
+            frequencies=reference.frequencies.astype(np.float32),
+            factor=reference.scale,
+        )
+        assert holds(tables, positions, rule, reference=reference)
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("positions", RANGES)
+def test_vectors_that_float32_code_turned_pass_its_rule(positions):
+    where = rope.positions_array(positions)
+    x = rope.vectors(len(where), 2 * PAIRS)
+    cos, sin = single_tables(where)
+    first, second = x[:, :PAIRS], x[:, PAIRS:]
+    y = np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=1)
+    subject = rotated_subject(x, y, "float32", right(), Positions.parse(positions))
+    assert examine(subject, right(), "float32").ok
+    if positions in LONG:
+        assert not examine(subject, right(), "float64").ok
+
+
+def test_cells_of_float64_that_are_too_many_to_settle_count_as_right_and_are_not_called_so(
+    monkeypatch,
+):
+    monkeypatch.setattr("posenc_cli.checks.rope.SETTLED", 8)
+    where = rope.positions_array(LONG[1])
+    subject = table_subject(
+        *exact_tables(where, np.float64), "float64", right(), Positions.parse(LONG[1])
+    )
+    finding = examine(subject, right(), "exact").findings[-1]
+    assert finding.ok
+    told = re.fullmatch(r"(\d+) of 512 cells are .*, too many to be told, are .*", finding.message)
+    assert 0 < int(told[1]) < 512
+
+
+def test_the_bound_of_a_float32_product_is_reached_and_not_passed():
+    reference = rope.reference("rope", dim=128, base=10_000.0, layout="half")
+    frequencies = reference.frequencies.astype(np.float32)
+    where = np.arange(100_003, 130_003, 3)
+    angles = where.astype(np.float32)[:, None] * frequencies
+    errors = np.abs(
+        angles.astype(np.longdouble) - where[:, None] * reference.frequencies.astype(np.longdouble)
+    )
+    shares = errors / (SINGLE_ANGLE * where[:, None] * reference.frequencies)
+    assert 0.9 < shares.max() <= 1
+
+
+def test_positions_that_float32_lacks_are_granted_a_rounding_of_their_own():
+    tolerance = Tolerance.of("float32", dtype="float32", roundings=1, amplitude=1.0)
+    frequency = np.array([1e-4])
+    # 2^24 + 1 becomes 2^24; the next ones that are whole in float32 are even.
+    where = 2**24 + 1 + 2 * np.arange(4000)
+    rounded = where.astype(np.float32)
+    assert (rounded != where).all()
+    angles = rounded * frequency.astype(np.float32)
+    errors = np.abs(angles.astype(np.longdouble) - where * np.longdouble(frequency[0]))
+    allowed = tolerance.cells(where, frequency)[:, 0] - tolerance.floor
+    assert (errors <= allowed).all()
+    assert (errors > allowed / 1.5).any()
+    before = tolerance.cells(np.array([2**24]), frequency)[0, 0] - tolerance.floor
+    assert before == pytest.approx(SINGLE_ANGLE * 2**24 * 1e-4)
+
+
+@pytest.mark.parametrize("base", [1e4, 5e5, 1e7, 1e9])
+def test_float64_powers_are_within_what_the_rule_grants(base):
+    exponents = np.arange(0, 128, 2) / 128
+    for frequencies in (1.0 / base**exponents, base**-exponents, np.exp(-exponents * np.log(base))):
+        with mpmath.workdps(40):
+            errors = [
+                abs(mpmath.mpf(float(f)) * mpmath.power(base, mpmath.mpf(2 * i) / 128) - 1)
+                for i, f in enumerate(frequencies)
+            ]
+        assert max(errors) + 2.0**-53 < DOUBLE_ANGLE
+
+
+FREQUENCIES = [
+    # In which format they were computed, in which stored, and which rules they hold to.
+    (np.float32, np.float32, {"auto", "float32", "float64", "exact"}),
+    (np.float32, np.float64, {"auto", "float32"}),
+    (np.float64, np.float64, {"auto", "float32", "float64"}),
+    (np.float64, np.float32, {"auto", "float32", "float64"}),
+    (np.float32, np.float16, set()),
+]
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize(("computed", "stored", "rules"), FREQUENCIES)
+def test_frequencies_have_the_same_rules(computed, stored, rules):
+    values = np.array([float(f) for f in exact_frequencies()])
+    if computed is np.float64:
+        # Off by 40 roundings of float64, as no power is but a chain of them may be.
+        values = values * (1 + 40 * 2.0**-53)
+    values = values.astype(computed).astype(stored)
+    where = Positions.parse("0:1000000:999")
+    for rule in RULES:
+        subject = frequency_subject(values, values.dtype.name, right(), where)
+        examined = examine(subject, right(), rule)
+        if rule != "exact" or stored is not np.float32 or computed is np.float32:
+            assert examined.ok == (rule in rules), rule
+
+
+def test_each_rule_gives_its_reason():
+    reasons = {
+        rule: Tolerance.of(rule, dtype="bfloat16", roundings=2, amplitude=1.0).reason
+        for rule in RULES
+    }
+    assert len(set(reasons.values())) == len(RULES)
+    for rule in RULES[1:]:
+        assert reasons[rule].startswith(f"{rule}: ")
+    assert all("2 roundings to bfloat16" in reason for reason in reasons.values())
