@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_cli.records import Record
+from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,11 +61,13 @@ def _module_file(module: str) -> Path | None:
 def _line(path: Path, names: list[str]) -> int | None:
     """The line of a file that binds a name, or a name in the body of a class."""
     try:
-        if path.stat().st_size > _LARGEST:
+        with open_input(path) as file:
+            text = file.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            body = ast.parse(path.read_bytes()).body
+            body = ast.parse(text).body
     except SyntaxError as error:
         return error.lineno
     except (OSError, ValueError, RecursionError, MemoryError):
