@@ -20,6 +20,7 @@ from posenc_cli.checks.drift import FROM, SCATTER, offset_text
 from posenc_cli.checks.mirrors import mirror_cause
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.verdict import Explanation, distinct_digits
+from posenc_cli.checks.widths import fits, of_width
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.defects import (
     ENOUGH,
@@ -37,11 +38,18 @@ from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.position_maps import rows_as_positions
 from posenc_cli.inference.rules import base_of, ladder
 from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.inference.uninitialised import (
+    MEANING,
+    Garbage,
+    garbage_of,
+    outrageous_of,
+    zeros_of,
+)
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.rope import Survey
@@ -80,7 +88,8 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     sample, whole = sample_and_whole(examination)
     survey = examination.survey
     if survey is not None and survey.reference.missing_at is not None:
-        return (_overflow_cause(whole) or _missing_cause(survey, sample),)
+        missing = _overflow_cause(whole) or _missing_pairs_cause(whole)
+        return (missing or _missing_cause(survey, sample),)
     layout = _layout_cause(examination, whole)
     rounding = _cause_within_tolerance(examination, sample, whole) if layout is None else None
     if rounding is not None:
@@ -107,6 +116,10 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
 def _irregular_cause(examination: Examination) -> Explanation:
     """The cause of a subject that is no map of vectors."""
     subject = examination.subject
+    if subject.frequencies is not None:
+        unwritten = _unwritten_cause(examination, outrageous_of)
+        if unwritten is not None:
+            return unwritten
     overflowed = None
     if subject.kind == SubjectKind.IMPL and subject.as_reference is not None:
         overflowed = _overflow_cause(sample_and_whole(examination)[1])
@@ -116,6 +129,47 @@ def _irregular_cause(examination: Examination) -> Explanation:
     if subject.kind != SubjectKind.IMPL:
         what = "not all values are numbers"
     return Explanation(subject.broken_by, what, "; ".join(subject.broken))
+
+
+def _unwritten_cause(
+    examination: Examination, garbage_among: Callable[[Reals, Reals], Garbage | None]
+) -> Explanation | None:
+    """The cause where frequencies that were given are none that any rule has."""
+    given, right = examination.subject.frequencies, examination.reference.frequencies
+    if given is None or given.shape != right.shape:
+        return None
+    garbage = garbage_among(given, right)
+    if garbage is None:
+        return None
+    pair = int(np.argmax(garbage.pairs))
+    return Explanation(
+        Cause.UNINITIALISED,
+        f"of the {right.size} frequencies {garbage.text}: {MEANING}",
+        f"pair {pair} has {given[pair]:.6g}, not {right[pair]:.6g}",
+    )
+
+
+def _unwritten_rates_cause(sample: Sample, whole: Whole) -> Explanation | None:
+    """The same where pairs turn at rates that no rule gives, steadily, at every position."""
+    right = sample.reference.frequencies
+    if sample.reference.coordinates is not None or (np.diff(np.sort(sample.positions)) > 1).all():
+        return None
+    rates = fit(sample.positions, sample.factors).frequencies
+    garbage = garbage_of(rates, right)
+    if garbage is None:
+        return None
+    steady = whole.extent_of(lambda piece: _turning_cells(rates, piece)).pairs
+    garbage = garbage_of(np.where(steady, rates, right), right)
+    if garbage is None:
+        return None
+    pair = int(np.argmax(garbage.pairs))
+    return Explanation(
+        Cause.UNINITIALISED,
+        f"of the {right.size} frequencies {garbage.text}: {MEANING}",
+        f"pair {pair} turns by {rates[pair]:.6g} a position, modulo 2π, not by {right[pair]:.6g}; "
+        f"{_pairs_text(np.flatnonzero(garbage.pairs).tolist(), right.size)} turn so at every "
+        "position",
+    )
 
 
 def _inverse_cause(examination: Examination) -> Explanation | None:
@@ -140,6 +194,27 @@ def _missing_cause(survey: Survey, sample: Sample) -> Explanation:
         "not all values are numbers",
         f"{deviation.missing} of {deviation.rows * sample.reference.pairs} are not, the first at "
         f"position {position}, pair {pair}",
+    )
+
+
+def _missing_pairs_cause(whole: Whole) -> Explanation | None:
+    """The cause where some pairs are no numbers from position 2 on, and all others are."""
+    pairs: Flags | None = None
+    for piece in whole.pieces():
+        missing = ~np.isfinite(piece.factors[np.abs(piece.positions) > 1])  # (n, pairs)
+        if not missing.shape[0]:
+            continue
+        pairs = missing[0] if pairs is None else pairs
+        if (missing != pairs).any():
+            return None
+    if pairs is None or not pairs.any():
+        return None
+    of_pairs = _pairs_text(np.flatnonzero(pairs).tolist(), pairs.size)
+    return Explanation(
+        Cause.UNINITIALISED,
+        f"{of_pairs} {'has' if pairs.sum() == 1 else 'have'} no number at any position from 2 on, "
+        f"so no finite frequency: {MEANING}",
+        "all other pairs have numbers at every position",
     )
 
 
@@ -271,18 +346,23 @@ def _explanations(examination: Examination, sample: Sample, whole: Whole) -> lis
     explanation = (
         mirror_cause(examination)
         or _inverse_cause(examination)
+        or _unwritten_cause(examination, outrageous_of)
         or _standstill_cause(sample, whole)
         or _axis_cause(examination, sample, whole)
     )
+    unwritten = _unwritten_cause(examination, zeros_of)
+    zeros = [] if unwritten is None else [unwritten]
     if explanation is not None:
-        return [explanation, *with_amplitude]
+        return [explanation, *zeros, *with_amplitude]
     rotations = examination.consistency.rotations if examination.consistency else None
     explanations = _first_that_holds(sample, whole, rotations)
     if explanations:
-        return [*explanations, *with_amplitude]
+        return [*explanations, *zeros, *with_amplitude]
     explanation = (
         _position_cause(sample, whole)
         or _precision_cause(examination, sample)
+        or _unwritten_cause(examination, garbage_of)
+        or (examination.subject.frequencies is None and _unwritten_rates_cause(sample, whole))
         or _pairs_cause(sample, whole)
     )
     return [] if explanation is None else [explanation]
@@ -662,7 +742,11 @@ def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, .
         for twice in (np.tile(right, 2), np.repeat(right, 2))
     ):
         evidence = "each frequency is given twice, as for columns: one a pair is right"
-    elif base and own.pairs and not subject.far_wider(reference):
+    elif subject.far_wider(reference):
+        pass
+    elif (wider := of_width(reference, own.pairs)) and fits(own, wider.reference):
+        evidence = f"with {wider.options} every cell is right"
+    elif base and own.pairs:
         block = own.read(own.places.sample())
         rotations = fit(block.positions, block.turned)
         plain = ladder(base, np.arange(own.pairs) / own.pairs)

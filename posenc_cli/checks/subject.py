@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.checks.widths import fits, ladder_of_all, of_width
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import read_array
@@ -194,7 +195,12 @@ def table_subject(
         notes.append("a column for each pair: no layout to check")
         turning = turning_of(None)
         return Subject(SubjectKind.TABLES, name, turning, turning, notes=tuple(notes))
-    if width == 2 * reference.pairs:
+    half_table = turning_of(None)
+    is_half = repeated is None and (
+        ladder_of_all(half_table)
+        or ((wider := of_width(reference, width)) is not None and fits(half_table, wider.reference))
+    )
+    if width == 2 * reference.pairs and not is_half:
         right = turning_of(reference.pairing)
         own = right
         if repeated is not None and repeated != reference.content.layout:
@@ -208,7 +214,7 @@ def table_subject(
             )
             right = own
         return Subject(SubjectKind.TABLES, name, own, right, notes=tuple(notes))
-    own = turning_of(None)
+    own = half_table
     if repeated is not None:
         own = turning_of(ColumnPairing.named(repeated, width // 2))
     mismatch = (

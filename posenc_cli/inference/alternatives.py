@@ -87,6 +87,9 @@ def _all(reference: Reference, rotations: Rotations | None) -> Iterator[Alternat
     yield Alternative(
         Cause.FREQUENCY_RULE, "the frequencies are in reverse order", reference.frequencies[::-1]
     )
+    if (reference.frequencies > 0).all():
+        message = "each frequency is its inverse, as of an exponent with the wrong sign"
+        yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)
 
 
 def _share(reference: Reference) -> float:

@@ -42,4 +42,8 @@ class Cause(Code):
     POSITION_OFFSET = "position-offset", "rows hold the rotations of other positions"
     FREQUENCY_RULE = "frequency-rule", "the frequencies follow another rule, or another factor"
     AXIS = "axis", "pairs follow the coordinate of another axis"
+    UNINITIALISED = (
+        "uninitialised",
+        "the frequencies are what memory held that nothing was written to",
+    )
     UNKNOWN = "unknown", "no known mistake gives these values"

@@ -109,6 +109,7 @@ EIGHT_BITS = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", EIGHT_BITS)
 def test_tables_of_eight_bits_are_named_with_their_format_and_scale(name):
     for rounded in EIGHT_BITS[name]:
@@ -131,6 +132,7 @@ def test_one_table_of_two_in_a_half_precision_is_named(half, wrong):
     assert cause.message == (f"the {one} were rounded to {half}, and stored wider; the {other} not")
 
 
+@pytest.mark.slow
 def test_sines_of_the_next_row_are_told_from_those_of_another_table():
     cos, sin = tables_at(np.arange(ROWS))
     for shift, at in ((1, "p + 1"), (-1, "p − 1")):
@@ -159,3 +161,86 @@ def test_signs_that_change_from_pair_to_pair_are_named():
         (first,) = causes_of(*tables)
         assert first.cause == cause
         assert re.search(which, first.message)
+
+
+GARBAGE = np.random.default_rng(5)
+UNWRITTEN = {
+    "no numbers": np.where(np.arange(16) == 3, np.nan, INV_FREQ),
+    "bits of memory": GARBAGE.integers(0, 2**31, 16, np.uint32).view(np.float32).clip(-1e30, 1e30),
+    "any numbers": GARBAGE.standard_normal(16) * 3,
+    "partly overwritten": np.where(np.arange(16) % 5 == 2, -1.7 * (np.arange(16) + 1), INV_FREQ),
+    "subnormal": np.full(16, 4.6e-41),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_frequencies_that_no_rule_gives_are_called_uninitialised(name):
+    given = UNWRITTEN[name].astype(np.float32)
+    examined = rope.of_frequencies(given, RIGHT, "0:4096")
+    (cause,) = diagnose(examined)
+    assert cause.cause == "uninitialised"
+    assert "buffer built on the meta device" in cause.message
+    pair = int(re.match(r"pair (\d+) has", cause.evidence)[1])
+    assert given[pair] != np.float32(INV_FREQ[pair])
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("name", ["no numbers", "any numbers", "partly overwritten"])
+def test_tables_of_such_frequencies_are_too(name):
+    with np.errstate(invalid="ignore"):
+        (cause,) = causes_of(*tables_at(np.arange(ROWS), UNWRITTEN[name]))
+    assert cause.cause == "uninitialised"
+    if name == "partly overwritten":
+        assert cause.evidence.endswith("pairs 2, 7, 12 of 16 turn so at every position")
+
+
+def test_frequencies_that_are_all_0_may_have_been_written_by_nobody():
+    causes = diagnose(rope.of_frequencies(np.zeros(16, np.float32), RIGHT, "0:4096"))
+    assert [each.cause for each in causes] == ["no-rotation", "uninitialised"]
+
+
+RULES = {
+    "evenly spaced": np.linspace(1, 64, 16) * np.pi,
+    "counted": np.arange(1.0, 17),
+    "growing": 1.3 ** np.arange(16),
+    "inverse": 1e4 ** (np.arange(16) / 16),
+    "stretched at will": INV_FREQ / np.random.default_rng(1).uniform(0.6, 2, 16),
+    "shuffled": np.random.default_rng(2).permutation(ladder(32, 3e4)),
+    "two ladders": np.tile(ladder(16, 3e4), 2),
+    "one slip": np.where(np.arange(16) == 4, 1.5, INV_FREQ),
+}
+
+
+@pytest.mark.sweep(16)
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("shown", ["tables", "frequencies"])
+def test_frequencies_of_a_rule_that_is_unknown_are_not(name, shown):
+    if shown == "tables":
+        causes = causes_of(*tables_at(np.arange(ROWS), RULES[name]))
+    else:
+        causes = diagnose(rope.of_frequencies(RULES[name].astype(np.float32), RIGHT, "0:1500"))
+    assert "uninitialised" not in [each.cause for each in causes]
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("twice", [False, True])
+def test_tables_of_another_width_are_told_the_dim_that_fits(twice):
+    for dim, given, options in (
+        (64, {}, "--dim 64"),
+        (16, {}, "--dim 16"),
+        (48, {"dim": 48, "partial": 0.5}, "--dim 48 --partial 1"),
+        (24, {"dim": 96, "partial": 0.5}, "--dim 48"),
+    ):
+        cos, sin = tables_at(np.arange(300), ladder(dim, 1e4))
+        if twice:
+            cos, sin = np.tile(cos, 2), np.tile(sin, 2)
+        (cause,) = causes_of(cos, sin, rope.reference("rope", **{"dim": 32, **given}))
+        assert cause.cause == "rotary-dim"
+        assert cause.evidence == f"with {options} every cell is right"
+
+
+def test_half_tables_of_twice_the_width_are_no_full_tables_whatever_their_base():
+    cos, sin = tables_at(np.arange(300), ladder(64, 5e5))
+    (cause,) = causes_of(cos, sin, rope.reference("rope", dim=32))
+    assert cause.cause == "rotary-dim"
+    assert cause.message == "the tables turn 32 pairs (32 columns), the reference 16"

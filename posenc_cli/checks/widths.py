@@ -1,0 +1,92 @@
+"""Subjects of another width than the reference: which dim would fit them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.encode.request import Encoding
+from posenc_cli.errors import PosencError
+from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.reference import Reference
+from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.records import Record
+from posenc_cli.schemes.parameters import as_text
+
+if TYPE_CHECKING:
+    from posenc_cli.inference.turning import Turning
+
+_FEW = 48
+"""Rows that are compared before all are."""
+
+_UNEVEN = 0.05
+"""Of the size of factors: what tables in a half precision, or of eight bits, differ by."""
+
+_SLOWER = 0.999
+"""Times the rate before: neighbours of the longest ladders differ by more than 0.01."""
+
+
+class OtherWidth(Record):
+    """A reference of another width, and the options that give it."""
+
+    reference: Reference
+    options: str
+
+
+def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
+    """The reference with so many pairs, None where its scheme has none such.
+
+    A head keeps its width where all of it has so many, else the share of it that turns.
+    """
+    bound = reference.encoding.bound
+    share = 2 * reference.pairs / reference.head
+    tried: list[dict[str, float]] = [{"dim": round(2 * pairs / share)}]
+    if "partial" in bound.scheme.parameters and share < 1:
+        tried.insert(0 if 2 * pairs == reference.head else 1, {"dim": 2 * pairs, "partial": 1.0})
+    for changed in tried:
+        given = {
+            name: value
+            for name, value in {**bound.params, **changed}.items()
+            if name in bound.scheme.parameters and value is not None
+        }
+        try:
+            other = Reference.of(Encoding.of(bound.scheme, given, seq_len=None), reference.engine)
+            if other.pairs == pairs:
+                options = (f"--{name} {as_text(value)}" for name, value in changed.items())
+                return OtherWidth(other, " ".join(options))
+        except PosencError:
+            continue
+    return None
+
+
+def fits(turning: Turning, reference: Reference) -> bool:
+    """Whether a subject turns its pairs as a reference of the same width does, at every row."""
+    tolerance = Tolerance.of(
+        "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
+    )
+    few = turning.read(turning.places.sample()[:_FEW])
+    for block in chain([few], turning.blocks()):
+        stray = block.stray()
+        missed = np.abs(block.turned - reference.turns.at(block.positions))  # (n, pairs)
+        missed = missed if stray is None else missed + stray
+        followed = reference.angle_positions(block.positions)
+        allowed = tolerance.cells(followed, reference.frequencies)
+        unseen = False if block.seen is None else ~block.seen
+        if not ((missed <= allowed) | unseen).all():
+            return False
+    return True
+
+
+def ladder_of_all(turning: Turning) -> bool:
+    """Whether every column of half tables turns at a rate of its own, each slower than the last.
+
+    Full tables have each rate twice.
+    """
+    block = turning.read(turning.places.sample(256))
+    sizes = np.abs(block.turned)  # (n, pairs)
+    if not np.ptp(sizes) <= _UNEVEN * sizes.max(initial=0.0):
+        return False
+    rates = np.abs(fit(block.positions, block.turned).frequencies)
+    return bool((rates[1:] < _SLOWER * rates[:-1]).all())

@@ -1,0 +1,153 @@
+"""Frequencies that no rule gives: what memory holds that nobody has filled.
+
+A frequency of a ladder is above 0 and at most that of the first pair, and each is at most the one
+before. Numbers that were never written are of any size and sign, in any order. Only numbers that no
+rule could give are held against a subject: those that merely differ have another cause.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from posenc_cli.numerics.arrays import Flags, Reals
+
+_ABOVE = 1.001
+"""Times the largest right frequency: what any rounding stays below."""
+
+_TINY = 1e-6
+"""Times the smallest right frequency: no context that anybody has is stretched so far."""
+
+_HUGE = 1e12
+"""What is larger, or smaller than its inverse, is the size of no frequency anybody chose."""
+
+_FEWEST = 2
+"""Frequencies out of range before they are called garbage: one may be a slip."""
+
+_ASCENDING = 0.4
+"""Of the steps from pair to pair: by chance half of them ascend, in a split ladder one or two."""
+
+_SCATTERED = 0.6
+"""Standard deviation of the steps of sorted logarithms, over their mean: a ladder has 0, what is
+drawn by chance about 1."""
+
+_EVEN = 1e-3
+"""Radians a position: what rates that were read off a table may be uneven by."""
+
+MEANING = (
+    "memory that nothing was written to, as that of a non-persistent buffer built on the meta "
+    "device, or bytes of another number format"
+)
+
+
+class Garbage(Record):
+    """Frequencies that no rule gives: which pairs, and what is wrong with them, in words."""
+
+    pairs: Flags
+    text: str
+
+
+def outrageous_of(given: Reals, right: Reals) -> Garbage | None:
+    """What is no finite number among frequencies that were given, or of no size for one.
+
+    None where nothing is.
+
+    >>> outrageous_of(np.array([1.0, np.nan, 3e30]), np.array([1.0, 0.1, 0.01])).text
+    '1 is no finite number, 1 is above 1'
+    """
+    sizes = np.abs(given)
+    outrageous = ~((sizes <= _HUGE) & ((sizes >= 1 / _HUGE) | (given == 0)))
+    outrageous &= given != right
+    if not outrageous.any():
+        return None
+    return Garbage(outrageous, _counts_text(_impossible(given, right)[0]))
+
+
+def zeros_of(given: Reals, right: Reals) -> Garbage | None:
+    """Frequencies that are 0 and should not be, where these are all or stand among others."""
+    zeros = (given == 0) & (right > 0)
+    if not zeros.any() or (not zeros.all() and np.count_nonzero(np.diff(zeros)) == 1):
+        return None
+    count = int(np.count_nonzero(zeros))
+    return Garbage(zeros, f"{count} {'is' if count == 1 else 'are'} 0")
+
+
+def garbage_of(given: Reals, right: Reals) -> Garbage | None:
+    """What no rule gives among frequencies that were given, None where nothing is."""
+    if _regular(given):
+        return None
+    counts, pairs = _impossible(given, right)
+    if pairs.sum() >= _FEWEST:
+        return Garbage(pairs, _counts_text(counts))
+    return _unordered(given, right)
+
+
+def _regular(values: Reals) -> bool:
+    """Whether some rule gave frequencies, which are known modulo 2π.
+
+    Then they rise, fall, are evenly spaced, or grow by one factor from the first on.
+    """
+    steps = np.diff(values)
+    if (steps >= 0).all() or (steps <= 0).all():
+        return True
+    turns = np.exp(1j * np.diff(steps))
+    return bool(np.abs(turns - 1).max(initial=0) < _EVEN) or _grows(values)
+
+
+def _grows(values: Reals) -> bool:
+    """Whether the first few frequencies grow by one factor, past those that can be told apart."""
+    if values.size < 3:
+        return False
+    first, last = values[0], values[1]
+    if not 0 < first < last:
+        return False
+    for pair in range(2, min(values.size, 6)):
+        expected = last * (last / first) ** (1 / (pair - 1))
+        last = values[pair] + 2 * np.pi * np.round((expected - values[pair]) / (2 * np.pi))
+        if abs(last / expected - 1) > _EVEN:
+            return False
+    return True
+
+
+def _impossible(values: Reals, right: Reals) -> tuple[list[tuple[int, str]], Flags]:
+    """How many frequencies are impossible in which way, and which ones they are."""
+    largest = float(right.max(initial=0.0)) * _ABOVE
+    positive = right[right > 0]
+    least = float(positive.min()) * _TINY if positive.size else 0.0
+    # The right one with the wrong sign is a matter of direction.
+    backward = np.isclose(-values, right, rtol=1e-3)
+    kinds = [
+        (~np.isfinite(values), "no finite number"),
+        ((values < 0) & ~backward, "below 0"),
+        (values > largest, f"above {largest / _ABOVE:.4g}"),
+        ((values > 0) & (values < least), f"below {least:.1g}"),
+    ]
+    counts = [(int(np.count_nonzero(flags)), text) for flags, text in kinds]
+    return [one for one in counts if one[0]], np.logical_or.reduce([flags for flags, _ in kinds])
+
+
+def _counts_text(counts: list[tuple[int, str]]) -> str:
+    return ", ".join(f"{count} {'is' if count == 1 else 'are'} {text}" for count, text in counts)
+
+
+def _unordered(values: Reals, right: Reals) -> Garbage | None:
+    """Frequencies in no order at all, where the right ones fall and these are not theirs."""
+    if values.size < 8 or not np.isfinite(values).all() or (values <= 0).any():
+        return None
+    if (np.diff(right) > 0).any():
+        return None
+    steps = values.size - 1
+    ascents = int(np.count_nonzero(np.diff(values) > 0))
+    if not _ASCENDING * steps <= ascents <= (1 - _ASCENDING) * steps:
+        return None
+    gaps = np.diff(np.log(np.sort(values)))
+    if not gaps.mean() > 0 or gaps.std() < _SCATTERED * gaps.mean():
+        return None
+    wrong = ~np.isclose(values, right, rtol=1e-3)
+    if np.allclose(np.sort(values), np.sort(right), rtol=1e-3, atol=0):
+        return None
+    return Garbage(wrong, f"{ascents} are larger than the one before")
