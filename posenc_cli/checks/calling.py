@@ -1,41 +1,44 @@
 """A user's function as a subject: read by what it does to every unit vector, at every position.
 
-A linear map is known once its values at d unit vectors are; that it is linear, and that a row of
-its result follows from that row and its position alone, is tried on the way.
+A linear map is known once its values at d unit vectors are; that it is linear, that a row of its
+result follows from that row and its position alone, and that it does not matter in what pieces a
+sequence comes, is tried on the way. A function of tables is given the reference's own, and one that
+returns tables or frequencies is judged by these.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import signal
-import sys
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.budget import check_size
 from posenc_cli.checks.codes import SubjectKind
-from posenc_cli.checks.exchange import Exchange, Lateness, Silence
-from posenc_cli.checks.subject import Subject
-from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
+from posenc_cli.checks.patterns import PatternReport, try_patterns
+from posenc_cli.checks.serving import (
+    CELLS,
+    MOST_ROWS,
+    CallRequest,
+    ServedFunction,
+    other_vectors,
+)
+from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
-from posenc_cli.transaction import note_read
+from posenc_cli.positions import Positions
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from posenc_cli.checks.patterns import Differs, Rows
+    from posenc_cli.checks.serving import Returned
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress, SomeRows
-    from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray, Reals, UnitMatrices
-    from posenc_cli.positions import Positions
+    from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
 
-_CELLS = 1 << 22
-"""Values of one call: enough to be fast, few enough for any machine."""
+    _Given = Callable[[NumberArray, Integers], NumberArray]
 
 _LARGE = 1 << 15
 """Positions from which factors are kept in single precision, which holds float32 results."""
@@ -43,119 +46,14 @@ _LARGE = 1 << 15
 _ALIKE = 1e-4
 """Relative: two ways to ask for the same values agree to this, in any format but a half one."""
 
+_FROM_ZERO = 2048
+"""Positions of a function that takes none: each look at one costs all that are before it."""
+
+_LONGEST = 1 << 17
+"""Positions that such a function is asked for where a user wants them."""
 
 IGNORES = "ignores the positions it is given: it counts rows"
 """Of a function whose mistake is known."""
-
-
-SECONDS = 300.0
-"""How long one call of a function may take."""
-
-
-class Implementation:
-    """A user's function in a process of its own; a context manager, which ends that process.
-
-    With a ``last`` position every call has a row of it at its end, of which nothing is returned:
-    what a function does may depend on the largest position it sees.
-    """
-
-    def __init__(self, target: str, *, dim: int, last: int | None = None) -> None:
-        place, colon, name = target.rpartition(":")
-        if not colon or not place or not name:
-            raise InvalidInput(
-                f"--impl {abbreviated(target)}: must be module:function or ./file.py:function"
-            )
-        if place.endswith(".py") and not Path(place).is_file():
-            raise Unavailable(f"--impl {abbreviated(target)}: there is no file {place!r}")
-        if place.endswith(".py"):
-            note_read(place)
-        self.target, self.dim = target, dim
-        self._last = np.array([] if last is None else [last], np.int64)
-        worker = Path(__file__).with_name("worker.py")
-        # -P: neither the current folder nor posenc's own is put on the path.
-        self._exchange = Exchange([sys.executable, "-P", str(worker), target])
-
-    def __enter__(self) -> Implementation:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._exchange.end()
-
-    def matrices(self, positions: Integers) -> tuple[UnitMatrices, str]:
-        """The values at all unit vectors: [k, j, o] is column o of unit vector j at position k.
-
-        Shape: (positions, dim, dim).
-        Raises: InvalidInput when the function does not give them.
-        """
-        values, dtype = self._ask(np.concatenate([positions, self._last]), None)
-        return values[: positions.size], dtype
-
-    def values(self, x: Float32Rows, positions: Integers) -> NumberArray:
-        """The values at some vectors, a row each.
-
-        Raises: InvalidInput when the function does not give them.
-        """
-        more = np.ones((self._last.size, self.dim), np.float32)
-        values, _ = self._ask(
-            np.concatenate([positions, self._last]), np.concatenate([x, more], dtype=np.float32)
-        )
-        return values[: positions.size]
-
-    def _ask(self, positions: Integers, x: Float32Rows | None) -> tuple[NumberArray, str]:
-        header = {"rows": int(positions.size), "dim": self.dim, "basis": x is None}
-        parts = [json.dumps(header).encode() + b"\n", positions.tobytes()]
-        shape: tuple[int, ...] = (positions.size, self.dim, self.dim)
-        if x is not None:
-            shape = x.shape
-            parts.append(np.ascontiguousarray(x, np.float32).tobytes())
-        try:
-            return self._answer(b"".join(parts), positions, shape)
-        except Lateness:
-            raise self._invalid(f"gave no answer within {SECONDS:g} seconds") from None
-        except Silence as silence:
-            raise self._invalid(_ending(silence.ended)) from None
-        except (ValueError, KeyError, TypeError):
-            raise self._invalid("wrote where its answers go: they cannot be read") from None
-
-    def _answer(
-        self, request: bytes, positions: Integers, shape: tuple[int, ...]
-    ) -> tuple[NumberArray, str]:
-        """The answer to a request: values of this shape, and their number format.
-
-        Raises: ValueError, KeyError or TypeError for one that is none.
-        """
-        deadline = time.monotonic() + SECONDS
-        self._exchange.send(request, deadline=deadline)
-        answer = json.loads(self._exchange.line(deadline=deadline))
-        if "error" in answer:
-            raise self._refusal(str(answer["error"]), str(answer["why"]), positions)
-        data = self._exchange.bytes(answer["bytes"], deadline=deadline)
-        values = np.frombuffer(data, np.dtype(answer["stored"])).reshape(shape)
-        return values, str(answer["dtype"])
-
-    def _refusal(self, error: str, why: str, positions: Integers) -> PosencError:
-        """What to tell the user of an error that the worker reports."""
-        if why == "needs":
-            return Unavailable(f"--impl {abbreviated(self.target)}: {error}")
-        hints = {
-            "missing": "the current folder is not searched; PYTHONPATH=. adds it",
-            "raised": f"it was called with {positions.size} positions up to "
-            f"{positions.max()}; --len N asks for fewer",
-        }
-        return self._invalid(error, hint=hints.get(why))
-
-    def _invalid(self, what: str, *, hint: str | None = None) -> InvalidInput:
-        return InvalidInput(f"--impl {abbreviated(self.target)}: {what}", hint=hint)
-
-
-def _ending(status: int | None) -> str:
-    """How a process came to say no more."""
-    if status is None:
-        return "closed the pipe that its answers go by"
-    if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"crashed ({signal.Signals(-status).name})"
-    return f"ended its process with status {status}"
 
 
 @dataclass
@@ -194,58 +92,216 @@ def implementation(
     positions: Positions,
     *,
     whole: bool = False,
+    sampled: bool = False,
+    asked: CallRequest | None = None,
     progress: Progress | None = None,
 ) -> Subject:
-    """A user's function ``f(x, positions) → y`` as a subject.
+    """A user's function as a subject; where it turns q and k, that of k is the subject's ``key``.
 
     ``whole`` says that what it does may depend on the largest position, which is then part of
-    every call.
+    every call; ``sampled`` that the positions are a sample, and fewer do as well.
 
     Raises: InvalidInput when the head is too wide to try every unit vector, or the function cannot
     be loaded, raises, crashes, changes its input, or returns anything but real numbers of the shape
-    of x.
+    of x, tables or frequencies; Unavailable when the environment has not what it needs.
     """
-    dim, places = reference.head, PositionRows.of(positions)
-    check_size(f"--dim {dim}", dim * dim, _CELLS, "values of the function at each position")
-    with Implementation(target, dim=dim, last=positions.last if whole else None) as function:
-        few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
-        few = few[:: -(-few.size * dim**2 // (8 * _CELLS))]
-        matrices, dtype = function.matrices(few)
-        broken = list(_irregularities(function, few, matrices))
+    dim = reference.head
+    check_size(f"--dim {dim}", dim * dim, CELLS, "values of the function at each position")
+    last = positions.last if whole else None
+    with ServedFunction(
+        target, reference, asked or CallRequest(), context=positions.last + 1, last=last
+    ) as function:
+        if function.form.from_zero:
+            positions = _from_zero_positions(function, positions, sampled=sampled)
+        if function.outcome == "vectors":
+            subjects = _of_vectors(function, reference, positions, progress)
+        else:
+            subjects = [_of_returned(function, reference, positions)]
+        call = {
+            "form": function.form.roles_text,
+            "text": function.text,
+            "library": function.form.library,
+            "python": function.python,
+        }
+    subjects = [replace(own, call={**call, **(own.call or {})}) for own in subjects]
+    return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
+
+
+def _from_zero_positions(
+    function: ServedFunction, positions: Positions, *, sampled: bool
+) -> Positions:
+    """The positions of a function that takes none: those from 0 on, not too many."""
+    if function.outcome != "vectors":
+        check_size(positions.option, positions.last + 1, MOST_ROWS, "rows of tables")
+        return positions
+    if not sampled:
+        check_size(
+            positions.option,
+            positions.last + 1,
+            _LONGEST,
+            "positions of a function that takes none",
+        )
+        return positions
+    near = [
+        range(indices.start, min(indices.stop, _FROM_ZERO), indices.step)
+        for indices in positions.ranges
+    ]
+    return Positions(tuple(indices for indices in near if indices))
+
+
+def _of_returned(function: ServedFunction, reference: Reference, positions: Positions) -> Subject:
+    """A function that returns tables or frequencies, judged by these."""
+    places = PositionRows.of(positions)
+    if function.outcome == "frequencies":
+        (frequencies,) = function.returned(places.at(slice(0, 1)))
+        values = frequencies.values.reshape(-1)
+        subject = frequency_subject(
+            values, frequencies.dtype, reference, positions, name=function.target
+        )
+        return replace(subject, kind=SubjectKind.IMPL, call={"patterns": []})
+
+    def rows(_: Integers, where: Integers) -> NumberArray:
+        return np.concatenate([table.values for table in function.returned(where)], axis=1)
+
+    def differs(values: NumberArray, wanted: NumberArray) -> bool:
+        limit = _ALIKE if values.dtype.itemsize >= 4 else 64 * _ALIKE
+        return not bool(np.abs(values - wanted).max(initial=0) <= limit)
+
+    report = _patterns(function, rows, differs, positions)
+    cos, sin = function.returned(places.at(slice(0, places.count)))
+    subject = table_subject(
+        cos.values, sin.values, cos.dtype, reference, positions, name=function.target
+    )
+    return replace(
+        subject,
+        kind=SubjectKind.IMPL,
+        broken=tuple(fault.text for fault in report.faults),
+        broken_by=_broken_by(report, []),
+        call={"patterns": list(report.tried)},
+    )
+
+
+def _patterns(
+    function: ServedFunction, rows: Rows, differs: Differs, positions: Positions
+) -> PatternReport:
+    """What the ways to call a function change, none of one whose values follow the length."""
+    if function.follows_length:
+        return PatternReport((), ())
+    form = function.form
+    return try_patterns(
+        rows,
+        differs,
+        context=positions.last + 1,
+        any_rows=form.any_rows,
+        from_zero=form.from_zero,
+    )
+
+
+def _broken_by(report: PatternReport, irregularities: Sequence[str]) -> Cause:
+    """The cause of what a function does wrong beside its values."""
+    counted = IGNORES in irregularities or any(fault.restarts for fault in report.faults)
+    rows_alone = all(text == IGNORES or text in _OF_ROWS for text in irregularities)
+    return Cause.POSITION_OFFSET if counted and rows_alone else Cause.UNKNOWN
+
+
+def _of_vectors(
+    function: ServedFunction,
+    reference: Reference,
+    positions: Positions,
+    progress: Progress | None,
+) -> list[Subject]:
+    """A function that turns vectors: one subject for each of its results."""
+    places, dim = PositionRows.of(positions), function.form.columns
+    results = range(function.results)
+    generator = np.random.default_rng(20)
+    reports = [_pattern_report(function, which, positions, generator) for which in results]
+    few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
+    few = few[:: -(-few.size * dim**2 // (8 * CELLS))]
+    samples = function.matrices(few)
+    readers = []
+    for which, report in zip(results, reports, strict=True):
+        matrices = samples[which].values
+        irregularities = list(_irregularities(function, which, few, matrices))
         if not np.isfinite(matrices).all():
-            broken.insert(
-                0, f"returned values that are not finite at position {_first_bad(few, matrices)}"
-            )
-        own = _pairing_of(matrices, reference)
+            bad = _first_bad(few, matrices)
+            irregularities.insert(0, f"returned values that are not finite at position {bad}")
+        readers.append(_Reader(reference, places, samples[which], report, tuple(irregularities)))
+    step = max(1, CELLS // dim**2)
+    for start in range(0, places.count, step):
+        rows = slice(start, min(start + step, places.count))
+        for reader, result in zip(readers, function.matrices(places.at(rows)), strict=True):
+            reader.take(rows, result.values)
+        if progress is not None:
+            progress(rows.stop, places.count)
+    return [reader.subject(function.target) for reader in readers]
+
+
+def _pattern_report(
+    function: ServedFunction, which: int, positions: Positions, generator: np.random.Generator
+) -> PatternReport:
+    """What the ways to call a function change in one of its results."""
+    x = generator.standard_normal((1 << 8, function.form.columns)).astype(np.float32)
+
+    def rows(indices: Integers, where: Integers) -> NumberArray:
+        return function.values(x[indices], where, which)
+
+    def differs(values: NumberArray, wanted: NumberArray) -> bool:
+        if not (np.isfinite(wanted).all() and wanted.size):
+            return False
+        coarse = 64 if values.dtype.itemsize < 4 or _is_half(values) else 1
+        size = np.abs(wanted).max()
+        return not bool(np.abs(values - wanted).max() <= coarse * _ALIKE * size)
+
+    return _patterns(function, rows, differs, positions)
+
+
+class _Reader:
+    """One result of a function, read block by block."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        places: PositionRows,
+        sample: Returned,
+        report: PatternReport,
+        irregularities: tuple[str, ...],
+    ) -> None:
+        self._reference, self._places, self._dtype = reference, places, sample.dtype
+        self._report, self._irregularities = report, irregularities
+        own = _pairing_of(sample.values, reference)
+        self._own = own
         pairings = [own]
         if own.layout != reference.content.layout and own.pairs == reference.pairs:
             pairings.append(reference.pairing)
-        single = places.count > _LARGE and dtype != "float64"
+        single = places.count > _LARGE and sample.dtype != "float64"
         kind = np.complex64 if single else np.complex128
-        caches = [_CallCache.empty(pairing, places.count, kind) for pairing in pairings]
-        step = max(1, _CELLS // dim**2)
-        for start in range(0, places.count, step):
-            rows = slice(start, min(start + step, places.count))
-            matrices, _ = function.matrices(places.at(rows))
-            for cache in caches:
-                cache.turned[rows], cache.mirrored[rows], cache.rest[rows] = read_as(
-                    matrices, cache.pairing
-                )
-            if progress is not None:
-                progress(rows.stop, places.count)
-    turnings = [cache.turning(places, dtype) for cache in caches]
-    mismatch = None
-    if own.pairs != reference.pairs:
-        mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
-    return Subject(
-        SubjectKind.IMPL,
-        target,
-        turnings[0],
-        None if mismatch else turnings[-1],
-        mismatch,
-        broken=tuple(broken),
-        broken_by=Cause.POSITION_OFFSET if broken == [IGNORES] else Cause.UNKNOWN,
-    )
+        self._caches = [_CallCache.empty(pairing, places.count, kind) for pairing in pairings]
+
+    def take(self, rows: slice, matrices: UnitMatrices) -> None:
+        """Keep what the matrices of some rows show."""
+        for cache in self._caches:
+            cache.turned[rows], cache.mirrored[rows], cache.rest[rows] = read_as(
+                matrices, cache.pairing
+            )
+
+    def subject(self, target: str) -> Subject:
+        """The subject that they are."""
+        turnings = [cache.turning(self._places, self._dtype) for cache in self._caches]
+        mismatch = None
+        if self._own.pairs != self._reference.pairs:
+            mismatch = (
+                f"{2 * self._own.pairs} columns turn, {2 * self._reference.pairs} of the reference"
+            )
+        return Subject(
+            SubjectKind.IMPL,
+            target,
+            turnings[0],
+            None if mismatch else turnings[-1],
+            mismatch,
+            broken=(*(fault.text for fault in self._report.faults), *self._irregularities),
+            broken_by=_broken_by(self._report, self._irregularities),
+            call={"patterns": list(self._report.tried)},
+        )
 
 
 def read_as(
@@ -277,7 +333,7 @@ def _pairing_of(matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
 
     Where none does, each column's partner is the one that it mixes with most.
     """
-    candidates = reference.likely_pairings(reference.head)
+    candidates = reference.likely_pairings(matrices.shape[1])
     finite = np.where(np.isfinite(matrices), matrices, 0)
     strays = [_stray(finite, candidate) for candidate in candidates]
     best = int(np.argmin(strays))
@@ -311,15 +367,24 @@ def _by_partners(matrices: UnitMatrices) -> ColumnPairing | None:
     return ColumnPairing(first, second, first, second, None, None)
 
 
+_OF_ROWS = (
+    "depends on the order of the rows, not on their positions alone",
+    "depends on how many rows it is given, not on their positions alone",
+)
+
+
 def _irregularities(
-    function: Implementation, positions: Integers, matrices: UnitMatrices
+    function: ServedFunction, which: int, positions: Integers, matrices: UnitMatrices
 ) -> Iterator[str]:
     """What a function does that no map of each row by its position alone does."""
     generator = np.random.default_rng(20)
-    dim = function.dim
+    dim = function.form.columns
     x = generator.standard_normal((positions.size, dim)).astype(np.float32)
     expected = np.einsum("kj,kjo->ko", x.astype(np.float64), matrices.astype(np.float64))
     size = np.abs(expected).max(initial=1e-30)
+
+    def given(x: NumberArray, where: Integers) -> NumberArray:
+        return function.values(x, where, which)
 
     def differs(values: NumberArray, wanted: NumberArray) -> bool:
         if not np.isfinite(wanted).all():
@@ -327,31 +392,49 @@ def _irregularities(
         coarse = 64 if values.dtype.itemsize < 4 or _is_half(matrices) else 1
         return not bool(np.abs(values - wanted).max(initial=0) <= coarse * _ALIKE * size)
 
-    def counts_rows() -> bool:
-        own = values.astype(np.float64)
-        return (
-            not differs(function.values(x, positions[::-1]), own)
-            and not differs(function.values(x * np.float32(1024), positions) / 1024, own)
-            and differs(function.values(x[::-1], positions)[::-1], own)
-        )
-
-    values = function.values(x, positions)
+    values = given(x, positions)
     if np.isfinite(expected).all() and not np.isfinite(values).all():
         yield "returned values that are not finite"
         return
     if differs(values, expected):
-        yield IGNORES if counts_rows() else "is not linear in x, mixes rows, or changes by itself"
+        counts_rows = (
+            function.form.has("positions")
+            and not differs(given(x, positions[::-1]), values)
+            and not differs(given(x * np.float32(1024), positions) / 1024, values)
+            and differs(given(x[::-1], positions)[::-1], values)
+        )
+        if counts_rows:
+            yield IGNORES
+        elif function.results == 2 and not differs(values, _other_expected(x, matrices)):
+            yield "returns k where q is expected, or q for k"
+        else:
+            yield "is not linear in x, mixes rows, or changes by itself"
         return
-    scaled = function.values(x * np.float32(1024), positions) / 1024
+    scaled = given(x * np.float32(1024), positions) / 1024
     if differs(scaled, expected):
         yield "is not linear in x: 1024 times x gives another result"
-    backwards = function.values(x[::-1], positions[::-1])[::-1]
+    if not function.form.from_zero:
+        yield from _dependences(given, differs, x, positions, expected)
+
+
+def _other_expected(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
+    """What the vectors become that the other of q and k is given."""
+    other = other_vectors(x).astype(np.float64)
+    expected: NumberArray = np.einsum("kj,kjo->ko", other, matrices.astype(np.float64))
+    return expected
+
+
+def _dependences(
+    given: _Given, differs: Differs, x: NumberArray, positions: Integers, expected: NumberArray
+) -> Iterator[str]:
+    """What a row's result depends on beside the row and its position."""
+    backwards = given(x[::-1], positions[::-1])[::-1]
     if differs(backwards, expected):
-        yield "depends on the order of the rows, not on their positions alone"
+        yield _OF_ROWS[0]
     ends = [0, positions.size - 1]
-    alone = np.concatenate([function.values(x[[k]], positions[[k]]) for k in ends])
+    alone = np.concatenate([given(x[[k]], positions[[k]]) for k in ends])
     if differs(alone, expected[ends]):
-        yield "depends on how many rows it is given, not on their positions alone"
+        yield _OF_ROWS[1]
 
 
 def _is_half(matrices: UnitMatrices) -> bool:

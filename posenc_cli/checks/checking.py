@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,10 @@ from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.definition import SourcePlace, definition_place
 from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.checks.keys import report_of_both
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.rotated import vectors
+from posenc_cli.checks.serving import CallRequest
 from posenc_cli.checks.verdict import Report, examine, merge_reports
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request
@@ -56,12 +59,16 @@ _FEW_ENOUGH = 1 << 16
 
 
 class CheckRequest(Record):
-    """What to check: at most one of the files and the function; none means posenc's own tables."""
+    """What to check: at most one of the files and the function; none means posenc's own tables.
+
+    ``calling`` says how the function is to be called.
+    """
 
     tables: tuple[str, str] | None = None
     inv_freq: str | None = None
     rotated: tuple[str, str] | None = None
     impl: str | None = None
+    calling: CallRequest = CallRequest()
 
     def flags(self) -> list[str]:
         """The options that were given."""
@@ -252,7 +259,10 @@ class Check(Record):
         with np.errstate(all="ignore"):
             with _reading():
                 subject = self._subject(reference, positions, whole=whole)
-            return self._judge(subject, reference)
+            report = self._judge(subject, reference)
+            if subject.key is None:
+                return report
+            return report_of_both(subject, report, self._judge(subject.key, reference))
 
     def _judge(self, subject: Subject, reference: Reference) -> Report:
         examination = examine(subject, reference, self.rule, progress=self.progress)
@@ -260,7 +270,7 @@ class Check(Record):
         pairing = subject.own.pairing
         where = subject.own.places
         unevaluated = subject.far_wider(reference)
-        notes = (*subject.notes, *self._sample_notes(where))
+        notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"
             notes += (f"{pairs}: the widths differ so far that nothing was evaluated",)
@@ -270,6 +280,7 @@ class Check(Record):
                 "name": subject.name,
                 "dtype": subject.dtype,
                 "layout": None if pairing is None else pairing.layout,
+                **({} if subject.call is None else {"call": subject.call}),
             },
             reference={"scheme": bound.scheme.name, "params": dict(bound.params)},
             positions=str(where.positions),
@@ -320,9 +331,28 @@ class Check(Record):
             return subjects.inverse_frequencies(asked.inv_freq, reference, positions)
         if asked.impl is not None:
             return implementation(
-                asked.impl, reference, positions, whole=whole, progress=self.progress
+                asked.impl,
+                reference,
+                positions,
+                whole=whole,
+                sampled=self.positions is None,
+                asked=asked.calling,
+                progress=self.progress,
             )
         return subjects.own_tables(reference, positions)
+
+
+def _call_notes(subject: Subject) -> tuple[str, ...]:
+    """How a function was called."""
+    if subject.call is None:
+        return ()
+    call = subject.call
+    notes = [f"called as {call['text']}"]
+    if call["python"] != sys.executable:
+        notes[0] += f"; by {quoted_name(call['python'])}"
+    if call["patterns"]:
+        notes.append(f"it was also called in {', '.join(call['patterns'])}")
+    return tuple(notes)
 
 
 def _check_work(positions: Positions, cost: int, width: int) -> None:

@@ -78,14 +78,16 @@ class Exchange:
             except OSError:
                 raise self._silence() from None
 
-    def line(self, *, deadline: float) -> bytes:
+    def line(self, *, deadline: float, most: int) -> bytes:
         """The bytes up to the next line feed, without it.
 
-        Raises: Silence, Lateness.
+        Raises: Silence, Lateness, ValueError where there are more than ``most``.
         """
         start = 0
         while (end := self._unread.find(b"\n", start)) < 0:
             start = len(self._unread)
+            if start > most:
+                raise ValueError
             self._read(deadline)
         message = bytes(self._unread[:end])
         del self._unread[: end + 1]

@@ -7,7 +7,7 @@ Owns the step from what someone computed to turns of pairs of columns. A functio
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,7 +52,8 @@ class Subject(Record):
     as the reference pairs columns, None where their number differs (``mismatch`` says how).
     ``frequencies`` are those that were given, where a subject is nothing but frequencies.
     ``notes`` say what a reader of the findings should know of it. ``broken`` says why it is no map
-    of vectors at all, and ``broken_by`` what caused that.
+    of vectors at all, and ``broken_by`` what caused that. ``call`` says how a function was called,
+    and ``key`` is what it does to keys, where it turns queries and keys.
     """
 
     kind: SubjectKind
@@ -64,6 +65,8 @@ class Subject(Record):
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     broken_by: Cause = Cause.UNKNOWN
+    call: dict[str, Any] | None = None
+    key: Subject | None = None
 
     def far_wider(self, reference: Reference) -> bool:
         """Whether it turns so many more pairs than the reference that none of them is evaluated.

@@ -1,47 +1,68 @@
 """The process in which a user's function runs: it may print, exit or crash without harm.
 
-Started by path, with nothing of posenc imported, so that the current folder stays off the path and
-whatever the function does to its process ends there. Requests arrive on standard input and answers
-leave by a copy of standard output, each a line of JSON and the bytes of an array; what the function
-prints goes to standard error.
+It runs in the user's environment: it needs the standard library of Python 3.8 or later, NumPy or
+torch, and nothing of posenc. It knows nothing of encodings: it loads a function, says what its
+signature is, and calls it with the arrays of a request. Requests arrive on standard input and
+answers leave by a copy of standard output, each a line of JSON and the bytes of arrays; for the
+function, standard input is empty and what it prints goes to standard error. When who asks ends, so
+do this process and all that it has started.
 """
 
 from __future__ import annotations
 
+import ctypes
+import inspect
 import json
 import os
+import select
+import signal
 import sys
-from typing import Any, BinaryIO
+from importlib.util import find_spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+_MOST_RESULTS = 8
+"""Values of one call that are looked at: no function returns more that matter here."""
 
 
 def main(target: str) -> None:
-    """Answer requests for values of the function ``target`` until there are no more."""
+    """Answer requests about the function ``target`` until there are no more."""
     requests, answers = private_pipes()
     process = os.getpid()
+    end_with_parent(requests.fileno(), answers.fileno())
+    send(answers, {"python": ".".join(map(str, sys.version_info[:3])), "has": libraries()})
     function, failure = None, Refused("cannot be loaded")
     try:
-        function = ServedFunction(load(target))
+        function = load(target)
     except BaseException as error:
         failure = load_failure(target, error)
     leave_copy(process)
     # A request is read to its end, also by who cannot answer it: what is left of it would be
     # taken for the next.
-    while (request := read_request(requests)) is not None:
+    while True:
+        request = read_request(requests)
+        if request is None:
+            return
+        header, data = request
+        arrays: list[Any] = []
         try:
             if function is None:
                 raise failure
-            values, dtype = answer(*request, function)
-            report: dict[str, Any] = {"dtype": dtype, "stored": values.dtype.name}
-            data = values.data
+            if header["do"] == "make":
+                function = function(**header["values"])
+                report = {}
+            elif header["do"] == "describe":
+                report = description(function)
+            else:
+                report, arrays = called(function, header, data)
         except Refused as refused:
-            report, data = {"error": str(refused), "why": refused.why}, b""
+            report = {"error": str(refused), "why": refused.why}
         except BaseException as error:
-            report, data = {"error": f"raised {error_text(error)}", "why": "raised"}, b""
+            report = {"error": "raised " + error_text(error), "why": "raised"}
         leave_copy(process)
-        try:
-            reply(answers, report, data)
-        except OSError:
-            os._exit(1)  # nobody listens: who asked has ended, or the function closed the pipe
+        send(answers, {"id": header["id"], **report}, arrays)
 
 
 def private_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -58,28 +79,55 @@ def private_pipes() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
+def end_with_parent(requests: int, answers: int) -> None:
+    """Let this process and all of its group end when nobody can ask any more.
+
+    Another process waits for the other end of the pipe to close: a function may keep all threads
+    of its own from running. It is no child of this one, which might wait for its children.
+    """
+    worker = os.getpid()
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    if not os.fork():
+        os.close(answers)
+        for number in (1, 2):
+            os.dup2(0, number)
+        poll = select.poll()
+        poll.register(requests, 0)
+        poll.poll()
+        if os.getpgrp() == worker:
+            os.killpg(worker, signal.SIGKILL)
+    os._exit(0)
+
+
 def leave_copy(process: int) -> None:
     """End a copy that the function made of its process: it has nothing to say."""
     if os.getpid() != process:
         os._exit(0)
 
 
-def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytes, bytes] | None:
-    """The next request, whole: what is asked, the positions and the vectors; None at the end."""
+def libraries() -> list[str]:
+    """Which of the libraries that arrays may be of are installed here."""
+    return [name for name in ("numpy", "torch") if find_spec(name) is not None]
+
+
+def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+    """The next request, whole: what is asked, and the bytes of its arrays; None at the end."""
     line = requests.readline()
     if not line.endswith(b"\n"):
         return None
     header = json.loads(line)
-    rows, dim = header["rows"], header["dim"]
-    sizes = 8 * rows, 0 if header["basis"] else 4 * rows * dim
-    positions, vectors = (requests.read(size) for size in sizes)
-    return (header, positions, vectors) if (len(positions), len(vectors)) == sizes else None
+    data = requests.read(header["bytes"])
+    return (header, data) if len(data) == header["bytes"] else None
 
 
 class Refused(Exception):
     """What a function may not do, in words.
 
-    ``why``: its own module is ``missing``, it ``needs`` another, or ``returned`` what it may not.
+    ``why``: its own module is ``missing``, it ``needs`` another, it ``changed`` what it was given,
+    ``left`` there what it was not to, or ``returned`` what it may not.
     """
 
     def __init__(self, message: str, *, why: str = "returned") -> None:
@@ -120,98 +168,226 @@ def load(target: str) -> Any:
     return target_function
 
 
-class ServedFunction:
-    """A user's function, called with NumPy arrays, or with torch tensors where it needs them."""
+def description(function: Any) -> dict[str, Any]:
+    """What the signature of a function says, and of which library its arrays seem to be.
 
-    def __init__(self, function: Any) -> None:
-        self.function = function
-        annotated = str(getattr(function, "__annotations__", {}))
-        self.torch = "Tensor" in annotated and "torch" in sys.modules
-        self.settled = self.torch
-
-    def __call__(self, x: Any, positions: Any) -> tuple[Any, str]:
-        """The values of the function as an array, and the number format it returned."""
-        if not self.settled:
-            try:
-                values = self._call(x, positions)
-            except Exception as error:
-                if "torch" not in sys.modules or isinstance(error, Refused):
-                    raise
-                self.torch = True
-                try:
-                    values = self._call(x, positions)
-                except Refused:
-                    raise
-                except Exception as another:
-                    self.torch = False
-                    # A function of tensors meets arrays with one of these.
-                    wrong = isinstance(error, AttributeError | TypeError)
-                    raise (another if wrong else error) from None
-            self.settled = True
-            return values
-        return self._call(x, positions)
-
-    def _call(self, x: Any, positions: Any) -> tuple[Any, str]:
-        import numpy as np
-
-        given: tuple[Any, ...] = (x.copy(), positions.copy())
-        if self.torch:
-            torch = sys.modules["torch"]
-            given = tuple(torch.from_numpy(array) for array in given)
-        result = self.function(*given)
-        if not all(np.array_equal(a, b) for a, b in zip(given, (x, positions), strict=True)):
-            raise Refused("changed its input: it must return a new array and leave x as it is")
-        values, dtype = as_array(result)
-        if values.shape != x.shape:
-            raise Refused(f"returned an array of shape {values.shape} for x of shape {x.shape}")
-        return values, dtype
+    ``parameters`` is None where nothing is known of them.
+    """
+    called_part = getattr(function, "forward", function)
+    try:
+        signature = inspect.signature(called_part)
+    except (TypeError, ValueError):
+        signature = None
+    parameters = None
+    if signature is not None:
+        parameters = [
+            {
+                "name": name,
+                "kind": parameter.kind.name,
+                "default": None
+                if parameter.default is parameter.empty
+                else short_text(parameter.default),
+            }
+            for name, parameter in signature.parameters.items()
+        ]
+    annotated = "" if signature is None else str(signature)
+    home = getattr(inspect.unwrap(called_part), "__globals__", {})
+    of_torch = "Tensor" in annotated or hasattr(function, "forward") or "torch" in home
+    return {
+        "name": str(getattr(function, "__name__", type(function).__name__)),
+        "is_class": isinstance(function, type),
+        "parameters": parameters,
+        "torch_loaded": "torch" in sys.modules,
+        "torch_likely": of_torch and "torch" in sys.modules,
+    }
 
 
-def as_array(result: Any) -> tuple[Any, str]:
-    """What a function returned as a float array, and the name of its number format."""
+def short_text(value: Any) -> str:
+    """A default value in few characters."""
+    try:
+        return repr(value)[:40]
+    except BaseException:
+        return "?"
+
+
+def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], list[Any]]:
+    """What a function returns for the arrays of a request: their formats and their bytes."""
+    library = Library.of(header["library"])
+    rest = memoryview(data)
+    originals = []
+
+    def value_of(given: dict[str, Any]) -> Any:
+        nonlocal rest
+        if "value" in given:
+            return given["value"]
+        if "tuple" in given:
+            return tuple([value_of(part) for part in given["tuple"]])
+        count = given["bytes"]
+        array, rest = library.array(rest[:count], given), rest[count:]
+        originals.append((array, library.copy(array)))
+        return array
+
+    arguments = [value_of(given) for given in header["arguments"]]
+    named = {name: value_of(given) for name, given in header["named"].items()}
+    result = function(*arguments, **named)
+    if header["in_place"]:
+        values = [arguments[place] for place in header["in_place"]]
+        returned = [part for part in parts_of(result) if part is not None]
+        if returned and not same_values(returned, values):
+            raise Refused("returned other values than it left in its input", why="left")
+    else:
+        if not all(library.equal(array, before) for array, before in originals):
+            raise Refused(
+                "changed its input: it must return a new array and leave x as it is", why="changed"
+            )
+        values = parts_of(result)
+    if len(values) > _MOST_RESULTS:
+        raise Refused(f"returned {len(values)} values")
+    results = [as_bytes(value) for value in values]
+    report = {"results": [form for form, _ in results]}
+    return report, [part for _, part in results]
+
+
+def parts_of(result: Any) -> list[Any]:
+    """The values that a function returned: those of a tuple, or of a list of arrays."""
+    several = isinstance(result, tuple) or (
+        isinstance(result, list) and bool(result) and all(hasattr(part, "shape") for part in result)
+    )
+    return list(result) if several else [result]
+
+
+def same_values(returned: list[Any], left: list[Any]) -> bool:
+    """Whether what a function returned is what it left in its input."""
+    parts = [(as_bytes(one), as_bytes(other)) for one, other in zip(returned, left)]
+    return all(one[0] == other[0] and bytes(one[1]) == bytes(other[1]) for one, other in parts)
+
+
+class Library:
+    """Arrays of NumPy or of torch, from bytes."""
+
+    @staticmethod
+    def of(name: str) -> Library:
+        """The library of a name."""
+        return TorchLibrary() if name == "torch" else NumPyLibrary()
+
+    def array(self, data: memoryview, given: dict[str, Any]) -> Any:
+        """A new array: the bytes in ``shape``, repeated to ``broadcast``, then in ``reshape``."""
+        raise NotImplementedError
+
+    def copy(self, array: Any) -> Any:
+        """A copy."""
+        raise NotImplementedError
+
+    def equal(self, one: Any, other: Any) -> bool:
+        """Whether two arrays have the same values."""
+        raise NotImplementedError
+
+
+class NumPyLibrary(Library):
+    """NumPy's arrays."""
+
+    def __init__(self) -> None:
+        import numpy
+
+        self.numpy = numpy
+
+    def array(self, data: memoryview, given: dict[str, Any]) -> Any:
+        """A new array."""
+        values = self.numpy.frombuffer(data, given["dtype"]).reshape(given["shape"])
+        # Writable, and in a memory of its own.
+        whole = self.numpy.array(self.numpy.broadcast_to(values, given["broadcast"]), order="C")
+        return whole.reshape(given["reshape"])
+
+    def copy(self, array: Any) -> Any:
+        """A copy."""
+        return array.copy()
+
+    def equal(self, one: Any, other: Any) -> bool:
+        """Whether two arrays have the same values."""
+        return bool(self.numpy.array_equal(one, other))
+
+
+class TorchLibrary(Library):
+    """Tensors of torch, which may be installed without NumPy."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch = torch
+
+    def array(self, data: memoryview, given: dict[str, Any]) -> Any:
+        """A new tensor."""
+        values = self.torch.frombuffer(bytearray(data), dtype=getattr(self.torch, given["dtype"]))
+        whole = values.reshape(given["shape"]).expand(given["broadcast"]).contiguous()
+        return whole.clone().reshape(given["reshape"])
+
+    def copy(self, array: Any) -> Any:
+        """A copy."""
+        return array.clone()
+
+    def equal(self, one: Any, other: Any) -> bool:
+        """Whether two tensors have the same values."""
+        return bool(self.torch.equal(one, other))
+
+
+def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
+    """What a function returned as its number format and shape, and its bytes; None for None."""
+    if result is None:
+        return None, b""
+    if hasattr(result, "detach"):
+        return tensor_bytes(result)
     import numpy as np
 
     dtype = None
     if isinstance(result, np.ma.MaskedArray):
         raise Refused("returned a masked array, whose values are not all there")
-    if hasattr(result, "detach"):
-        result = result.detach().cpu()
-        dtype = str(result.dtype).removeprefix("torch.")
-        result = (result.float() if dtype == "bfloat16" else result).numpy()
-    elif str(getattr(result, "dtype", "")) == "bfloat16":
+    if str(getattr(result, "dtype", "")) == "bfloat16":
         dtype, result = "bfloat16", np.asarray(result).astype(np.float32)
     values = np.asarray(result)
-    if values.dtype.kind not in "fiu":
-        raise Refused(f"returned {type(result).__name__} of {values.dtype}, not real numbers")
-    if values.dtype.kind != "f" or values.dtype.itemsize > 8:
+    if values.dtype.kind not in "fiuc":
+        words = f"{type(result).__name__} of {values.dtype}"
+        raise Refused(f"returned {words}, not real numbers")
+    wide = np.complex128 if values.dtype.kind == "c" else np.float64
+    if values.dtype.kind in "iu" or values.dtype.itemsize > np.dtype(wide).itemsize:
         with np.errstate(over="ignore"):  # of a wider format: infinity, which is told
-            values = values.astype(np.float64)
+            values = values.astype(wide)
     # The bytes are read as this machine has them: a name says nothing of their order.
     values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-    return values, dtype or values.dtype.name
+    form = {"dtype": dtype or values.dtype.name, "stored": values.dtype.name}
+    return {**form, "shape": list(np.shape(result))}, values.data
 
 
-def answer(
-    header: dict[str, Any], positions: bytes, vectors: bytes, function: ServedFunction
-) -> tuple[Any, str]:
-    """What the function makes of a request."""
-    import numpy as np
+def tensor_bytes(tensor: Any) -> tuple[dict[str, Any], Any]:
+    """The number format, the shape and the bytes of a tensor."""
+    torch = sys.modules["torch"]
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    name = str(tensor.dtype).split(".")[-1]
+    dtype = name
+    if name not in ("float16", "float32", "float64", "complex64", "complex128"):
+        if name in ("bool", "complex32") or name.startswith("q"):
+            raise Refused(f"returned a tensor of {name}, not real numbers")
+        tensor = tensor.to(torch.float32 if name.startswith(("bf", "float8")) else torch.float64)
+        name = str(tensor.dtype).split(".")[-1]
+    form = {
+        "dtype": "bfloat16" if dtype == "bfloat16" else name,
+        "stored": name,
+        "shape": list(tensor.shape),
+    }
+    tensor = tensor.contiguous()
+    size = tensor.numel() * tensor.element_size()
+    return form, ctypes.string_at(tensor.data_ptr(), size) if size else b""
 
-    rows, dim = header["rows"], header["dim"]
-    where = np.frombuffer(positions, np.int64)
-    if header["basis"]:
-        # Every unit vector at every position: row k·dim + j is the vector j at position k.
-        x = np.tile(np.eye(dim, dtype=np.float32), (rows, 1))
-        return function(x, np.repeat(where, dim))
-    return function(np.frombuffer(vectors, np.float32).reshape(rows, dim), where)
 
-
-def reply(answers: BinaryIO, header: dict[str, Any], data: Any) -> None:
-    """Send an answer."""
-    size = memoryview(data).nbytes
-    answers.write(json.dumps({**header, "bytes": size}).encode() + b"\n")
-    answers.write(data)
-    answers.flush()
+def send(answers: BinaryIO, header: dict[str, Any], arrays: Any = ()) -> None:
+    """Send an answer; end where nobody listens: who asked has ended, or the pipe was closed."""
+    size = sum(memoryview(part).nbytes for part in arrays)
+    try:
+        answers.write(json.dumps({**header, "bytes": size}).encode() + b"\n")
+        for part in arrays:
+            answers.write(part)
+        answers.flush()
+    except OSError:
+        os._exit(1)
 
 
 def error_text(error: BaseException) -> str:
@@ -225,4 +401,4 @@ def error_text(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[-1])

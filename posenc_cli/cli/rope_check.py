@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from posenc_cli.cli.choosing import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.options import ReportOptions, form_option, option
+from posenc_cli.cli.options import ReportOptions, form_option, one_of, option
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.formats import check_suffix
@@ -35,8 +35,28 @@ _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 """Where GitHub and GitLab say that the repository is checked out."""
 
+CALL_ROLES = (
+    *("x", "q", "k", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
+    *("rows", "zero", "dim", "base", "style"),
+)
+"""What arguments of --impl may be, as --call names them."""
+
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
 """The forms of a report, and the suffix of each."""
+
+
+class Roles(Record):
+    """What the arguments of --impl are for, in order."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, flag: str, text: str) -> Roles:
+        """The roles that a text lists.
+
+        Raises: InvalidInput for one that there is not.
+        """
+        return cls(tuple(one_of(flag, name.strip(), CALL_ROLES) for name in text.split(",")))
 
 
 class RopeCheckOutput(ReportOptions):
@@ -87,7 +107,27 @@ def rope_check(
         option(
             "--impl",
             metavar="NAME",
-            help="check f(x, positions) of module:function or ./file.py:function; x is (n, d)",
+            help="check f of module:f or ./file.py:f, as f(x, positions) or f(q, k, cos, sin)",
+        ),
+    ] = None,
+    call: Annotated[
+        Roles | None,
+        option(
+            "--call",
+            metavar="ROLES",
+            parse=Roles.parse,
+            help="what --impl takes, in order, as q,k,cos,sin [default: by its signature]",
+        ),
+    ] = None,
+    in_place: Annotated[
+        bool, option("--in-place", help="--impl leaves its result in what it is given")
+    ] = False,
+    python: Annotated[
+        str | None,
+        option(
+            "--python",
+            metavar="PATH",
+            help="what runs --impl [default: the active environment's, else posenc's own]",
         ),
     ] = None,
     tol: Annotated[
@@ -107,8 +147,9 @@ def rope_check(
 
     The reference is the scheme chosen; the subject is one of --tables, --inv-freq, --rotated and
     --impl, or else posenc's own tables. Status 1 where a check fails, with the cause. A function is
-    called with float32 x and int64 positions (tensors, where it needs them), rows in any order, and
-    may take 5 minutes a call; without --len it is tried at some 100 positions of the context.
+    called as its signature says: with vectors, and with positions, an offset, or the reference's
+    own tables, in float32 arrays or tensors; the report says how. It runs in its own environment,
+    and may take 5 minutes a call; without --len it is tried at some 100 positions of the context.
     Where the subject cannot be read or crashes, the status is 2 or 3, and a report as JUnit or for
     GitHub says so; -q prints no report of a check that holds.
 
@@ -119,13 +160,19 @@ def rope_check(
       posenc rope-check -s rope -d 64 --impl my_model.rope:apply --len 4096 --out rope.xml
     """
     from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
+    from posenc_cli.checks.serving import CallRequest
 
+    if impl is None:
+        given = {"--call": call, "--in-place": in_place or None, "--python": python}
+        for flag in (flag for flag, value in given.items() if value is not None):
+            raise InvalidInput(f"{flag}: goes with --impl, which it says how to call")
     form = _form(output)
     output.prepare()
     summary = StepSummary.find() if form == "github" else None
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol}: cannot go with --strict")
-    request = CheckRequest(tables, inv_freq, rotated, impl)
+    how = CallRequest(python, call.names if call else (), in_place)
+    request = CheckRequest(tables, inv_freq, rotated, impl, how)
     began = time.perf_counter()
     try:
         with _progress(console) as progress:

@@ -1,0 +1,56 @@
+"""Which Python runs a user's function: the one of the environment that the function lives in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from posenc_cli.errors import Unavailable, quoted_name
+
+TOO_OLD = 77
+"""The status of a Python before 3.8, which has not what the worker is written in."""
+
+# Python 2 reads this too. What is named by -c finds modules in the current folder first.
+_BEGINNING = f"""
+import sys
+if sys.version_info < (3, 8): sys.exit({TOO_OLD})
+if sys.path[:1] == [""]: del sys.path[0]
+exec(compile(open(sys.argv[1], "rb").read(), sys.argv[1], "exec"))
+"""
+
+_ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
+"""Variables that name the folder of the active environment, the nearer one first."""
+
+
+def worker_command(python: str, target: str) -> list[str]:
+    """The command that runs the worker for a function, with nothing of posenc on its path."""
+    worker = Path(__file__).with_name("worker.py")
+    return [python, "-c", _BEGINNING, str(worker), target]
+
+
+def chosen_python(asked: str | None) -> str:
+    """The interpreter that was asked for, else that of the active environment, else posenc's own.
+
+    ``asked`` is a program, or the folder of an environment.
+
+    Raises: Unavailable where it is not there.
+    """
+    if asked is not None:
+        program = _program(Path(asked)) if Path(asked).is_dir() else shutil.which(asked)
+        if program is None:
+            raise Unavailable(f"--python {quoted_name(asked)}: there is no such program")
+        return os.path.abspath(program)  # noqa: PTH100 - links stay: they tell an environment
+    for variable in _ENVIRONMENTS:
+        folder = os.environ.get(variable)
+        program = _program(Path(folder)) if folder else None
+        if program is not None:
+            own = Path(folder or "").resolve() == Path(sys.prefix).resolve()
+            return sys.executable if own else program
+    return sys.executable
+
+
+def _program(folder: Path) -> str | None:
+    """The interpreter in the folder of an environment."""
+    return shutil.which("python", path=str(folder / "bin"))

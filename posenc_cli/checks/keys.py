@@ -1,0 +1,105 @@
+"""A function that turns q and k: one report on both, and whether they are turned alike.
+
+With maps A_p of queries and B_p of keys a score is qᵀ A_mᵀ B_n k. Where both equal the reference it
+depends on n − m; and where they do not, but each turns by a rotation of its own, it still does if
+these are one rotation but for a constant: then B_p = A_p C at every p.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.codes import FindingName
+from posenc_cli.checks.verdict import Report, merge_reports
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.rope import Finding
+    from posenc_cli.checks.subject import Subject
+
+_ALIKE = 1e-3
+"""Of two factors of one pair: what float32 positions and half precisions leave between them near
+position 0 is less, and any other rotation is further."""
+
+_DRIFT = 2e-6
+"""What float32 products of positions and frequencies may put between them, for each position."""
+
+
+def report_of_both(subject: Subject, queries: Report, keys: Report) -> Report:
+    """The report on q and k: of each check the worse finding, with the name of what it speaks of.
+
+    Where both are wrong in one way, that is said once.
+    """
+    assert subject.key is not None
+    note = "q and k were both checked"
+    if queries.ok and keys.ok:
+        merged = merge_reports([queries, keys])
+        return replace(merged, notes=(*queries.notes, note))
+    alike = _difference(subject, subject.key)
+    if alike is None and not (queries.ok or keys.ok):
+        return replace(queries, notes=(*queries.notes, note))
+    merged = merge_reports([_named(queries, "q"), _named(keys, "k")])
+    findings = merged.findings
+    notes = (*queries.notes, note)
+    if alike is not None:
+        findings = tuple(_relative(finding, alike) for finding in findings)
+        notes += (f"q and k are not turned alike: {alike}",)
+    diagnosis = tuple(
+        replace(why, message=f"{name}: {why.message}")
+        for name, report in (("q", queries), ("k", keys))
+        for why in report.diagnosis[:1]
+    )
+    return replace(
+        merged,
+        findings=findings,
+        diagnosis=diagnosis,
+        notes=notes,
+    )
+
+
+def _named(report: Report, name: str) -> Report:
+    """A report whose failed findings say what they speak of."""
+    findings = tuple(
+        finding if finding.ok else replace(finding, message=f"{name}: {finding.message}")
+        for finding in report.findings
+    )
+    return replace(report, findings=findings)
+
+
+def _relative(finding: Finding, difference: str) -> Finding:
+    """The finding on q·k, which fails where the two are turned by different rotations."""
+    if finding.check != FindingName.RELATIVE or not finding.ok or difference.startswith("k is at"):
+        return finding
+    message = f"q·k is no function of m − n: {difference}"
+    return replace(finding, ok=False, worst=None, tolerance=None, at=None, message=message)
+
+
+def _difference(queries: Subject, keys: Subject) -> str | None:
+    """How keys are turned otherwise than queries, None where they are turned alike.
+
+    Looked for at a sample of positions.
+    """
+    q, k = queries.own, keys.own
+    if q.pairs != k.pairs or q.pairing != k.pairing:
+        texts = [turning.pairing.text if turning.pairing else "otherwise" for turning in (q, k)]
+        return f"q pairs columns {texts[0]}, k {texts[1]}"
+    rows = q.places.sample()
+    factors = [turning.read(rows).turned for turning in (q, k)]  # (n, pairs) each
+    apart = np.abs(factors[0] - factors[1])
+    positions = q.places.at(rows)
+    allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]
+    if (apart <= allowed).all():
+        return None
+    still = [np.abs(values - values[:1]).max() <= _ALIKE for values in factors]
+    for name, stands in zip(("q", "k"), still, strict=True):
+        if stands and not all(still):
+            return f"{name} is not turned"
+    with np.errstate(all="ignore"):
+        ratios = factors[1] / factors[0]
+        constant = (np.abs(ratios - ratios[:1]) <= allowed).all()
+    if constant:
+        return "k is at other positions than q, or multiplied otherwise, by as much everywhere"
+    row, pair = divmod(int(np.argmax(~(apart <= allowed))), apart.shape[1])
+    return f"by {apart[row, pair]:.2g} at position {int(positions[row])}, pair {pair}"

@@ -1,0 +1,245 @@
+"""Functions in the shapes that people have, as the libraries write them: right ones and wrong ones.
+
+Written apart from posenc, each after the code of the library it is named for. The file is what
+``--impl`` loads, by ``doubles.py:NAME``; base 10000, heads of 32 columns.
+"""
+
+# ruff: noqa: ARG002, PLR0917 - the signatures are the libraries' own
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+D = 32
+INV_FREQ = 1e4 ** -(np.arange(0, D, 2) / D)
+
+
+def rotate_half(x: Any) -> Any:
+    half = x.shape[-1] // 2
+    return np.concatenate([-x[..., half:], x[..., :half]], axis=-1)
+
+
+def angles_of(positions: Any) -> Any:
+    return np.asarray(positions)[..., None] * INV_FREQ
+
+
+def full(positions: Any) -> Any:
+    angles = angles_of(positions)
+    both = np.concatenate([angles, angles], axis=-1)
+    return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
+
+
+def turned(x: Any, cos: Any, sin: Any) -> Any:
+    return x * cos + rotate_half(x) * sin
+
+
+def transformers(q, k, cos, sin, unsqueeze_dim=1):
+    """apply_rotary_pos_emb of Llama in transformers."""
+    cos, sin = (np.expand_dims(table, unsqueeze_dim) for table in (cos, sin))
+    return turned(q, cos, sin), turned(k, cos, sin)
+
+
+def transformers_4(q, k, cos, sin, position_ids, unsqueeze_dim=1):
+    """The same before 4.38, which gathers rows of whole tables."""
+    cos, sin = (np.expand_dims(table[position_ids], unsqueeze_dim) for table in (cos, sin))
+    return turned(q, cos, sin), turned(k, cos, sin)
+
+
+def transformers_2(q, k, cos, sin, unsqueeze_dim=2):
+    return transformers(q, k, cos, sin, unsqueeze_dim)
+
+
+def q_alone(q, k, cos, sin, unsqueeze_dim=1):
+    return transformers(q, k, cos, sin, unsqueeze_dim)[0], k.copy()
+
+
+def pairs_of_k(q, k, cos, sin, unsqueeze_dim=1):
+    """k is turned in neighbouring pairs."""
+    half = cos.shape[-1] // 2
+    c, s = (np.expand_dims(table[..., :half], unsqueeze_dim) for table in (cos, sin))
+    other = np.empty_like(k)
+    other[..., ::2] = k[..., ::2] * c - k[..., 1::2] * s
+    other[..., 1::2] = k[..., 1::2] * c + k[..., ::2] * s
+    return transformers(q, k, cos, sin, unsqueeze_dim)[0], other
+
+
+def exchanged(q, k, cos, sin, unsqueeze_dim=1):
+    return transformers(q, k, cos, sin, unsqueeze_dim)[::-1]
+
+
+def k_later(q, k, positions):
+    (cos, sin), (cos_k, sin_k) = full(positions), full(np.asarray(positions) + 1)
+    return turned(q, cos, sin), turned(k, cos_k, sin_k)
+
+
+def llama(xq, xk, freqs_cis):
+    """apply_rotary_emb of the reference code of Llama: (b, n, heads, d)."""
+
+    def one(x):
+        z = x.reshape(*x.shape[:-1], -1, 2)
+        z = z[..., 0] + 1j * z[..., 1]
+        assert freqs_cis.shape == (z.shape[1], z.shape[-1])
+        z = z * freqs_cis.reshape(1, z.shape[1], 1, z.shape[-1])
+        return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
+
+    return one(xq), one(xk)
+
+
+def gpt_fast(x, freqs_cis):
+    """apply_rotary_emb of gpt-fast: real pairs."""
+    shaped = x.reshape(*x.shape[:-1], -1, 2)
+    freqs = freqs_cis.reshape(1, shaped.shape[1], 1, shaped.shape[3], 2)
+    a, b = shaped[..., 0], shaped[..., 1]
+    c, s = freqs[..., 0], freqs[..., 1]
+    return np.stack([a * c - b * s, b * c + a * s], axis=-1).reshape(x.shape)
+
+
+def flux(x, freqs_cis):
+    """apply_rotary_emb of diffusers: a tuple of tables, each value twice side by side."""
+    cos, sin = freqs_cis
+    a, b = x[..., ::2], x[..., 1::2]
+    return x * cos[None, None] + np.stack([-b, a], axis=-1).reshape(x.shape) * sin[None, None]
+
+
+def flash_attention(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
+    """apply_rotary_emb of flash-attn: (b, n, heads, d) and tables (n, d/2)."""
+    width = cos.shape[-1] * 2
+    assert width <= x.shape[-1]
+    cos, sin = (np.concatenate([table, table], -1)[:, None] for table in (cos, sin))
+    return np.concatenate([turned(x[..., :width], cos, sin), x[..., width:]], axis=-1)
+
+
+def gpt_neox(q, k, cos, sin, offset: int = 0):
+    """apply_rotary_pos_emb of GPT-NeoX: (n, b, heads, d) and tables (n, 1, 1, d)."""
+    assert cos.ndim == 4
+    cos, sin = (table[offset : q.shape[0] + offset] for table in (cos, sin))
+    return turned(q, cos, sin), turned(k, cos, sin)
+
+
+def mlx(x, offset=0):
+    """Of MLX's examples: (b, heads, n, d)."""
+    cos, sin = full(np.arange(x.shape[-2]) + offset)
+    return turned(x, cos, sin)
+
+
+def offset_ignored(x, offset=0):
+    return mlx(x)
+
+
+def keras(inputs, start_index=0):
+    """Of KerasHub: (b, n, heads, d)."""
+    cos, sin = full(np.arange(inputs.shape[1]) + start_index)
+    return turned(inputs, cos[:, None], sin[:, None])
+
+
+def whole(x):
+    """A sequence from position 0 on, (b, n, heads, d)."""
+    return keras(x)
+
+
+class Torchtune:
+    """RotaryPositionalEmbeddings of torchtune: a cache, (b, n, heads, d), neighbouring pairs."""
+
+    def __init__(self, dim, max_seq_len=4096, base=10_000):
+        inv_freq = 1.0 / (base ** (np.arange(0, dim, 2)[: dim // 2] / dim))
+        angles = np.arange(max_seq_len)[:, None] * inv_freq
+        self.cache = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+
+    def __call__(self, x, *, input_pos=None):
+        n = x.shape[1]
+        cache = self.cache[:n] if input_pos is None else self.cache[input_pos]
+        shaped = x.astype(np.float32).reshape(*x.shape[:-1], -1, 2)
+        c, s = np.moveaxis(cache.reshape(-1, n, 1, shaped.shape[3], 2), -1, 0)
+        a, b = shaped[..., 0], shaped[..., 1]
+        return np.stack([a * c - b * s, b * c + a * s], axis=-1).reshape(x.shape)
+
+
+torchtune = Torchtune(D, 1 << 17)
+
+
+class Sequences:
+    """Takes its cache's first rows, whatever is asked for."""
+
+    def __call__(self, x, *, input_pos=None):
+        return torchtune(x)
+
+
+cache_ignored = Sequences()
+
+
+def vllm(positions, query, key):
+    """forward of vLLM: in place, rows of flattened heads."""
+    cos, sin = full(positions)
+    for x in (query, key):
+        shaped = x.reshape(positions.size, -1, D)
+        shaped[...] = turned(shaped, cos[:, None], sin[:, None])
+    return query, key
+
+
+def left_in_place(x, positions):
+    x[...] = turned(x, *full(positions))
+
+
+class Llama:
+    """LlamaRotaryEmbedding of transformers: tables of positions; x says only the dtype."""
+
+    def forward(self, x, position_ids):
+        assert position_ids.ndim == 2
+        return full(position_ids)
+
+    __call__ = forward
+
+
+llama_tables = Llama()
+
+
+def tables_of_length(x, seq_len=None):
+    """forward of the older one: rows 0 … seq_len − 1."""
+    return full(np.arange(seq_len))
+
+
+def precompute_freqs_cis(dim: int, end: int, theta: float = 10_000.0):
+    """Of the reference code of Llama."""
+    freqs = 1.0 / (theta ** (np.arange(0, dim, 2)[: (dim // 2)] / dim))
+    return np.exp(1j * np.outer(np.arange(end), freqs))
+
+
+def inv_freq(dim, base):
+    return base ** -(np.arange(0, dim, 2) / dim)
+
+
+class Growing:
+    """A cache that is made anew for longer sequences, by another base."""
+
+    rows, base = 0, 1e4
+
+    def forward(self, x, position_ids):
+        need = int(position_ids.max()) + 1
+        if need > self.rows:
+            self.base = 1e4 if need <= 200 else 2e4
+            self.rows = need
+        angles = np.asarray(position_ids)[..., None] * self.base ** -(np.arange(0, D, 2) / D)
+        both = np.concatenate([angles, angles], axis=-1)
+        return np.cos(both), np.sin(both)
+
+    __call__ = forward
+
+
+growing = Growing()
+
+
+def restarted(x, positions):
+    return turned(x, *full(positions - positions.min()))
+
+
+def short_of_rows(x, positions):
+    """A grid of 65,535 blocks: the rest is left as it is."""
+    y = turned(x, *full(positions))
+    y[65535:] = x[65535:]
+    return y
+
+
+def five(a, b, c, d, e, f):
+    return a

@@ -1,0 +1,169 @@
+"""The signatures that people have: the form is found and said, and what is wrong is named by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.checks.serving import ServedFunction
+from posenc_cli.checks.signatures import Parameter, Signature, forms
+from tests.checks import rope
+
+DOUBLES = Path(__file__).with_name("doubles.py")
+HALF, NEIGHBOURS = ("-s", "rope", "-d", "32", "--layout", "half"), ("-s", "rope", "-d", "32")
+
+
+def signature(text, library="numpy"):
+    """The signature that a text declares."""
+    parameters = []
+    for part in text.split(", "):
+        name, equals, default = part.partition("=")
+        kind = "KEYWORD_ONLY" if name.startswith("!") else "POSITIONAL_OR_KEYWORD"
+        parameters.append(Parameter(name.lstrip("!"), kind, default if equals else None))
+    return Signature("f", False, tuple(parameters), (library,))
+
+
+@pytest.mark.parametrize(
+    ("declared", "roles", "axes"),
+    [
+        ("x, positions", "x, positions", "nd"),
+        ("x, p", "x, positions", "nd"),
+        ("a, b", "x, positions", "nd"),
+        ("q, k, cos, sin, unsqueeze_dim=1", "q, k, cos, sin", "1hnd"),
+        ("q, k, cos, sin, unsqueeze_dim=2", "q, k, cos, sin", "1nhd"),
+        ("q, k, cos, sin, position_ids", "q, k, cos, sin, rows", "1hnd"),
+        ("q, k, cos, sin, offset", "q, k, cos, sin, zero", "1hnd"),
+        ("xq, xk, freqs_cis", "q, k, freqs_cis", "1nhd"),
+        ("positions, query, key", "positions, q, k", "1hnd"),
+        ("query, key, position_ids", "q, k, positions", "1hnd"),
+        ("x, cos, sin, interleaved=False", "x, cos, sin", "1nhd"),
+        ("x, !input_pos=None", "x, positions", "1nhd"),
+        ("x, offset=0", "x, offset", "1hnd"),
+        ("x, offset", "x, offset", "1hnd"),
+        ("x", "x", "1hnd"),
+        ("x, position_embeddings", "x, cos_sin", "1hnd"),
+        ("position_ids", "positions", ""),
+        ("dim, end, theta=10000.0", "dim, length, base", ""),
+        ("a, b, c, d", "q, k, cos, sin", "1hnd"),
+    ],
+)
+def test_the_form_that_a_signature_names_comes_first(declared, roles, axes):
+    first = forms(signature(declared), rope.reference("rope", dim=32))[0]
+    assert (first.roles_text, first.axes) == (roles, axes)
+
+
+def test_no_signature_is_tried_in_more_ways_than_tenths_of_a_second_take():
+    right = rope.reference("rope", dim=32, partial=0.5)
+    for declared in ("a, b", "a, b, c", "a, b, c, d", "a, b, c, d, e", "freqs, cache, rope"):
+        assert 0 < len(forms(signature(declared), right)) <= 400
+
+
+RIGHT = {
+    "transformers": (HALF, "q, k, cos, sin", "(1, n, 32), each value twice, in halves"),
+    "transformers_4": (HALF, "q, k, cos, sin, rows", "each value twice, in halves"),
+    "transformers_2": (HALF, "q, k, cos, sin", "(1, n, heads, 32)"),
+    "flash_attention": (HALF, "x, cos, sin", "(n, 16), a value for each pair"),
+    "gpt_neox": (HALF, "q, k, cos, sin", "each value twice, in halves"),
+    "mlx": (HALF, "x, offset", "x (1, heads, n, 32)"),
+    "keras": (HALF, "x, offset", "inputs (1, n, heads, 32)"),
+    "whole": (HALF, "x", "x (1, n, heads, 32)"),
+    "llama_tables": (HALF, "x, positions", "position_ids (1, n)"),
+    "tables_of_length": (HALF, "x, length", "seq_len how many positions"),
+    "llama": (NEIGHBOURS, "q, k, freqs_cis", "xk (1, n, heads, 32); freqs_cis (n, 16), complex"),
+    "gpt_fast": (NEIGHBOURS, "x, freqs_cis", "(n, 16, 2), cosine and sine"),
+    "flux": (NEIGHBOURS, "x, cos_sin", "each value twice, side by side"),
+    "torchtune": (NEIGHBOURS, "x, positions", "input_pos (1, n)"),
+    "Torchtune": (NEIGHBOURS, "x, positions", "Torchtune(dim=32, max_seq_len=131072, base=10000)"),
+    "precompute_freqs_cis": (NEIGHBOURS, "dim, length, base", "theta the reference's base"),
+    "inv_freq": (NEIGHBOURS, "dim, base", "dim the columns that turn"),
+    "vllm": ((*HALF, "--in-place"), "positions, q, k", "left in place"),
+    "left_in_place": ((*HALF, "--in-place"), "x, positions", "left in place"),
+}
+
+
+@pytest.mark.sweep(19)
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
+    given, form, words = RIGHT[name]
+    status, out, err = call("rope-check", *given, "--impl", f"{DOUBLES}:{name}", "--json")
+    assert (status, err) == (0, ""), out
+    document = json.loads(out)
+    assert document["subject"]["call"]["form"] == form
+    assert words in " ".join(document["notes"])
+
+
+WRONG = {
+    "q_alone": ("no-rotation", "k: nothing turns", "q·k is no function of m − n: k is not turned"),
+    "pairs_of_k": ("layout", "k: columns are paired 2i", "q pairs columns i and i + 16, k 2i and"),
+    "exchanged": ("unknown", "row and its position", "returns k where q is expected"),
+    "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
+    "offset_ignored": ("position-offset", "", "from row 128 on: positions restart"),
+    "cache_ignored": ("position-offset", "", "from row 128 on: positions restart"),
+    "restarted": ("position-offset", "", "from row 128 on: positions restart"),
+    "growing": ("unknown", "", "chunks of 128 gives other values than in one call, from row 1 on"),
+    "short_of_rows": ("unknown", "", "with 65600 rows gives other values than with few, from row"),
+}
+
+
+@pytest.mark.sweep(9)
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_named_by_what_is_called(name, call):
+    cause, message, relative = WRONG[name]
+    status, out, _ = call("rope-check", *HALF, "--impl", f"{DOUBLES}:{name}", "--json")
+    document = json.loads(out)
+    assert status == 1
+    assert document["diagnosis"][0]["cause"] == cause
+    assert message in document["diagnosis"][0]["message"]
+    assert relative in document["findings"][0]["message"]
+
+
+@pytest.mark.slow
+def test_tables_that_are_given_do_not_hide_how_columns_are_paired(call):
+    status, out, _ = call("rope-check", *NEIGHBOURS, "--impl", f"{DOUBLES}:transformers", "--json")
+    assert status == 1
+    assert [why["cause"] for why in json.loads(out)["diagnosis"]] == ["layout"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "more", "status", "words"),
+    [
+        ("five", (), 2, "takes (a, b, c, d, e, f), which is none of the known forms"),
+        ("left_in_place", (), 2, "--in-place takes the result from its input"),
+        ("transformers", ("--in-place",), 2, "without --in-place, the result is what it returns"),
+        ("transformers", ("--call", "q,k,positions"), 2, "suggests --call q,k,cos,sin"),
+        ("transformers", ("--call", "q,k,cos,sin"), 0, "q, k (1, heads, n, 32)"),
+        ("transformers", ("--call", "q,k,cosine"), 2, "must be one of x, q, k"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_answered_by_the_one_that_does(name, more, status, words, call):
+    found, out, err = call("rope-check", *HALF, "--impl", f"{DOUBLES}:{name}", *more)
+    assert found == status
+    assert words in " ".join((out + err).split())
+
+
+@pytest.mark.parametrize("flag", [("--in-place",), ("--call", "x"), ("--python", "python3")])
+def test_how_to_call_goes_with_a_function(flag, call):
+    status, _, err = call("rope-check", *HALF, *flag)
+    assert status == 2
+    assert f"{flag[0]}: goes with --impl" in err
+
+
+def test_a_function_is_never_found_right_by_the_way_it_is_called(tmp_path):
+    # Which form is taken does not depend on the reference.
+    (tmp_path / "f.py").write_text("def f(x, positions): return x * 2\n")
+    chosen = []
+    for scheme in ("rope", "rope-linear"):
+        right = rope.reference(scheme, dim=32)
+        asked = ServedFunction(f"{tmp_path / 'f.py'}:f", right, _plain(), context=64)
+        with asked as function:
+            chosen.append(function.form)
+    assert chosen[0] == chosen[1]
+
+
+def _plain():
+    from posenc_cli.checks.serving import CallRequest
+
+    return CallRequest()
