@@ -225,7 +225,9 @@ def _of_vectors(
         if not np.isfinite(matrices).all():
             bad = _first_bad(few, matrices)
             irregularities.insert(0, f"returned values that are not finite at position {bad}")
-        readers.append(_Reader(reference, places, samples[which], report, tuple(irregularities)))
+        readers.append(
+            _ResultReader(reference, places, samples[which], report, tuple(irregularities))
+        )
     step = max(1, CELLS // dim**2)
     for start in range(0, places.count, step):
         rows = slice(start, min(start + step, places.count))
@@ -255,7 +257,7 @@ def _pattern_report(
     return _patterns(function, rows, differs, positions)
 
 
-class _Reader:
+class _ResultReader:
     """One result of a function, read block by block."""
 
     def __init__(

@@ -20,7 +20,7 @@ import numpy as np
 from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.interpreter import TOO_OLD, chosen_python, worker_command
 from posenc_cli.checks.signatures import (
-    Form,
+    CallForm,
     Payload,
     Signature,
     Vectors,
@@ -129,7 +129,7 @@ class ServedFunction:
         self._context, self._last = context, last
         self._number = 0
         self._exchange: Exchange | None = None
-        self._form: Form | None = None
+        self._form: CallForm | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -144,7 +144,7 @@ class ServedFunction:
         self._end()
 
     @property
-    def form(self) -> Form:
+    def form(self) -> CallForm:
         """The form in which it is called."""
         assert self._form is not None
         return self._form
@@ -263,7 +263,7 @@ class ServedFunction:
         return [Returned(result.values[rows], result.dtype) for result in results]
 
     def _vectors_of(
-        self, results: list[Returned], form: Form, vectors: Sequence[Vectors]
+        self, results: list[Returned], form: CallForm, vectors: Sequence[Vectors]
     ) -> list[Returned]:
         """Results as vectors. Shape of each: (rows, heads, columns).
 
@@ -355,8 +355,8 @@ class ServedFunction:
         Raises: InvalidInput where there is none.
         """
         candidates = forms(self.signature, self.reference, self.asked.roles)
-        refusals: list[tuple[Form, InvalidInput]] = []
-        best: tuple[int, Form, Outcome] | None = None
+        refusals: list[tuple[CallForm, InvalidInput]] = []
+        best: tuple[int, CallForm, Outcome] | None = None
         tried = 0
         deadline = time.monotonic() + SECONDS
         for form in candidates:
@@ -382,7 +382,7 @@ class ServedFunction:
             self._end()
             self._start()
 
-    def _no_form(self, refusals: list[tuple[Form, InvalidInput]]) -> InvalidInput:
+    def _no_form(self, refusals: list[tuple[CallForm, InvalidInput]]) -> InvalidInput:
         """Why a function cannot be called: what it said to the call that its signature names."""
         if not refusals:
             return self._invalid(
@@ -402,7 +402,7 @@ class ServedFunction:
             hint = f"its signature suggests --call {likely[0].roles_text.replace(' ', '')}"
         return InvalidInput(first.message, hint=hint)
 
-    def _fitness(self, form: Form) -> tuple[int, Outcome]:
+    def _fitness(self, form: CallForm) -> tuple[int, Outcome]:
         """How well a form suits, and what comes back.
 
         Raises: InvalidInput where the call fails.
@@ -444,7 +444,7 @@ class ServedFunction:
                 fitness += 1
         return fitness, "vectors"
 
-    def _other_outcome(self, form: Form, results: list[Returned], rows: int) -> Outcome | None:
+    def _other_outcome(self, form: CallForm, results: list[Returned], rows: int) -> Outcome | None:
         """What comes back where that is no vectors."""
         if len(form.vectors) > 1:
             return None
@@ -456,7 +456,9 @@ class ServedFunction:
                 return None
         return None if table_rows(results, rows) is None else "tables"
 
-    def _call(self, form: Form, positions: Integers, vectors: Sequence[Vectors]) -> list[Returned]:
+    def _call(
+        self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
+    ) -> list[Returned]:
         """What the function returns; what is no array is left out.
 
         Raises: InvalidInput.

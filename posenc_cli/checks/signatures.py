@@ -130,7 +130,7 @@ MOST_FORMS = 400
 """Forms that are tried at most: some tenths of a second."""
 
 
-class Parameter(Record):
+class NamedParameter(Record):
     """A parameter of a function; ``default`` is its text, None where it has none."""
 
     name: str
@@ -157,7 +157,7 @@ class Signature(Record):
 
     name: str
     is_class: bool
-    parameters: tuple[Parameter, ...] | None
+    parameters: tuple[NamedParameter, ...] | None
     libraries: tuple[str, ...]
 
     @classmethod
@@ -177,14 +177,14 @@ class Signature(Record):
             None
             if parameters is None
             else tuple(
-                Parameter(str(given["name"]), str(given["kind"]), given["default"])
+                NamedParameter(str(given["name"]), str(given["kind"]), given["default"])
                 for given in parameters
             ),
             tuple(usable),
         )
 
     @property
-    def required(self) -> list[Parameter]:
+    def required(self) -> list[NamedParameter]:
         """The parameters without a default."""
         return [
             given for given in self.parameters or () if given.default is None and not given.variable
@@ -211,7 +211,7 @@ class Argument(Record):
     name: str | None = None
 
 
-class Form(Record):
+class CallForm(Record):
     """One way to call a function.
 
     ``axes``, ``table_axes`` and ``position_axes`` name the axes of vectors, tables and positions;
@@ -299,16 +299,16 @@ class Form(Record):
         return f"({given}) with {'; '.join(parts)}; {self.library}"
 
 
-def forms(signature: Signature, reference: Reference, call: Sequence[str] = ()) -> list[Form]:
+def forms(signature: Signature, reference: Reference, call: Sequence[str] = ()) -> list[CallForm]:
     """The forms in which a function may be called, those that its signature names first.
 
     ``call`` are the roles of its arguments, where they were said.
     """
-    found: dict[Form, None] = {}
+    found: dict[CallForm, None] = {}
     assignments = list(_called(signature, call) if call else _assignments(signature))
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
     for library, arguments, columns in itertools.product(signature.libraries, assignments, widths):
-        bare = Form(arguments, library, columns)
+        bare = CallForm(arguments, library, columns)
         found.update(dict.fromkeys(_expanded(bare, signature)))
     return list(found)[:MOST_FORMS]
 
@@ -361,7 +361,9 @@ def _assignments(signature: Signature) -> Iterator[tuple[Argument, ...]]:
         yield from (arguments + more for more in _optional(roles, optional))
 
 
-def _optional(roles: tuple[Role, ...], optional: list[Parameter]) -> Iterator[tuple[Argument, ...]]:
+def _optional(
+    roles: tuple[Role, ...], optional: list[NamedParameter]
+) -> Iterator[tuple[Argument, ...]]:
     """What optional parameters are given as well, by name: first what tells where rows are."""
     missing = [(role, given) for given in optional for role in given.roles() if role not in roles]
     if not any(role in _PLACED for role in roles):
@@ -383,7 +385,7 @@ def _optional(roles: tuple[Role, ...], optional: list[Parameter]) -> Iterator[tu
     yield ()
 
 
-def _expanded(form: Form, signature: Signature) -> Iterator[Form]:
+def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
     """A form with each order of axes, shape of positions and kind of table that code has."""
     if not form.vectors:
         for axes in ("n", "1n") if form.has("positions") else ("",):
@@ -430,7 +432,7 @@ class Vectors(Record):
 class Payload:
     """The request of one call: a header, and the bytes of its arrays."""
 
-    def __init__(self, form: Form, *, in_place: bool) -> None:
+    def __init__(self, form: CallForm, *, in_place: bool) -> None:
         self._header: dict[str, Any] = {
             "do": "call",
             "library": form.library,
@@ -488,7 +490,7 @@ def shape_of(axes: str, *, rows: int, heads: int, columns: int) -> tuple[int, ..
 
 
 def request(
-    form: Form,
+    form: CallForm,
     reference: Reference,
     positions: Integers,
     vectors: Sequence[Vectors],
@@ -539,7 +541,7 @@ def settings(reference: Reference) -> dict[str, Any]:
     return {"dim": 2 * reference.pairs, "base": float(reference.params.get("base") or 10_000.0)}
 
 
-def _vectors(payload: Payload, form: Form, vectors: Vectors) -> dict[str, Any]:
+def _vectors(payload: Payload, form: CallForm, vectors: Vectors) -> dict[str, Any]:
     """Vectors in the axes of a form."""
     columns = form.columns
     sizes = {"rows": vectors.rows, "heads": vectors.heads, "columns": columns}
@@ -557,7 +559,7 @@ def _vectors(payload: Payload, form: Form, vectors: Vectors) -> dict[str, Any]:
     return payload.array(np.ascontiguousarray(values).reshape(shape))
 
 
-def _tables(form: Form, reference: Reference, positions: Integers) -> dict[str, NumberArray]:
+def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[str, NumberArray]:
     """The reference's tables at some positions, in float32.
 
     Shape: (positions, columns), (positions, pairs) or (positions, pairs, 2).
@@ -582,7 +584,7 @@ def _tables(form: Form, reference: Reference, positions: Integers) -> dict[str, 
     return full
 
 
-def _table(payload: Payload, form: Form, table: NumberArray, repeats: int) -> dict[str, Any]:
+def _table(payload: Payload, form: CallForm, table: NumberArray, repeats: int) -> dict[str, Any]:
     """A table in the axes of a form."""
     rows = np.repeat(table, repeats, axis=0) if repeats > 1 else table
     sizes = {"n": rows.shape[0], "w": rows.shape[1], "1": 1}
@@ -590,7 +592,7 @@ def _table(payload: Payload, form: Form, table: NumberArray, repeats: int) -> di
     return payload.array(rows.reshape(shape))
 
 
-def rows_of(result: NumberArray, form: Form, vectors: Vectors) -> NumberArray:
+def rows_of(result: NumberArray, form: CallForm, vectors: Vectors) -> NumberArray:
     """A result that has the shape of its vectors, as (n, h, d)."""
     rows, heads = vectors.rows, vectors.heads
     if "h" in form.axes and form.axes.index("h") < form.axes.index("n"):

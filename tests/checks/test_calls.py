@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from posenc_cli.checks.serving import ServedFunction
-from posenc_cli.checks.signatures import Parameter, Signature, forms
+from posenc_cli.checks.signatures import NamedParameter, Signature, forms
 from tests.checks import rope
 
 DOUBLES = Path(__file__).with_name("doubles.py")
@@ -21,7 +21,7 @@ def signature(text, library="numpy"):
     for part in text.split(", "):
         name, equals, default = part.partition("=")
         kind = "KEYWORD_ONLY" if name.startswith("!") else "POSITIONAL_OR_KEYWORD"
-        parameters.append(Parameter(name.lstrip("!"), kind, default if equals else None))
+        parameters.append(NamedParameter(name.lstrip("!"), kind, default if equals else None))
     return Signature("f", False, tuple(parameters), (library,))
 
 

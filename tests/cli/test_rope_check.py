@@ -398,7 +398,7 @@ CRASHES = {
     "raises": "def f(x, p): raise ValueError('no: 50%')",
     "exits": "import os\ndef f(x, p): os._exit(3)",
     "dies": "import os\ndef f(x, p): os.abort()",
-    "has another shape": "def f(x, p): return x[:1]",
+    "has another shape": "def f(x, p): return x[..., :1]",
     "does not load": "def f(x p): ...",
     "is not there": "def g(x, p): ...",
     "needs what is missing": "import no_such_library\ndef f(x, p): return x",
