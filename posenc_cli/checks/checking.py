@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -202,15 +203,19 @@ class Check(Record):
     def _params(self, length: int) -> Mapping[str, Any]:
         return self.encoding(length).bound.params
 
+    @cached_property
+    def _files(self) -> subjects.Matrices:
+        """The two files that have a row a position, opened once: a pipe is read but once."""
+        first, second = self.asked.tables or self.asked.rotated or ("", "")
+        return subjects.matrix_pair(first, second, self.asked.flags()[0])
+
     def _report_of_rows(self) -> Report:
         """The report on files that have a row a position."""
         probe = self.encoding(self.positions.last + 1 if self.positions else None)
         positions = self.positions
         if positions is None:
-            path = (self.asked.tables or self.asked.rotated or ("",))[0]
-            flag = self.asked.flags()[0]
             with _reading():
-                rows = subjects.matrix_of(path, flag).values.shape[0]
+                rows = self._files[0].shape[0]
             positions = Positions.contiguous(0, rows)
             probe = self.encoding(rows)
         return self._report_on(self._reference(probe, positions), positions)
@@ -324,9 +329,9 @@ class Check(Record):
     def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:
         asked = self.asked
         if asked.tables is not None:
-            return subjects.tables(*asked.tables, reference, positions)
+            return subjects.tables(self._files, reference, positions)
         if asked.rotated is not None:
-            return vectors(*asked.rotated, reference, positions)
+            return vectors(self._files, reference, positions)
         if asked.inv_freq is not None:
             return subjects.inverse_frequencies(asked.inv_freq, reference, positions)
         if asked.impl is not None:

@@ -90,7 +90,8 @@ class Finding(Record):
 class WorstDeviation:
     """The largest deviation: among those above what is allowed there, if any are.
 
-    ``ratio`` is the largest share of what is allowed, which may be reached elsewhere.
+    ``ratio`` is the largest share of what is allowed, which may be reached elsewhere, if it is
+    above 1; else one of the shares.
     """
 
     ratio: float = -1.0
@@ -123,6 +124,26 @@ class WorstDeviation:
             self.allowed = float(np.broadcast_to(allowed, values.shape)[row, pair])
             self.position, self.pair = int(positions[row]), pair
         self.ratio = max(self.ratio, highest)
+
+    def update_within(
+        self,
+        positions: Integers,
+        values: RealRows,
+        allowed: Callable[[slice], RealRows],
+    ) -> None:
+        """Take in values of the next rows none of which is above the least that is allowed.
+
+        ``allowed`` gives what is allowed in some of these rows.
+        """
+        self.rows += positions.size
+        row, pair = divmod(int(np.argmax(values)), values.shape[1])
+        value = float(values[row, pair])
+        if self.ratio < 0 or (self.ratio <= 1 and value > self.value):
+            limits = allowed(slice(row, row + 1))
+            self.value, self.row = value, self.rows - positions.size + row
+            self.allowed = float(limits[0, pair % limits.shape[1]])
+            self.position, self.pair = int(positions[row]), pair
+            self.ratio = max(self.ratio, value / self.allowed if value else 0.0)
 
 
 def cell_differences(
@@ -224,7 +245,8 @@ class Survey:
     """What one pass over a subject shows, compared with the factors that are right.
 
     ``shortest`` and ``longest`` are the least and the most that lengths are multiplied by,
-    ``stray`` the largest norm of what turns no pair of columns.
+    ``stray`` the largest norm of what turns no pair of columns. ``drift_from`` is the first row
+    of a block that drift was looked for in as it went by, None where nothing is past the floor.
     """
 
     reference: ReferenceDeviation = field(default_factory=ReferenceDeviation)
@@ -236,6 +258,7 @@ class Survey:
     stray: float = 0.0
     errors: list[tuple[int, float]] = field(default_factory=list)
     drift: Drift | None = None
+    drift_from: int | None = None
     cells: WrongCells | None = None
 
 
@@ -267,7 +290,19 @@ def take_survey(
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks(progress):
             _survey_block(result, block, reference, tolerance, per_point)
+        if result.drift is not None:
+            _look_back(result.drift, result.drift_from or 0, turning, reference)
     return result
+
+
+def _look_back(drift: Drift, rows: int, turning: Turning, reference: Reference) -> None:
+    """Look for drift in the first rows, which went by before there was a reason to."""
+    for some in turning.places.row_blocks():
+        if some.start >= rows:
+            break
+        block = turning.read(slice(some.start, min(some.stop, rows)))
+        right = reference.turns.at(block.positions)
+        drift.update(block.positions, without_growth(block, reference), right, block.seen)
 
 
 def _survey_block(
@@ -282,7 +317,10 @@ def _survey_block(
     shortest, longest = size, size
     right = reference.turns.at(positions)  # (n, pairs)
     deviation = np.abs(factors - right)  # (n, pairs)
-    if result.drift is not None:
+    # What lies within the floor has nothing to explain: no phase errs by more than cosines may.
+    if result.drift_from is None and not deviation.max() <= tolerance.floor:
+        result.drift_from = result.reference.rows
+    if result.drift is not None and result.drift_from is not None:
         result.drift.update(positions, factors, right, block.seen)
     if stray is not None:
         result.stray = max(result.stray, float(stray.max()))
@@ -290,28 +328,46 @@ def _survey_block(
         mirrored = 0.0 if block.mirrored is None else np.abs(block.mirrored)
         rest = 0.0 if block.rest is None else block.rest[:, None]
         shortest, longest = np.abs(size - mirrored) - rest, size + mirrored + rest
-    lengthened = np.maximum(np.abs(shortest - reference.scale), np.abs(longest - reference.scale))
+    lengthened = np.abs(shortest - reference.scale)
+    if longest is not shortest:
+        lengthened = np.maximum(lengthened, np.abs(longest - reference.scale))
     if block.seen is not None:
         shortest = np.where(block.seen, shortest, reference.scale)
         longest = np.where(block.seen, longest, reference.scale)
         lengthened = np.where(block.seen, lengthened, 0.0)
         deviation = np.where(block.seen, deviation, 0.0)
     followed = reference.angle_positions(positions)
-    allowed = tolerance.cells(followed, reference.frequencies)  # (n, pairs)
-    result.reference.update(positions, deviation, allowed)
+
+    def allowed(rows: slice) -> RealRows:
+        return tolerance.cells(followed[rows], reference.frequencies)
+
     floor = np.full((1, 1), tolerance.floor)
-    result.norm.update(positions, lengthened, floor)
+    _take_in(result.reference, positions, deviation, allowed, tolerance.floor)
+    _take_in(result.norm, positions, lengthened, lambda _: floor, tolerance.floor)
     # Of axes of their own, position 0 may lie anywhere.
     start = (followed.reshape(positions.size, -1) == 0).all(axis=1)  # (n,)
     if start.any():
         result.identity.update(positions[start], deviation[start], floor)
     result.shortest = min(result.shortest, max(float(shortest.min()), 0.0))
     result.longest = max(result.longest, float(longest.max()))
+    result.largest = max(result.largest, float(deviation.max()))
     rows = np.arange(0, positions.size, per_point)
-    per_row = deviation.max(axis=1)  # (n,)
-    result.largest = max(result.largest, float(per_row.max()))
-    peaks = np.maximum.reduceat(per_row, rows)
-    result.errors += zip(positions[rows].tolist(), peaks.tolist(), strict=True)
+    peaks = [float(deviation[row : row + per_point].max()) for row in rows.tolist()]
+    result.errors += zip(positions[rows].tolist(), peaks, strict=True)
+
+
+def _take_in(
+    worst: WorstDeviation,
+    positions: Integers,
+    values: RealRows,
+    allowed: Callable[[slice], RealRows],
+    least: float,
+) -> None:
+    """Take in the values of a block: what each is allowed is worked out where one is above all."""
+    if values.max() <= least:
+        worst.update_within(positions, values, allowed)
+    else:
+        worst.update(positions, values, allowed(slice(None)))
 
 
 class Partner(Record):

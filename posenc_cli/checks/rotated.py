@@ -8,40 +8,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.codes import SubjectKind
-from posenc_cli.checks.subject import (
-    Subject,
-    complex_of,
-    matrix_pair,
-    row_positions,
-)
+from posenc_cli.checks.subject import Subject, complex_of, row_positions
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.turning import ROWS, ColumnPairing, PositionRows, SubjectBlock, Turning
+from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from posenc_cli.checks.subject import GivenRows, Matrices
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
-    from posenc_cli.numerics.arrays import NumberArray
     from posenc_cli.positions import Positions
 
 
-def vectors(before: str, after: str, reference: Reference, positions: Positions | None) -> Subject:
-    """Vectors before and after the rotation, (L, d) each, from files.
-
-    Raises: InvalidInput when they are not matrices of one shape.
-    """
-    flag = "--rotated"
-    x, y = matrix_pair(before, after, flag)
-    where = row_positions(x.values.shape[0], positions, flag)
-    name = f"{quoted_name(before)} {quoted_name(after)}"
-    return rotated_subject(x.values, y.values, y.dtype, reference, where, name=name)
+def vectors(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
+    """Vectors before and after the rotation, (L, d) each, from files."""
+    x, y = files
+    where = row_positions(x.shape[0], positions, "--rotated")
+    name = f"{quoted_name(x.path)} {quoted_name(y.path)}"
+    return rotated_subject(x, y, y.dtype, reference, where, name=name)
 
 
 def rotated_subject(
-    x: NumberArray,
-    y: NumberArray,
+    x: GivenRows,
+    y: GivenRows,
     dtype: str,
     reference: Reference,
     positions: Positions,
@@ -56,9 +47,9 @@ def rotated_subject(
         unseen.
     """
     places = PositionRows.of(positions)
-    if not np.isfinite(x[: places.count]).all():
+    if not all(np.isfinite(x[rows]).all() for rows in places.row_blocks()):
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are not finite")
-    if not x[: places.count].any():
+    if not any(x[rows].any() for rows in places.row_blocks()):
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
     def turning_of(pairing: ColumnPairing) -> Turning:
@@ -87,7 +78,7 @@ def rotated_subject(
 
 
 def _observation_notes(
-    x: NumberArray, pairing: ColumnPairing, places: PositionRows, name: str
+    x: GivenRows, pairing: ColumnPairing, places: PositionRows, name: str
 ) -> tuple[str, ...]:
     """What to note of the share of pairs and positions that vectors show; a zero shows no turn.
 
@@ -98,10 +89,10 @@ def _observation_notes(
     pairs, rows, cells = np.zeros(pairing.pairs, bool), 0, 0
     moving = 0
     unseen: int | None = None
-    for start in range(0, places.count, ROWS):
-        rows_at_once = slice(start, min(start + ROWS, places.count))
+    for rows_at_once in places.row_blocks():
         positions = places.at(rows_at_once)
-        seen = (x[rows_at_once][:, first] != 0) | (x[rows_at_once][:, second] != 0)
+        before = x[rows_at_once]
+        seen = (before[:, first] != 0) | (before[:, second] != 0)
         cells += int(np.count_nonzero(seen))
         turning = positions != 0
         moving += int(np.count_nonzero(turning))
@@ -160,7 +151,7 @@ def _size_scatter(turning: Turning) -> float:
 
 
 def _rotated_reader(
-    x: NumberArray, y: NumberArray, pairing: ColumnPairing, places: PositionRows, *, most: float
+    x: GivenRows, y: GivenRows, pairing: ColumnPairing, places: PositionRows, *, most: float
 ) -> Callable[[SomeRows], SubjectBlock]:
     """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
     first, second = list(pairing.first), list(pairing.second)

@@ -15,7 +15,7 @@ from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.widths import fits, ladder_of_all, of_width
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.reading import read_array
+from posenc_cli.files.reading import FileRows, NoMatrix, read_array, read_rows
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
@@ -27,6 +27,7 @@ from posenc_cli.inference.turning import (
     Turning,
     paired_columns,
 )
+from posenc_cli.numerics.arrays import NumberArray
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
@@ -35,11 +36,13 @@ from posenc_cli.schemes.tables import rotary_placements
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.files.reading import Loaded
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
-    from posenc_cli.numerics.arrays import ComplexRows, NumberArray, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Reals
     from posenc_cli.schemes.tables import Layout
+
+GivenRows = NumberArray | FileRows
+"""A matrix, or one in a file, of which some rows are asked for at a time."""
 
 _WIDE = 2048
 """Pairs that are evaluated whatever the reference has: 16 times a head of 256, under a second."""
@@ -99,31 +102,17 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
     return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, turning, turning)
 
 
-def matrix_of(path: str, flag: str) -> Loaded:
-    """The real matrix in a file; leading axes of length 1 are dropped.
-
-    Raises: InvalidInput when it is no matrix of real numbers.
-    """
-    loaded = read_array(path)
-    values = loaded.values
-    while values.ndim > 2 and values.shape[0] == 1:
-        values = values[0]
-    if values.ndim != 2 or values.dtype.kind != "f":
-        shape = "×".join(map(str, loaded.values.shape))
-        what = "complex numbers" if values.dtype.kind == "c" else f"an array of shape {shape}"
-        raise InvalidInput(
-            f"{flag} {quoted_name(path)}: must be a matrix of real numbers, not {what}"
-        )
-    return type(loaded)(values, loaded.dtype, loaded.path)
+Matrices = tuple[FileRows, FileRows]
+"""Two files of rows that belong together."""
 
 
-def matrix_pair(first: str, second: str, flag: str) -> tuple[Loaded, Loaded]:
+def matrix_pair(first: str, second: str, flag: str) -> Matrices:
     """Two matrices of one shape.
 
     Raises: InvalidInput where their shapes differ, or one is no matrix of real numbers.
     """
-    matrices = matrix_of(first, flag), matrix_of(second, flag)
-    shapes = [matrix.values.shape for matrix in matrices]
+    matrices = _matrix_of(first, flag), _matrix_of(second, flag)
+    shapes = [matrix.shape for matrix in matrices]
     if shapes[0] != shapes[1]:
         sizes = [f"{rows}×{columns}" for rows, columns in shapes]
         raise InvalidInput(
@@ -131,6 +120,17 @@ def matrix_pair(first: str, second: str, flag: str) -> tuple[Loaded, Loaded]:
             f"not {sizes[0]} and {sizes[1]}"
         )
     return matrices
+
+
+def _matrix_of(path: str, flag: str) -> FileRows:
+    """The real matrix in a file; leading axes of length 1 are dropped.
+
+    Raises: InvalidInput when it is no matrix of real numbers.
+    """
+    try:
+        return read_rows(path)
+    except NoMatrix as error:
+        raise InvalidInput(f"{flag} {quoted_name(path)}: {error.rule}") from None
 
 
 def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
@@ -153,24 +153,18 @@ def row_positions(rows: int, positions: Positions | None, flag: str) -> Position
     return positions
 
 
-def tables(
-    cos_path: str, sin_path: str, reference: Reference, positions: Positions | None
-) -> Subject:
-    """Tables of cosines and sines, (L, d/2) or repeated to (L, d), from files.
-
-    Raises: InvalidInput when they are not matrices of one shape.
-    """
-    flag = "--tables"
-    cos, sin = matrix_pair(cos_path, sin_path, flag)
+def tables(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
+    """Tables of cosines and sines, (L, d/2) or repeated to (L, d), from files."""
+    cos, sin = files
     dtype = max((cos.dtype, sin.dtype), key=unit)
-    where = row_positions(cos.values.shape[0], positions, flag)
-    name = f"{quoted_name(cos_path)} {quoted_name(sin_path)}"
-    return table_subject(cos.values, sin.values, dtype, reference, where, name=name)
+    where = row_positions(cos.shape[0], positions, "--tables")
+    name = f"{quoted_name(cos.path)} {quoted_name(sin.path)}"
+    return table_subject(cos, sin, dtype, reference, where, name=name)
 
 
 def table_subject(
-    cos: NumberArray,
-    sin: NumberArray,
+    cos: GivenRows,
+    sin: GivenRows,
     dtype: str,
     reference: Reference,
     positions: Positions,
@@ -235,7 +229,7 @@ def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:
 
 
 def _full_reader(
-    cos: NumberArray, sin: NumberArray, pairing: ColumnPairing, places: PositionRows
+    cos: GivenRows, sin: GivenRows, pairing: ColumnPairing, places: PositionRows
 ) -> Callable[[SomeRows], SubjectBlock]:
     """What reads full tables: the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
     first, second = _columns(pairing.first), _columns(pairing.second)
@@ -269,7 +263,7 @@ def _columns(columns: tuple[int, ...]) -> slice | list[int]:
 
 
 def _repeated_layout(
-    cos: NumberArray, sin: NumberArray, places: PositionRows, *, parts: int = 1
+    cos: GivenRows, sin: GivenRows, places: PositionRows, *, parts: int = 1
 ) -> Layout | None:
     """The layout in which full tables repeat each value, None if they do in neither or in both."""
     width = cos.shape[1]

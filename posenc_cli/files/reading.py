@@ -7,27 +7,32 @@ Imported only where arrays are read, so NumPy is imported here at module level.
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 import re
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS, READ_BY_SUFFIX
-from posenc_cli.files.source import open_source
+from posenc_cli.files.source import Stored, open_source
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from posenc_cli.files.declare import Format
-    from posenc_cli.files.source import Source, Stored
-    from posenc_cli.numerics.arrays import NumberArray
+    from posenc_cli.files.source import Source
+    from posenc_cli.numerics.arrays import Integers, NumberArray, StoredArray
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _HEAD = 512  # bytes that tell a format
 _LARGEST_EXACT = 2**53
+_SCATTERED = 64  # rows read at a time where they lie apart: each brings its neighbours' pages along
 
 
 class Loaded(Record):
@@ -43,6 +48,79 @@ class Loaded(Record):
     dtype: str
     path: str
     text: bool = False
+
+
+class NoMatrix(InvalidInput):
+    """A file that holds something else than a matrix of real numbers; ``rule`` says what."""
+
+    def __init__(self, name: str, content: str) -> None:
+        self.rule = f"must be a matrix of real numbers, not {content}"
+        super().__init__(f"{name}: {self.rule}")
+
+
+class FileRows:
+    """A matrix of real numbers in a file, of which only the rows asked for are in memory.
+
+    ``shape`` is (rows, columns); ``dtype`` and ``path`` are those of `Loaded`, and rows hold what
+    its values hold. A stream, text and what is compressed are held whole.
+    """
+
+    def __init__(self, stored: Stored, source: Source, path: str) -> None:
+        self._values, self._source = stored.values, source
+        self._mapping = _mapping(stored.values)
+        self.shape: tuple[int, int] = (stored.values.shape[0], stored.values.shape[1])
+        self.dtype = stored.dtype
+        self.path = path
+
+    def __getitem__(self, rows: slice | Integers) -> NumberArray:
+        """Some rows, in the order asked for.
+
+        Shape: (rows, columns).
+        """
+        if isinstance(rows, slice):
+            return self._read(rows)
+        pieces = [self._read(rows[at : at + _SCATTERED]) for at in range(0, rows.size, _SCATTERED)]
+        return np.concatenate(pieces) if pieces else self._read(rows)
+
+    def _read(self, rows: slice | Integers) -> NumberArray:
+        piece = _widen(Stored(self._values[rows], self.dtype), self._source)
+        if self._mapping is None:
+            return piece
+        if np.may_share_memory(piece, self._values):
+            piece = piece.copy()
+        # The pages of a file that were read count as memory of this process until it lets go.
+        self._mapping.madvise(mmap.MADV_DONTNEED)
+        return piece
+
+
+def _mapping(values: StoredArray) -> mmap.mmap | None:
+    """The mapped file that an array is a view of, where its pages can be let go."""
+    base: Any = values
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
+    return base if hasattr(mmap, "MADV_DONTNEED") else None
+
+
+def read_rows(path: str | os.PathLike[str]) -> FileRows:
+    """Return the rows of the matrix in a file, as `read_array` finds it.
+
+    Leading axes of length 1 are dropped.
+
+    Raises:
+        InvalidInput: the file is malformed, or holds no matrix of real numbers.
+        Unavailable: the file cannot be opened or read.
+    """
+    with _reading(path, None) as (source, form):
+        assert form.read is not None
+        stored = form.read(source)
+        values = stored.values
+        while values.ndim > 2 and values.shape[0] == 1:
+            values = values[0]
+        if values.ndim != 2 or values.dtype.kind == "c":
+            shape = "×".join(map(str, stored.values.shape))
+            what = "complex numbers" if values.dtype.kind == "c" else f"an array of shape {shape}"
+            raise NoMatrix(source.name, what)
+        return FileRows(Stored(values, stored.dtype), source, os.fsdecode(path))
 
 
 def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Loaded:
@@ -66,14 +144,22 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
     array([[ 1. ,  0.5],
            [-0. ,  nan]])
     """
-    name = os.fsdecode(path)
-    source = open_source(name, max_bytes=4 << 30 if max_bytes is None else max_bytes)
+    with _reading(path, max_bytes) as (source, form):
+        assert form.read is not None
+        stored = form.read(source)
+        values = _widen(stored, source)
+    return Loaded(values, stored.dtype, os.fsdecode(path), text=not form.binary)
+
+
+@contextlib.contextmanager
+def _reading(
+    path: str | os.PathLike[str], max_bytes: int | None
+) -> Iterator[tuple[Source, Format]]:
+    """An open file and its format; what fails as it is read is told as its fault."""
+    source = open_source(os.fsdecode(path), max_bytes=4 << 30 if max_bytes is None else max_bytes)
     try:
         with source.file:
-            form = _format(source)
-            assert form.read is not None
-            stored = form.read(source)
-            return Loaded(_widen(stored, source), stored.dtype, name, text=not form.binary)
+            yield source, _format(source)
     except OSError as error:
         raise Unavailable(f"cannot read {source.name}: {error.strerror or error}") from None
     except MemoryError:

@@ -17,6 +17,7 @@ from posenc_cli.checks.checking import CONTEXT, probing_positions
 from posenc_cli.records import replace
 from tests.checks.mutants import CASES, ladder
 from tests.checks.rope import MUTANTS, vectors
+from tests.memory import HAS_HIGH_WATER, HIGH_WATER
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -506,3 +507,58 @@ def test_strict_is_the_exact_tolerance_by_another_name(files, call):
     status, _, err = call("rope-check", "-s", "rope", "--tol", "flaot32")
     assert status == 2
     assert "hint: did you mean 'float32'?" in err
+
+
+@pytest.mark.skipif(not HAS_HIGH_WATER, reason="needs /proc")
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["--tables", "--rotated"])
+def test_files_are_checked_in_memory_that_does_not_grow_with_them(kind, tmp_path):
+    peaks = []
+    for rows in (1 << 14, 1 << 18):
+        angles = np.arange(rows)[:, None] * ladder(64, 1e4)
+        first, second = (tmp_path / f"{name}.npy" for name in ("first", "second"))
+        cos, sin = (function(angles).astype(np.float32) for function in (np.cos, np.sin))
+        if kind == "--tables":
+            np.save(first, np.concatenate([cos, cos], axis=1))  # 64 MiB each, of many rows
+            np.save(second, np.concatenate([sin, sin], axis=1))
+        else:
+            np.save(first, np.concatenate([cos + 2, sin], axis=1))
+            turned = [(cos + 2) * cos - sin * sin, (cos + 2) * sin + sin * cos]
+            np.save(second, np.concatenate(turned, axis=1))
+        code = HIGH_WATER + (
+            "from posenc_cli.cli.exits import main\n"
+            f"asked = ['rope-check', '-s', 'rope', '-d', '64', '--layout', 'half', {kind!r},"
+            f" {str(first)!r}, {str(second)!r}, '-q']\n"
+            "print(main(asked), high_water())\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        status, peak = map(int, done.stdout.split())
+        assert status == 0
+        peaks.append(peak)
+    assert peaks[1] < peaks[0] + (24 << 20)
+
+
+@pytest.mark.slow
+def test_every_row_of_a_file_is_looked_at(tmp_path, call):
+    """The block that holds a row, and the row's place in it, change nothing."""
+    rows = 5000
+    angles = np.arange(rows)[:, None] * ladder(64, 1e4)
+    cos, sin = (function(angles).astype(np.float32) for function in (np.cos, np.sin))
+    np.save(tmp_path / "sin.npy", sin)
+    for row in (0, 1023, 1024, 4095, 4999):
+        wrong = cos.copy()
+        wrong[row, 7] = -wrong[row, 7] - 1
+        np.save(tmp_path / "cos.npy", wrong)
+        status, out, _ = call(*CHECK, "--tables", "cos.npy", "sin.npy", "--json")
+        assert status == 1
+        finding = json.loads(out)["findings"][-1]
+        assert finding["at"] == {"position": row, "pair": 7}
+
+
+def test_files_that_are_pipes_are_read_once(files):
+    posenc = f"{shlex.quote(sys.executable)} -m posenc_cli"
+    script = f"{posenc} {' '.join(CHECK)} --tables <(cat cos.npy) <(cat sin.npy) -q"
+    done = subprocess.run(["bash", "-c", script], cwd=files, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
