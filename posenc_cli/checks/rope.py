@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.checks.drift import Drift
-from posenc_cli.inference.alternatives import alternatives
+from posenc_cli.inference.alternatives import likely_alternatives
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
@@ -543,7 +543,7 @@ def _nearest(
     known = [reference.frequencies, -reference.frequencies]
     # Judgement: a fit that misses by less than 1e-3 needs no help, and known rotations cost time.
     if (least > 1).any() if gaps else (least > 1e-3).any() and (positions.size < SPARSE or coarse):
-        known += [alternative.frequencies for alternative in alternatives(reference, None)]
+        known += [alternative.frequencies for alternative in likely_alternatives(reference)]
     tried = [
         with_frequencies(positions, factors, alternative, growth=growth) for alternative in known
     ]

@@ -1,19 +1,31 @@
-"""Frequencies that a subject may have in place of the right ones: known mistakes, by their rule.
+"""Frequencies that a subject may have in place of the right ones, whatever it was measured to have.
 
-Each alternative is a hypothesis that a subject can be compared with. Rules are evaluated in
-float64, which tells any two of them apart that float32 code can.
+Three kinds, by where they come from: another scheme, or other parameters, which
+:func:`difference` puts into words; a mistake of the reference's own scheme, which stands beside its
+formula; and a mistake that is made with any ladder of frequencies, which stands here. Rules are
+evaluated in float64, which tells any two of them apart that float32 code can. What only a
+measurement suggests is in :mod:`posenc_cli.inference.nearby`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli import catalogue
+from posenc_cli.errors import PosencError
+from posenc_cli.inference.candidates import is_number, rotary_schemes, usual_values
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.differences import (
+    SHAPE,
+    difference,
+    layer_alternatives,
+    model_alternatives,
+)
 from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.nearby import nearby_alternatives, plain_params
 from posenc_cli.inference.rules import (
     Alternative,
     base_of,
@@ -22,138 +34,214 @@ from posenc_cli.inference.rules import (
     ladder,
     number_text,
 )
-from posenc_cli.inference.stretched import scaling_mistakes
-from posenc_cli.schemes.inverse import CONTEXTS, FACTORS, KNOWN_BASES
+from posenc_cli.schemes.inverse import COMMON_FACTORS, FACTORS, KNOWN_BASES
+from posenc_cli.schemes.rotary import rope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.reference import Reference
     from posenc_cli.schemes.declare import Scheme
 
-_STRETCHED = ("rope-linear", "rope-ntk", "rope-dynamic", "rope-yarn", "rope-llama3")
-
-
-_NEARLY = 2e-5
-"""Nearer to the right base, it is the precision of the frequencies that lacks, not the base."""
+_CONTEXTS = (4096, 8192, 2048, 32768)
+"""Contexts that a scaling nobody asked for is likely to have been given."""
+_RANKS = (2, 4, 8)
+"""Over how many devices heads are split, mostly."""
+_STEPS = (2.0, 0.5)
+"""Times a number that no model gives: it is doubled or halved more often than anything else."""
 
 
 def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
     """What the frequencies may be instead, the likeliest first; none equals the right ones.
 
-    ``rotations`` are those that the subject comes nearest to: bases and factors are read off.
+    ``rotations`` are those that the subject comes nearest to, which suggest others.
     """
+    suggested = () if rotations is None else nearby_alternatives(reference, rotations)
+    yield from _distinct(reference, _likely(reference), _rare(reference), suggested)
+
+
+def likely_alternatives(reference: Reference) -> Iterator[Alternative]:
+    """The likeliest of them, few enough that none comes near a subject by chance."""
+    yield from _distinct(reference, _likely(reference))
+
+
+def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator[Alternative]:
+    """Alternatives without what equals the reference, is not finite, or was there before."""
     right = reference.frequencies
-    for alternative in _all(reference, rotations):
+    seen = set()
+    for alternative in itertools.chain(*several):
         values = alternative.frequencies
         if values.shape != right.shape or not np.isfinite(values).all():
             continue
-        if np.allclose(values, right, rtol=1e-7, atol=0):
+        key = values.tobytes()
+        if key in seen or np.allclose(values, right, rtol=1e-7, atol=0):
             continue
+        seen.add(key)
         yield alternative
 
 
-def _all(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
-    scheme, params = reference.encoding.bound.scheme, reference.params
+def _likely(reference: Reference) -> Iterator[Alternative]:
     base = base_of(reference)
-    if scheme.name != "rope" and base is not None and reference.coordinates is None:
-        plain = frequencies_of(catalogue.BUILT_IN["rope"], params, partial=_share(reference))
-        if plain is not None:
-            yield Alternative(
-                Cause.SCALING_MISSING,
-                f"the scaling of {scheme.name} is not applied: the table is plain base "
-                f"{number_text(base)}",
-                plain,
-            )
+    scaled = reference.encoding.bound.scheme is not rope and reference.coordinates is None
+    if scaled and base is not None:
+        yield from _differences(reference, rope, [plain_params(reference, base)])
     for dtype in HALVES:
         yield Alternative(
             Cause.INV_FREQ_PRECISION,
             f"the frequencies were rounded to {dtype}",
             round_to_half(reference.frequencies.astype(np.float32).astype(np.float64), dtype),
         )
-    known = [other for other in KNOWN_BASES if other != base]
-    right = base or 1.0
-    fitted = [b for b in _fitted_bases(reference, rotations) if abs(b / right - 1) > _NEARLY]
+    yield from layer_alternatives(reference)
     yield from _exponents(reference)
-    yield from _other_bases(reference, known)
-    yield from scaling_mistakes(reference)
-    yield from _other_rules(reference, scheme, params)
-    yield from _constant_ratios(reference, rotations)
-    yield from _needless_scalings(reference)
-    yield from _plain_bases(reference, known)
-    yield from _other_bases(reference, fitted)
-    yield from _plain_bases(reference, fitted, fitted=True)
+    known = [other for other in KNOWN_BASES if other != base]
+    if base is not None:
+        yield from _with_values(reference, "base", known)
+    yield from _mistakes(reference)
+    yield from _other_values(reference)
+    if scaled and base is not None:
+        yield from _scaled_twice(reference, base)
+    yield from _other_schemes(reference)
+    yield from _constant_ratios(reference)
+    if scaled and base is not None:
+        plain = [plain_params(reference, other) for other in known]
+        yield from _differences(reference, rope, plain)
     yield Alternative(
-        Cause.FREQUENCY_RULE, "the frequencies are in reverse order", reference.frequencies[::-1]
+        Cause.FREQUENCY_RULE,
+        "the frequencies are in reverse order",
+        reference.frequencies[::-1].copy(),
     )
     if (reference.frequencies > 0).all():
         message = "each frequency is its inverse, as of an exponent with the wrong sign"
         yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)
 
 
-def _share(reference: Reference) -> float:
-    """The share of the columns that turns."""
-    return 2 * reference.pairs / reference.head
+def _rare(reference: Reference) -> Iterator[Alternative]:
+    base = base_of(reference)
+    yield from _needless_scalings(reference)
+    yield from _split_among_ranks(reference)
+    yield from _inverses(reference)
+    if base is not None:
+        yield from _rounded(reference, base)
+    yield from model_alternatives(reference)
 
 
-def _other_bases(reference: Reference, bases: list[float]) -> Iterator[Alternative]:
-    """The rule of the reference with other bases."""
-    right = base_of(reference)
-    if right is None:
-        return
-    for base in bases:
-        values = changed_frequencies(reference, base=base)
-        if values is not None:
-            yield Alternative(
-                Cause.BASE, f"the base is {number_text(base)}, not {number_text(right)}", values
-            )
-
-
-def _plain_bases(
-    reference: Reference, bases: list[float], *, fitted: bool = False
-) -> Iterator[Alternative]:
-    """Other bases, and the scaling left out as well.
-
-    Where scaling is another base, a fitted one is that of another rule.
-    """
-    right, name = base_of(reference), reference.encoding.bound.scheme.name
-    if right is None or name == "rope" or reference.coordinates is not None:
-        return
-    for base in bases:
-        values = frequencies_of(
-            catalogue.BUILT_IN["rope"], reference.params, base=base, partial=_share(reference)
-        )
-        if values is None:
-            continue
-        if fitted and name in ("rope-ntk", "rope-dynamic"):
-            message = (
-                f"the base {number_text(right)} is stretched to {number_text(base)}: another rule"
-            )
-            yield Alternative(Cause.FREQUENCY_RULE, message, values)
-            continue
+def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
+    """Exponents that were rounded, or frequencies that were, with the scaling left out."""
+    exponents = np.arange(reference.pairs) / reference.pairs
+    plain = difference(reference, rope, plain_params(reference, base))
+    if reference.encoding.bound.scheme is rope or reference.coordinates is not None:
+        plain = None
+    for dtype in HALVES:
         yield Alternative(
-            Cause.SCALING_MISSING,
-            f"the scaling is not applied and the base is {number_text(base)}, not "
-            f"{number_text(right)}",
-            values,
+            Cause.INV_FREQ_PRECISION,
+            f"the exponents 2i/d were rounded to {dtype}",
+            ladder(base, round_to_half(exponents, dtype)),
         )
+        if plain is not None:
+            rounded = round_to_half(plain.frequencies, dtype)
+            message = f"{plain.message}, and the frequencies were rounded to {dtype}"
+            yield Alternative(plain.cause, message, rounded)
 
 
-def _fitted_bases(reference: Reference, rotations: Rotations | None) -> Iterator[float]:
-    """Bases read off fast pairs, which no scaling changes, to as few digits as they may have."""
-    if rotations is None or rotations.frequencies.size != reference.pairs or reference.pairs < 2:
+def _scaled_twice(reference: Reference, base: float) -> Iterator[Alternative]:
+    """Each pair slowed twice by what it should be slowed by once."""
+    plain = frequencies_of(rope, plain_params(reference, base))
+    if plain is not None and plain.shape == reference.frequencies.shape:
+        twice = reference.frequencies**2 / plain
+        yield Alternative(Cause.FREQUENCY_RULE, "the scaling is applied twice", twice)
+
+
+def _differences(
+    reference: Reference, scheme: Scheme, given: Iterable[Mapping[str, Any]]
+) -> Iterator[Alternative]:
+    """A scheme with each of these parameters."""
+    for params in given:
+        alternative = difference(reference, scheme, params)
+        if alternative is not None:
+            yield alternative
+
+
+def _with_values(
+    reference: Reference, name: str, values: Iterable[object]
+) -> Iterator[Alternative]:
+    """The reference's own scheme with other values of one parameter."""
+    given = {key: value for key, value in reference.params.items() if value is not None}
+    others = ({**given, name: value} for value in values if value != given.get(name))
+    yield from _differences(reference, reference.encoding.bound.scheme, others)
+
+
+def _mistakes(reference: Reference) -> Iterator[Alternative]:
+    """What goes wrong where the reference's own scheme is written again."""
+    scheme = reference.encoding.bound.scheme
+    if scheme.mistakes is None:
         return
-    rates = np.abs(rotations.frequencies)
-    for pair in sorted({1, 2, reference.pairs // 4, reference.pairs // 2, reference.pairs - 1}):
-        if not 0 < pair < reference.pairs or not 0 < rates[pair] < 1:
+    messages: dict[bytes, list[str]] = {}
+    try:
+        with scheme.answerable(), np.errstate(all="ignore"):
+            for mistake in scheme.mistakes(np, reference.params):
+                values = np.asarray(mistake.frequencies, np.float64)
+                messages.setdefault(values.tobytes(), []).append(mistake.message)
+    except (PosencError, ArithmeticError, ValueError):
+        pass  # parameters as large as float64 holds, of which a mistake makes larger ones
+    for content, alike in messages.items():
+        message = ", or ".join(alike)
+        yield Alternative(Cause.FREQUENCY_RULE, message, np.frombuffer(content))
+
+
+def _other_values(reference: Reference) -> Iterator[Alternative]:
+    """Other values of the scheme's parameters but the base: those that models have come first."""
+    scheme, params = reference.encoding.bound.scheme, reference.params
+    for name, parameter in scheme.parameters.items():
+        right = params.get(name)
+        if name == "base" or name in SHAPE or right is None or parameter.is_list:
             continue
-        logarithm = -math.log(rates[pair]) * reference.pairs / pair
-        if not 0 < logarithm < 60:
+        values: list[object] = []
+        if parameter.type is bool:
+            values = [not right]
+        elif parameter.choices:
+            values = list(parameter.choices)
+        elif is_number(parameter):
+            near = [parameter.type(right * step) for step in _STEPS]
+            values = [*usual_values(parameter), *near]
+        yield from _with_values(reference, name, dict.fromkeys(values))
+        if name == "factor":
+            values_twice = changed_frequencies(reference, factor=right * right)
+            if values_twice is not None:
+                yield Alternative(Cause.FREQUENCY_RULE, "the factor is applied twice", values_twice)
+
+
+def _other_schemes(reference: Reference) -> Iterator[Alternative]:
+    """Other schemes with the parameters that they share with the reference."""
+    own, params = reference.encoding.bound.scheme, reference.params
+    if reference.coordinates is not None:
+        return
+    for scheme in rotary_schemes():
+        if scheme.build in (own.build, rope.build):
             continue
-        base = math.exp(logarithm)
-        for digits in (1, 2, 3, 5, 7):
-            yield float(f"{base:.{digits - 1}e}")
+        shared = {
+            name: value
+            for name, value in params.items()
+            if name in scheme.parameters and value is not None
+        }
+        yield from _differences(reference, scheme, [shared])
+
+
+def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
+    """Scalings of a scheme that has none."""
+    if reference.encoding.bound.scheme is not rope:
+        return
+    for scheme in rotary_schemes():
+        if "factor" not in scheme.parameters or scheme is rope:
+            continue
+        shared = {n: v for n, v in reference.params.items() if n in scheme.parameters}
+        contexts = [n for n in scheme.parameters if n == "original_max_position_embeddings"]
+        choices = (
+            {**shared, "factor": factor, **dict.fromkeys(contexts, context)}
+            for context in (_CONTEXTS if contexts else _CONTEXTS[:1])
+            for factor in (COMMON_FACTORS if contexts else FACTORS)
+        )
+        yield from _differences(reference, scheme, choices)
 
 
 def _exponents(reference: Reference) -> Iterator[Alternative]:
@@ -170,18 +258,12 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         ("the exponents start at 2/d, not at 0", 2 * (pairs + 1) / rotated),
         ("the exponents are 2i/(d − 2), not 2i/d", 2 * pairs / max(rotated - 2, 1)),
         ("the exponents are (2i + 1)/d, not 2i/d", (2 * pairs + 1) / rotated),
+        ("the exponents are whole numbers: 2i // d is 0", 0 * pairs),
+        ("the exponents are whole numbers: −2i // d is −1 from pair 1 on", np.minimum(pairs, 1)),
     ]
     if head != rotated:
         whole = f"the exponents divide by the {head} columns of the head, not the {rotated} turning"
         counted.insert(0, (whole, 2 * pairs / head))
-    elif reference.encoding.bound.scheme.name == "rope-proportional":
-        turning = max(int(np.count_nonzero(reference.frequencies)), 1)
-        own = np.where(reference.frequencies > 0, ladder(base, pairs / turning), 0)
-        yield Alternative(
-            Cause.FREQUENCY_RULE,
-            f"the exponents divide by the {2 * turning} columns that turn, not by all {head}",
-            own,
-        )
     for message, exponents in counted:
         yield Alternative(Cause.FREQUENCY_RULE, message, ladder(base, exponents))
     yield Alternative(
@@ -191,73 +273,7 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
     )
 
 
-def _other_rules(
-    reference: Reference, scheme: Scheme, params: Mapping[str, Any]
-) -> Iterator[Alternative]:
-    factor = params.get("factor")
-    if factor is not None:
-        yield from _other_factors(reference, factor)
-    for name in ("original_max_position_embeddings", "max_position_embeddings"):
-        for context in CONTEXTS if params.get(name) is not None else ():
-            values = changed_frequencies(reference, **{name: context})
-            if values is not None and context != params[name]:
-                yield Alternative(
-                    Cause.FREQUENCY_RULE, f"{name} is {context}, not {params[name]}", values
-                )
-    for name in _STRETCHED if factor is not None else ():
-        if name == scheme.name:
-            continue
-        values = frequencies_of(catalogue.BUILT_IN[name], params)
-        if values is not None:
-            yield Alternative(Cause.FREQUENCY_RULE, f"the rule is that of {name}", values)
-
-
-def _other_factors(reference: Reference, factor: float) -> Iterator[Alternative]:
-    tried = [
-        (f"the factor is {number_text(other)}, not {number_text(factor)}", other)
-        for other in FACTORS
-    ]
-    tried.append(("the factor is applied twice", factor * factor))
-    for message, other in tried:
-        values = changed_frequencies(reference, factor=other)
-        if values is not None:
-            yield Alternative(Cause.FREQUENCY_RULE, message, values)
-    if reference.encoding.bound.scheme.name == "rope-ntk":
-        values = frequencies_of(
-            catalogue.BUILT_IN["rope"],
-            reference.params,
-            base=reference.params["base"] * factor,
-            partial=_share(reference),
-        )
-        if values is not None:
-            message = "the base is stretched by the factor without its exponent d/(d − 2)"
-            yield Alternative(Cause.FREQUENCY_RULE, message, values)
-
-
-def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
-    """Scalings of a scheme that has none."""
-    if reference.encoding.bound.scheme.name != "rope":
-        return
-    tried: list[tuple[str, dict[str, float]]] = [
-        ("rope-ntk", {"factor": factor}) for factor in FACTORS
-    ]
-    for factor in (8.0, 32.0):
-        blend = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-        context = {"original_max_position_embeddings": 8192}
-        tried.append(("rope-llama3", {"factor": factor, **blend, **context}))
-    tried += [
-        ("rope-yarn", {"factor": factor, "original_max_position_embeddings": context})
-        for context in (2048, 4096, 8192, 32768)
-        for factor in (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
-    ]
-    for name, given in tried:
-        values = frequencies_of(catalogue.BUILT_IN[name], reference.params, **given)
-        if values is not None:
-            message = f"the scaling of {name} is applied, factor {number_text(given['factor'])}"
-            yield Alternative(Cause.FREQUENCY_RULE, f"{message}; the reference has none", values)
-
-
-def _constant_ratios(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
+def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
     """All frequencies times one number."""
     right = reference.frequencies
     known = [(math.pi / 180, "degrees, not radians"), (2 * math.pi, "times 2π"),
@@ -266,14 +282,47 @@ def _constant_ratios(reference: Reference, rotations: Rotations | None) -> Itera
     known += [(1 / factor, f"divided by {number_text(factor)}") for factor in FACTORS[1:]]
     for ratio, text in known:
         yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
-    if rotations is None or rotations.frequencies.size != right.size:
-        return
-    turning = right > 0
-    if turning.any():
-        ratio = float(np.median(np.abs(rotations.frequencies[turning]) / right[turning]))
-        if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 0.01:
-            yield Alternative(
-                Cause.FREQUENCY_RULE,
-                f"all frequencies are {ratio:.6g} times the right ones",
-                right * ratio,
+
+
+def _split_among_ranks(reference: Reference) -> Iterator[Alternative]:
+    """Ladders that tensor parallelism, or axes, restarted or split wrongly."""
+    right, pairs = reference.frequencies, reference.pairs
+    base = base_of(reference)
+    for ranks in (count for count in _RANKS if pairs % count == 0 and pairs > count):
+        width = pairs // ranks
+        slices = right.reshape(ranks, width)
+        ordinal = {2: "second", 4: "fourth", 8: "eighth"}[ranks]
+        restarts = f"the ladder restarts every {width} pairs"
+        tried = [
+            (
+                f"{restarts}: all {ranks} ranks have the frequencies of rank {rank}",
+                np.tile(slices[rank], ranks),
             )
+            for rank in dict.fromkeys((0, ranks - 1))
+        ]
+        narrow = changed_frequencies(reference, dim=2 * width, partial=1.0)
+        if narrow is not None and narrow.size == width:
+            message = f"{restarts}: each of {ranks} ranks makes one of its own {2 * width} columns"
+            tried.insert(0, (message, np.tile(narrow, ranks)))
+        if base is not None:
+            message = f"the exponents divide by {2 * width} columns, those of one of {ranks} ranks"
+            tried.append((message, ladder(base, np.arange(pairs) / width)))
+        dealt = right.reshape(width, ranks).T.reshape(-1)
+        tried += [
+            (f"the slices of {ranks} ranks stand in reverse order", slices[::-1].reshape(-1)),
+            (f"each of {ranks} ranks has every {ordinal} frequency, not a slice", dealt),
+            (f"the slices of {ranks} ranks take turns, pair by pair", slices.T.reshape(-1)),
+        ]
+        for message, values in tried:
+            yield Alternative(Cause.FREQUENCY_RULE, message, values, detail="tensor-parallel")
+
+
+def _inverses(reference: Reference) -> Iterator[Alternative]:
+    """Numbers that are to frequencies what a period is."""
+    right = reference.frequencies
+    if (right > 0).all():
+        for message, values in (
+            ("1/frequency stands for each frequency", 1 / right),
+            ("the wavelength 2π/frequency stands for each frequency", 2 * math.pi / right),
+        ):
+            yield Alternative(Cause.FREQUENCY_RULE, message, values)

@@ -10,6 +10,7 @@ from posenc_cli.inference.alternatives import alternatives
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALF_CELLS, HALVES, eight_bit_formats, round_to_half
 from posenc_cli.inference.position_maps import position_maps
+from posenc_cli.inference.rules import Remembered
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -313,7 +314,7 @@ def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defe
     for half in HALVES:
         yield replace(plain, cells=HALF_CELLS[half])
         yield replace(plain, positions=half)
-    rules = list(alternatives(sample.reference, rotations))
+    rules = Remembered(alternatives(sample.reference, rotations))
     yield from (replace(plain, frequencies=rule) for rule in rules)
     yield from _defects_of_one_table(sample, rules, offsets)
     yield from (replace(plain, cells=kept) for kept in eight_bit_formats(sample.factors))
@@ -341,7 +342,7 @@ def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defe
 
 
 def _defects_of_one_table(
-    sample: Sample, rules: list[Alternative], offsets: list[float]
+    sample: Sample, rules: Iterable[Alternative], offsets: list[float]
 ) -> Iterator[Defect]:
     """What may be wrong with the cosines alone, or the sines, where the others are right."""
     right, frequencies = Defect().prediction(sample)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from posenc_cli.errors import PosencError
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from posenc_cli.inference.causes import Cause
     from posenc_cli.inference.reference import Reference
@@ -18,18 +19,53 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Scheme
 
 
+Recalled = TypeVar("Recalled")
+
+
+class Remembered(Generic[Recalled]):
+    """What an iterator gives, to be run through again and again; each is made once, when asked.
+
+    >>> squares = Remembered(n * n for n in range(3))
+    >>> next(iter(squares)), list(squares), list(squares)
+    (0, [0, 1, 4], [0, 1, 4])
+    """
+
+    def __init__(self, items: Iterable[Recalled]) -> None:
+        self._rest = iter(items)
+        self._known: list[Recalled] = []
+
+    def __iter__(self) -> Iterator[Recalled]:
+        """All items from the first on."""
+        for index in itertools.count():
+            while index >= len(self._known):
+                try:
+                    self._known.append(next(self._rest))
+                except StopIteration:
+                    return
+            yield self._known[index]
+
+
 class Alternative(Record):
-    """Frequencies (pairs,), the cause they stand for, and what to say of them."""
+    """Frequencies (pairs,), the cause they stand for, and what to say of them.
+
+    ``detail`` is a finer reason than the cause. ``read_off`` says that they were read off the
+    subject, so that a pair of them which agrees with it confirms nothing.
+    """
 
     cause: Cause
     message: str
     frequencies: Reals
+    detail: str | None = None
+    read_off: bool = False
 
 
-def frequencies_of(scheme: Scheme, params: Mapping[str, Any], **changed: Any) -> Reals | None:
+def frequencies_of(
+    scheme: Scheme, params: Mapping[str, Any], *, of_position: bool = False, **changed: Any
+) -> Reals | None:
     """The frequencies of a scheme with the parameters that it shares with ``params``.
 
-    None where it has none with them, or float64 does not hold what they come to.
+    None where it has none with them, or float64 does not hold what they come to; ``of_position``
+    asks for waves that follow the position itself, at one amplitude.
     """
     given = {
         name: value
@@ -37,10 +73,12 @@ def frequencies_of(scheme: Scheme, params: Mapping[str, Any], **changed: Any) ->
         if name in scheme.parameters and value is not None
     }
     try:
-        waves = scheme.bind(given).content.waves
-        if waves is None or scheme.kind != "rotary":
-            return None
-        with np.errstate(all="ignore"):
+        with scheme.answerable(), np.errstate(all="ignore"):
+            waves = scheme.bind(given).content.waves
+            if waves is None or scheme.kind != "rotary":
+                return None
+            if of_position and (waves.coordinates is not None or waves.growth is not None):
+                return None
             return np.asarray(waves.frequencies(np), np.float64)
     except (PosencError, ArithmeticError):
         return None

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.schemes.inverse import Inverse
+    from posenc_cli.schemes.mistakes import Mistakes
     from posenc_cli.schemes.tables import Layout
 
 Kind = Literal["absolute", "rotary", "bias", "relative"]
@@ -309,7 +310,8 @@ class Bound(Record):
 class Scheme(Record):
     """A positional encoding, as declared; ``origin`` is how the user named one of their own.
 
-    ``inverse`` guesses its parameters from measured rates; without one a default does.
+    ``inverse`` guesses its parameters from measured rates; without one a default does. ``mistakes``
+    are those that are made of its formula alone.
     """
 
     name: str
@@ -320,6 +322,7 @@ class Scheme(Record):
     convention: str = ""
     weights: WeightsShape | None = None
     inverse: Inverse | None = None
+    mistakes: Mistakes | None = None
     origin: str | None = None
 
     @property
@@ -464,12 +467,15 @@ class _Declarator(Record):
         convention: str = "",
         weights: WeightsShape | None = None,
         inverse: Inverse | None = None,
+        mistakes: Mistakes | None = None,
     ) -> Callable[[Callable[..., Content]], Scheme]:
         """A decorator that makes of a function the scheme of its name."""
 
         def declare(build: Callable[..., Content]) -> Scheme:
             name = build.__name__.replace("_", "-")
-            return Scheme(name, self.kind, source, formula, build, convention, weights, inverse)
+            return Scheme(
+                name, self.kind, source, formula, build, convention, weights, inverse, mistakes
+            )
 
         return declare
 

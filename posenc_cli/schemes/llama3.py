@@ -16,8 +16,9 @@ from posenc_cli.schemes.inverse import (
     slowings,
     snap,
 )
+from posenc_cli.schemes.mistakes import Mistake
 from posenc_cli.schemes.parameters import Base, Dim, Param
-from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
+from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, plain_frequencies, rotated_dim
 from posenc_cli.schemes.scaled import Factor, OriginalContext, real
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
                     break
 
 
-def _slowed(xp: Any, turns: Any, low: float, high: float, context: int) -> Any:
+def _slowed(xp: Any, turns: Any, low: float, high: float, context: float) -> Any:
     """How far the blend slows pairs of so many turns a position: 0 not, 1 by the factor."""
     return 1 - xp.clip((context * turns - low) / (high - low), 0, 1)
 
@@ -87,6 +88,53 @@ def _line_ends(xp: Any, x: Any, y: Any) -> tuple[float, float]:
     return snap(float(low), 0.004 * abs(low)), snap(float(high), 0.004 * abs(high))
 
 
+def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    factor, original = params["factor"], params["original_max_position_embeddings"]
+    low, high = params["low_freq_factor"], params["high_freq_factor"]
+    kept = plain_frequencies(xp, params)
+    stretched = kept / factor
+    turns = kept / (2 * math.pi)
+    slowed = _slowed(xp, turns, low, high, original)
+    between = (slowed > 0) & (slowed < 1)
+    wrong_way = slowed * kept + (1 - slowed) * stretched
+    without_turns = _slowed(xp, kept, low, high, original)
+    swapped = _slowed(xp, turns, high, low, original)
+    longer = _slowed(xp, turns, low, high, original * factor)
+    mixtures = [
+        ("the fast pairs are slowed, not the slow ones", 1 - slowed),
+        ("pairs between the two are kept: there is no blend", 1.0 * (slowed >= 1)),
+        ("pairs between the two are slowed: there is no blend", 1.0 * (slowed > 0)),
+        ("wavelengths are taken as 1/frequency, without 2π", without_turns),
+        ("low_freq_factor and high_freq_factor are swapped", swapped),
+        (f"the blend is that of the stretched context, {original * factor:g} positions", longer),
+        ("all pairs are slowed", xp.ones(kept.size)),
+    ]
+    for name, place in (("middle", (low + high) / 2), ("geometric middle", (low * high) ** 0.5)):
+        message = f"there is no blend: pairs are kept or slowed by the {name} of the two factors"
+        mixtures.append((message, 1.0 * (original * turns < place)))
+    for message, share in mixtures:
+        yield Mistake(message, share * stretched + (1 - share) * kept)
+    yield Mistake(
+        "the blend between kept and slowed pairs runs the wrong way",
+        xp.where(between, wrong_way, slowed * stretched + (1 - slowed) * kept),
+    )
+    yield Mistake(
+        "the blend is one of wavelengths, not of frequencies",
+        1 / (slowed / stretched + (1 - slowed) / kept),
+    )
+    yield Mistake(
+        "the factor multiplies slow pairs, not divides",
+        slowed * kept * factor + (1 - slowed) * kept,
+    )
+    turns_again = (slowed * stretched + (1 - slowed) * kept) / (2 * math.pi)
+    again = _slowed(xp, turns_again, low, high, original)
+    once = slowed * stretched + (1 - slowed) * kept
+    yield Mistake(
+        "the scaling is applied to frequencies that are scaled already",
+        again * once / factor + (1 - again) * once,
+    )
+
+
 @rotary(
     source="Grattafiori et al. 2024, arXiv:2407.21783 §3.2; Meta's llama-models",
     formula=(
@@ -96,6 +144,7 @@ def _line_ends(xp: Any, x: Any, y: Any) -> tuple[float, float]:
     ),
     convention="The defaults are Llama 3.1's, but for base 500000 and layout half.",
     inverse=_inverse,
+    mistakes=_mistakes,
 )
 def rope_llama3(
     *,

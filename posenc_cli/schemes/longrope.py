@@ -17,8 +17,9 @@ from posenc_cli.schemes.inverse import (
     plain_ladder,
     snap,
 )
+from posenc_cli.schemes.mistakes import Mistake
 from posenc_cli.schemes.parameters import Base, Dim, Param, SequenceLength
-from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
+from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, plain_frequencies, rotated_dim
 from posenc_cli.schemes.scaled import (
     LARGEST_FACTOR,
     SMALLEST_FACTOR,
@@ -27,7 +28,7 @@ from posenc_cli.schemes.scaled import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from decimal import Decimal
 
     from posenc_cli.schemes.inverse import Measured
@@ -115,6 +116,15 @@ FactorList = Annotated[
 ]
 
 
+def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    kept = plain_frequencies(xp, params)
+    for name in ("short_factor", "long_factor"):
+        factors = xp.asarray(params[name])
+        yield Mistake(f"{name} is applied at this length", kept / factors)
+        yield Mistake(f"{name} multiplies frequencies, not divides", kept * factors)
+        yield Mistake(f"{name} is applied in reverse order", kept / factors[::-1])
+
+
 @rotary(
     source=f"{_LONGROPE} §3; Microsoft's Phi-3",
     formula=(
@@ -128,6 +138,7 @@ FactorList = Annotated[
         "max_position_embeddings/original_max_position_embeddings; the amplitude is 1 for s ≤ 1."
     ),
     inverse=_inverse,
+    mistakes=_mistakes,
 )
 def rope_longrope(
     *,

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.schemes.declare import AxesFile, Coordinates, Rotation, Waves, rotary
-from posenc_cli.schemes.inverse import unguessed
+from posenc_cli.schemes.inverse import plain_ladder, unguessed
+from posenc_cli.schemes.mistakes import Mistake
 from posenc_cli.schemes.parameters import Base, Dim, Param, as_text
 from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
 AxisOrder = Literal["thw", "hwt"]
 _TIME, _HEIGHT, _WIDTH = range(3)
+
+
+def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    sections = params["sections"]
+    order = {name: params[name] for name in ("interleaved", "order")}
+    axes = xp.asarray(_axes_of_pairs(sections, **order))
+    own = xp.zeros(axes.size)
+    for axis in range(len(sections)):
+        on_axis = axes == axis
+        count = int(on_axis.sum())
+        if count:
+            own[on_axis] = plain_ladder(xp, params["base"], count)
+    yield Mistake("each axis has a ladder of its own", own)
 
 
 @rotary(
@@ -29,6 +46,7 @@ _TIME, _HEIGHT, _WIDTH = range(3)
         "(HunYuan: position, width, height, image)."
     ),
     inverse=unguessed,
+    mistakes=_mistakes,
 )
 def mrope(
     *,

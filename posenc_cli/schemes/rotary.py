@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.schemes.declare import Rotation, Waves, rotary
-from posenc_cli.schemes.inverse import Guess, ladder_bases
+from posenc_cli.schemes.inverse import Guess, ladder_bases, plain_ladder
 from posenc_cli.schemes.parameters import Base, Dim, Param
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from posenc_cli.schemes.inverse import Measured
 
@@ -89,3 +89,13 @@ def rotated_dim(dim: int, partial: float) -> int:
             f"{rotated} of them; it must be even and at least 2"
         )
     return rotated
+
+
+def pair_count(params: Mapping[str, Any]) -> int:
+    """How many pairs turn, by the parameters of a rotary scheme."""
+    return rotated_dim(params["dim"], params["partial"]) // 2
+
+
+def plain_frequencies(xp: Any, params: Mapping[str, Any], base: float | None = None) -> Any:
+    """What the frequencies are without any scaling, of this base or the right one, in float64."""
+    return plain_ladder(xp, params["base"] if base is None else base, pair_count(params))

@@ -25,11 +25,19 @@ from posenc_cli.schemes.inverse import (
     snap,
     turning_count,
 )
+from posenc_cli.schemes.mistakes import Mistake
 from posenc_cli.schemes.parameters import Base, Dim, Param, SequenceLength
-from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
+from posenc_cli.schemes.rotary import (
+    PairLayout,
+    Partial,
+    ladder,
+    pair_count,
+    plain_frequencies,
+    rotated_dim,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from decimal import Decimal
 
     from posenc_cli.schemes.inverse import Measured
@@ -152,11 +160,78 @@ def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
             yield Guess(params, 1.1 + cost)
 
 
+def _linear_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    base, factor = params["base"], params["factor"]
+    yield Mistake(
+        "the factor multiplies frequencies, not divides", plain_frequencies(xp, params) * factor
+    )
+    for message, other in (
+        ("the factor multiplies the base; it must divide the frequencies", base * factor),
+        ("the factor divides the base; it must divide the frequencies", base / factor),
+    ):
+        yield Mistake(message, plain_frequencies(xp, params, other))
+
+
+def _ntk_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    yield from _exponent_mistakes(xp, params, params["factor"])
+
+
+def _exponent_mistakes(xp: Any, params: Mapping[str, Any], stretch: float) -> Iterator[Mistake]:
+    """The base stretched by another power than stretch^(d/(d − 2))."""
+    pairs, head = pair_count(params), params["dim"]
+    exponents = [
+        ("without its exponent d/(d − 2)", 1.0),
+        ("with the exponent (d − 2)/d, not d/(d − 2)", (pairs - 1) / pairs),
+        ("with the exponent 2, not d/(d − 2)", 2.0),
+    ]
+    if pairs > 2:
+        exponents.append(("with d/(d − 2) of the pairs, not of the columns", pairs / (pairs - 2)))
+    if head != 2 * pairs:
+        exponents.append((f"with the {head} columns of the head as d", head / (head - 2)))
+    for how, exponent in exponents:
+        yield Mistake(
+            f"the base is stretched by the factor {how}",
+            plain_frequencies(xp, params, params["base"] * stretch**exponent),
+        )
+
+
+def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    """The base stretched for another length, and as no length stretches it."""
+    limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
+    if pairs < 2:
+        return
+    lengths = (int(min(limit * factor, LARGEST_POSITION)), limit + 1, limit, *CONTEXTS)
+    for length in dict.fromkeys(lengths):
+        stretch = factor * max(length, limit) / limit - (factor - 1)
+        if stretch > 0:
+            base = params["base"] * stretch ** (pairs / (pairs - 1))
+            yield Mistake(
+                f"the base is stretched for a length of {length}",
+                plain_frequencies(xp, params, base),
+            )
+    stretch = factor * max(params["seq_len"] or limit, limit) / limit - (factor - 1)
+    if stretch > 0:
+        yield from _exponent_mistakes(xp, params, stretch)
+
+
+def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    head, factor = params["dim"], params["factor"]
+    pairs = head // 2
+    turning = max(int(params["partial"] * head // 2), 1)
+    own = plain_ladder(xp, params["base"], turning) / factor
+    still = xp.zeros(pairs - turning)
+    message = f"the exponents divide by the {2 * turning} columns that turn, not by all {head}"
+    yield Mistake(message, xp.concatenate([own, still]))
+    every = plain_ladder(xp, params["base"], pairs) / factor
+    yield Mistake("all pairs turn: the share that does is left out", every)
+
+
 @rotary(
     source=f"{_CHEN} §3",
     formula="θ_i = base^(−2i/d) / factor",
     convention="Positional interpolation; Hugging Face's rope_type linear.",
     inverse=_linear_inverse,
+    mistakes=_linear_mistakes,
 )
 def rope_linear(
     *,
@@ -185,6 +260,7 @@ def rope_linear(
     formula="θ_i = b^(−2i/d), b = base · factor^(d/(d − 2))",
     convention="Hunyuan's alpha is factor here.",
     inverse=_ntk_inverse,
+    mistakes=_ntk_mistakes,
 )
 def rope_ntk(
     *,
@@ -216,6 +292,7 @@ def rope_ntk(
         "vLLM fixes n = L · factor."
     ),
     inverse=_dynamic_inverse,
+    mistakes=_dynamic_mistakes,
 )
 def rope_dynamic(
     *,
@@ -260,6 +337,7 @@ def rope_dynamic(
         "ones stand still, and exponents divide by the whole dim."
     ),
     inverse=_proportional_inverse,
+    mistakes=_proportional_mistakes,
 )
 def rope_proportional(
     *,

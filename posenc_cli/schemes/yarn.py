@@ -8,13 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.records import replace
 from posenc_cli.schemes.declare import Rotation, Waves, rotary
-from posenc_cli.schemes.inverse import CONTEXTS, Guess, fast_bases, slowed_shares, slowings, snap
+from posenc_cli.schemes.inverse import (
+    CONTEXTS,
+    KNOWN_BASES,
+    Guess,
+    fast_bases,
+    slowed_shares,
+    slowings,
+    snap,
+)
+from posenc_cli.schemes.mistakes import Mistake
 from posenc_cli.schemes.parameters import Base, Dim, Param
-from posenc_cli.schemes.rotary import PairLayout, Partial, ladder, rotated_dim
+from posenc_cli.schemes.rotary import (
+    PairLayout,
+    Partial,
+    ladder,
+    pair_count,
+    plain_frequencies,
+    rotated_dim,
+)
 from posenc_cli.schemes.scaled import AttentionFactor, Factor, OriginalContext, real
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from decimal import Decimal
 
     from posenc_cli.schemes.inverse import Measured
@@ -120,6 +136,106 @@ def _with_amplitude(given: dict[str, Any], measured: Measured, cost: float) -> I
     yield Guess({**given, "attention_factor": short}, cost + 0.6)
 
 
+def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    factor, pairs = params["factor"], pair_count(params)
+    kept = plain_frequencies(xp, params)
+    ramp = _ramp(xp, params)
+    low, high = _ends(params)
+    columns = xp.clip((2 * xp.arange(pairs) - low) / max(high - low, 1e-3), 0, 1)
+    swapped = {"beta_fast": params["beta_slow"], "beta_slow": params["beta_fast"]}
+    every = xp.ones(pairs)
+    shares = [
+        ("beta_fast and beta_slow are swapped", _ramp(xp, {**params, **swapped})),
+        ("the ramp of YaRN runs the wrong way: slow pairs are kept, fast ones stretched", 1 - ramp),
+        ("the ramp counts columns, not pairs", columns),
+        ("all pairs are interpolated: there is no ramp", every),
+        *_steps(xp, params),
+        *_other_ramps(xp, params),
+    ]
+    for message, share in shares:
+        yield Mistake(message, kept / factor * share + kept * (1 - share))
+    yield Mistake(
+        "the ramp blends wavelengths, not frequencies",
+        1 / (ramp * factor / kept + (1 - ramp) / kept),
+    )
+    yield Mistake(
+        "the factor multiplies slow pairs, not divides", kept * factor * ramp + kept * (1 - ramp)
+    )
+
+
+def _steps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each pair kept or divided, and where between the ends that changes."""
+    low, high = _ends(params)
+    places = dict.fromkeys((math.ceil((low + high) / 2), math.ceil(low), math.ceil(high)))
+    for place in places:
+        step = 1.0 * (xp.arange(pair_count(params)) >= place)
+        yield f"there is no ramp: pairs below {place} are kept, those from it on divided", step
+
+
+def _other_ramps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Ramps whose ends are computed from other numbers than the rest of the rule."""
+    base, original = params["base"], params["original_max_position_embeddings"]
+    rotated, head, factor = 2 * pair_count(params), params["dim"], params["factor"]
+    for other in (b for b in KNOWN_BASES[:3] if b != base):
+        yield (
+            f"the ramp is that of base {other:g}, not {base:g}",
+            _ramp(xp, {**params, "base": other}),
+        )
+    for width in dict.fromkeys((head, rotated // 2, 2 * rotated, 64, 128)):
+        if width != rotated:
+            message = f"the ramp is that of a width of {width} columns, not {rotated}"
+            yield message, _ramp(xp, params, width=width)
+    longer = original * factor
+    if longer != original:
+        message = f"the ramp is that of {longer:g} positions, the stretched context, not {original}"
+        yield message, _ramp(xp, params, context=longer)
+    message = "the ends of the ramp leave out 2π"
+    yield message, _ramp(xp, params, context=original * 2 * math.pi)
+    roundings = (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round))
+    for how, function in roundings:
+        yield f"both ends of the ramp are {how}", _ramp(xp, params, rounding=function)
+    unclipped = (xp.arange(rotated // 2) - _ends(params)[0]) / max(
+        _ends(params)[1] - _ends(params)[0], 1e-3
+    )
+    yield "the ramp goes on past its ends", unclipped
+
+
+def _ramp(
+    xp: Any,
+    params: Mapping[str, Any],
+    *,
+    width: int | None = None,
+    context: float | None = None,
+    rounding: Callable[[float], float] | None = None,
+) -> Any:
+    """How far each pair is interpolated, from 0 to 1, in float64. Shape: (pairs,)."""
+    low, high = _ends(params, width=width, context=context, rounding=rounding)
+    return xp.clip((xp.arange(pair_count(params)) - low) / (high - low or 1e-3), 0, 1)
+
+
+def _ends(
+    params: Mapping[str, Any],
+    *,
+    width: int | None = None,
+    context: float | None = None,
+    rounding: Callable[[float], float] | None = None,
+) -> tuple[float, float]:
+    """The ends of the ramp, as :func:`yarn_ramp` has them, in float64."""
+    rotated = 2 * pair_count(params)
+    # Of each part: their quotient may be too small or too large for a number.
+    logarithm = math.log(context or params["original_max_position_embeddings"])
+    low, high = (
+        (width or rotated) / 2 * (logarithm - math.log(2 * math.pi) - math.log(params[name]))
+        / math.log(params["base"])
+        for name in ("beta_fast", "beta_slow")
+    )  # fmt: skip
+    if rounding is not None:
+        low, high = rounding(low), rounding(high)
+    elif params["truncate"]:
+        low, high = math.floor(low), math.ceil(high)
+    return max(low, 0), min(high, rotated - 1)
+
+
 @rotary(
     source=f"{_YARN} §3.2–3.4",
     formula=(
@@ -134,6 +250,7 @@ def _with_amplitude(given: dict[str, Any], measured: Measured, cost: float) -> I
         "is g(mscale)/g(mscale_all_dim), g(m) = 0.1 · m · ln(factor) + 1, as in DeepSeek."
     ),
     inverse=_inverse,
+    mistakes=_mistakes,
 )
 def rope_yarn(
     *,

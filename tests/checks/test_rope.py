@@ -540,7 +540,7 @@ def of_rates(rates, positions="0:2048", **given):
             ladder(128, 1e4 * 4.0 ** (126 / 128)),
             {"scheme": "rope-ntk", "factor": 4.0},
             "frequency-rule",
-            "stretched to 39142.88",
+            "stretched by the factor with the exponent (d − 2)/d, not d/(d − 2)",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""A scheme that a user wrote is identified as posenc's own are."""
+"""A scheme that a user wrote is identified, and named by a diagnosis, as posenc's own are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from posenc_cli import catalogue
+from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.identify import identify
+from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.evidence import Evidence
+from tests.checks import rope
 
 MODULE = '''
 from typing import Annotated, Any
@@ -134,3 +137,29 @@ def test_the_command_that_identify_prints_writes_a_users_table_again(call, tmp_p
     first = json.loads(out)["candidates"][0]
     assert (first["scheme"], first["params"]["slope"]) == ("harmonic", 0.37)
     assert "--scheme harmonic" in first["commands"][0]
+
+
+@pytest.mark.parametrize(
+    ("reference", "given", "rates", "cause", "words"),
+    [
+        ("rope", {}, harmonic(), Cause.FREQUENCY_RULE, "the rule is that of harmonic"),
+        ("rope", {}, harmonic(0.37), Cause.FREQUENCY_RULE, "of harmonic, slope 0.37"),
+        ("rope-yarn", {}, harmonic(), Cause.FREQUENCY_RULE, "the rule is that of harmonic"),
+        ("harmonic", {}, harmonic(0.37), Cause.FREQUENCY_RULE, "slope is 0.37, not 0.5"),
+        ("harmonic", {}, harmonic(power=3), Cause.FREQUENCY_RULE, "power is 3, not 2"),
+        ("rising", {}, rising(base=5e5), Cause.BASE, "the base is 500000, not 10000"),
+        ("rising", {"factor": 4.0}, rising(factor=8.0), Cause.FREQUENCY_RULE,
+         "the factor is 8, not 4"),
+        ("rising", {"factor": 4.0}, rising(base=5e5, factor=8.0), Cause.BASE,
+         "the base is 500000, not 10000, and the factor is 8, not 4"),
+    ],
+)  # fmt: skip
+def test_rope_check_names_a_users_scheme_and_its_parameters(reference, given, rates, cause, words):
+    right = rope.reference(reference, dim=64, **given)
+    if reference == "rope-yarn":
+        cos, sin = (right.scale * table for table in tables(rates))
+    else:
+        cos, sin = tables(rates)
+    causes = diagnose(rope.of_tables(cos, sin, right, "0:512"))
+    assert causes[0].cause == cause
+    assert words in causes[0].message

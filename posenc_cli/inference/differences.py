@@ -1,0 +1,184 @@
+"""What another scheme, or another value of a parameter, means for a reference, in words.
+
+Owns the cause and the message of a scheme with parameters in place of those of the reference, and
+which models that posenc ships have such frequencies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.inference.candidates import presets
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.rules import Alternative, base_of, frequencies_of, number_text
+from posenc_cli.schemes.parameters import as_text
+from posenc_cli.schemes.rotary import rope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from posenc_cli.inference.candidates import PresetProposal
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.numerics.arrays import Reals
+    from posenc_cli.schemes.declare import Scheme
+
+SHAPE = ("dim", "partial", "layout")
+"""Parameters that say which columns turn, not how fast."""
+_SAME = 1e-9
+"""Of a frequency: rules evaluated in float64 that are the same differ by less."""
+_FEW_MODELS = 3
+"""That a message names."""
+
+
+def difference(
+    reference: Reference, scheme: Scheme, params: Mapping[str, Any]
+) -> Alternative | None:
+    """What it means if a subject has the frequencies of a scheme with these parameters.
+
+    Parameters that ``params`` leaves out are the scheme's defaults. None where the scheme has no
+    frequencies with them.
+    """
+    own = scheme.build is reference.encoding.bound.scheme.build
+    frequencies = frequencies_of(scheme, params, of_position=not own)
+    if frequencies is None:
+        return None
+    if own:
+        cause, message = _other_values(reference, params, frequencies)
+    elif scheme is rope and base_of(reference) is not None:
+        cause, message = Cause.SCALING_MISSING, _without_scaling(reference, float(params["base"]))
+    else:
+        cause, message = Cause.FREQUENCY_RULE, _other_rule(reference, scheme, params)
+    return Alternative(cause, message, frequencies)
+
+
+def _other_values(
+    reference: Reference, params: Mapping[str, Any], frequencies: Reals
+) -> tuple[Cause, str]:
+    """The parameters of the reference's own scheme whose values make the difference."""
+    scheme = reference.encoding.bound.scheme
+    values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
+    changed = [
+        name
+        for name, value in values.items()
+        if name not in SHAPE and value is not None and value != reference.params[name]
+    ]
+    if len(changed) > 1:
+        # Of those that only the amplitude shows, frequencies say nothing.
+        changed = [
+            name
+            for name in changed
+            if not _same(
+                frequencies, frequencies_of(scheme, {**values, name: reference.params[name]})
+            )
+        ]
+    base = base_of(reference)
+    texts = []
+    for name in sorted(changed, key=lambda name: name != "base"):
+        right = base if name == "base" else reference.params[name]
+        meaning = f" ({scheme.parameters[name].rules.help})" if isinstance(right, bool) else ""
+        texts.append(value_text(name, values[name], right) + meaning)
+    cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
+    return cause, ", and ".join(texts)
+
+
+def value_text(name: str, value: Any, right: Any) -> str:
+    """What is said of one parameter that has another value.
+
+    >>> value_text("base", 500000.0, 10000.0), value_text("beta_fast", 16.0, 32.0)
+    ('the base is 500000, not 10000', 'beta_fast is 16, not 32')
+    """
+    article = "the " if name in ("base", "factor") else ""
+    return f"{article}{name} is {_shown(value)}, not {_shown(right)}"
+
+
+def _shown(value: Any) -> str:
+    return number_text(value) if isinstance(value, float) else as_text(value)
+
+
+def _without_scaling(reference: Reference, base: float) -> str:
+    right = base_of(reference)
+    assert right is not None
+    if base == right:
+        name = reference.encoding.bound.scheme.name
+        return f"the scaling of {name} is not applied: the table is plain base {number_text(base)}"
+    return (
+        f"the scaling is not applied and the base is {number_text(base)}, not {number_text(right)}"
+    )
+
+
+def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any]) -> str:
+    """A rule that is another scheme's, with what it does not share with the reference."""
+    values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
+    needless = reference.encoding.bound.scheme is rope and "factor" in values
+    shown = []
+    for name, value in values.items():
+        default = scheme.parameters[name].default
+        expected = base_of(reference) if name == "base" else reference.params.get(name, default)
+        if name in SHAPE or value in (None, expected) or isinstance(value, tuple):
+            continue
+        if not (needless and name == "factor"):
+            shown.append(f", {name} {_shown(value)}")
+    if needless:
+        factor = number_text(values["factor"])
+        applied = f"the scaling of {scheme.name} is applied, factor {factor}{''.join(shown)}"
+        return f"{applied}; the reference has none"
+    return f"the rule is that of {scheme.name}{''.join(shown)}"
+
+
+def layer_alternatives(reference: Reference) -> Iterator[Alternative]:
+    """The frequencies of other layers of the models whose layers of one type the reference is."""
+    if reference.coordinates is not None:
+        return
+    same = {
+        preset.model
+        for preset in _presets_of(reference.pairs)
+        if _same(preset.proposal.frequencies, reference.frequencies)
+    }
+    others = [preset for preset in _presets_of(reference.pairs) if preset.model in same]
+    yield from _of_presets(reference, others)
+
+
+def model_alternatives(reference: Reference) -> Iterator[Alternative]:
+    """The frequencies of all models that posenc ships and that have as many."""
+    if reference.coordinates is None:
+        yield from _of_presets(reference, _presets_of(reference.pairs))
+
+
+def _presets_of(pairs: int) -> list[PresetProposal]:
+    return [
+        preset
+        for preset in presets()
+        if preset.proposal.frequencies.size == pairs
+        and catalogue.BUILT_IN[preset.proposal.scheme].kind == "rotary"
+    ]
+
+
+def _of_presets(reference: Reference, those: list[PresetProposal]) -> Iterator[Alternative]:
+    """An alternative for each set of frequencies that models have, with the names of these."""
+    groups: dict[bytes, list[PresetProposal]] = {}
+    for preset in those:
+        groups.setdefault(preset.proposal.frequencies.tobytes(), []).append(preset)
+    for group in groups.values():
+        proposal = group[0].proposal
+        if _same(proposal.frequencies, reference.frequencies):
+            continue
+        scheme = catalogue.BUILT_IN[proposal.scheme]
+        # Where one scheme stands for what two schemes give alike, the reference's own is said.
+        alternative = difference(reference, scheme, proposal.given)
+        if alternative is None:
+            continue
+        names = [
+            preset.model if preset.layer_type is None else f"{preset.model} ({preset.layer_type})"
+            for preset in group
+        ]
+        more = len(names) - _FEW_MODELS
+        listed = ", ".join(names[:_FEW_MODELS]) + (f" and {more} others" if more > 0 else "")
+        message = f"{alternative.message}: the frequencies of {listed}"
+        yield Alternative(alternative.cause, message, proposal.frequencies)
+
+
+def _same(a: Reals, b: Reals | None) -> bool:
+    return b is not None and a.shape == b.shape and bool(np.allclose(a, b, rtol=_SAME, atol=0))
