@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 # tests copy the environment when they are imported, so it goes before they are.
 SAID = ("COLUMNS", "LINES", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "TTY_")
 SAID += ("LANG", "LC_", "TZ", "POSENC_", "GITHUB_", "MPL", "NUMBA_", "_TYPER", "SOURCE_DATE_EPOCH")
+SAID += ("VIRTUAL_ENV", "CONDA_PREFIX")
 SAID += ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONDONTWRITEBYTECODE")
 SAID += ("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDEVMODE", "PYTHONSAFEPATH", "PYTHONMALLOC")
 for _name in [name for name in os.environ if name.startswith(SAID)]:

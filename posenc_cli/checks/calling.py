@@ -9,6 +9,7 @@ returns tables or frequencies is judged by these.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -229,13 +230,21 @@ def _of_vectors(
             _ResultReader(reference, places, samples[which], report, tuple(irregularities))
         )
     step = max(1, CELLS // dim**2)
+    alike = len(readers) > 1 and readers[0].like(readers[1])
     for start in range(0, places.count, step):
         rows = slice(start, min(start + step, places.count))
-        for reader, result in zip(readers, function.matrices(places.at(rows)), strict=True):
-            reader.take(rows, result.values)
+        blocks = [result.values for result in function.matrices(places.at(rows))]
+        readers[0].take(rows, blocks[0])
+        if alike and not np.array_equal(blocks[0], blocks[1]):
+            readers[1].take_over(readers[0], slice(0, start))
+            alike = False
+        if not alike:
+            for reader, block in zip(readers[1:], blocks[1:], strict=True):
+                reader.take(rows, block)
         if progress is not None:
             progress(rows.stop, places.count)
-    return [reader.subject(function.target) for reader in readers]
+    kept = readers[:1] if alike else readers
+    return [reader.subject(function.target, both=len(readers) > 1) for reader in kept]
 
 
 def _pattern_report(
@@ -271,13 +280,32 @@ class _ResultReader:
         self._reference, self._places, self._dtype = reference, places, sample.dtype
         self._report, self._irregularities = report, irregularities
         own = _pairing_of(sample.values, reference)
-        self._own = own
+        self._own, self._sample = own, sample.values
         pairings = [own]
         if own.layout != reference.content.layout and own.pairs == reference.pairs:
             pairings.append(reference.pairing)
         single = places.count > _LARGE and sample.dtype != "float64"
-        kind = np.complex64 if single else np.complex128
-        self._caches = [_CallCache.empty(pairing, places.count, kind) for pairing in pairings]
+        self._kind = np.complex64 if single else np.complex128
+        self._pairings = pairings
+
+    @cached_property
+    def _caches(self) -> list[_CallCache]:
+        count = self._places.count
+        return [_CallCache.empty(pairing, count, self._kind) for pairing in self._pairings]
+
+    def like(self, other: _ResultReader) -> bool:
+        """Whether what is known of another result before it is read is what is known of this."""
+        return np.array_equal(self._sample, other._sample) and (
+            self._dtype,
+            self._report,
+            self._irregularities,
+        ) == (other._dtype, other._report, other._irregularities)
+
+    def take_over(self, other: _ResultReader, rows: slice) -> None:
+        """Keep of some rows what another result showed, which was the same."""
+        for own, cache in zip(self._caches, other._caches, strict=True):
+            own.turned[rows], own.mirrored[rows] = cache.turned[rows], cache.mirrored[rows]
+            own.rest[rows] = cache.rest[rows]
 
     def take(self, rows: slice, matrices: UnitMatrices) -> None:
         """Keep what the matrices of some rows show."""
@@ -286,8 +314,8 @@ class _ResultReader:
                 matrices, cache.pairing
             )
 
-    def subject(self, target: str) -> Subject:
-        """The subject that they are."""
+    def subject(self, target: str, *, both: bool) -> Subject:
+        """The subject that they are; ``both`` says that q and k were looked at."""
         turnings = [cache.turning(self._places, self._dtype) for cache in self._caches]
         mismatch = None
         if self._own.pairs != self._reference.pairs:
@@ -302,6 +330,7 @@ class _ResultReader:
             mismatch,
             broken=(*(fault.text for fault in self._report.faults), *self._irregularities),
             broken_by=_broken_by(self._report, self._irregularities),
+            notes=("q and k were both checked",) if both else (),
             call={"patterns": list(self._report.tried)},
         )
 

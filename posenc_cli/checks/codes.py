@@ -16,7 +16,7 @@ class SubjectKind(Code):
     TABLES = "tables", "tables of cosines and sines (`--tables COS SIN`)"
     INV_FREQ = "inv-freq", "inverse frequencies (`--inv-freq FILE`)"
     ROTATED = "rotated", "vectors before and after the rotation (`--rotated X Y`)"
-    IMPL = "impl", "a function of vectors and positions (`--impl NAME`)"
+    IMPL = "impl", "a function or an object that is called (`--impl NAME`)"
 
 
 class FindingName(Code):

@@ -33,16 +33,14 @@ def report_of_both(subject: Subject, queries: Report, keys: Report) -> Report:
     Where both are wrong in one way, that is said once.
     """
     assert subject.key is not None
-    note = "q and k were both checked"
     if queries.ok and keys.ok:
-        merged = merge_reports([queries, keys])
-        return replace(merged, notes=(*queries.notes, note))
+        return replace(merge_reports([queries, keys]), notes=queries.notes)
     alike = _difference(subject, subject.key)
     if alike is None and not (queries.ok or keys.ok):
-        return replace(queries, notes=(*queries.notes, note))
+        return queries
     merged = merge_reports([_named(queries, "q"), _named(keys, "k")])
     findings = merged.findings
-    notes = (*queries.notes, note)
+    notes = queries.notes
     if alike is not None:
         findings = tuple(_relative(finding, alike) for finding in findings)
         notes += (f"q and k are not turned alike: {alike}",)

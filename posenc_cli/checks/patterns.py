@@ -34,8 +34,8 @@ _STEPS = 4
 _LONG = (1 << 16) + 64
 """Rows of one very long call: more than the 65,535 blocks that a GPU launches along an axis."""
 
-_LONG_SECONDS = 10.0
-"""A very long call that would take more, by the time of a short one, is left out."""
+_SLOW_SECONDS = 0.2
+"""Where a call of the sequence takes more, a very long one might take a minute: it is left out."""
 
 
 class PatternFault(Record):
@@ -80,7 +80,7 @@ def try_patterns(
     if any_rows:
         tried.append("packed sequences")
         faults.append(_packed_fault(whole, chunk, rows, differs))
-        if seconds * _LONG / count <= _LONG_SECONDS:
+        if seconds <= _SLOW_SECONDS:
             # A function may have a longest call.
             with contextlib.suppress(InvalidInput):
                 faults.append(_long_fault(whole, rows, differs))

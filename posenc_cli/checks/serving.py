@@ -587,17 +587,21 @@ def _returned(answer: dict[str, Any], data: bytearray) -> list[Returned]:
 def table_rows(results: list[Returned], rows: int) -> list[Returned] | None:
     """Cosines and sines, a row each; None where results are no tables of so many rows.
 
-    They are a pair of tables, complex numbers, or pairs of a cosine and a sine beside each other;
-    axes of length 1 do not count.
+    They are a pair of tables, complex numbers, pairs of a cosine and a sine beside each other, or
+    angles; axes of length 1 do not count.
     """
     real = [result for result in results if result.values.dtype.kind == "f"]
-    if len(results) == 1 and not real:
-        factors, dtype = results[0].values, results[0].dtype
-        name = "float32" if dtype == "complex64" else "float64"
-        results = [Returned(factors.real, name), Returned(factors.imag, name)]
-    elif len(results) == 1 and results[0].values.shape[-1:] == (2,):
-        both, dtype = results[0].values, results[0].dtype
-        results = [Returned(both[..., 0], dtype), Returned(both[..., 1], dtype)]
+    if len(results) == 1:
+        only, dtype = results[0].values, results[0].dtype
+        if not real:
+            parts, dtype = (only.real, only.imag), dtype.replace("complex64", "float32")
+            dtype = dtype.replace("complex128", "float64")
+        elif only.shape[-1:] == (2,):
+            parts = only[..., 0], only[..., 1]
+        else:
+            angles = only.astype(np.float64)
+            parts = np.cos(angles), np.sin(angles)
+        results = [Returned(part, dtype) for part in parts]
     elif len(results) != 2 or len(real) != 2:
         return None
     tables = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -106,7 +106,7 @@ _LEADS = {
 _KINDS: dict[str, tuple[str, ...]] = {
     "cos": ("halves", "pairs", "neighbours"),
     "cos_sin": ("halves", "pairs", "neighbours"),
-    "freqs_cis": ("complex", "stacked"),
+    "freqs_cis": ("complex", "stacked", "angles in halves", "angles side by side"),
 }
 
 _KIND_TEXTS = {
@@ -115,6 +115,8 @@ _KIND_TEXTS = {
     "pairs": "a value for each pair",
     "complex": "complex",
     "stacked": "cosine and sine of each pair",
+    "angles in halves": "angles, each twice, in halves",
+    "angles side by side": "angles, each twice, side by side",
 }
 
 _NUMBERS: dict[Role, str] = {
@@ -366,6 +368,11 @@ def _optional(
 ) -> Iterator[tuple[Argument, ...]]:
     """What optional parameters are given as well, by name: first what tells where rows are."""
     missing = [(role, given) for given in optional for role in given.roles() if role not in roles]
+    for role, given in missing:
+        if role == "k" and "q" in roles:
+            key = (Argument(role, given.name, given.name),)
+            others = [other for other in optional if other != given]
+            yield from (key + more for more in _optional((*roles, "k"), others))
     if not any(role in _PLACED for role in roles):
         for wanted in ("positions", "offset", "length"):
             for role, given in missing:
@@ -571,17 +578,21 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
         return {"freqs_cis": factors}
     if form.kind == "stacked":
         return {"freqs_cis": np.stack([factors.real, factors.imag], axis=-1)}
-    tables: dict[str, NumberArray] = {"cos": factors.real, "sin": factors.imag}
     if form.kind == "pairs":
-        return tables
-    layout: Literal["half", "interleaved"] = "half" if form.kind == "halves" else "interleaved"
-    pairing = ColumnPairing.named(layout, reference.pairs, parts=reference.content.blocks)
-    full = {}
-    for name, table in tables.items():
-        repeated = np.empty((table.shape[0], 2 * table.shape[1]), np.float32)
-        repeated[:, list(pairing.first)] = repeated[:, list(pairing.second)] = table
-        full[name] = repeated
-    return full
+        return {"cos": factors.real, "sin": factors.imag}
+    halves = form.kind.endswith("halves")
+    pairing = ColumnPairing.named(
+        "half" if halves else "interleaved", reference.pairs, parts=reference.content.blocks
+    )
+
+    def repeated(table: NumberArray) -> NumberArray:
+        out = np.empty((table.shape[0], 2 * table.shape[1]), np.float32)
+        out[:, list(pairing.first)] = out[:, list(pairing.second)] = table
+        return out
+
+    if form.kind.startswith("angles"):
+        return {"freqs_cis": repeated(np.angle(factors))}
+    return {"cos": repeated(factors.real), "sin": repeated(factors.imag)}
 
 
 def _table(payload: Payload, form: CallForm, table: NumberArray, repeats: int) -> dict[str, Any]:

@@ -173,7 +173,8 @@ def description(function: Any) -> dict[str, Any]:
 
     ``parameters`` is None where nothing is known of them.
     """
-    called_part = getattr(function, "forward", function)
+    is_class = isinstance(function, type)
+    called_part = function if is_class else getattr(function, "forward", function)
     try:
         signature = inspect.signature(called_part)
     except (TypeError, ValueError):
@@ -195,7 +196,7 @@ def description(function: Any) -> dict[str, Any]:
     of_torch = "Tensor" in annotated or hasattr(function, "forward") or "torch" in home
     return {
         "name": str(getattr(function, "__name__", type(function).__name__)),
-        "is_class": isinstance(function, type),
+        "is_class": is_class,
         "parameters": parameters,
         "torch_loaded": "torch" in sys.modules,
         "torch_likely": of_torch and "torch" in sys.modules,

@@ -1,0 +1,205 @@
+"""A user's function runs in the environment that it lives in, which has nothing of posenc."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.checks import interpreter
+from posenc_cli.checks.interpreter import chosen_python, worker_command
+from posenc_cli.errors import Unavailable
+from tests.processes import PATIENCE, spawn
+
+WORKER = Path(interpreter.__file__).with_name("worker.py")
+CHECK = ("rope-check", "-s", "rope", "--layout", "half", "--len", "16")
+RIGHT = """
+import os
+import numpy as np
+def f(x, positions):
+    half = x.shape[1] // 2
+    angles = positions[:, None] * 10_000.0 ** (-np.arange(half) / half)
+    cos, sin = np.cos(angles), np.sin(angles)
+    a, b = x[:, :half], x[:, half:]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], 1).astype(np.float32)
+def marked(x, positions):
+    assert os.environ["MARK"] == "1"
+    return f(x, positions)
+"""
+PYENV = sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python"))
+
+
+@pytest.fixture
+def script(tmp_path):
+    """A program that is named as an interpreter."""
+
+    def write(text, name="python"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return path
+
+    (tmp_path / "mine.py").write_text(RIGHT)
+    return write
+
+
+OWN = f'exec {shlex.quote(sys.executable)} "$@"'
+
+
+def test_the_active_environment_is_taken_unless_another_is_named(script, tmp_path, monkeypatch):
+    assert chosen_python(None) == sys.executable
+    conda = script(OWN, "conda/bin/python")
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "conda"))
+    assert chosen_python(None) == str(conda)
+    virtual = script(OWN, "virtual/bin/python")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "virtual"))
+    assert chosen_python(None) == str(virtual)
+    assert chosen_python(str(conda)) == str(conda)
+    assert chosen_python(str(tmp_path / "conda")) == str(conda)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "removed"))
+    assert chosen_python(None) == str(conda)
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    assert chosen_python(None) == sys.executable
+
+
+def test_an_interpreter_that_is_a_link_is_not_followed(script, tmp_path):
+    # It is by its own place that Python knows its environment.
+    (tmp_path / "link").symlink_to(sys.executable)
+    assert chosen_python(str(tmp_path / "link")) == str(tmp_path / "link")
+
+
+@pytest.mark.parametrize("name", ["none", "folder", "text.py"])
+def test_what_is_no_program_is_not_there(name, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.py").write_text("")
+    with pytest.raises(Unavailable, match="--python .*: there is no such program"):
+        chosen_python(str(tmp_path / name))
+
+
+@pytest.mark.sweep(6)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("exit 5", "is no Python that runs: it ended its process with status 5"),
+        ("exit 77", "is older than Python 3.8"),
+        ("echo hello", "is no Python"),
+        ("yes", "is no Python"),
+        ("kill -9 $$", "is no Python that runs: it crashed (SIGKILL)"),
+        ("exec 1>&-; sleep 60", "closed the pipe"),
+    ],
+)
+def test_a_program_that_is_no_python_is_the_environments_fault(text, words, script, call):
+    status, out, err = call(*CHECK, "--impl", "./mine.py:f", "--python", str(script(text)))
+    assert (status, out) == (3, "")
+    assert len(err.splitlines()) == 1
+    assert words in err
+
+
+def test_a_function_runs_in_the_environment_that_is_active(script, call, tmp_path, monkeypatch):
+    python = script(f"MARK=1 {OWN}", "virtual/bin/python")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "virtual"))
+    status, out, err = call(*CHECK, "--impl", "./mine.py:marked", "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["subject"]["call"]["python"] == str(python)
+    assert f"by '{python}'" in " ".join(json.loads(out)["notes"])
+
+
+@pytest.mark.slow
+def test_an_environment_without_arrays_is_said_to_have_none(script, call):
+    bare = str(script(f'exec {shlex.quote(sys.executable)} -S "$@"'))
+    Path("bare.py").write_text("def f(x, positions): return x\n")
+    status, _, err = call(*CHECK, "--impl", "./bare.py:f", "--python", bare)
+    assert status == 3
+    assert "has neither NumPy nor torch" in err
+    status, _, err = call(*CHECK, "--impl", "./mine.py:f", "--python", bare)
+    assert status == 3
+    assert "No module named 'numpy'" in err
+    assert "--python names another" in err
+
+
+def test_the_worker_needs_nothing_but_python_3_8():
+    tree = ast.parse(WORKER.read_text(), feature_version=(3, 8))
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported - sys.stdlib_module_names == {"numpy", "torch"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", PYENV, ids=lambda path: path.parts[-3])
+def test_other_pythons_run_the_worker(python, tmp_path):
+    if subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 8))"]).returncode:
+        done = subprocess.run(worker_command(str(python), "json:loads"), input=b"")
+        assert done.returncode == interpreter.TOO_OLD
+        return
+    request = json.dumps({"do": "describe", "id": 1, "bytes": 0}).encode() + b"\n"
+    done = subprocess.run(
+        worker_command(str(python), "json:loads"),
+        input=request,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=PATIENCE,
+    )
+    hello, answer = map(json.loads, done.stdout.splitlines())
+    assert hello["python"].startswith("3.")
+    assert answer["parameters"][0] == {
+        "name": "s",
+        "kind": "POSITIONAL_OR_KEYWORD",
+        "default": None,
+    }
+    assert done.stderr == b""
+
+
+def lives(process):
+    """Whether a process of this number is there, and no zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are read in /proc")
+@pytest.mark.parametrize("busy", ["time.sleep(600)", "re.match('(a|a)*b', 'a' * 64)"])
+def test_nothing_outlives_a_posenc_that_is_killed(busy, tmp_path):
+    # A regular expression holds the interpreter's lock: no thread of the worker would run.
+    (tmp_path / "stuck.py").write_text(
+        "import os, re, subprocess, time\n"
+        "def f(x, positions):\n"
+        "    child = subprocess.Popen(['sleep', '600'])\n"
+        "    open('pids', 'w').write(f'{os.getpid()} {child.pid} ')\n"
+        f"    {busy}\n"
+    )
+    command = [sys.executable, "-m", "posenc_cli", *CHECK, "--impl", "./stuck.py:f"]
+    folder = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": folder}
+    pids = tmp_path / "pids"
+    with spawn(command, cwd=tmp_path, env=environment) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not (pids.exists() and pids.read_text().endswith(" ")):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+    numbers = pids.read_text().split()
+    deadline = time.monotonic() + PATIENCE
+    while any(lives(number) for number in numbers):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
