@@ -14,7 +14,9 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +25,12 @@ from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.census import census, position_rounding, row_positions
 from posenc_cli.inference.evidence import Evidence
+from posenc_cli.inference.forms import (
+    certain_forms,
+    frequencies_in_other_words,
+    possible_forms,
+    repeated_frequencies,
+)
 from posenc_cli.inference.grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.inference.presets import models_of, same_cells
 from posenc_cli.inference.rows import row_hypotheses
@@ -35,11 +43,20 @@ from posenc_cli.inference.scores import (
     try_scores,
 )
 from posenc_cli.inference.tolerance import real_format
-from posenc_cli.inference.trial import MOST_BITS, Hypothesis, Trial, try_hypothesis
+from posenc_cli.inference.trial import (
+    MOST_BITS,
+    UNREDUCED_TABLES,
+    Hypothesis,
+    Trial,
+    try_hypothesis,
+)
 from posenc_cli.inference.waves import (
+    angle_hypotheses,
     fallback_hypotheses,
     frequency_hypotheses,
     function_hypotheses,
+    is_usual,
+    placed_hypotheses,
     wave_hypotheses,
 )
 from posenc_cli.positions import Positions
@@ -67,6 +84,11 @@ _OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
 """Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
 _LISTED = 64
 """Ranges of positions that fit on a command line."""
+_PLAIN = 4.0
+"""What a hypothesis costs that other forms of the array need not be tried beside: judgement, more
+than any rule with numbers that people use, and as much as the plainest with a mistake."""
+_NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
+"""The rank of no trial, behind all others."""
 _LEAST_ROWS = 12
 """Rows of which a half still shows the rates of waves."""
 _ROWS_AT_ONCE = 1 << 16
@@ -87,7 +109,8 @@ class Candidate(Record):
     ``bits`` are what all cells are off by together, as far as they were compared; a candidate that
     leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
     ``commands`` write what the cells were compared with, one for each file; empty where posenc
-    has no command for it.
+    has no command for it. Where the file holds it in other ``forms``, or ``multiplied`` by a
+    number, they write what stands behind these.
     """
 
     scheme: str
@@ -112,7 +135,14 @@ class Candidate(Record):
     fits_sample: bool
     census: Census | None
     bits: float
+    forms: tuple[str, ...] = ()
+    multiplied: float = 1.0
     outdone: bool = False
+
+    @property
+    def as_written(self) -> bool:
+        """Whether posenc writes the array in this form."""
+        return not self.forms and self.multiplied == 1 and self.tables[0] not in UNREDUCED_TABLES
 
     @property
     def fits(self) -> bool:
@@ -125,6 +155,7 @@ class Candidate(Record):
         return (
             self.fits
             and self.arithmetic == "exact"
+            and self.as_written
             and not self.wrong
             and self.census is not None
             and self.census.all_equal
@@ -213,7 +244,7 @@ def identify(evidence: Evidence) -> Identification:
         if _is_constant(evidence):
             notes.append("the numbers looked at are one and the same, which shows no rule")
             return Identification(evidence.stored, evidence.shape, (), tuple(notes))
-        attempts = _attempts(evidence, notes)
+        attempts = _attempts_of_forms(evidence, notes)
         candidates = _candidates(attempts)
     return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
 
@@ -266,26 +297,92 @@ def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int]:
     return not believed or candidate.outdone, not believed, not candidate.fits, misfits
 
 
+def _attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
+    """What was tried of an array and of the matrices that may be in it, the best first."""
+    known: list[list[Attempt]] = []
+    for inner in certain_forms(evidence):
+        known.append(_attempts_of_forms(inner, notes))
+        if _is_plain(known[-1]):
+            return known[-1]
+    known.append(_attempts(evidence, notes))
+    fits_most = any(attempt.trial.fits_most for attempt in known[-1])
+    for inner in () if fits_most else possible_forms(evidence):
+        known.append(_attempts_of_forms(inner, notes))
+        if _is_plain(known[-1]):
+            break
+    return min(known, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
+
+
+def _is_plain(attempts: Sequence[Attempt]) -> bool:
+    """Whether something fits with numbers that people use, and nothing wrong."""
+    return any(a.trial.fits and a.trial.hypothesis.cost < _PLAIN for a in attempts)
+
+
 def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     """What was tried, the best first."""
     if len(evidence.shape) == 1:
-        if not evidence.moderate:
-            return []
-        hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
-        return _attempt_all(hypotheses, evidence, None)
+        return _row_attempts(evidence, notes) if evidence.moderate else []
     if len(evidence.shape) == 3:
         return _cube_attempts(evidence, notes)
     if len(evidence.shape) != 2:
         return []
     attempts = _matrix_attempts(evidence)
     if evidence.blank_rows == (0,) and not any(attempt.trial.fits for attempt in attempts):
-        rest = Evidence(
-            tuple(a[1:] for a in evidence.arrays), evidence.stored, evidence.values, skipped=1
+        rest = replace(
+            evidence, arrays=tuple(a[1:] for a in evidence.arrays), skipped=evidence.skipped + 1
         )
         without = _matrix_attempts(rest)
         if without and without[0].trial.fits:
             return without
     return attempts
+
+
+def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
+    """One row of numbers: frequencies, slopes, frequencies in other words, or a row of a table."""
+    if len(evidence.arrays) == 1:
+        hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
+        attempts = _attempt_all(hypotheses, evidence, None)
+        if attempts and attempts[0].trial.fits:
+            return attempts
+        for repeated in repeated_frequencies(evidence):
+            of_half = _attempt_all(frequency_hypotheses(repeated), repeated, None)
+            if of_half and of_half[0].trial.fits:
+                return of_half
+    else:
+        attempts = []
+    row = replace(evidence, arrays=tuple(array[None] for array in evidence.arrays))
+    placed = _attempt_all(placed_hypotheses(row), row, None)
+    fitting = [attempt.trial for attempt in placed if attempt.trial.fits]
+    if fitting and all(_same_rates(fitting[0], trial) for trial in fitting[1:]):
+        return placed
+    if fitting:
+        texts = dict.fromkeys(_row_text(trial) for trial in fitting)
+        notes.append(f"one row shows too little to choose: {' and '.join(list(texts)[:2])} fit it")
+        return []
+    for inner in frequencies_in_other_words(evidence) if len(evidence.arrays) == 1 else ():
+        hypotheses = [each for each in frequency_hypotheses(inner) if is_usual(each)]
+        of_words = _attempt_all(hypotheses, inner, None)
+        if of_words and of_words[0].trial.fits:
+            return of_words
+    return attempts
+
+
+def _same_rates(a: Trial, b: Trial) -> bool:
+    """Whether two trials put the same waves at the same positions."""
+    first, second = a.bound.content.waves, b.bound.content.waves
+    where, there = a.hypothesis.positions, b.hypothesis.positions
+    if first is None or second is None or where is None or there is None:
+        return False
+    same = np.array_equal(np.asarray(first.frequencies(np)), np.asarray(second.frequencies(np)))
+    return same and np.array_equal(where, there)
+
+
+def _row_text(trial: Trial) -> str:
+    """A trial of one row, as a note names it."""
+    assert trial.hypothesis.positions is not None
+    base = trial.bound.params.get("base")
+    of_base = "" if base is None else f" of base {as_text(base)}"
+    return f"{trial.bound.scheme.name}{of_base} at position {trial.hypothesis.positions[0]}"
 
 
 def _is_constant(evidence: Evidence) -> bool:
@@ -303,11 +400,14 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
     if not any(attempt.trial.fits_most and not attempt.trial.strained for attempt in attempts):
         attempts += _attempts_of_parts(evidence)
+    if not _is_plain(attempts):
+        attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
     return sorted(attempts, key=_rank)
 
 
 def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
     attempts = _attempt_all(row_hypotheses(evidence), evidence, None)
+    attempts += _attempt_all(angle_hypotheses(evidence), evidence, None)
     if any(attempt.trial.fits and attempt.trial.equal == 1 for attempt in attempts):
         return attempts
     for groups in (
@@ -335,7 +435,7 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
         return []
     half = rows.size // 2
     for half_rows in (rows[:half], rows[half:]):
-        part = Evidence(evidence.arrays, evidence.stored, evidence.values, only=half_rows)
+        part = replace(evidence, only=half_rows)
         trials = [attempt.trial for attempt in _wave_and_row_attempts(part)]
         fitting = [trial for trial in trials if trial.fits]
         hypotheses = []
@@ -362,7 +462,7 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     batch = evidence.shape[1] == 1
     if batch:
         rows = tuple(array[:, 0] for array in evidence.arrays)
-        attempts = _attempts(Evidence(rows, evidence.stored, evidence.values), notes)
+        attempts = _attempts(replace(evidence, arrays=rows), notes)
         if any(attempt.trial.fits_most for attempt in attempts):
             return attempts
     attempts = sorted([*attempts, *_bias_attempts(evidence)], key=_rank)
@@ -375,7 +475,7 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     ):
         if flat.shape[0] > MOST_PLACES:
             continue
-        as_matrix = Evidence((flat,), evidence.stored, evidence.values)
+        as_matrix = replace(evidence, arrays=(flat,))
         attempts_of_grid = _matrix_attempts(as_matrix)
         if attempts_of_grid and attempts_of_grid[0].trial.fits_most:
             notes.append(f"the axes are {text}; rows are counted along the first two of these")
@@ -440,6 +540,7 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
             hypothesis.tables,
             where,
             hypothesis.wrong,
+            hypothesis.multiplier,
         )
         if key not in seen:
             seen.add(key)
@@ -453,7 +554,11 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
         trial = attempt.trial
         bound, hypothesis = trial.bound, trial.hypothesis
         shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
-        key = (bound.scheme.name, repr(shown), hypothesis.tables, hypothesis.wrong)
+        where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
+        key = (
+            *(bound.scheme.name, repr(shown), hypothesis.tables, hypothesis.wrong),
+            *(hypothesis.multiplier, where if attempt.evidence.count == 1 else None),
+        )
         if key not in seen:
             seen.add(key)
             distinct.append(attempt)
@@ -498,6 +603,8 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         fits_sample=trial.fits,
         census=tally,
         bits=trial.bits if tally is None else tally.bits,
+        forms=evidence.forms,
+        multiplied=hypothesis.multiplier,
     )
 
 
@@ -514,7 +621,8 @@ def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tu
 
 def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
     """What was not compared with the hypothesis, each with how much it is."""
-    blank = [*range(attempt.evidence.skipped), *(tally.padding if tally else ())]
+    blank = [] if attempt.evidence.forms else [*range(attempt.evidence.skipped)]
+    blank += tally.padding if tally else ()
     if blank:
         rows = " and ".join(f"row {row}" for row in blank)
         holds = "holds" if len(blank) == 1 else "hold"
@@ -648,6 +756,7 @@ def _positions_words(trial: Trial, positions: Positions) -> list[str] | None:
 def _file_words(trial: Trial, evidence: Evidence, table: str | None, *, several: bool) -> list[str]:
     """The options of the table, its number format and its file."""
     dtype = real_format(evidence.stored).name
+    table = "angles" if table in UNREDUCED_TABLES else table
     words = [] if table in (None, "cos-sin") else ["--table", table or ""]
     # The numbers of a text file are read as float64, whatever they were.
     if dtype == "float64" and trial.rounded.name == "float32":

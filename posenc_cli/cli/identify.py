@@ -108,6 +108,8 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "positions": None if candidate.positions is None else str(candidate.positions),
         "head": candidate.head,
         "attention_factor": candidate.attention_factor,
+        "forms": list(candidate.forms),
+        "multiplied_by": candidate.multiplied,
         "round_to": candidate.rounded,
         "arithmetic": candidate.arithmetic,
         "uncertainty": candidate.uncertainty,
@@ -259,6 +261,8 @@ def _place(census: Census, names: list[str]) -> str:
 
 def _same_again(best: Candidate, census: Census) -> str:
     """What the commands write, beside the file."""
+    if not best.as_written:
+        return "The same encoding, in a form that posenc writes:"
     if best.arithmetic is None:
         return "Such a table, of weights in a FILE of yours (they cannot all be read off this one):"
     differing = census.cells - census.equal
@@ -277,6 +281,8 @@ def _properties(
     """What is said of the array, in the order of the report; empty where nothing is."""
     tables = " and ".join(_tables(best))
     yield "table", tables
+    yield "kept", "; ".join(best.forms)
+    yield "multiplied by", "" if best.multiplied == 1 else f"{best.multiplied:.9g}"
     for name in best.params:
         if name != "layout":
             yield name, _value_text(best, name)

@@ -201,7 +201,7 @@ def _proposals(scheme: Scheme, measured: Measured) -> Iterator[Proposal]:
     guesses = default_guesses(scheme, measured)
     if scheme.inverse is not None:
         guesses = _answered(scheme, scheme.inverse(np, measured))
-    for guess in guesses:
+    for guess in itertools.islice(guesses, _MOST_GUESSES):  # rates of noise agree with many
         proposal = proposal_of(scheme, guess, length=measured.length)
         if proposal is not None:
             yield proposal

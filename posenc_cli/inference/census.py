@@ -19,12 +19,15 @@ from posenc_cli.files.source import release
 from posenc_cli.inference.rates import positions_at
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
-    allowance,
+    UNREDUCED_FULL,
+    UNREDUCED_TABLES,
     bfloat16_limits,
     bits_of_difference,
-    computation,
+    computation_of,
     distances,
+    limits_of,
     put_right,
+    repeated_columns,
 )
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.numerics.rounding import narrow, widen
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.trial import Computation, Hypothesis, Trial
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.schemes.declare import Waves
 
     RowPositions = Callable[[Integers], Integers]
     """The positions of some rows."""
@@ -186,6 +190,8 @@ def _is_solvable(trial: Trial, evidence: Evidence) -> bool:
         return False
     if waves.coordinates is not None or waves.growth is not None or hypothesis.positions is None:
         return False
+    if hypothesis.tables[0] in UNREDUCED_TABLES:
+        return True
     few = put_right(hypothesis, evidence.sample)
     return bool(np.isfinite(_pairs(trial, few)).all(axis=0).any())
 
@@ -194,12 +200,23 @@ def _solve_positions(trial: Trial, arrays: tuple[NumberArray, ...]) -> Integers:
     """Where rows stand by their phases, if they are what a trial says."""
     waves = trial.bound.content.waves
     assert waves is not None
+    if trial.hypothesis.tables[0] in UNREDUCED_TABLES:
+        return positions_of_angles(np.asarray(arrays[0], np.float64), trial.hypothesis, waves)
     pairs = _pairs(trial, arrays)  # (rows, waves)
     known = np.isfinite(pairs).any(axis=0)
     points = np.where(np.isfinite(pairs[:, known]), pairs[:, known], 1.0)
     frequencies = np.asarray(waves.frequencies(np), np.float64)[known]
     signed = trial.bound.scheme.kind != "rotary"
     return positions_at(points, frequencies, signed=signed)[0]
+
+
+def positions_of_angles(angles: RealRows, hypothesis: Hypothesis, waves: Waves) -> Integers:
+    """Where rows stand whose cells are position × frequency: nearest to all of a row's cells."""
+    frequencies = np.asarray(waves.frequencies(np), np.float64)[None, :]
+    layout = str(hypothesis.given["layout"]) if hypothesis.tables == (UNREDUCED_FULL,) else None
+    columns = repeated_columns(frequencies, layout)[0]
+    places = np.round(np.nan_to_num(angles @ columns / (columns @ columns)))
+    return np.asarray(np.clip(places, 0, 2.0**53), np.int64)
 
 
 def _pairs(trial: Trial, arrays: tuple[NumberArray, ...]) -> ComplexRows:
@@ -253,15 +270,16 @@ class _Comparison(Record):
 
     @classmethod
     def of(cls, trial: Trial, evidence: Evidence, where: RowPositions | None) -> _Comparison:
-        encoding, tables = trial.hypothesis.encoding(), trial.hypothesis.tables
+        hypothesis, rounded = trial.hypothesis, trial.rounded
         return cls(
             trial,
             evidence,
             where,
             tuple(
-                computation(encoding, table, trial.rounded, trial.arithmetic) for table in tables
+                computation_of(hypothesis, table, rounded, trial.arithmetic)
+                for table in hypothesis.tables
             ),
-            tuple(allowance(encoding, table, trial.rounded) for table in tables),
+            tuple(limits_of(hypothesis, table, rounded) for table in hypothesis.tables),
             _shares(trial),
         )
 
@@ -386,8 +404,9 @@ def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
     A share, one number or (columns,), and an absolute difference, for each table.
     """
     waves, tables = trial.bound.content.waves, trial.hypothesis.tables
-    if waves is None or waves.growth is not None or tables == ("inv-freq",):
+    as_large = tables[0] in ("inv-freq", *UNREDUCED_TABLES)  # their limits are relative
+    if waves is None or waves.growth is not None or as_large:
         return ((1.0, 0.0),) * len(tables)
-    size = np.pi if tables == ("angles",) else float(waves.scale)
+    size = np.pi if tables == ("angles",) else float(waves.scale) * trial.hypothesis.multiplier
     rounding = 4 * unit(trial.rounded.name) * size
     return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.noise)

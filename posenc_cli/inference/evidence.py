@@ -52,7 +52,8 @@ class Evidence(Record):
     ``arrays`` are as they were read, axes of length 1 dropped but for one between two others.
     ``stored`` names the number format of the file, ``values`` the narrowest that holds all the
     values of the sample.
-    ``skipped`` rows of the file come before those of the arrays. Where ``only`` is given it is
+    ``skipped`` rows of the file come before those of the arrays, and ``forms`` say how else the
+    file holds them than posenc writes them. Where ``only`` is given it is
     the sample, of which a share of rows that are ``damaged`` must not hide what the others show.
     """
 
@@ -62,11 +63,12 @@ class Evidence(Record):
     skipped: int = 0
     only: Integers | None = None
     damaged: float = 0.0
+    forms: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, loaded: Sequence[Loaded]) -> Evidence:
         """The evidence that some files of one shape give."""
-        arrays = tuple(_without_ones(file.values) for file in loaded)
+        arrays = tuple(without_ones(file.values) for file in loaded)
         stored = loaded[0].dtype
         sample = np.concatenate([_some_values(array) for array in arrays])
         return cls(arrays, stored, _format(sample, stored, text=loaded[0].text))
@@ -74,7 +76,7 @@ class Evidence(Record):
     @classmethod
     def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:
         """The evidence that arrays in memory give; ``dtype`` is the format they were stored in."""
-        kept = tuple(_without_ones(array) for array in arrays)
+        kept = tuple(without_ones(array) for array in arrays)
         stored = dtype or str(arrays[0].dtype)
         sample = np.concatenate([_some_values(array) for array in kept])
         return cls(kept, stored, _format(sample, stored, text=False))
@@ -194,7 +196,7 @@ def short_numbers(values: Reals) -> Flags:
     return np.asarray(short | ~np.isfinite(values))
 
 
-def _without_ones(values: NumberArray) -> NumberArray:
+def without_ones(values: NumberArray) -> NumberArray:
     """The array without axes of length 1, such as that of a batch.
 
     The one between two others stays, which may be that of the one query of a bias.

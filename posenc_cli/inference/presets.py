@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.inference.trial import exact_frequencies
+from posenc_cli.inference.trial import UNREDUCED_TABLES, exact_frequencies
 from posenc_cli.models import library
 from posenc_cli.models.config import resolve
 
@@ -48,7 +48,8 @@ def same_cells(a: Trial, b: Trial) -> bool:
     """Whether two trials compare the same cells with the same numbers."""
     first, second = a.hypothesis, b.hypothesis
     alike = (
-        (a.arithmetic, a.rounded, first.wrong) == (b.arithmetic, b.rounded, second.wrong)
+        (a.arithmetic, a.rounded, first.wrong, first.multiplier)
+        == (b.arithmetic, b.rounded, second.wrong, second.multiplier)
         and len(first.tables) == len(second.tables)
         and "slopes" not in (first.tables[0], second.tables[0])
         and np.array_equal(_or_none(first.positions), _or_none(second.positions))
@@ -106,7 +107,7 @@ def _same_table(a: Content, table: str | None, b: Content, other: str | None) ->
     """Whether two encodings made of waves hold the same numbers, as tables of two names."""
     if a.waves is None or b.waves is None or not _same_frequencies(a.waves, b.waves):
         return False
-    special = {"inv-freq", "angles"} & {table, other}
+    special = {"inv-freq", "angles", *UNREDUCED_TABLES} & {table, other}
     if special:
         return table == other
     return a.waves.scale == b.waves.scale and _columns(a, table) == _columns(b, other)

@@ -22,6 +22,8 @@ _EVEN = 0.12
 _MOST_TURNS = 96
 _TURNS_AT_ONCE = 1 << 16
 """Turns of the slowest pair in which a row is looked for, at least, and in all rows together."""
+_CELLS_AT_ONCE = 1 << 16
+"""Phases of rows, turns and pairs that are compared together: half a mebibyte."""
 _REACH = 64
 """How many times farther than the rows it was found on a rate is trusted to lead."""
 _FARTHEST = 1 << 21
@@ -269,11 +271,12 @@ def positions_at(
     frequencies: Reals,
     *,
     signed: bool = False,
+    farthest: int = _FARTHEST,
 ) -> tuple[Integers, Reals]:
     """Where rows stand if their pairs turn with ``frequencies``, and how badly that fits.
 
     The misfit is the mean distance of a row's pairs from the points on the circle they should be.
-    ``signed`` looks at small negative positions too.
+    ``signed`` looks at small negative positions too; places past the ``farthest`` are not found.
     Shape: both (rows,).
     """
     turning = np.flatnonzero(frequencies > 0)
@@ -284,7 +287,7 @@ def positions_at(
     rates = frequencies[order]
     wavelength = 2 * np.pi / rates[0]
     most = max(_MOST_TURNS, _TURNS_AT_ONCE // max(pairs.shape[0], 1))
-    turns = np.arange(-1 if signed else 0, int(np.clip(_FARTHEST / wavelength, 1, most)) + 1)
+    turns = np.arange(-1 if signed else 0, int(np.clip(farthest / wavelength, 1, most)) + 1)
     places = phases[:, :1] / rates[0] + wavelength * turns[None, :]
     for index in range(1, order.size):
         rate = rates[index]
@@ -294,9 +297,11 @@ def positions_at(
     if not signed:
         whole = np.maximum(whole, 0)
     misfits = np.empty(whole.shape)  # (rows, turns)
-    for turn in range(whole.shape[1]):
-        angles = np.multiply.outer(whole[:, turn], rates)
-        misfits[:, turn] = np.abs(np.exp(1j * (angles - phases)) - 1).mean(axis=1)
+    at_once = max(1, _CELLS_AT_ONCE // phases.size)
+    for first in range(0, whole.shape[1], at_once):
+        some = slice(first, first + at_once)
+        apart = np.multiply.outer(whole[:, some], rates) - phases[:, None]  # (rows, turns, pairs)
+        misfits[:, some] = np.abs(2 * np.sin(apart / 2)).mean(axis=2)  # |exp(i·apart) − 1|
     best = np.argmin(misfits, axis=1)
     every = np.arange(pairs.shape[0])
     return whole[every, best].astype(np.int64), misfits[every, best]

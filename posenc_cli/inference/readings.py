@@ -69,7 +69,7 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
     ways: list[tuple[str, str | None, int, NumberArray]] = [("", None, 1, values)]
     ways += [
         ("-full", layout, parts, pairs)
-        for layout, parts, pairs in _repetitions(values, evidence.damaged)
+        for layout, parts, pairs in repetitions(values, evidence.damaged)
     ]
     for suffix, layout, parts, pairs in ways:
         for function in ("cos", "sin"):
@@ -86,7 +86,7 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
 def views(evidence: Evidence) -> Iterator[View]:
     """The ways to read the evidence that make waves, the likeliest first."""
     first = evidence.sample[0]
-    if first.ndim != 2 or evidence.rows.size < 2:
+    if first.ndim != 2:
         return
     if first.dtype.kind == "c":
         yield from _wave_views(first, evidence, kind="rotary", tables=("complex",))
@@ -103,7 +103,7 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
     cos, sin = evidence.sample
     for swapped in (False, True):
         both = sin + 1j * cos if swapped else cos + 1j * sin
-        repeated = list(_repetitions(both, evidence.damaged))
+        repeated = list(repetitions(both, evidence.damaged))
         for layout, parts, pairs in repeated:
             yield from _wave_views(
                 pairs,
@@ -120,9 +120,7 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
             )
 
 
-def _repetitions(
-    table: NumberArray, damaged: float = 0.0
-) -> Iterator[tuple[str, int, NumberArray]]:
+def repetitions(table: NumberArray, damaged: float = 0.0) -> Iterator[tuple[str, int, NumberArray]]:
     """The layouts in which a full table repeats each value: layout, parts, and the pairs."""
     width = table.shape[1]
     if width % 2:
@@ -210,7 +208,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
     if count < 6:
         return
     ways: list[tuple[str, str | None, int, NumberArray]] = [
-        ("-full", layout, parts, pairs) for layout, parts, pairs in _repetitions(values)
+        ("-full", layout, parts, pairs) for layout, parts, pairs in repetitions(values)
     ]
     ways.append(("", None, 1, values))
     for suffix, layout, parts, columns in ways[:1]:

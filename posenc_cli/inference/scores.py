@@ -61,6 +61,8 @@ _HEADS = (8, 12, 16, 32, 6, 4, 2, 1, 24, 20, 40, 48, 64, 96, 112, 128)
 """Numbers of heads that models have, the commonest first."""
 _MOST_HEADS = 256
 """Of a bias: models have up to 128, and each head of each candidate is computed."""
+_FEW_NUMBERS = 2
+"""As many numbers as an identity or a mask has, which no learned table would."""
 _WRONG_OF = 16
 """One cell in so many to the right of a causal mask may hold anything."""
 
@@ -177,10 +179,12 @@ def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypoth
     if profile.by == "offset":
         if not np.nan_to_num(profile.values).any():
             return
+        few_numbers = np.unique(profile.values[np.isfinite(profile.values)]).size <= _FEW_NUMBERS
         yield from _linear(profile, evidence)
         yield from _kerple(profile, evidence)
         yield from _sandwich(profile, evidence)
-        yield from _buckets(profile)
+        if not few_numbers:
+            yield from _buckets(profile)
     else:
         yield from _by_key(profile, evidence)
 

@@ -23,8 +23,8 @@ from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Encoding
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, real_format, smallest, unit
 from posenc_cli.numerics import exact
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
-from posenc_cli.numerics.rounding import round_to, widen
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
+from posenc_cli.numerics.rounding import narrow, round_to, widen
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
@@ -54,6 +54,12 @@ MOST_BITS = 64.0
 BACKWARD = "the rotation runs backward: the sine has the wrong sign"
 SWAPPED = "sines stand where cosines belong, and cosines where sines do"
 
+UNREDUCED, UNREDUCED_FULL = "unreduced-angles", "unreduced-angles-full"
+"""Position × frequency as it is, one column a pair or each as often as the layout repeats it: no
+table that posenc writes, but what most code makes before it takes cosines."""
+
+UNREDUCED_TABLES = (UNREDUCED, UNREDUCED_FULL)
+
 
 class Hypothesis(Record):
     """A scheme of the catalogue with parameters, as one table for each array of the evidence.
@@ -64,7 +70,7 @@ class Hypothesis(Record):
     for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 3 more for a
     mistake, 5 and more for what is tried since nothing else fits; hundredths order equals.
     ``hidden`` names parameters that such an array cannot show; ``wrong`` says what of it no
-    command of posenc would write.
+    command of posenc would write. ``multiplier`` is what every cell was multiplied by afterwards.
     """
 
     scheme: str
@@ -77,6 +83,7 @@ class Hypothesis(Record):
     wrong: tuple[str, ...] = ()
     uncertainty: Mapping[str, float] = fresh(dict)
     head: int | None = None
+    multiplier: float = 1.0
 
     @property
     def seq_len(self) -> int | None:
@@ -170,10 +177,16 @@ def _exact_trial(
     for table, sample in zip(
         hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True
     ):
-        predicted = compute(encoding, table, hypothesis.positions, rounded, "exact")
-        limit = cell_limits(encoding, table, hypothesis.positions, rounded)
+        computed = computation_of(hypothesis, table, rounded, "exact", encoding=encoding)
+        predicted = widen(computed(hypothesis.positions), rounded)
+        limit = limits_of(hypothesis, table, rounded, encoding=encoding)(hypothesis.positions)
         tally.take(distances(sample, predicted, table), limit, predicted, rounded)
-    return tally.trial(hypothesis, encoding.bound, "exact", rounded)
+    return tally.trial(hypothesis, encoding.bound, _plainest_arithmetic(hypothesis), rounded)
+
+
+def _plainest_arithmetic(hypothesis: Hypothesis) -> str:
+    """What a trial begins with: exact values, of which alone posenc knows more than float64 has."""
+    return "float64" if hypothesis.tables[0] in UNREDUCED_TABLES else "exact"
 
 
 def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Trial:
@@ -181,7 +194,7 @@ def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Tr
 
     One of lower precision is believed where it explains far more than the exact values do.
     """
-    best, least = trial, _typical_difference(trial, encoding, evidence, "exact")
+    best, least = trial, _typical_difference(trial, encoding, evidence, trial.arithmetic)
     for arithmetic in ARITHMETICS[1:]:
         frequencies = trial.hypothesis.tables == ("inv-freq",)
         if arithmetic == "bfloat16" and frequencies and not _bfloat16_numbers(evidence):
@@ -216,7 +229,8 @@ def _typical_difference(
         whole = table == "inv-freq" or positions is None
         few = sample if whole else sample[rows]
         where = positions if positions is None or whole else positions[rows]
-        predicted = compute(encoding, table, where, trial.rounded, arithmetic)
+        computed = computation_of(hypothesis, table, trial.rounded, arithmetic, encoding=encoding)
+        predicted = widen(computed(where), trial.rounded)
         missed = distances(few, predicted, table)
         means = np.sort(missed.reshape(missed.shape[0], -1).mean(axis=1))
         total.append(means[: max(1, means.size - means.size // 8)].mean())
@@ -231,8 +245,9 @@ def _reduced_trial(trial: Trial, encoding: Encoding, evidence: Evidence, arithme
     for table, sample in zip(
         hypothesis.tables, put_right(hypothesis, evidence.sample), strict=True
     ):
-        predicted = compute(encoding, table, hypothesis.positions, rounded, arithmetic)
-        limit = cell_limits(encoding, table, hypothesis.positions, rounded)
+        computed = computation_of(hypothesis, table, rounded, arithmetic, encoding=encoding)
+        predicted = widen(computed(hypothesis.positions), rounded)
+        limit = limits_of(hypothesis, table, rounded, encoding=encoding)(hypothesis.positions)
         difference = distances(sample, predicted, table)
         if arithmetic == "bfloat16":
             nearly, limit = bfloat16_limits(limit, predicted, table)
@@ -251,10 +266,10 @@ def bfloat16_limits(
     """What a rounding of the result to bfloat16 leaves, and what one of the angle leaves.
 
     The angle may have fallen to the other side of a tie: a cell of a large angle shows nothing.
-    Frequencies have no angle, and each is as near for its size as any other.
+    Of frequencies, and of angles themselves, each is as near for its size as any other.
     """
-    if table == "inv-freq":
-        limits = 2 * unit("bfloat16") * np.abs(np.asarray(predicted, np.float64))
+    if table in ("inv-freq", *UNREDUCED_TABLES):
+        limits = 2 * unit("bfloat16") * np.abs(np.asarray(predicted, np.float64)) + 1e-30
         return limits, limits
     size = max(1.0, float(np.abs(predicted).max()))
     nearly = 2 * unit("bfloat16") * size
@@ -395,6 +410,38 @@ def compute(
     return widen(computation(encoding, table, rounded, arithmetic)(positions), rounded)
 
 
+def computation_of(
+    hypothesis: Hypothesis,
+    table: str | None,
+    rounded: DType,
+    arithmetic: str,
+    *,
+    encoding: Encoding | None = None,
+) -> Computation:
+    """What computes the rows of a hypothesis at any positions, in the storage of a format.
+
+    Rows that were multiplied are rounded before that and after.
+    """
+    encoding = encoding or hypothesis.encoding()
+    rows = computation(encoding, table, rounded, arithmetic)
+    if hypothesis.multiplier == 1:
+        return rows
+    multiplier = round_to(np.array([hypothesis.multiplier]), FLOAT64, rounded)[0]
+    return lambda positions: narrow(widen(rows(positions), rounded) * multiplier, None, rounded)
+
+
+def limits_of(
+    hypothesis: Hypothesis, table: str | None, rounded: DType, *, encoding: Encoding | None = None
+) -> Computation:
+    """What computes how far the cells of a hypothesis may be off, as :func:`allowance` does."""
+    limits = allowance(encoding or hypothesis.encoding(), table, rounded)
+    multiplier = hypothesis.multiplier
+    if multiplier == 1:
+        return limits
+    rounding = unit(rounded.name)  # of the multiplier, and of each product
+    return lambda positions: multiplier * (limits(positions) + 2 * rounding)
+
+
 def computation(
     encoding: Encoding, table: str | None, rounded: DType, arithmetic: str
 ) -> Computation:
@@ -402,6 +449,8 @@ def computation(
 
     It may be called from several threads.
     """
+    if table in UNREDUCED_TABLES:
+        return _unreduced_angles(encoding, table, rounded, arithmetic)
     content = encoding.bound.content
     engine = Engine(arithmetic=arithmetic)  # type: ignore[arg-type]
     precision = Precision.of(rounded, None)
@@ -437,10 +486,47 @@ def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computat
     if table == "inv-freq":
         limits = (PER_ANGLE + unit(rounded.name)) * np.maximum(frequencies, 1e-300)
         return lambda _positions: limits
+    if table in UNREDUCED_TABLES:
+        relative = PER_ANGLE + 2 * unit(rounded.name)
+        layout = encoding.bound.rotation.layout if table == UNREDUCED_FULL else None
+        return lambda positions: repeated_columns(
+            relative * _angles(waves, frequencies, positions) + 1e-30, layout
+        )
     if table == "angles":
         least = 4 * (unit(rounded.name) + unit("float64"))
         return lambda positions: PER_ANGLE * _angles(waves, frequencies, positions) + least
     return partial(_wave_limits, waves, content.columns(table), rounded, frequencies)
+
+
+def _unreduced_angles(
+    encoding: Encoding, table: str | None, rounded: DType, arithmetic: str
+) -> Computation:
+    """What computes position × frequency, as floating point does in two roundings.
+
+    Exact values are those of float64 here.
+    """
+    rotation = encoding.bound.rotation
+    layout = rotation.layout if table == UNREDUCED_FULL else None
+    own = REAL_DTYPES.get(arithmetic, FLOAT64)
+    frequencies = round_to(
+        np.array([float(f) for f in exact_frequencies(rotation.waves)]), FLOAT64, own
+    )
+
+    def rows(positions: Integers) -> NumberArray:
+        where = round_to(positions.astype(np.float64), FLOAT64, own)
+        angles = round_to(np.multiply.outer(where, frequencies), FLOAT64, own)
+        return narrow(repeated_columns(angles, layout), None, rounded)
+
+    return rows
+
+
+def repeated_columns(pairs: RealRows, layout: str | None) -> RealRows:
+    """A column for each pair as a full table of a layout repeats it; None leaves it single."""
+    if layout is None:
+        return pairs
+    if layout == "interleaved":
+        return np.repeat(pairs, 2, axis=1)
+    return np.concatenate([pairs, pairs], axis=1)
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,8 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,20 +26,30 @@ from posenc_cli.inference.candidates import (
 )
 from posenc_cli.inference.census import position_rounding
 from posenc_cli.inference.rates import Rates, positions_at, rates_of
-from posenc_cli.inference.readings import function_views, views
+from posenc_cli.inference.readings import function_views, repetitions, views
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.trial import BACKWARD, SWAPPED, Hypothesis, compute, distances
+from posenc_cli.inference.trial import (
+    BACKWARD,
+    SWAPPED,
+    UNREDUCED,
+    UNREDUCED_FULL,
+    Hypothesis,
+    compute,
+    distances,
+)
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 from posenc_cli.schemes.growing import xpos
 from posenc_cli.schemes.inverse import KNOWN_BASES, Guess, snap
+from posenc_cli.schemes.rotary import rope
+from posenc_cli.schemes.sinusoids import sinusoidal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.readings import View
-    from posenc_cli.numerics.arrays import ComplexRows, Integers
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
@@ -45,6 +57,22 @@ _SOLVED = 64
 """Rows of the sample that are asked where they stand, before all of them are."""
 _EARLY = 24
 """First rows, where angles are small and arithmetic in bfloat16 is nearly right."""
+_PLACED = 1e-3
+"""Mean distance on the unit circle of a row whose place its phases say: what float32 leaves."""
+_FEWEST_PLACED, _FARTHEST_PLACED = 4, 1 << 17
+"""Pairs that say where a row stands, and how far: of fewer or farther some place always fits."""
+_LOOKED_UP = 2.5
+"""What an encoding costs that was tried since people use it, not since anything told it."""
+_MULTIPLIED = 1.0
+"""What a number that all cells were multiplied by costs: judgement, as three of its digits."""
+_ONE = 0.01
+"""How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
+_SLOWEST, _FASTEST = 1e-6, 64.0
+"""Radians a position of the fastest pair, which is 1 but for factors that people divide it by."""
+_USUAL = 3.0
+"""The most that a rule with numbers that people use costs."""
+_SLIGHT = 1e-5
+"""Of an amplitude: what number formats of 24 bits leave uncertain."""
 _NEAR = 0.1
 """Of the mean size of the cells: what such arithmetic leaves over there."""
 
@@ -68,6 +96,11 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             notes=proposal.notes,
             uncertainty=proposal.uncertainty,
         )
+
+
+def is_usual(hypothesis: Hypothesis) -> bool:
+    """Whether it has numbers that people use: no others are believed of what could be anything."""
+    return hypothesis.cost <= _USUAL and hypothesis.given.get("base") in KNOWN_BASES
 
 
 def _amplitudes(proposal: Proposal) -> tuple[str, ...]:
@@ -104,6 +137,137 @@ def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
         yield from _growing_hypotheses(view, evidence, rates)
     else:
         yield from _rotary(view, evidence, rates, backward=backward)
+
+
+def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """What a matrix may be as position × frequency, not reduced to a turn.
+
+    All its rows are then multiples of one, the frequencies, at whole positions in any order.
+    """
+    values, rows = evidence.sample[0], evidence.rows
+    if len(evidence.arrays) != 1 or values.ndim != 2 or values.dtype.kind == "c" or rows.size < 2:
+        return
+    if not np.isfinite(values).all() or not values.any():
+        return
+    ways: list[tuple[str, str | None, RealRows]] = [
+        (UNREDUCED_FULL, layout, pairs)
+        for layout, parts, pairs in repetitions(values)
+        if parts == 1
+    ]
+    for table, layout, angles in [*ways, (UNREDUCED, None, values)]:
+        farthest, fastest = np.unravel_index(int(np.argmax(np.abs(angles))), angles.shape)
+        shape = angles[farthest] / angles[farthest, fastest]  # (pairs,)
+        along = angles[:, fastest]  # (rows,)
+        rounding = 4 * unit(evidence.values.name) + 2e-6
+        apart = np.abs(angles - np.multiply.outer(along, shape))
+        if (apart > rounding * np.abs(np.multiply.outer(along, shape)) + 1e-30).any():
+            continue
+        steps = np.abs(np.diff(along)) / np.diff(rows)
+        for unit_angle in dict.fromkeys((1.0, float(steps[steps > 0].min(initial=np.inf)))):
+            places = along / unit_angle
+            whole = np.round(places)
+            limit = 1e-3 + rounding * np.abs(places)
+            if np.any(np.abs(places - whole) > limit) or whole.min() < 0 or np.ptp(whole) == 0:
+                continue
+            positions = whole.astype(np.int64)
+            frequencies = along @ angles / (along @ along) * (along @ whole / (whole @ whole))
+            if not _SLOWEST <= frequencies.max() <= _FASTEST:
+                continue
+            rates = Rates(frequencies, rounding * frequencies + 1e-12, 1, complete=True)
+            for proposal in rotary_proposals(rates, None):
+                given = dict(proposal.given) | ({} if layout is None else {"layout": layout})
+                yield Hypothesis(
+                    proposal.scheme,
+                    given,
+                    (table,),
+                    positions,
+                    cost=proposal.cost,
+                    hidden=(*(() if layout else ("layout",)), *_amplitudes(proposal)),
+                    notes=proposal.notes,
+                    uncertainty=proposal.uncertainty,
+                )
+
+
+def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Known encodings at whatever positions the phases of each row say, in any order.
+
+    Rows that do not follow one another show no rate: only what is known already can be tried.
+    """
+    few = np.unique(np.linspace(0, evidence.rows.size - 1, _EARLY).astype(np.int64))
+    limit = _PLACED + 8 * unit(evidence.values.name)
+    find = partial(positions_at, farthest=_FARTHEST_PLACED)
+    for view in views(evidence):
+        if view.count < _FEWEST_PLACED or view.growth is not None or view.axes > 1:
+            continue
+        if view.parts > 1 or view.pairs.shape[0] != evidence.rows.size:
+            continue
+        if view.tables == ("angles",) and evidence.rows.size == 1:
+            continue  # any frequencies are angles, at position 1
+        multiplier = _multiplier(view, evidence)
+        for scheme, given, frequencies, cost in _placeable(view, evidence.shape[1]):
+            if find(view.pairs[few], frequencies)[1].max() > limit:
+                continue
+            positions, misfits = find(view.pairs, frequencies)
+            if misfits.max() > limit or positions.max() > _FARTHEST_PLACED:
+                continue
+            yield Hypothesis(
+                scheme,
+                given if view.layout is None else {**given, "layout": view.layout},
+                (None,) if view.kind == "sinusoidal" else view.tables,
+                positions,
+                cost=cost + 3 * view.swapped,
+                hidden=("layout",) if view.kind == "rotary" and view.layout is None else ("odd",),
+                wrong=(SWAPPED,) if view.swapped else (),
+                multiplier=multiplier,
+            )
+
+
+def _placeable(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
+    """Encodings that people use, whose columns are a view's: frequencies and cost of each."""
+    proposals: Iterable[Proposal]
+    if view.kind == "sinusoidal":
+        proposals = _usual_sinusoids(dim, view.columns, view.order, view.odd)
+    else:
+        models = (preset.proposal for preset in presets())
+        proposals = (*_usual_ropes(view.count), *(m for m in models if _is_rotary(m)))
+    for proposal in proposals:
+        if proposal.frequencies.size >= view.count:
+            frequencies = proposal.frequencies[: view.count]
+            yield proposal.scheme, dict(proposal.given), frequencies, proposal.cost
+
+
+def _is_rotary(proposal: Proposal) -> bool:
+    return catalogue.find(proposal.scheme).kind == "rotary"
+
+
+@lru_cache(maxsize=16)
+def _usual_ropes(pairs: int) -> tuple[Proposal, ...]:
+    """RoPE of the bases that people use."""
+    guesses = (Guess({"dim": 2 * pairs, "base": base}, cost=_LOOKED_UP) for base in KNOWN_BASES)
+    return tuple(filter(None, (proposal_of(rope, guess) for guess in guesses)))
+
+
+@lru_cache(maxsize=64)
+def _usual_sinusoids(dim: int, columns: str, order: str, odd: str) -> tuple[Proposal, ...]:
+    """Sinusoidal matrices of the bases that people use, in the columns of a view."""
+    given = {"dim": dim, "layout": columns, "order": order, "odd": odd}
+    guesses = (
+        Guess({**given, "base": base, "spacing": spacing}, cost=_LOOKED_UP)
+        for base in KNOWN_BASES
+        for spacing in ("vaswani", "tensor2tensor")
+    )
+    return tuple(filter(None, (proposal_of(sinusoidal, guess) for guess in guesses)))
+
+
+def _multiplier(view: View, evidence: Evidence) -> float:
+    """The number that cells seem to have been multiplied by: a root of a width, or a plain one."""
+    error = _SLIGHT + 2 * unit(evidence.values.name)
+    width = evidence.shape[1]
+    roots = [math.sqrt(size) for size in (width, width // 2, 2 * width)]
+    for number in (1.0, *roots, *(1 / root for root in roots)):
+        if abs(view.amplitude / number - 1) <= error:
+            return number
+    return snap(view.amplitude, error * view.amplitude)
 
 
 def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -177,24 +341,42 @@ def _rotary(
     amplitude = None if view.tables == ("angles",) else view.amplitude
     if view.tables[0] in ("cos", "sin", "cos-full", "sin-full") and len(view.tables) == 1:
         precise = 1e-3
-    pairs = view.pairs.conj() if backward else view.pairs
-    wrong: tuple[str, ...] = (BACKWARD,) if backward else ()
-    wrong += (SWAPPED,) if view.swapped else ()
+    swapped: tuple[str, ...] = (SWAPPED,) if view.swapped else ()
+    ways = [(view.pairs, swapped)]
+    if backward:  # or the rows run down
+        ways.append((view.pairs.conj(), (BACKWARD, *swapped)))
     lengths: set[int | None] = {None}
+    for proposal, multiplier in _multiplied_proposals(view, evidence, rates, amplitude, precise):
+        for pairs, wrong in ways:
+            for positions in _row_positions(pairs, evidence, rates, proposal):
+                hypothesis = _rotary_hypothesis(view, proposal, positions, wrong, multiplier)
+                yield hypothesis
+                length = hypothesis.seq_len
+                if length is None or length in lengths:
+                    continue
+                lengths.add(length)
+                for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
+                    yield _rotary_hypothesis(view, at_length, positions, wrong)
+
+
+def _multiplied_proposals(
+    view: View, evidence: Evidence, rates: Rates, amplitude: float | None, precise: float
+) -> Iterator[tuple[Proposal, float]]:
+    """Encodings of an amplitude, then those of amplitude 1 that all cells were multiplied of."""
     for proposal in rotary_proposals(rates, amplitude, precise=precise):
-        for positions in _row_positions(pairs, evidence, rates, proposal):
-            hypothesis = _rotary_hypothesis(view, proposal, positions, wrong)
-            yield hypothesis
-            length = hypothesis.seq_len
-            if length is None or length in lengths:
-                continue
-            lengths.add(length)
-            for at_length in proposals_at_length(rates, amplitude, length, precise=precise):
-                yield _rotary_hypothesis(view, at_length, positions, wrong)
+        yield proposal, 1.0
+    if amplitude is not None and abs(amplitude - 1) > 3 * precise:
+        multiplier = _multiplier(view, evidence)
+        for proposal in rotary_proposals(rates, 1.0, precise=precise):
+            yield proposal, multiplier
 
 
 def _rotary_hypothesis(
-    view: View, proposal: Proposal, positions: Integers, wrong: tuple[str, ...]
+    view: View,
+    proposal: Proposal,
+    positions: Integers,
+    wrong: tuple[str, ...],
+    multiplier: float = 1.0,
 ) -> Hypothesis:
     given = dict(proposal.given)
     if view.layout is not None:
@@ -204,11 +386,12 @@ def _rotary_hypothesis(
         given,
         view.tables,
         positions,
-        cost=proposal.cost + 3 * len(wrong),
+        cost=proposal.cost + 3 * len(wrong) + _MULTIPLIED * (multiplier != 1),
         hidden=() if view.layout is not None else ("layout",),
         notes=proposal.notes,
         wrong=wrong,
         uncertainty=proposal.uncertainty,
+        multiplier=multiplier,
     )
 
 
@@ -251,9 +434,12 @@ def _row_positions(
 def _sinusoidal(
     view: View, evidence: Evidence, rates: Rates, *, backward: bool
 ) -> Iterator[Hypothesis]:
-    if view.axes > 1 or abs(view.amplitude - 1) > 0.01:
+    if view.axes > 1:
         return
     dim = evidence.shape[1]
+    multiplier = 1.0
+    if abs(view.amplitude - 1) > _ONE:
+        multiplier = _multiplier(view, evidence)
     proposals = sinusoidal_proposals(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
     )
@@ -266,9 +452,12 @@ def _sinusoidal(
                         proposal.given,
                         (None,),
                         positions,
-                        cost=proposal.cost + (0.3 if view.order == "cos-first" else 0),
+                        cost=proposal.cost
+                        + (0.3 if view.order == "cos-first" else 0)
+                        + _MULTIPLIED * (multiplier != 1),
                         hidden=("odd",) if dim % 2 == 0 else (),
                         uncertainty=proposal.uncertainty,
+                        multiplier=multiplier,
                     )
                 continue
             fits = view.columns == "concat" and view.order == "sin-first"
@@ -279,8 +468,9 @@ def _sinusoidal(
                     given,
                     (None,),
                     -positions,
-                    cost=proposal.cost,
+                    cost=proposal.cost + _MULTIPLIED * (multiplier != 1),
                     uncertainty=proposal.uncertainty,
+                    multiplier=multiplier,
                 )
 
 

@@ -111,12 +111,12 @@ def snap(value: float, error: float) -> float:
 
 
 def digit_count(value: float) -> int:
-    """How many significant digits a number has.
+    """How many significant digits a number has; of infinity, as of any float64, at most 17.
 
     >>> digit_count(10_000.0), digit_count(0.7071)
     (1, 4)
     """
-    return next(d for d in range(1, 18) if float(f"{value:.{d - 1}e}") == value)
+    return next((d for d in range(1, 17) if float(f"{value:.{d - 1}e}") == value), 17)
 
 
 def plain_ladder(xp: Any, base: float, pairs: int) -> Any:

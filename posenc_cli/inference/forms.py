@@ -1,0 +1,298 @@
+"""Forms in which programs keep what posenc writes as matrices, and the matrices in them.
+
+An array may hold a table transposed, several times over, with cosines and sines on an axis of
+their own, or between rows and columns that hold nothing. Each form is a view of the array, so that
+no cell is copied and none goes uncompared: what a form says of the others it has looked at.
+Forms that cells themselves show are ``certain``; ``possible`` ones are tried where nothing fits.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.files.source import release
+from posenc_cli.inference.evidence import without_ones
+from posenc_cli.inference.rates import signal_of
+from posenc_cli.inference.tolerance import real_format, unit
+from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.numerics.arrays import Flags, NumberArray, Reals
+
+_SOME_ROWS = 48
+"""Rows on which a form is looked for before it is looked for everywhere."""
+_CELLS_AT_ONCE = 1 << 18
+"""Cells that are compared together: a mebibyte of float32."""
+_UNEVEN = 0.02
+"""Of cos² + sin²: more than the rounding of any number format makes it scatter."""
+_MOST_AXES = 6
+"""Of an array that is looked into."""
+_FEWEST_ROWS = 2
+"""Rows, of a form's matrix, that a form is worth trying for."""
+
+_WORDS: tuple[tuple[str, Callable[[Reals], Reals]], ...] = (
+    ("periods, 1/frequency", lambda values: 1 / values),
+    ("wavelengths, 2π/frequency", lambda values: 2 * np.pi / values),
+    ("turns a position, frequency/2π", lambda values: 2 * np.pi * values),
+    ("natural logarithms of frequencies", np.exp),
+    ("natural logarithms of periods", lambda values: np.exp(-values)),
+)
+"""What code keeps in place of frequencies, and the frequencies that it means."""
+
+TRANSPOSED = "transposed: positions run along its columns"
+
+
+def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
+    """The matrices in an array whose own numbers show that they are there, the likeliest first."""
+    shape = evidence.shape
+    if len(shape) > _MOST_AXES:
+        return
+    yield from _equal_slices(evidence)
+    if len(evidence.arrays) == 1:
+        yield from _turning_matrices(evidence)
+        yield from _stacks(evidence)
+        if len(shape) == 2:
+            yield from _joined(evidence)
+    if len(shape) == 2:
+        yield from _without_empty_rows(evidence)
+
+
+def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
+    """The matrices that may be in an array of which nothing else was made out."""
+    shape = evidence.shape
+    if len(shape) != 2:
+        return
+    yield from _without_empty_columns(evidence)
+    if TRANSPOSED not in evidence.forms and min(shape) >= _FEWEST_ROWS:
+        turned = tuple(array.T for array in evidence.arrays)
+        if _may_be_waves(turned):
+            yield _form(evidence, turned, TRANSPOSED)
+
+
+def _may_be_waves(arrays: tuple[NumberArray, ...]) -> bool:
+    """Whether rows are as long as each other, multiples of one, or columns waves of their own."""
+    first = arrays[0]
+    if first.dtype.kind == "c":
+        return True
+    rows = np.concatenate([_some_rows(array) for array in arrays], axis=1)
+    lengths = np.linalg.norm(rows, axis=1)
+    if not np.isfinite(lengths).all() or not lengths.any():
+        return False
+    alike = float(np.ptp(lengths)) <= _UNEVEN * float(lengths.max())
+    longest = rows[int(np.argmax(lengths))]
+    along = rows @ longest / (longest @ longest)
+    one = np.abs(rows - np.multiply.outer(along, longest)).max() <= _UNEVEN * np.abs(rows).max()
+    if alike or one:
+        return True
+    near = np.asarray(first[: 4 * _SOME_ROWS], np.float64)
+    return any(signal_of(near, function, 1e-3) is not None for function in ("cos", "sin"))
+
+
+def repeated_frequencies(evidence: Evidence) -> Iterator[Evidence]:
+    """The frequencies of one row of numbers that holds each of them twice."""
+    (array,) = evidence.arrays
+    pairs = array.size // 2
+    if array.size % 2 or pairs < _FEWEST_ROWS:
+        return
+    if np.array_equal(array[:pairs], array[pairs:]):
+        yield _form(evidence, (array[:pairs],), "each twice, in two halves")
+    if np.array_equal(array[0::2], array[1::2]):
+        yield _form(evidence, (array[0::2],), "each twice, side by side")
+
+
+def frequencies_in_other_words(evidence: Evidence) -> Iterator[Evidence]:
+    """The frequencies that one row of numbers may say as periods or logarithms."""
+    values, stored = np.asarray(evidence.sample[0], np.float64), real_format(evidence.stored)
+    for text, frequencies_of in _WORDS:
+        frequencies = frequencies_of(values)
+        if np.isfinite(frequencies).all() and (frequencies > 0).all():
+            rounded = widen(narrow(frequencies, None, stored), stored)
+            yield _form(evidence, (rounded,), text)
+
+
+def _form(
+    evidence: Evidence, arrays: tuple[NumberArray, ...], text: str, *, skipped: int = 0
+) -> Evidence:
+    """The evidence that arrays within others give."""
+    return replace(
+        evidence,
+        arrays=tuple(without_ones(array) for array in arrays),
+        forms=(*evidence.forms, text),
+        skipped=evidence.skipped + skipped,
+    )
+
+
+def _equal_slices(evidence: Evidence) -> Iterator[Evidence]:
+    """One of the slices along an axis, such as that of a batch or of heads, where all are equal."""
+    shape = evidence.shape
+    for axis in range(len(shape) - 1) if len(shape) > 2 else ():
+        if shape[axis] > 1 and all(_all_equal(array, axis) for array in evidence.arrays):
+            text = f"{shape[axis]} times over, the same along axis {axis}"
+            yield _form(evidence, tuple(_at(array, axis, 0) for array in evidence.arrays), text)
+            return
+
+
+def _at(array: NumberArray, axis: int, index: int) -> NumberArray:
+    """A slice of an array, as a view."""
+    return array[(slice(None),) * axis + (index,)]
+
+
+def _all_equal(array: NumberArray, axis: int) -> bool:
+    """Whether all slices along an axis are the same, cell by cell."""
+    first = _at(array, axis, 0)
+    last = _at(array, axis, -1)
+    if not np.array_equal(first[:1], last[:1], equal_nan=True):
+        return False
+    rows = max(1, _CELLS_AT_ONCE // max(1, first.size // first.shape[0]))
+    for start in range(0, first.shape[0], rows):
+        part = first[start : start + rows]
+        for index in range(1, array.shape[axis]):
+            other = _at(array, axis, index)[start : start + rows]
+            if not np.array_equal(part, other, equal_nan=True):
+                return False
+            release(other)
+        release(part)
+    return True
+
+
+def _stacks(evidence: Evidence) -> Iterator[Evidence]:
+    """Cosines and sines on an axis of their own, of two."""
+    (array,) = evidence.arrays
+    if array.ndim < 3 or array.dtype.kind == "c":
+        return
+    for axis in (array.ndim - 1, *range(array.ndim - 1)):
+        if array.shape[axis] == 2:
+            halves = _at(array, axis, 0), _at(array, axis, 1)
+            if _turn(*halves, unit(evidence.values.name)):
+                yield _form(evidence, halves, f"cosines and sines along axis {axis}")
+
+
+def _turning_matrices(evidence: Evidence) -> Iterator[Evidence]:
+    """Cosines and sines in matrices ((cos, −sin), (sin, cos)), or their transposes."""
+    (array,) = evidence.arrays
+    if array.ndim < 4 or array.shape[-2:] != (2, 2) or array.dtype.kind == "c":
+        return
+    for row in range(array.shape[0]):
+        cells = array[row]
+        if not np.array_equal(cells[..., 0, 0], cells[..., 1, 1]):
+            return
+        if not np.array_equal(cells[..., 0, 1], -cells[..., 1, 0]):
+            return
+        release(cells)
+    for sine, text in ((array[..., 1, 0], ""), (array[..., 0, 1], ", transposed")):
+        if _turn(array[..., 0, 0], sine, unit(evidence.values.name)):
+            yield _form(evidence, (array[..., 0, 0], sine), f"2×2 rotation matrices{text}")
+
+
+def _joined(evidence: Evidence) -> Iterator[Evidence]:
+    """Cosines and sines one below the other, or full tables of both side by side."""
+    (array,) = evidence.arrays
+    if array.dtype.kind == "c":
+        return
+    (rows, columns), rounding = array.shape, unit(evidence.values.name)
+    if rows % 2 == 0 and rows >= 2 * _FEWEST_ROWS:
+        halves = array[: rows // 2], array[rows // 2 :]
+        if _turn(*halves, rounding):
+            yield _form(evidence, halves, "cosines above sines")
+    if columns % 4 == 0:
+        halves = array[:, : columns // 2], array[:, columns // 2 :]
+        few = _some_rows(halves[0])
+        quarter = columns // 4
+        repeats = (few[:, :quarter] == few[:, quarter:]).all() or (
+            few[:, 0::2] == few[:, 1::2]
+        ).all()
+        if repeats and few.any() and _turn(*halves, rounding):
+            yield _form(evidence, halves, "full tables of cosines and of sines side by side")
+
+
+def _some_rows(array: NumberArray) -> Reals:
+    """Some rows of an array, from the first to the last, as float64. Shape: (rows, cells)."""
+    rows = np.unique(np.linspace(0, array.shape[0] - 1, _SOME_ROWS).astype(np.int64))
+    few = np.asarray(array[rows])
+    return np.asarray(few.reshape(few.shape[0], -1), np.float64)
+
+
+def _turn(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
+    """Whether cos² + sin² is the same number in some rows, more than noise would have it be."""
+    sizes = np.hypot(_some_rows(cos), _some_rows(sin))
+    known = sizes[np.isfinite(sizes) & (sizes > 0)]
+    if 2 * known.size < sizes.size:
+        return False
+    apart = np.abs(known / np.median(known) - 1)
+    return bool(np.quantile(apart, 0.9) <= min(_UNEVEN, 1e-4 + 8 * rounding))
+
+
+def _is_empty(rows: NumberArray) -> Flags:
+    """Which rows hold zeros alone, or nothing that is a number. Shape: (rows,)."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray((rows == 0).all(axis=1) | np.isnan(rows).all(axis=1))
+
+
+def _without_empty_rows(evidence: Evidence) -> Iterator[Evidence]:
+    """The rows between those at both ends that hold nothing.
+
+    Sines hold nothing at position 0, and the padding of a token is the trial's to see, so that
+    two rows at the front at least must be empty.
+    """
+    count = evidence.count
+    last = min(_empty_rows(array[::-1]) for array in evidence.arrays)
+    if last == count:
+        return
+    first = min(_empty_rows(array) for array in evidence.arrays)
+    first = first if first > 1 else 0
+    if not first + last or count - first - last < _FEWEST_ROWS:
+        return
+    ranges = [(0, first - 1)] * bool(first) + [(count - last, count - 1)] * bool(last)
+    named = " and ".join(f"{a} to {b}" if b > a else f"{a}" for a, b in ranges)
+    rows = slice(first, count - last)
+    plural = "row" if first + last == 1 else "rows"
+    yield _form(
+        evidence,
+        tuple(array[rows] for array in evidence.arrays),
+        f"between empty rows: {plural} {named} hold zeros or no numbers",
+        skipped=first,
+    )
+
+
+def _empty_rows(array: NumberArray) -> int:
+    """How many rows from the first on are empty."""
+    if not _is_empty(array[:1]).all():
+        return 0
+    at_once = max(1, _CELLS_AT_ONCE // array.shape[1])
+    count = array.shape[0]
+    for start in range(0, count, at_once):
+        part = array[start : start + at_once]
+        empty = _is_empty(part)
+        if not empty.all():
+            return start + int(np.argmin(empty))
+        release(part)
+    return int(count)
+
+
+def _without_empty_columns(evidence: Evidence) -> Iterator[Evidence]:
+    """The columns before those at the end that hold zeros alone."""
+    width = evidence.shape[1]
+    used = max(np.flatnonzero(sample.any(axis=0)).max(initial=-1) for sample in evidence.sample)
+    kept = int(used) + 1
+    if not _FEWEST_ROWS <= kept < width:
+        return
+    at_once = max(1, _CELLS_AT_ONCE // width)
+    for array in evidence.arrays:
+        for start in range(0, evidence.count, at_once):
+            part = array[start : start + at_once]
+            if part[:, kept:].any():
+                return
+            release(part)
+    columns = f"column {kept} holds" if kept == width - 1 else f"columns {kept} on hold"
+    yield _form(
+        evidence,
+        tuple(array[:, :kept] for array in evidence.arrays),
+        f"beside empty columns: {columns} zeros",
+    )

@@ -1,0 +1,190 @@
+"""Tables as other programs keep them, made by NumPy alone, what each of them is, and near misses.
+
+A case is the arrays, the scheme, some of its parameters, and the forms that must be said.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+ROWS, DIM = 96, 32
+
+
+def ladder(dim=DIM, base=10_000.0):
+    return base ** -(np.arange(0, dim, 2) / dim)
+
+
+def angles(rows=ROWS, dim=DIM, base=10_000.0, start=0, step=1):
+    """Position × frequency in float32, as transformers has it. Shape: (rows, pairs)."""
+    where = np.arange(start, start + rows * step, step, dtype=np.float32)
+    return where[:, None] * ladder(dim, base).astype(np.float32)
+
+
+def cosines_and_sines(of):
+    wide = np.asarray(of, np.float64)
+    return np.cos(wide).astype(np.float32), np.sin(wide).astype(np.float32)
+
+
+def halves(table):
+    return np.concatenate([table, table], axis=-1)
+
+
+def each_twice(table):
+    return np.repeat(table, 2, axis=-1)
+
+
+def vaswani(rows=ROWS, dim=DIM):
+    """Sines and cosines side by side, as the paper's own text has it."""
+    at = np.arange(rows)[:, None] * ladder(dim)
+    return np.stack([np.sin(at), np.cos(at)], axis=-1).reshape(rows, dim).astype(np.float32)
+
+
+def tensor2tensor(rows=ROWS, dim=DIM):
+    """All sines, then all cosines, the last frequency 1/10000."""
+    half = dim // 2
+    at = np.arange(rows)[:, None] * np.exp(-math.log(10_000) * np.arange(half) / (half - 1))
+    return np.concatenate([np.sin(at), np.cos(at)], axis=1).astype(np.float32)
+
+
+def llama3(dim=128):
+    """The frequencies of Llama 3.1, by the rule of its authors."""
+    plain = ladder(dim, 500_000.0)
+    wavelength = 2 * np.pi / plain
+    smooth = np.clip((8192 / wavelength - 1) / 3, 0, 1)
+    return (1 - smooth) * plain / 8 + smooth * plain
+
+
+def bfloat16(values):
+    bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return rounded.astype(np.uint32).view(np.float32)
+
+
+_COS, _SIN = cosines_and_sines(angles())
+_TABLE = np.concatenate([_COS, _SIN], axis=1)
+_ROPE = ("rope", {"base": 10_000.0, "dim": DIM})
+_SINUSOIDAL = ("sinusoidal", {"base": 10_000.0, "dim": DIM})
+_LLAMA3 = ("rope-llama3", {"base": 500_000.0, "factor": 8.0})
+_ORDER = np.random.default_rng(0).permutation(ROWS)
+_NOTHING = np.zeros((20, DIM), np.float32)
+_FLOAT32 = ladder().astype(np.float32)
+
+KEPT = {
+    # position × frequency, before cosines are taken
+    "freqs": (angles(), *_ROPE, ""),
+    "freqs, halves": (halves(angles()), *_ROPE, ""),
+    "freqs, each twice": (each_twice(angles()), *_ROPE, ""),
+    "freqs of a batch": (halves(angles())[None, :, None], *_ROPE, ""),
+    "freqs from 4096": (angles(start=4096), *_ROPE, ""),
+    "freqs, every 16th": (angles(step=16), *_ROPE, ""),
+    "freqs, shuffled": (angles()[_ORDER], *_ROPE, ""),
+    "freqs in float16": (angles(64).astype(np.float16), *_ROPE, ""),
+    "freqs in bfloat16": (bfloat16(angles(64)), *_ROPE, ""),
+    "freqs of Llama 3.1": (np.outer(np.arange(64), llama3()).astype(np.float32), *_LLAMA3, ""),
+    "freqs, transposed": (angles().T.copy(), *_ROPE, "transposed"),
+    # cosines and sines on an axis of their own
+    "stacked last": (np.stack([_COS, _SIN], -1), *_ROPE, "axis 2"),
+    "stacked last, of a batch": (np.stack([_COS, _SIN], -1)[:, None], *_ROPE, "axis 2"),
+    "stacked first": (np.stack([_COS, _SIN]), *_ROPE, "axis 0"),
+    "stacked first, full": (np.stack([halves(_COS), halves(_SIN)]), *_ROPE, "axis 0"),
+    "stacked between": (np.stack([_COS, _SIN], 1), *_ROPE, "axis 1"),
+    "stacked, sines first": (np.stack([_SIN, _COS]), *_ROPE, "axis 0"),
+    "stacked in bfloat16": (bfloat16(np.stack([_COS, _SIN], -1)), *_ROPE, "axis 2"),
+    "2×2 matrices": (
+        np.stack([_COS, -_SIN, _SIN, _COS], -1).reshape(ROWS, -1, 2, 2),
+        *_ROPE,
+        "2×2",
+    ),
+    "cosines above sines": (np.concatenate([_COS, _SIN]), *_ROPE, "above"),
+    "full tables side by side": (
+        np.concatenate([each_twice(_COS), each_twice(_SIN)], 1),
+        *_ROPE,
+        "side by side",
+    ),
+    # orders
+    "transposed": (_TABLE.T.copy(), *_ROPE, "transposed"),
+    "cosines transposed": (_COS.T.copy(), *_ROPE, "transposed"),
+    "sinusoids transposed": (vaswani().T.copy(), *_SINUSOIDAL, "transposed"),
+    "complex, transposed": ((_COS + 1j * _SIN).T.copy(), *_ROPE, "transposed"),
+    "shuffled": (_TABLE[_ORDER], *_ROPE, ""),
+    "sinusoids shuffled": (vaswani()[_ORDER], *_SINUSOIDAL, ""),
+    "from the last row to the first": (_TABLE[::-1].copy(), *_ROPE, ""),
+    "row 5 alone": (_TABLE[5:6], *_ROPE, ""),
+    "row 17 alone": (vaswani()[17:18], *_SINUSOIDAL, ""),
+    # several times over
+    "a batch": (np.repeat(_TABLE[None], 3, 0), *_ROPE, "3 times over"),
+    "heads": (np.repeat(halves(_COS)[:, None], 4, 1), *_ROPE, "4 times over"),
+    "a batch and heads": (
+        np.broadcast_to(vaswani(), (2, 3, ROWS, DIM)).copy(),
+        *_SINUSOIDAL,
+        "times over",
+    ),
+    # multiplied
+    "× √dim": (vaswani() * np.float32(math.sqrt(DIM)), *_SINUSOIDAL, "× 5.65685425"),
+    "tables × 8": (_TABLE * np.float32(8), *_ROPE, "× 8"),
+    "× 0.02": (vaswani() * np.float32(0.02), *_SINUSOIDAL, "× 0.02"),
+    # between rows and columns that hold nothing
+    "zeros below": (np.concatenate([_TABLE, _NOTHING]), *_ROPE, "rows 96 to 115"),
+    "zeros above": (np.concatenate([_NOTHING, _TABLE]), *_ROPE, "rows 0 to 19"),
+    "no numbers below": (np.concatenate([_TABLE, np.nan * _NOTHING]), *_ROPE, "rows 96 to 115"),
+    "zeros beside": (np.concatenate([_TABLE, _TABLE[:, :8] * 0], 1), *_ROPE, "columns 32 on"),
+    # frequencies in other words
+    "periods": (1 / _FLOAT32, *_ROPE, "periods"),
+    "wavelengths": ((2 * np.pi / ladder()).astype(np.float32), *_ROPE, "wavelengths"),
+    "turns": ((ladder() / (2 * np.pi)).astype(np.float32), *_ROPE, "turns"),
+    "logarithms": (np.log(_FLOAT32), *_ROPE, "logarithms of frequencies"),
+    "logarithms of periods": (-np.log(_FLOAT32), *_ROPE, "logarithms of periods"),
+    "frequencies, halves": (halves(_FLOAT32), *_ROPE, "two halves"),
+    "frequencies, each twice": (each_twice(_FLOAT32), *_ROPE, "side by side"),
+    "wavelengths of Llama 3.1": ((2 * np.pi / llama3()).astype(np.float32), *_LLAMA3, "wave"),
+}
+
+
+def _damaged(column, change):
+    table = _TABLE.copy()
+    table[:, column] = change(table[:, column])
+    return table
+
+
+def _unlike_cases():
+    random = np.random.default_rng(7)
+    unit = random.uniform(-3, 3, (ROWS, 16))
+    grid = np.linspace(0, 1, 48)
+    noise = random.normal(size=(ROWS, DIM)).astype(np.float32)
+    other = np.cos(angles(base=500_000.0)).astype(np.float32)
+    return {
+        "noise": noise,
+        "a learned table": noise * np.float32(0.02),
+        "a random walk": np.cumsum(noise * np.float32(0.01), axis=0),
+        "a stack of noise": noise.reshape(ROWS, -1, 2),
+        "unit vectors": np.exp(1j * unit).astype(np.complex64),
+        "unit vectors in a row": np.concatenate([np.cos(unit[0]), np.sin(unit[0])])[None],
+        "row 0, which all have": _TABLE[:1],
+        "an image": np.outer(grid, grid),
+        "a product": np.outer(np.arange(ROWS), random.uniform(0, 1, 16)).astype(np.float32),
+        "a column × 1.01": _damaged(5, lambda column: column * np.float32(1.01)),
+        "a column of noise": _damaged(7, lambda _column: noise[:, 7]),
+        "columns exchanged": _TABLE[:, [0, 1, 2, 4, 3, *range(5, DIM)]],
+        "gains of columns": _TABLE * random.uniform(0.5, 1.5, DIM).astype(np.float32),
+        "gains of rows": _TABLE * random.uniform(0.5, 1.5, (ROWS, 1)).astype(np.float32),
+        "two bases": np.concatenate([_COS, other], axis=1),
+        "two bases stacked": np.stack([_COS, other]),
+        "two encodings": np.concatenate([_TABLE[:, :16], vaswani()[:, 16:]], axis=1),
+        "a sum with a learned table": vaswani() + noise * np.float32(0.02),
+        "squares": _TABLE * _TABLE,
+        "sorted frequencies": np.sort(random.uniform(0, 1, 16))[::-1].astype(np.float32),
+        "sorted logarithms": np.sort(random.uniform(-9, 0, 16))[::-1].astype(np.float32),
+        "numbers in a line": np.linspace(1, 0, 16).astype(np.float32),
+        "sorted periods": np.sort(random.uniform(1, 1e4, 16)).astype(np.float32),
+        "noisy angles": (angles() * (1 + 1e-3 * unit)).astype(np.float32),
+        "angles with offsets": (angles() + np.abs(unit[0])).astype(np.float32),
+        "Fourier features": np.cos(np.outer(np.arange(ROWS), np.abs(unit[0]))).astype(np.float32),
+        "an identity": np.eye(32, dtype=np.float32),
+        "a mask": np.tril(np.ones((32, 32), np.float32)),
+        "unequal batches": np.stack([_TABLE, _TABLE + np.float32(0.01) * noise]),
+    }
+
+
+UNLIKE = _unlike_cases()
