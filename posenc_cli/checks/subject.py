@@ -326,9 +326,12 @@ def frequency_subject(
         broken = (f"{int((~finite).sum())} of {given.size} frequencies are not finite (pair {at})",)
     places = PositionRows.of(positions)
 
+    fits = given.size == reference.pairs
+
     @lru_cache(maxsize=1)
     def turns() -> Turns:
-        return Turns.of(np.where(finite, given, 0.0), reference.engine)
+        coordinates = reference.content.waves.coordinates if fits else None
+        return Turns.of(np.where(finite, given, 0.0), reference.engine, coordinates)
 
     def read(rows: SomeRows) -> SubjectBlock:
         where = places.at(rows)
@@ -338,7 +341,6 @@ def frequency_subject(
         return SubjectBlock(where, factors)
 
     turning = Turning(places, given.size, dtype, 1, None, read)
-    fits = given.size == reference.pairs
     return Subject(
         SubjectKind.INV_FREQ,
         name,
