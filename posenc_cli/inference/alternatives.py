@@ -114,13 +114,14 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     if (reference.frequencies > 0).all():
         message = "each frequency is its inverse, as of an exponent with the wrong sign"
         yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)
+        message = "wavelengths, 2π/frequency, stand for frequencies"
+        yield Alternative(Cause.FREQUENCY_RULE, message, 2 * math.pi / reference.frequencies)
 
 
 def _rare(reference: Reference) -> Iterator[Alternative]:
     base = base_of(reference)
     yield from _needless_scalings(reference)
     yield from _split_among_ranks(reference)
-    yield from _inverses(reference)
     if base is not None:
         yield from _rounded(reference, base)
     yield from model_alternatives(reference)
@@ -231,11 +232,17 @@ def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
     """Scalings of a scheme that has none."""
     if reference.encoding.bound.scheme is not rope:
         return
+    right = reference.frequencies
     for scheme in rotary_schemes():
-        if "factor" not in scheme.parameters or scheme is rope:
+        parameters = scheme.parameters
+        follows_length = any(parameter.rules.follows_length for parameter in parameters.values())
+        if "factor" not in parameters or follows_length:
             continue
-        shared = {n: v for n, v in reference.params.items() if n in scheme.parameters}
-        contexts = [n for n in scheme.parameters if n == "original_max_position_embeddings"]
+        shared = {name: v for name, v in reference.params.items() if name in parameters}
+        usual = frequencies_of(scheme, {**shared, "factor": FACTORS[0]}, of_position=True)
+        if usual is None or np.allclose(usual * right[0], right * usual[0], rtol=1e-9, atol=0):
+            continue  # it divides all frequencies alike, which stands among constant ratios
+        contexts = [name for name in parameters if name == "original_max_position_embeddings"]
         choices = (
             {**shared, "factor": factor, **dict.fromkeys(contexts, context)}
             for context in (_CONTEXTS if contexts else _CONTEXTS[:1])
@@ -315,14 +322,3 @@ def _split_among_ranks(reference: Reference) -> Iterator[Alternative]:
         ]
         for message, values in tried:
             yield Alternative(Cause.FREQUENCY_RULE, message, values, detail="tensor-parallel")
-
-
-def _inverses(reference: Reference) -> Iterator[Alternative]:
-    """Numbers that are to frequencies what a period is."""
-    right = reference.frequencies
-    if (right > 0).all():
-        for message, values in (
-            ("1/frequency stands for each frequency", 1 / right),
-            ("the wavelength 2π/frequency stands for each frequency", 2 * math.pi / right),
-        ):
-            yield Alternative(Cause.FREQUENCY_RULE, message, values)

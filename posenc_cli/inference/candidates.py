@@ -320,8 +320,11 @@ def _values_of_models() -> Mapping[str, tuple[float, ...]]:
     return {name: tuple(known) for name, known in values.items()}
 
 
-_STEPS = 48
-"""Bisections of a logarithm: of e^60 they leave less than float64 tells apart."""
+_STEPS = 64
+"""Of the search for a number, which mostly takes five: each bisects at worst."""
+
+_CLOSE = 1e-13
+"""Of a number: nearer than that the search need not come."""
 
 _ASIDE = 1.01
 """Times the value of a parameter, to see which pairs it changes, and by how much."""
@@ -363,7 +366,7 @@ def solved(
     if telling[pair] <= 0:
         return None
     of_pair = _of_pair(frequencies, pair)
-    value = _root(of_pair, float(measured.values[pair]), start)
+    value = _root(of_pair, math.log(measured.values[pair]), start)
     if value is None:
         return None
     likely: tuple[float, ...] = (snap(value, 2 * value / float(telling[pair])), value)
@@ -380,11 +383,11 @@ def solved(
 def _of_pair(
     frequencies: Callable[[float], Reals | None], pair: int
 ) -> Callable[[float], float | None]:
-    """The frequency of one pair as a function of a parameter; None where it is no number."""
+    """Ln of the frequency of one pair as a function of a parameter; None where it has none."""
 
     def of_pair(value: float) -> float | None:
         values = frequencies(value)
-        return None if values is None or not math.isfinite(values[pair]) else float(values[pair])
+        return None if values is None or not 0 < values[pair] < math.inf else math.log(values[pair])
 
     return of_pair
 
@@ -392,24 +395,33 @@ def _of_pair(
 def _root(function: Callable[[float], float | None], wanted: float, start: float) -> float | None:
     """Where a monotone function of a positive number is as wanted; None where it is nowhere.
 
-    The number is looked for on both sides of ``start``, ever farther, then by bisection.
+    The number is looked for on both sides of ``start``, ever farther, then by false position in
+    its logarithm (Illinois), for frequencies mostly are powers of parameters.
     """
     at_start = function(start)
     bracket = None if at_start is None else _bracket(function, wanted, start, at_start)
     if bracket is None:
         return None
-    low, high = bracket
-    above = (function(low) or 0.0) > wanted
-    for _ in range(_STEPS):
-        middle = math.sqrt(low * high)
-        at_middle = function(middle)
+    low, high = (math.log(end) for end in bracket)
+    missed_low, missed_high = ((function(end) or 0.0) - wanted for end in bracket)
+    middle = low
+    for step in range(_STEPS):
+        if abs(high - low) <= _CLOSE or missed_high == missed_low:
+            break
+        middle = (low + high) / 2
+        if step % 3 != 2:
+            middle = (low * missed_high - high * missed_low) / (missed_high - missed_low)
+        at_middle = function(math.exp(middle))
         if at_middle is None:
             return None
-        if (at_middle > wanted) == above:
-            low = middle
+        missed = at_middle - wanted
+        if abs(missed) <= _CLOSE:
+            break
+        if (missed > 0) == (missed_low > 0):
+            low, missed_low = middle, missed
         else:
-            high = middle
-    return math.sqrt(low * high)
+            high, missed_high = middle, missed
+    return math.exp(middle)
 
 
 def _bracket(

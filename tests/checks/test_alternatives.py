@@ -158,7 +158,7 @@ def changed(values, pair, number):
             "the frequency of pair 5 is 1.01 times the right one",
         ),
         # What stands in for frequencies.
-        ({}, 1 / PLAIN, RULE, "1/frequency stands for each frequency"),
+        ({}, 1 / PLAIN, RULE, "each frequency is its inverse"),
         # The layers of one model exchanged.
         (GEMMA_LOCAL, ladder(256, 1e6) / 8, RULE, "gemma-3-4b (full_attention)"),
         (GEMMA_GLOBAL, ladder(256, 1e4), "scaling-missing", "gemma-3-4b (sliding_attention)"),
@@ -183,6 +183,18 @@ def test_exponents_of_half_precision_are_named(dtype):
     (cause,) = diagnose(rope.of_frequencies(rates.astype(np.float32), right, "0:4096"))
     assert cause.cause == Cause.INV_FREQ_PRECISION
     assert f"the exponents 2i/d were rounded to {dtype}" in cause.message
+
+
+def test_frequencies_of_several_axes_are_held_along_their_axes(tmp_path):
+    axes = np.arange(64) // np.array([[1], [4], [8]])
+    np.save(tmp_path / "axes.npy", axes)
+    right = rope.reference("mrope", dim=128, base=1e6, axes=str(tmp_path / "axes.npy"))
+    assert rope.of_frequencies(ladder(128, 1e6).astype(np.float32), right, "0:64").ok
+    (cause,) = diagnose(rope.of_frequencies(PLAIN.astype(np.float32), right, "0:64"))
+    assert (cause.cause, cause.message) == (Cause.BASE, "the base is 10000, not 1000000")
+    own = np.concatenate([ladder(2 * count, 1e6) for count in (16, 24, 24)])
+    (cause,) = diagnose(rope.of_frequencies(own.astype(np.float32), right, "0:64"))
+    assert cause.message == "each axis has a ladder of its own"
 
 
 def test_no_alternative_equals_the_reference_or_another():
