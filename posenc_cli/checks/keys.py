@@ -70,7 +70,7 @@ def _relative(finding: Finding, difference: str) -> Finding:
     """The finding on q·k, which fails where the two are turned by different rotations."""
     if finding.check != FindingName.RELATIVE or not finding.ok or difference.startswith("k is at"):
         return finding
-    message = f"q·k is no function of m − n: {difference}"
+    message = f"q·k is no function of m − n, for q and k are not turned alike: {difference}"
     return replace(finding, ok=False, worst=None, tolerance=None, at=None, message=message)
 
 
@@ -100,4 +100,4 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
     if constant:
         return "k is at other positions than q, or multiplied otherwise, by as much everywhere"
     row, pair = divmod(int(np.argmax(~(apart <= allowed))), apart.shape[1])
-    return f"by {apart[row, pair]:.2g} at position {int(positions[row])}, pair {pair}"
+    return f"they differ by {apart[row, pair]:.2g} at position {int(positions[row])}, pair {pair}"

@@ -70,6 +70,9 @@ _KEPT_LENGTH = 0.03
 _SAME_HEAD = 1e-4
 """Relative: heads that hold one vector are turned alike, but for the order of additions."""
 
+_SAME_ROW = 0.05
+"""Of values near 1: a half precision leaves less between two ways to ask for a row."""
+
 _PROBED = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
 """Positions of the calls that find the form: near ones, which any table has, in no order."""
 
@@ -432,6 +435,8 @@ class ServedFunction:
                 f"returned an array of shape {shapes}: neither tables nor frequencies"
             )
         turned = self._vectors_of(results, form, vectors)
+        if form.guessed and not self._rows_alone(form, positions, vectors, turned):
+            return _RUNS, "vectors"
         if form.documented:
             return _FITS, "vectors"
         fitness = _RUNS
@@ -443,6 +448,27 @@ class ServedFunction:
             ):
                 fitness += 1
         return fitness, "vectors"
+
+    def _rows_alone(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        turned: Sequence[Returned],
+    ) -> bool:
+        """Whether the last row comes back alone as it did among others.
+
+        It does not where an offset of the first row was given the positions of all.
+        """
+        own = []
+        for part in vectors:
+            assert part.values is not None
+            own.append(Vectors(1, part.heads, part.values[-1:]))
+        alone = self._vectors_of(self._call(form, positions[-1:], own), form, own)
+        return all(
+            np.allclose(one.values, of_all.values[-1:], rtol=0, atol=_SAME_ROW)
+            for one, of_all in zip(alone, turned, strict=True)
+        )
 
     def _other_outcome(self, form: CallForm, results: list[Returned], rows: int) -> Outcome | None:
         """What comes back where that is no vectors."""

@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     Role = str
     """What an argument is for.
 
-    ``x``, ``q`` and ``k`` are vectors. ``positions`` says where each row is, ``offset`` where the
-    first is, ``length`` how many there are from position 0 on. Tables are ``cos`` and ``sin``,
-    ``freqs_cis`` (complex, or both beside each other) or ``cos_sin`` (a tuple); beside them
-    ``rows`` says which of their rows each row takes, and ``zero`` that the first takes the first.
-    ``dim`` and ``base`` are the encoding's, ``style`` is true for the reference's layout.
+    ``x``, ``q`` and ``k`` are vectors, ``v`` others that nothing turns. ``positions`` says where
+    each row is, ``offset`` where the first is, ``length`` how many there are from position 0 on.
+    Tables are ``cos`` and ``sin``, ``freqs_cis`` (complex, or both beside each other) or
+    ``cos_sin`` (a tuple); beside them ``rows`` says which of their rows each row takes, and
+    ``zero`` that the first takes the first. ``dim`` and ``base`` are the encoding's, ``style`` is
+    true for the reference's layout.
     """
 
 _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("x", "t_in", "hidden_states", "inputs", "input", "tensor", "vectors"), ("x",)),
     **dict.fromkeys(("q", "xq", "query", "queries", "query_states", "query_layer"), ("q",)),
     **dict.fromkeys(("k", "xk", "key", "keys", "key_states", "key_layer"), ("k",)),
+    **dict.fromkeys(("v", "xv", "value", "values", "value_states", "value_layer"), ("v",)),
     **dict.fromkeys(("cos", "cosine", "cosines", "cos_cached", "freqs_cos", "cos_table"), ("cos",)),
     **dict.fromkeys(("sin", "sine", "sines", "sin_cached", "freqs_sin", "sin_table"), ("sin",)),
     **dict.fromkeys(("freqs_cis", "freqs_complex", "cis", "freqs_ci"), ("freqs_cis", "cos_sin")),
@@ -55,7 +57,7 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("seq_len", "seqlen", "length", "end", "max_len", "max_seq_len"), ("length",)),
     **dict.fromkeys(("max_seq_length", "max_position_embeddings", "context_length"), ("length",)),
     **dict.fromkeys(("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head"), ("dim",)),
-    **dict.fromkeys(("head_size", "d", "hidden_dim_per_head"), ("dim",)),
+    "head_size": ("dim",),
     **dict.fromkeys(("base", "theta", "rope_theta", "rope_base"), ("base",)),
     **dict.fromkeys(("is_neox_style", "is_neox", "interleaved", "traditional"), ("style",)),
 }  # fmt: skip
@@ -132,6 +134,11 @@ MOST_FORMS = 400
 """Forms that are tried at most: some tenths of a second."""
 
 
+def roles_of(name: str) -> tuple[Role, ...]:
+    """What a parameter may be for, by its name; nothing where that says nothing."""
+    return _NAMES.get(name.lower().strip("_"), ())
+
+
 class NamedParameter(Record):
     """A parameter of a function; ``default`` is its text, None where it has none."""
 
@@ -151,7 +158,7 @@ class NamedParameter(Record):
 
     def roles(self) -> tuple[Role, ...]:
         """What it may be for, by its name; nothing where that says nothing."""
-        return _NAMES.get(self.name.lower().strip("_"), ())
+        return roles_of(self.name)
 
 
 class Signature(Record):
@@ -257,6 +264,14 @@ class CallForm(Record):
         return self.axes == "nd"
 
     @property
+    def guessed(self) -> bool:
+        """Whether positions are given to a parameter whose name does not ask for them."""
+        return any(
+            argument.role == "positions" and "positions" not in roles_of(argument.parameter)
+            for argument in self.arguments
+        )
+
+    @property
     def documented(self) -> bool:
         """Whether it is ``f(x, positions)`` with rows of vectors, which posenc always took."""
         roles = [argument.role for argument in self.arguments]
@@ -281,7 +296,7 @@ class CallForm(Record):
 
         parts = []
         if self.axes:
-            parts.append(f"{names('x', 'q', 'k')} {shape(self.axes)}")
+            parts.append(f"{names('x', 'q', 'k', 'v')} {shape(self.axes)}")
         if self.position_axes:
             parts.append(f"{names('positions')} {shape(self.position_axes)}")
         parts += [
@@ -351,8 +366,7 @@ def _assignments(signature: Signature) -> Iterator[tuple[Argument, ...]]:
             for some in by_name
         )
     ]
-    others = list(_BY_COUNT.get(len(required), ()))
-    for by_use in dict.fromkeys((*named, *partly, *others)):
+    for by_use in dict.fromkeys((*named, *partly)):
         # Beside tables, positions say which of their rows.
         meant = _BESIDE_TABLES if any(role in _TABLES for role in by_use) else {}
         roles = tuple(meant.get(role, role) for role in by_use)
@@ -514,6 +528,8 @@ def request(
         role = argument.role
         if role in ("x", "q", "k"):
             given = _vectors(payload, form, next(remaining))
+        elif role == "v":
+            given = _vectors(payload, form, vectors[0])
         elif role in ("positions", "rows"):
             where = positions if role == "positions" else np.arange(positions.size)
             where = np.repeat(where.astype(np.int64), repeats)

@@ -36,7 +36,7 @@ _WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 """Where GitHub and GitLab say that the repository is checked out."""
 
 CALL_ROLES = (
-    *("x", "q", "k", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
+    *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
     *("rows", "zero", "dim", "base", "style"),
 )
 """What arguments of --impl may be, as --call names them."""

@@ -124,6 +124,14 @@ def mlx(x, offset=0):
     return turned(x, cos, sin)
 
 
+def unnamed(x, t):
+    return mlx(x, t)
+
+
+def with_values(q, k, v, positions):
+    return turned(q, *full(positions)), turned(k, *full(positions)), v
+
+
 def offset_ignored(x, offset=0):
     return mlx(x)
 
