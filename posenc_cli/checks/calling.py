@@ -24,7 +24,7 @@ from posenc_cli.checks.serving import (
     ServedFunction,
     other_vectors,
 )
-from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
+from posenc_cli.checks.subject import NOT_FINITE, Subject, frequency_subject, table_subject
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.positions import Positions
@@ -225,7 +225,7 @@ def _of_vectors(
         irregularities = list(_irregularities(function, which, few, matrices))
         if not np.isfinite(matrices).all():
             bad = _first_bad(few, matrices)
-            irregularities.insert(0, f"returned values that are not finite at position {bad}")
+            irregularities.insert(0, f"{NOT_FINITE} at position {bad}")
         readers.append(
             _ResultReader(reference, places, samples[which], report, tuple(irregularities))
         )
@@ -425,7 +425,7 @@ def _irregularities(
 
     values = given(x, positions)
     if np.isfinite(expected).all() and not np.isfinite(values).all():
-        yield "returned values that are not finite"
+        yield NOT_FINITE
         return
     if differs(values, expected):
         counts_rows = (

@@ -1,12 +1,10 @@
-"""Why a subject differs from the reference: defects tried, their residuals measured.
+"""Why a subject differs from the reference: what it is claimed to be, held against every cell.
 
-Each defect says what the factors of the pairs would be if it held; it is believed only if what
-it leaves over stays within the tolerance, on a sample of positions at every scale and around the
-first and the worst that are wrong. They are tried from the simplest on: one cause before two. What
-no defect explains is called unknown.
-
-**A sample finds, all positions tell.** What is said of a cause, how many positions it is about and
-which is the first, is measured on every row of the subject, and what the cause leaves over is said.
+Each claim says what the factors of the pairs would be if it held. It is found on a sample of
+positions, at every scale and around the first and the worst that are wrong; then it is held against
+all rows, and printed with its residual. Claims are tried from the simplest on: one mistake before
+two, the whole before parts. Of what no claim explains wholly, parts are looked for: rows from some
+position on, some of the pairs. What is left is called unknown.
 """
 
 from __future__ import annotations
@@ -16,36 +14,46 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.codes import FindingName, SubjectKind
-from posenc_cli.checks.drift import FROM, SCATTER, offset_text
+from posenc_cli.checks.drift import SCATTER, frequency_ratio, offset_text, position_offset
 from posenc_cli.checks.mirrors import mirror_cause
+from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
-from posenc_cli.checks.verdict import Explanation, distinct_digits
+from posenc_cli.checks.subject import NOT_FINITE
+from posenc_cli.checks.unwritten import (
+    missing_pairs_cause,
+    unwritten_cause,
+    unwritten_rates_cause,
+)
+from posenc_cli.checks.verdict import MOST, Explanation, Where
 from posenc_cli.checks.widths import fits, of_width
+from posenc_cli.checks.wording import (
+    Suspect,
+    alike_text,
+    amplitude_cause,
+    pairs_text,
+    ratio_text,
+    spec,
+    with_residual,
+    words_of,
+)
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.defects import (
-    ENOUGH,
-    TURNS,
-    Defect,
-    Sample,
-    Whole,
-    few_rows,
-    holds,
-    likely_defects,
-    nearly_holds,
+from posenc_cli.inference.claims import (
+    ALIKE,
+    Claim,
+    Residual,
+    amplitude_of,
+    claims_that_hold,
+    nearest_rotations,
 )
-from posenc_cli.inference.fitting import Rotations, fit
-from posenc_cli.inference.formats import round_to_half
+from posenc_cli.inference.defects import ENOUGH, Defect, nearly_holds
+from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.localise import Whole
 from posenc_cli.inference.position_maps import rows_as_positions
-from posenc_cli.inference.rules import base_of, ladder
+from posenc_cli.inference.rules import Alternative, base_of, ladder
+from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import Tolerance
-from posenc_cli.inference.uninitialised import (
-    MEANING,
-    Garbage,
-    garbage_of,
-    outrageous_of,
-    zeros_of,
-)
-from posenc_cli.positions import range_texts
+from posenc_cli.inference.turning import ROWS
+from posenc_cli.inference.uninitialised import garbage_of, outrageous_of, zeros_of
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -55,22 +63,18 @@ if TYPE_CHECKING:
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examination
-    from posenc_cli.inference.defects import Extent
-    from posenc_cli.inference.position_maps import PositionMap
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.rules import Alternative
-    from posenc_cli.inference.turning import SubjectBlock
-    from posenc_cli.numerics.arrays import Flags, Integers, Reals
+    from posenc_cli.inference.turning import SomeRows, SubjectBlock
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
 
-_MOST_RANGES = 6  # of pairs, which a sentence can hold
-_NEARLY_ALL = 0.85
-"""Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
-
-MOST = 3
-"""Causes of one diagnosis."""
+_FEW_EXCEPTIONS = 0.03
+"""Of the positions: where more are otherwise, they are wrong in a way of their own."""
 
 _NEARLY = 0.01
 """Of a frequency: powers computed in a half precision are right to this."""
+
+_ONE_RATIO = 0.02
+"""Of what frequencies are off by: where pairs differ by less, all are off by one number."""
 
 _FLOAT16_OVERFLOW = 65520.0
 """From here on float16 rounds to infinity."""
@@ -81,95 +85,100 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     if examination.ok:
         return ()
     subject = examination.subject
-    if subject.broken:
+    survey = examination.survey
+    if subject.kind == SubjectKind.IMPL and any(
+        not text.startswith(NOT_FINITE) for text in subject.broken
+    ):
         return (_irregular_cause(examination),)
     if subject.as_reference is None:
         return _width_cause(subject, examination.reference)
-    sample, whole = sample_and_whole(examination)
-    survey = examination.survey
+    suspect = _suspect(examination)
     if survey is not None and survey.reference.missing_at is not None:
-        missing = _overflow_cause(whole) or _missing_pairs_cause(whole)
-        return (missing or _missing_cause(survey, sample),)
-    layout = _layout_cause(examination, whole)
-    rounding = _cause_within_tolerance(examination, sample, whole) if layout is None else None
-    if rounding is not None:
-        return (rounding,)
-    explanations: list[Explanation] = []
-    if layout is None or not holds(sample, Defect()):
-        explanations = [
-            explanation
-            for explanation in _explanations(examination, sample, whole)
-            if explanation.cause != Cause.LAYOUT
-        ]
-    if layout is not None:
-        explanations = [
-            layout,
-            *(explanation for explanation in explanations if explanation.cause != Cause.UNKNOWN),
-        ]
-    first_of = {explanation.cause: explanation for explanation in reversed(explanations)}
-    distinct = [
-        explanation for explanation in explanations if first_of[explanation.cause] is explanation
-    ]
-    return tuple(distinct[:MOST]) or (_unknown_cause(examination, sample),)
+        return _causes_beside_missing(suspect, survey)
+    return _distinct(_all_causes(suspect)) or (_unknown_cause(suspect),)
+
+
+def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
+    """The explanations that differ in their cause or their place, at most three."""
+    kept: list[Explanation] = []
+    for explanation in explanations:
+        if not any(
+            (explanation.cause, explanation.where) == (other.cause, other.where) for other in kept
+        ):
+            kept.append(explanation)
+    return tuple(kept[:MOST])
+
+
+def _all_causes(suspect: Suspect) -> list[Explanation]:
+    """The causes of a subject all of whose values are numbers; none if nothing explains it."""
+    layout = _layout_cause(suspect)
+    if layout is None:
+        rounding = _causes_within_tolerance(suspect)
+        return rounding or _explanations(suspect)
+    if suspect.residual(Defect()).whole:
+        return [layout]
+    others = [why for why in _explanations(suspect) if why.cause not in (Cause.LAYOUT,)]
+    return [layout, *(why for why in others if why.cause != Cause.UNKNOWN)]
 
 
 def _irregular_cause(examination: Examination) -> Explanation:
-    """The cause of a subject that is no map of vectors."""
+    """The cause of a function that is no map of vectors."""
     subject = examination.subject
-    if subject.frequencies is not None:
-        unwritten = _unwritten_cause(examination, outrageous_of)
-        if unwritten is not None:
-            return unwritten
-    overflowed = None
-    if subject.kind == SubjectKind.IMPL and subject.as_reference is not None:
-        overflowed = _overflow_cause(sample_and_whole(examination)[1])
-    if overflowed is not None:
-        return overflowed
     what = "what it does to a row does not follow from the row and its position"
-    if subject.kind != SubjectKind.IMPL:
-        what = "not all values are numbers"
     return Explanation(subject.broken_by, what, "; ".join(subject.broken))
 
 
-def _unwritten_cause(
-    examination: Examination, garbage_among: Callable[[Reals, Reals], Garbage | None]
-) -> Explanation | None:
-    """The cause where frequencies that were given are none that any rule has."""
-    given, right = examination.subject.frequencies, examination.reference.frequencies
-    if given is None or given.shape != right.shape:
-        return None
-    garbage = garbage_among(given, right)
-    if garbage is None:
-        return None
-    pair = int(np.argmax(garbage.pairs))
-    return Explanation(
-        Cause.UNINITIALISED,
-        f"of the {right.size} frequencies {garbage.text}: {MEANING}",
-        f"pair {pair} has {given[pair]:.6g}, not {right[pair]:.6g}",
+def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
+    """The causes of a subject of which some values are no numbers: of these, and of the others."""
+    known = (
+        _overflow_cause(suspect.whole)
+        or unwritten_cause(suspect.examination, outrageous_of)
+        or missing_pairs_cause(suspect.whole)
     )
-
-
-def _unwritten_rates_cause(sample: Sample, whole: Whole) -> Explanation | None:
-    """The same where pairs turn at rates that no rule gives, steadily, at every position."""
-    right = sample.reference.frequencies
-    if sample.reference.coordinates is not None or (np.diff(np.sort(sample.positions)) > 1).all():
-        return None
-    rates = fit(sample.positions, sample.factors).frequencies
-    garbage = garbage_of(rates, right)
-    if garbage is None:
-        return None
-    steady = whole.extent_of(lambda piece: _turning_cells(rates, piece)).pairs
-    garbage = garbage_of(np.where(steady, rates, right), right)
-    if garbage is None:
-        return None
-    pair = int(np.argmax(garbage.pairs))
-    return Explanation(
-        Cause.UNINITIALISED,
-        f"of the {right.size} frequencies {garbage.text}: {MEANING}",
-        f"pair {pair} turns by {rates[pair]:.6g} a position, modulo 2π, not by {right[pair]:.6g}; "
-        f"{_pairs_text(np.flatnonzero(garbage.pairs).tolist(), right.size)} turn so at every "
-        "position",
+    if known is not None:
+        return (known,)
+    deviation = survey.reference
+    position, pair = deviation.missing_at or (0, 0)
+    total = deviation.rows * suspect.examination.reference.pairs
+    evidence = (
+        f"{deviation.missing} of {total} are not, the first at position {position}, pair {pair}"
     )
+    if suspect.examination.subject.frequencies is not None:
+        evidence = "; ".join(suspect.examination.subject.broken)
+    missing = Explanation(Cause.UNKNOWN, "not all values are numbers", evidence)
+    if deviation.missing == total:
+        return (missing,)
+
+    def finite_part(sample: Sample) -> Sample:
+        finite = np.isfinite(sample.factors) & np.isfinite(sample.stray)
+        return replace(
+            sample,
+            factors=np.where(finite, sample.factors, sample.amplitude),
+            stray=np.where(np.isfinite(sample.stray), sample.stray, 0.0),
+            seen=sample.seen & finite,
+        )
+
+    sample = finite_part(suspect.sample)
+    sample = replace(
+        sample, amplitude=amplitude_of(sample, floor=suspect.examination.tolerance.floor)
+    )
+    rest = replace(
+        suspect,
+        sample=sample,
+        whole=suspect.whole.changed(
+            lambda piece: replace(finite_part(piece), amplitude=sample.amplitude)
+        ),
+        rotations=nearest_rotations(sample),
+    )
+    residual = rest.whole.residual(Claim(Defect(), sample.reference.scale))
+    if residual.whole:
+        near = f"the others are right, to {residual.within:.2g}"
+        return (replace(missing, evidence=f"{evidence}; {near}"),)
+    others = [why for why in _all_causes(rest) if why.cause != Cause.UNKNOWN]
+    told = "no known mistake gives the others"
+    if others:
+        told = "of the others: see the other causes"
+    return _distinct([*others[: MOST - 1], replace(missing, evidence=f"{evidence}; {told}")])
 
 
 def _inverse_cause(examination: Examination) -> Explanation | None:
@@ -185,83 +194,92 @@ def _inverse_cause(examination: Examination) -> Explanation | None:
     return None
 
 
-def _missing_cause(survey: Survey, sample: Sample) -> Explanation:
-    """Values that are no numbers, for a reason unknown."""
-    deviation = survey.reference
-    position, pair = deviation.missing_at or (0, 0)
-    return Explanation(
-        Cause.UNKNOWN,
-        "not all values are numbers",
-        f"{deviation.missing} of {deviation.rows * sample.reference.pairs} are not, the first at "
-        f"position {position}, pair {pair}",
-    )
-
-
-def _missing_pairs_cause(whole: Whole) -> Explanation | None:
-    """The cause where some pairs are no numbers from position 2 on, and all others are."""
-    pairs: Flags | None = None
-    for piece in whole.pieces():
-        missing = ~np.isfinite(piece.factors[np.abs(piece.positions) > 1])  # (n, pairs)
-        if not missing.shape[0]:
-            continue
-        pairs = missing[0] if pairs is None else pairs
-        if (missing != pairs).any():
-            return None
-    if pairs is None or not pairs.any():
-        return None
-    of_pairs = _pairs_text(np.flatnonzero(pairs).tolist(), pairs.size)
-    return Explanation(
-        Cause.UNINITIALISED,
-        f"{of_pairs} {'has' if pairs.sum() == 1 else 'have'} no number at any position from 2 on, "
-        f"so no finite frequency: {MEANING}",
-        "all other pairs have numbers at every position",
-    )
-
-
-def _cause_within_tolerance(
-    examination: Examination, sample: Sample, whole: Whole
-) -> Explanation | None:
-    """The cause where every cell is right to what float32 code can show, None where not."""
+def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
+    """The causes where every cell is right to what float32 code can show, none where not."""
+    examination = suspect.examination
     if examination.fault is not None:
-        return _drift_cause(examination.fault, examination, sample, whole)
+        return _drift_causes(examination.fault, suspect)
     cells = None if examination.survey is None else examination.survey.cells
-    if cells is None or not whole.extent(Defect()).whole:
-        return None
-    return Explanation(
-        Cause.TABLE_PRECISION,
-        f"cells are not correctly rounded to {cells.dtype.name}",
-        f"{cells.wrong} of {cells.total} cells, by up to {cells.units:.3g} units in the last "
-        "place, but all are right to what float32 code can show",
-    )
-
-
-def _drift_cause(
-    fault: Fault, examination: Examination, sample: Sample, whole: Whole
-) -> Explanation:
-    """The cause of errors that the tolerance of each cell grants, and roundings do not make."""
-    if fault.offset is not None:
-        return Explanation(
-            Cause.POSITION_OFFSET,
-            f"positions are off by {offset_text(fault.offset)}",
-            f"from position {FROM} on the angles of {fault.pairs} pairs err by the same share, "
-            f"about {fault.offset / fault.position:.2g}, where roundings differ by pair",
+    if cells is None:
+        return []
+    residual = suspect.residual(Defect())
+    if not residual.whole:
+        return []
+    return [
+        Explanation(
+            Cause.TABLE_PRECISION,
+            f"cells are not correctly rounded to {cells.dtype.name}",
+            f"{cells.wrong} of {cells.total} cells, by up to {cells.units:.3g} units in the last "
+            "place, but all are right to what float32 code can show",
+            residual=residual,
         )
-    per_angle = SCATTER * examination.reference.scale
-    tolerance = replace(sample.tolerance, per_angle=per_angle)
-    strict = replace(sample, tolerance=tolerance)
-    strictly = Whole(lambda: (replace(piece, tolerance=tolerance) for piece in whole.pieces()))
-    for explanation in _explanations(examination, strict, strictly):
-        if explanation.cause != Cause.UNKNOWN:
-            return explanation
-    return Explanation(
-        Cause.UNKNOWN,
-        "phases err as no rounding of a frequency and its product with the position does",
-        f"no one error of the frequency of pair {fault.pair} explains all its positions, "
-        f"as at position {fault.position}",
+    ]
+
+
+def _drift_causes(fault: Fault, suspect: Suspect) -> list[Explanation]:
+    """The causes of errors that the tolerance of each cell grants, and roundings do not make.
+
+    An offset of the positions is the same at all of them, a ratio of frequencies adds up. Where
+    positions lie so close together that both fit alike, both are named.
+    """
+    tolerance = replace(
+        suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
     )
+    strict = replace(
+        suspect,
+        sample=replace(suspect.sample, tolerance=tolerance),
+        whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
+    )
+    held = [
+        (defect, residual)
+        for defect in _common_errors(strict)
+        if (residual := strict.residual(defect)).whole
+    ]
+    least = min((residual.largest for _, residual in held), default=0.0)
+    causes = [
+        explanation
+        for defect, residual in held
+        if residual.largest <= ALIKE * least
+        for explanation in words_of(Claim(defect, strict.sample.amplitude), strict, residual)
+    ]
+    if len(causes) == 2:
+        causes = [
+            replace(why, evidence=why.evidence + alike_text([other]))
+            for why, other in zip(causes, causes[::-1], strict=True)
+        ]
+    causes = causes or [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
+    return causes or [
+        Explanation(
+            Cause.UNKNOWN,
+            "phases err as no rounding of a frequency and its product with the position does",
+            f"no one error of the frequency of pair {fault.pair} explains all its positions, "
+            f"as at position {fault.position}",
+        )
+    ]
 
 
-def sample_and_whole(examination: Examination) -> tuple[Sample, Whole]:
+def _common_errors(suspect: Suspect) -> Iterator[Defect]:
+    """The offset of positions and the ratio of frequencies that the sample comes nearest to."""
+    sample = suspect.sample
+    if suspect.examination.fault is None or suspect.examination.fault.offset is None:
+        return
+    right = sample.reference.frequencies
+    if suspect.examination.subject.frequencies is None:
+        offset = position_offset(sample)
+        whole = float(offset_text(offset))
+        yield Defect(offset=whole if whole == round(whole) else round(offset, 3))
+    ratio = frequency_ratio(sample)
+    yield Defect(frequencies=_times(ratio, right))
+
+
+def _times(ratio: float, right: Reals) -> Alternative:
+    """All frequencies times one number near 1."""
+    more = f"1 {'+' if ratio > 1 else '−'} {abs(ratio - 1):.2g}"
+    message = f"all frequencies are {more} times the right ones"
+    return Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
+
+
+def _suspect(examination: Examination) -> Suspect:
     """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces."""
     subject, reference = examination.subject, examination.reference
     tolerance = examination.tolerance
@@ -287,9 +305,17 @@ def sample_and_whole(examination: Examination) -> tuple[Sample, Whole]:
         )
 
     sample = piece(subject.own.read(_telling_rows(examination)), reference.scale)
-    amplitude = _amplitude(sample, floor=examination.tolerance.floor)
-    return replace(sample, amplitude=amplitude), Whole(
-        lambda: (piece(block, amplitude) for block in subject.own.blocks())
+    amplitude = amplitude_of(sample, floor=examination.tolerance.floor)
+
+    def read(rows: SomeRows) -> Sample:
+        return piece(subject.own.read(rows), amplitude)
+
+    rotations = examination.consistency.rotations if examination.consistency else None
+    return Suspect(
+        examination,
+        replace(sample, amplitude=amplitude),
+        Whole(subject.own.places.count, read, ROWS),
+        rotations,
     )
 
 
@@ -302,333 +328,186 @@ def _telling_rows(examination: Examination) -> Integers:
     return places.sample_around(survey.reference.first_wrong, survey.reference.row)
 
 
-def _amplitude(sample: Sample, *, floor: float) -> float:
-    """The size of the factors, the right one where theirs does not differ from it."""
-    right = sample.reference.scale
-    sizes = np.abs(sample.factors[sample.seen])  # (cells,)
-    sizes = sizes[np.isfinite(sizes)]
-    if not sizes.size:
-        return right
-    amplitude = float(np.median(sizes))
-    scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
-    return right if abs(amplitude - right) <= max(2 * floor, scatter) else amplitude
-
-
-def _layout_cause(examination: Examination, whole: Whole) -> Explanation | None:
+def _layout_cause(suspect: Suspect) -> Explanation | None:
     """The cause where a subject does not pair columns as the reference does."""
-    subject = examination.subject
-    own, right = subject.own.pairing, examination.reference.pairing
+    subject = suspect.examination.subject
+    own, right = subject.own.pairing, suspect.examination.reference.pairing
     if subject.own is subject.as_reference or own is None:
         return None
     if (own.first, own.second) == (right.first, right.second):
         return None
     named = "" if own.layout is None else f" (--layout {own.layout})"
-    extent = whole.extent(Defect())
-    evidence = f"matches when columns are paired {own.text}{named}"
-    if 2 * extent.rows > extent.of_rows:
+    residual = suspect.residual(Defect())
+    evidence = f"matches when columns are paired {own.text}{named}; {residual.text}"
+    if 2 * residual.rows > residual.of_rows:
         evidence = f"columns that are paired {own.text}{named} turn together"
     return Explanation(
         Cause.LAYOUT,
         f"columns are paired {own.text}; the reference pairs {right.text}",
-        evidence if 2 * extent.rows > extent.of_rows else evidence + extent.exceptions,
+        evidence,
+        residual=residual,
     )
 
 
-def _explanations(examination: Examination, sample: Sample, whole: Whole) -> list[Explanation]:
-    """The causes of what explains the sample, if anything does."""
+def _explanations(suspect: Suspect) -> list[Explanation]:
+    """The causes of what explains the subject, if anything does."""
+    examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
         return [Explanation(Cause.UNKNOWN, "everything becomes 0", "nothing is left to compare")]
-    amplitude = _amplitude_cause(examination, sample)
+    amplitude = amplitude_cause(sample)
     if amplitude is not None and nearly_holds(sample, Defect()):
-        exceptions = whole.extent(Defect()).exceptions
-        return [replace(amplitude, evidence=amplitude.evidence + exceptions)]
+        residual = suspect.residual(Defect())
+        if residual.rows <= _FEW_EXCEPTIONS * residual.of_rows:
+            return [with_residual(amplitude, residual)]
     with_amplitude = [] if amplitude is None else [amplitude]
     explanation = (
         mirror_cause(examination)
         or _inverse_cause(examination)
-        or _unwritten_cause(examination, outrageous_of)
-        or _standstill_cause(sample, whole)
-        or _axis_cause(examination, sample, whole)
+        or unwritten_cause(examination, outrageous_of)
+        or _standstill_cause(suspect)
+        or _axis_cause(suspect)
     )
-    unwritten = _unwritten_cause(examination, zeros_of)
-    zeros = [] if unwritten is None else [unwritten]
+    zeros = _one_of(unwritten_cause(examination, zeros_of))
     if explanation is not None:
         return [explanation, *zeros, *with_amplitude]
-    rotations = examination.consistency.rotations if examination.consistency else None
-    explanations = _first_that_holds(sample, whole, rotations)
+    explanations, alike = _causes_of_whole(suspect)
     if explanations:
-        return [*explanations, *zeros, *with_amplitude]
-    explanation = (
-        _position_cause(sample, whole)
-        or _precision_cause(examination, sample)
-        or _unwritten_cause(examination, garbage_of)
-        or (examination.subject.frequencies is None and _unwritten_rates_cause(sample, whole))
-        or _pairs_cause(sample, whole)
+        return [*explanations, *zeros, *with_amplitude, *alike]
+    return (
+        regime_causes(suspect)
+        or _one_of(_position_cause(suspect))
+        or _one_of(_precision_cause(suspect))
+        or _one_of(unwritten_cause(examination, garbage_of))
+        or _one_of(unwritten_rates_cause(suspect))
+        or _one_of(_pairs_cause(suspect))
     )
+
+
+def _one_of(explanation: Explanation | None) -> list[Explanation]:
     return [] if explanation is None else [explanation]
 
 
-def _axis_cause(examination: Examination, sample: Sample, whole: Whole) -> Explanation | None:
+def _measured(
+    whole: Whole,
+    predicted: Callable[[Sample], ComplexRows],
+    rates: Reals,
+    axes: tuple[int, ...] | None = None,
+) -> Residual:
+    """What a rule that predicts the factors of a piece leaves over; the tolerance follows rates."""
+
+    def held() -> Iterator[tuple[Integers, Reals, Flags]]:
+        for _, piece in whole.pieces():
+            factors = predicted(piece)
+            explained = piece.explained_cells(factors, rates, axes)
+            with np.errstate(invalid="ignore", over="ignore"):
+                missed = np.abs(piece.factors - factors) + piece.stray
+            yield piece.positions, np.where(piece.seen, missed, 0.0), explained
+
+    return Residual.measure(held())
+
+
+def _axis_cause(suspect: Suspect) -> Explanation | None:
     """Pairs that turn with the coordinate of another axis than they should."""
-    reference, nearest = sample.reference, examination.consistency
+    sample, nearest = suspect.sample, suspect.examination.consistency
+    reference = sample.reference
     if reference.coordinates is None or nearest is None or nearest.rotations.axes is None:
         return None
     right, own = np.array(reference.coordinates.axes), np.array(nearest.rotations.axes)
     others = np.flatnonzero(right != own)
     if own.shape != right.shape or not others.size:
         return None
+    followed = tuple(own.tolist())
 
-    def explained(piece: Sample) -> Flags:
-        axes = tuple(own.tolist())
-        along = reference.angle_positions(piece.positions, axes)
+    def factors(piece: Sample) -> ComplexRows:
+        along = reference.angle_positions(piece.positions, followed)
         turns = np.exp(1j * along * reference.frequencies)  # (P, pairs)
-        factors = np.asarray(piece.amplitude * turns, np.complex128)
-        return piece.explained_cells(factors, reference.frequencies, axes)
+        return np.asarray(piece.amplitude * turns, np.complex128)
 
-    if not explained(sample).all():
+    if not sample.explained_cells(factors(sample), reference.frequencies, followed).all():
         return None
     axes = sorted({(int(right[pair]), int(own[pair])) for pair in others})
     how = ", ".join(f"axis {b} in place of axis {a}" for a, b in axes)
     follow = "follows" if others.size == 1 else "follow"
-    return Explanation(
+    cause = Explanation(
         Cause.AXIS,
-        f"{_pairs_text(others.tolist(), right.size)} {follow} {how}",
-        "matches in every pair once this is mended" + whole.extent_of(explained).exceptions,
+        f"{pairs_text(others.tolist(), right.size)} {follow} {how}",
+        "matches in every pair once this is mended",
+        where=Where(None, spec(others), tuple(sorted({a for a, _ in axes}))),
     )
+    return with_residual(cause, _measured(suspect.whole, factors, reference.frequencies, followed))
 
 
-def _first_that_holds(
-    sample: Sample, whole: Whole, rotations: Rotations | None
-) -> list[Explanation]:
-    """The causes of the first defect that explains the whole sample.
+def _causes_of_whole(suspect: Suspect) -> tuple[list[Explanation], list[Explanation]]:
+    """The causes of what explains the whole subject, but for a few positions at most.
 
-    Failing that, those of the first rule of frequencies that explains all pairs that are wrong, or
-    of the first defect that explains nearly all rows.
+    With them come those that explain it as well.
     """
-    few = sample.rows(few_rows(sample.positions))
-    mixed: list[Explanation] = []
-    nearly: Defect | None = None
-    for defect in likely_defects(sample, rotations):
-        explained = few.explained_cells(*defect.prediction(few))  # (n, pairs)
-        if defect.rounds:
-            if explained.mean() < ENOUGH - 0.05:
-                continue
-        elif not explained.all():
-            if not mixed and defect.frequencies is not None:
-                mixed = _mixture(few, sample, whole, defect, explained)
-            if explained.all(axis=1).mean() < _NEARLY_ALL:
-                continue
-        if holds(sample, defect):
-            return list(_causes(defect, sample, whole))
-        if nearly is None and not defect.rounds and nearly_holds(sample, defect):
-            nearly = defect
-    if mixed or nearly is None:
-        return mixed
-    return list(_causes(nearly, sample, whole))
-
-
-def _causes(defect: Defect, sample: Sample, whole: Whole) -> Iterator[Explanation]:
-    """The causes of a defect, in words, with what it leaves over."""
-    extent = whole.extent(defect)
-    # A rounding that is emulated may fall the other way in cells here and there.
-    besides = "" if defect.rounds else extent.exceptions
-    if defect.turn != "right":
-        _, cause, message = TURNS[defect.turn]
-        yield Explanation(cause, message, f"matches in every pair once this is mended{besides}")
-    if defect.frequencies is not None:
-        cause_of_rule = _frequency_cause(defect.frequencies, sample, None)
-        yield replace(cause_of_rule, evidence=cause_of_rule.evidence + besides)
-    if defect.offset:
-        explained = sample.explained_cells(*defect.prediction(sample)).all(axis=1)
-        first = int(sample.positions[int(np.argmax(explained))])
-        yield Explanation(
-            Cause.POSITION_OFFSET,
-            f"positions are off by {defect.offset:+g}",
-            f"what stands at position {first} is the rotation of {first + defect.offset:g}"
-            f"{besides}",
-        )
-    if defect.positions:
-        yield _collision_cause(defect.positions)
-    if defect.rates:
-        yield Explanation(
-            Cause.INV_FREQ_PRECISION,
-            f"the frequencies were rounded to {defect.rates}",
-            _ratio_text(round_to_half(sample.reference.frequencies, defect.rates), sample),
-        )
-    if defect.angles:
-        yield Explanation(
-            Cause.POSITION_PRECISION,
-            f"the angles, position times frequency, were rounded to {defect.angles}",
-            f"cells differ first at position {whole.extent(Defect()).first}; compute angles in "
-            "float32",
-        )
-    if defect.cells:
-        yield Explanation(
-            Cause.TABLE_PRECISION,
-            f"cosines and sines were rounded to {defect.cells.name}, and stored wider",
-            f"{extent.cells} of {extent.of_cells} pairs of cells are the exact ones, so rounded",
-        )
-    yield from _causes_in_words(defect, whole, extent)
-
-
-def _causes_in_words(defect: Defect, whole: Whole, extent: Extent) -> Iterator[Explanation]:
-    """The causes of moved rows, and of one table of two."""
-    if defect.moved is not None:
-        evidence = _moved_evidence(defect.moved, whole) + extent.exceptions
-        yield Explanation(Cause.POSITION_OFFSET, defect.moved.message, evidence)
-    for cause, message, evidence in defect.words_of_one_table:
-        besides = "" if defect.rounds else extent.exceptions
-        yield Explanation(cause, message, evidence + besides)
-
-
-def _moved_evidence(moved: PositionMap, whole: Whole) -> str:
-    """The first positions that are turned as others, and how many of all are."""
-    count = rows = 0
-    shown: list[str] = []
-    for piece in whole.pieces():
-        turned_as = moved.at(piece.positions)
-        others = np.flatnonzero(turned_as != piece.positions)
-        shown += [f"{piece.positions[row]} as {turned_as[row]}" for row in others[: 3 - len(shown)]]
-        count += others.size
-        rows += piece.positions.size
-    return f"{count} of {rows} positions are turned as others are: {', '.join(shown)}"
-
-
-def _frequency_cause(rule: Alternative, sample: Sample, pairs: list[int] | None) -> Explanation:
-    right = sample.reference.frequencies
-    if rule.cause == Cause.SCALING_MISSING or pairs is not None:
-        which = pairs
-        if which is None:
-            which = np.flatnonzero(~np.isclose(rule.frequencies, right, rtol=1e-6)).tolist()
-        what = "not scaled" if rule.cause == Cause.SCALING_MISSING else "so"
-        are = "is" if len(which) == 1 else "are"
-        evidence = f"{_pairs_text(which, right.size)} {are} {what}"
-        if rule.cause == Cause.SCALING_MISSING:
-            evidence += f": {_ratio_text(rule.frequencies, sample)}"
-    else:
-        evidence = _ratio_text(rule.frequencies, sample)
-    return Explanation(rule.cause, rule.message, evidence)
-
-
-def _ratio_text(frequencies: Reals, sample: Sample) -> str:
-    """The pair whose frequency is farthest from the right one, in numbers."""
-    right = sample.reference.frequencies
-    with np.errstate(all="ignore"):
-        ratios = np.abs(np.log(np.abs(frequencies / right)))
-    ratios = np.where(np.isfinite(ratios), ratios, -1)
-    pair = int(np.argmax(ratios))
-    ratio = frequencies[pair] / right[pair] if right[pair] else float("inf")
-    times = f"{ratio:.4g}"
-    if times == "1":
-        times = distinct_digits(float(ratio), 1.0)[0]
-    frequency = distinct_digits(float(frequencies[pair]), float(right[pair]))[0]
-    return f"frequency of pair {pair}: {frequency}, {times} times the right one"
-
-
-def _collision_cause(dtype: str) -> Explanation:
-    first = {"bfloat16": 257, "float16": 2049}[dtype]
-    return Explanation(
-        Cause.POSITION_PRECISION,
-        f"positions were {dtype}",
-        f"positions collide from {first} on: {dtype} has no {first}",
-    )
-
-
-def _amplitude_cause(examination: Examination, sample: Sample) -> Explanation | None:
-    amplitude, right = sample.amplitude, examination.reference.scale
-    if amplitude in (right, 0.0):
-        return None
-    missed = np.abs(np.abs(sample.factors[sample.seen]) - amplitude)
-    # One size, within some roundings of cosine, sine and factor each.
-    if np.mean(missed <= 8 * sample.tolerance.floor) < ENOUGH:
-        return None
-    known = [
-        (1.0, "is not applied"),
-        (right * right, "is applied twice"),
-        (right**0.5, "is applied by its square root"),
-        (1 / right, "divides, not multiplies"),
+    sample = suspect.sample
+    claims = claims_that_hold(sample, suspect.rotations, nearly=True)
+    held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
+    held = [
+        (claim, residual)
+        for claim, residual in held
+        if (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
+        or (not claim.defect.rounds and residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows))
     ]
-    how = next(
-        (text for value, text in known if right != 1 and abs(amplitude - value) < 1e-4 * value),
-        None,
-    )
-    applied, wanted = distinct_digits(amplitude, right)
-    message = (
-        f"the attention factor {right:.6g} {how}"
-        if how
-        else f"the attention factor is {applied}, not {wanted}"
-    )
-    return Explanation(
-        Cause.ATTENTION_FACTOR,
-        message,
-        f"cos and sin are multiplied by {applied}, so scores by {amplitude * amplitude:.5g}, not "
-        f"{right * right:.5g}",
-    )
+    if not held:
+        return [], []
+    claim, residual = held[0]
+    causes = list(words_of(claim, suspect, residual))
+    others = [
+        word
+        for other, its_residual in held[1:]
+        if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
+        if not _is_plain(claim)
+        for word in list(words_of(other, suspect, its_residual))[:1]
+    ]
+    causes[0] = replace(causes[0], evidence=causes[0].evidence + alike_text(others))
+    return causes, [word for word in others if word.cause != causes[0].cause]
 
 
-def _mixture(
-    few: Sample,
-    sample: Sample,
-    whole: Whole,
-    defect: Defect,
-    explained: Flags,
-) -> list[Explanation]:
-    """The causes of a defect that explains just the pairs that are wrong."""
-    rule, plain = defect.frequencies, Defect()
-    sound = few.explained_cells(*plain.prediction(few)).all(axis=0)
-    if rule is None or defect.turn != "right" or defect.offset:
-        return []
-    if not (explained.all(axis=0) | sound).all() or sound.all():
-        return []
-    sound = sample.explained_cells(*plain.prediction(sample)).all(axis=0)
-    by_rule = sample.explained_cells(*defect.prediction(sample)).all(axis=0)
-    if not (by_rule | sound).all():
-        return []
-
-    def either(piece: Sample) -> Flags:
-        by_rule = piece.explained_cells(*defect.prediction(piece))
-        return np.where(sound, piece.explained_cells(*plain.prediction(piece)), by_rule)
-
-    explanation = _frequency_cause(rule, sample, np.flatnonzero(~sound).tolist())
-    exceptions = whole.extent_of(either).exceptions
-    return [replace(explanation, evidence=explanation.evidence + exceptions)]
+def _is_plain(claim: Claim) -> bool:
+    """Whether a claim is that a rule is left out: what gives the same table leaves it out, too."""
+    rule = claim.defect.frequencies
+    return rule is not None and rule.cause == Cause.SCALING_MISSING
 
 
-def _standstill_cause(sample: Sample, whole: Whole) -> Explanation | None:
+def _standstill_cause(suspect: Suspect) -> Explanation | None:
     """Pairs that do not turn though they should, the others being right."""
-    right = sample.reference.frequencies
+    sample, right = suspect.sample, suspect.sample.reference.frequencies
     sound = sample.explained_cells(*Defect().prediction(sample)).all(axis=0)  # (pairs,)
-
-    def stays(piece: Sample) -> Flags:
-        factors = np.full(piece.factors.shape, complex(piece.amplitude))
-        return piece.explained_cells(factors, np.zeros_like(right))
-
-    still = stays(sample).all(axis=0)
+    factors = np.full(sample.factors.shape, complex(sample.amplitude))
+    still = sample.explained_cells(factors, np.zeros_like(right)).all(axis=0)
     if not (sound | still).all() or sound.all() or still.all() or not sound.any():
         return None
     if not (right[~sound] > 0).any() or not sample.positions.any():
         return None
-
-    def either(piece: Sample) -> Flags:
-        turned = piece.explained_cells(*Defect().prediction(piece))
-        return np.where(sound, turned, stays(piece))
-
-    pairs = np.flatnonzero(~sound).tolist()
-    return Explanation(
+    rates = np.where(sound, right, 0.0)
+    residual = _measured(suspect.whole, lambda piece: _turned_by(rates, piece), rates)
+    pairs = np.flatnonzero(~sound)
+    cause = Explanation(
         Cause.ROTARY_DIM,
-        f"{_pairs_text(pairs, right.size)} {'does' if len(pairs) == 1 else 'do'} not turn",
-        f"the other {right.size - len(pairs)} pairs are right{whole.extent_of(either).exceptions}",
+        f"{pairs_text(pairs.tolist(), right.size)} {'does' if pairs.size == 1 else 'do'} not turn",
+        f"the other {right.size - pairs.size} pairs are right",
+        where=Where(None, spec(pairs)),
     )
+    return with_residual(cause, residual)
 
 
-def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
+def _turned_by(rates: Reals, piece: Sample) -> ComplexRows:
+    """The factors of these frequencies. Shape: (positions, pairs)."""
+    angles = np.multiply.outer(piece.positions.astype(np.float64), rates)
+    return np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)
+
+
+def _position_cause(suspect: Suspect) -> Explanation | None:
     """Positions that are turned as if they were others."""
-    _, explained = rows_as_positions(sample)
+    _, explained = rows_as_positions(suspect.sample)
     if explained.mean() < ENOUGH:
         return None
     moved: list[tuple[int, int]] = []
     count = rows = backward = 0
-    for piece in whole.pieces():
+    for _, piece in suspect.whole.pieces():
         read, explained = rows_as_positions(piece)
         plain = piece.explained_cells(*Defect().prediction(piece)).all(axis=1)
         others = np.flatnonzero((read != piece.positions) & ~plain & explained.all(axis=1))
@@ -641,30 +520,36 @@ def _position_cause(sample: Sample, whole: Whole) -> Explanation | None:
         rows += piece.positions.size
     if not moved:
         return None
-    rest = whole.extent_of(
-        lambda piece: (
-            rows_as_positions(piece)[1] | piece.explained_cells(*Defect().prediction(piece))
-        )
-    )
+    right = suspect.sample.reference.frequencies
+
+    def factors(piece: Sample) -> ComplexRows:
+        read, explained = rows_as_positions(piece)
+        plain = piece.explained_cells(*Defect().prediction(piece)).all(axis=1)
+        used = np.where(explained.all(axis=1) & ~plain, read, piece.positions)
+        return _turned_by(right, replace(piece, positions=used))
+
+    residual = _measured(suspect.whole, factors, right)
     shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
     which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
+    cause = Explanation(Cause.POSITION_OFFSET, which, f"position {shown}")
     if backward == count:
         where = f"at {count} of {rows} positions, the first of them {moved[0][0]}"
-        return Explanation(
+        cause = Explanation(
             Cause.DIRECTION,
             f"the rotation runs backward {where}",
-            f"the sine has the wrong sign there{rest.exceptions}",
+            "the sine has the wrong sign there",
         )
-    if count == 1:
+    elif count == 1:
         which = f"position {moved[0][0]} is turned as another is, and no other of the {rows}"
-    return Explanation(Cause.POSITION_OFFSET, which, f"position {shown}{rest.exceptions}")
+        cause = replace(cause, message=which, where=Where(str(moved[0][0]), None))
+    return with_residual(cause, residual)
 
 
 def _overflow_cause(whole: Whole) -> Explanation | None:
     """Values that are missing just where a float16 overflows."""
     for what in ("positions", "angles"):
         first: int | None = None
-        for piece in whole.pieces():
+        for _, piece in whole.pieces():
             missing = ~np.isfinite(piece.factors)
             values = np.broadcast_to(np.abs(piece.positions)[:, None], missing.shape)
             if what == "angles":
@@ -683,52 +568,59 @@ def _overflow_cause(whole: Whole) -> Explanation | None:
     return None
 
 
-def _precision_cause(examination: Examination, sample: Sample) -> Explanation | None:
+def _precision_cause(suspect: Suspect) -> Explanation | None:
     """Frequencies that are nearly right in every pair."""
-    nearest, right = examination.consistency, sample.reference.frequencies
+    nearest, right = suspect.examination.consistency, suspect.sample.reference.frequencies
     if nearest is None or nearest.worst.ratio > 1:
         return None
     frequencies = nearest.rotations.frequencies
     off = np.abs(frequencies - right) / np.where(right > 0, right, 1)
     if off.max() > _NEARLY or np.abs(np.angle(nearest.rotations.amplitudes)).max() > _NEARLY:
         return None
-    return Explanation(
+    turning = right > 0
+    ratios = frequencies[turning] / right[turning]
+    ratio = float(np.median(ratios))
+    if turning.sum() > 1 and np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1):
+        defect = Defect(frequencies=_times(ratio, right))
+        residual = suspect.residual(defect)
+        if residual.whole:
+            return next(words_of(Claim(defect, suspect.sample.amplitude), suspect, residual))
+    residual = _measured(
+        suspect.whole, lambda piece: _turned_by(frequencies, piece), np.abs(frequencies)
+    )
+    if not residual.whole:
+        return None
+    cause = Explanation(
         Cause.INV_FREQ_PRECISION,
         f"frequencies are off by up to about {off.max():.1g} of themselves",
-        _ratio_text(frequencies, sample),
+        ratio_text(frequencies, suspect.sample),
     )
+    return with_residual(cause, residual)
 
 
-def _pairs_cause(sample: Sample, whole: Whole) -> Explanation | None:
+def _pairs_cause(suspect: Suspect) -> Explanation | None:
     """Pairs that are wrong in a way of their own, the others being right."""
-    right = sample.reference.frequencies
-    extent = whole.extent(Defect())
-    if not extent.pairs.any() or extent.first is None or sample.amplitude != sample.reference.scale:
+    sample, right = suspect.sample, suspect.sample.reference.frequencies
+    residual = suspect.residual(Defect())
+    if (
+        not residual.pairs.any()
+        or residual.first is None
+        or sample.amplitude != (sample.reference.scale)
+    ):
         return None
-    pairs = np.flatnonzero(~extent.pairs)
-    evidence = f"at {extent.rows} of {extent.of_rows} positions, the first of them {extent.first}"
-    if extent.rows == 1:
-        evidence = f"at one of {extent.of_rows} positions, {extent.first}"
-    if 2 * extent.rows > extent.of_rows:
-        rates = fit(sample.positions, sample.factors).frequencies
-        # A line through two regimes has a slope that no row has.
-        steady = whole.extent_of(lambda piece: _turning_cells(rates, piece)).pairs
-        if (steady & ~extent.pairs).any():
-            named = np.where(steady & ~extent.pairs, rates, right)
-            evidence += f"; {_ratio_text(named, sample)}"
+    pairs = np.flatnonzero(~residual.pairs)
+    evidence = (
+        f"at {residual.rows} of {residual.of_rows} positions, the first of them {residual.first}"
+    )
+    if residual.rows == 1:
+        evidence = f"at one of {residual.of_rows} positions, {residual.first}"
     differ = "differs" if pairs.size == 1 else "differ"
     return Explanation(
         Cause.UNKNOWN,
-        f"{_pairs_text(pairs.tolist(), right.size)} {differ}, the others are right",
+        f"{pairs_text(pairs.tolist(), right.size)} {differ}, the others are right",
         evidence,
+        where=Where(None, spec(pairs)),
     )
-
-
-def _turning_cells(rates: Reals, piece: Sample) -> Flags:
-    """Which cells are turned by these frequencies. Shape: (positions, pairs)."""
-    angles = np.multiply.outer(piece.positions.astype(np.float64), rates)
-    factors = np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)  # (positions, pairs)
-    return piece.explained_cells(factors, np.abs(rates))
 
 
 def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
@@ -762,8 +654,8 @@ def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, .
     return (Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence),)
 
 
-def _unknown_cause(examination: Examination, sample: Sample) -> Explanation:
-    survey = examination.survey
+def _unknown_cause(suspect: Suspect) -> Explanation:
+    examination, survey = suspect.examination, suspect.examination.survey
     relative = next(f for f in examination.findings if f.check == FindingName.RELATIVE)
     consistent = (
         "its scores depend on n − m alone" if relative.ok else "its scores are inconsistent"
@@ -773,19 +665,6 @@ def _unknown_cause(examination: Examination, sample: Sample) -> Explanation:
         if survey is None
         else (f"; first look at position {survey.reference.position}, pair {survey.reference.pair}")
     )
-    if survey is not None and survey.stray > sample.tolerance.floor:
+    if survey is not None and survey.stray > suspect.sample.tolerance.floor:
         consistent += f"; a part of size {survey.stray:.2g} turns no pair of columns"
     return Explanation(Cause.UNKNOWN, "no known mistake gives these values", f"{consistent}{place}")
-
-
-def _pairs_text(pairs: list[int], count: int) -> str:
-    """Some of so many pairs, as the subject of a sentence.
-
-    >>> _pairs_text([7], 32), _pairs_text([1, 2], 32)
-    ('pair 7 of 32', 'pairs 1–2 of 32')
-    """
-    texts = range_texts(pairs)
-    more = ["…"] * (len(texts) > _MOST_RANGES)
-    return (
-        f"pair{'' if len(pairs) == 1 else 's'} {', '.join(texts[:_MOST_RANGES] + more)} of {count}"
-    )

@@ -19,7 +19,9 @@ from posenc_cli.inference.tolerance import PER_ANGLE, unit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
+    from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
+
 FROM = 8192
 """The first position looked at: before it the tolerance is below 0.01 of any amplitude."""
 
@@ -197,6 +199,32 @@ class Drift:
             offset=common * self.farthest,
             pairs=int(telling.sum()),
         )
+
+
+def position_offset(sample: Sample) -> float:
+    """The one offset of all positions that the phases of far rows come nearest to."""
+    phases, weights = _far_phases(sample)
+    rates = sample.reference.frequencies
+    power = float((weights * rates**2).sum())
+    return float((weights * phases * rates).sum()) / power if power else 0.0
+
+
+def frequency_ratio(sample: Sample) -> float:
+    """The one ratio of all frequencies to the right ones that far rows come nearest to."""
+    phases, weights = _far_phases(sample)
+    angles = np.multiply.outer(sample.positions.astype(np.float64), sample.reference.frequencies)
+    power = float((weights * angles**2).sum())
+    return 1 + float((weights * phases * angles).sum()) / power if power else 1.0
+
+
+def _far_phases(sample: Sample) -> tuple[RealRows, RealRows]:
+    """By how much the phases of a sample err, and what each counts. Shape: both (n, pairs)."""
+    positions = sample.positions.astype(np.float64)
+    angles = np.multiply.outer(positions, sample.reference.frequencies)
+    phases = np.angle(sample.factors * np.exp(-1j * angles))
+    known = sample.seen & np.isfinite(phases) & (np.abs(positions) >= FROM)[:, None]
+    scatter = SCATTER * np.abs(angles) + sample.tolerance.floor / sample.reference.scale
+    return np.where(known, phases, 0.0), np.where(known, scatter**-2.0, 0.0)
 
 
 def offset_text(offset: float) -> str:

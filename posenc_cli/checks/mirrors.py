@@ -14,7 +14,7 @@ import numpy as np
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.verdict import Explanation
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.defects import Extent
+from posenc_cli.inference.claims import Residual
 from posenc_cli.inference.turning import LAYOUTS, paired_columns
 
 if TYPE_CHECKING:
@@ -37,16 +37,21 @@ def mirror_cause(examination: Examination) -> Explanation | None:
     block = turning.read(turning.places.sample(96))
     if block.rest is not None and block.rest.max() > examination.tolerance.floor:
         return None
-    for place, (message, explained) in enumerate(_explained_cells(block, examination)):
+    for place, (message, _, explained) in enumerate(_explained_cells(block, examination)):
         if explained.all():
-            exceptions = _exceptions(examination, place)
-            evidence = f"matches in every pair once this is mended{exceptions}"
-            return Explanation(Cause.COS_SIN_MISPAIRED, message, evidence)
+            residual = _residual(examination, place)
+            evidence = f"matches in every pair once this is mended; {residual.text}"
+            return Explanation(Cause.COS_SIN_MISPAIRED, message, evidence, residual=residual)
     return None
 
 
-def _explained_cells(block: SubjectBlock, examination: Examination) -> Iterator[tuple[str, Flags]]:
-    """What may stand at wrong places, and which cells (n, pairs) of a block it explains."""
+def _explained_cells(
+    block: SubjectBlock, examination: Examination
+) -> Iterator[tuple[str, RealRows, Flags]]:
+    """What may stand at wrong places, by how much it misses a block, and which cells it explains.
+
+    Shape: both (n, pairs).
+    """
     reference = examination.reference
     turned = without_growth(block, reference)  # (n, pairs)
     mirrored = np.zeros_like(turned) if block.mirrored is None else block.mirrored
@@ -62,20 +67,20 @@ def _explained_cells(block: SubjectBlock, examination: Examination) -> Iterator[
             missed = np.abs(turned - z) + np.abs(mirrored - w)
         else:
             missed = np.abs(turned - z - w * block.twist)
-        yield message, (missed <= allowed) | ~seen
+        yield message, np.where(seen, missed, 0.0), (missed <= allowed) | ~seen
 
 
-def _exceptions(examination: Examination, place: int) -> str:
-    """What the mistake at this place of the list leaves over, of all positions, in words."""
+def _residual(examination: Examination, place: int) -> Residual:
+    """What the mistake at this place of the list leaves over, of all positions."""
     turning = examination.subject.as_reference
     assert turning is not None
 
-    def explained_rows() -> Iterator[tuple[Integers, Flags]]:
+    def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
         for block in turning.blocks():
-            _, explained = next(islice(_explained_cells(block, examination), place, None))
-            yield block.positions, explained
+            _, missed, explained = next(islice(_explained_cells(block, examination), place, None))
+            yield block.positions, missed, explained
 
-    return Extent.measure(explained_rows()).exceptions
+    return Residual.measure(held())
 
 
 def _wrong_places(

@@ -348,8 +348,8 @@ def _survey_block(
     start = (followed.reshape(positions.size, -1) == 0).all(axis=1)  # (n,)
     if start.any():
         result.identity.update(positions[start], deviation[start], floor)
-    result.shortest = min(result.shortest, max(float(shortest.min()), 0.0))
-    result.longest = max(result.longest, float(longest.max()))
+    result.shortest = min(result.shortest, max(float(np.fmin.reduce(shortest, axis=None)), 0.0))
+    result.longest = max(result.longest, float(np.fmax.reduce(longest, axis=None)))
     result.largest = max(result.largest, float(deviation.max()))
     rows = np.arange(0, positions.size, per_point)
     peaks = [float(deviation[row : row + per_point].max()) for row in rows.tolist()]

@@ -48,6 +48,10 @@ _WIDE = 2048
 """Pairs that are evaluated whatever the reference has: 16 times a head of 256, under a second."""
 
 
+NOT_FINITE = "returned values that are not finite"
+"""Of a function of which the rest can still be looked at."""
+
+
 class Subject(Record):
     """Something that turns queries and keys, or says how.
 

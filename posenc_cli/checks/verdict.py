@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.subject import Subject
     from posenc_cli.inference.causes import Cause
+    from posenc_cli.inference.claims import Residual
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import Progress
@@ -36,12 +37,49 @@ STORED = (SubjectKind.TABLES, SubjectKind.POSENC)
 """Subjects whose factors are cells of tables."""
 
 
+MOST = 3
+"""Causes of one diagnosis."""
+
+
+class Where(Record):
+    """The part of a subject that a cause is about: positions and pairs as --positions has them.
+
+    None is all of them; ``axes`` are those that the pairs should follow.
+    """
+
+    positions: str | None
+    pairs: str | None
+    axes: tuple[int, ...] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """What it names, as JSON has it."""
+        return {name: value for name, value in self.as_dict().items() if value is not None}
+
+
 class Explanation(Record):
-    """Why a subject differs from the reference, and what shows it."""
+    """Why a subject differs from the reference, and what shows it.
+
+    ``detail`` is a finer reason. ``where`` is the part that it is about, None for all of it, and
+    ``residual`` what the table that it implies leaves over there, None where it implies none.
+    """
 
     cause: Cause
     message: str
     evidence: str
+    detail: str | None = None
+    where: Where | None = None
+    residual: Residual | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The explanation as JSON has it."""
+        return {
+            "cause": self.cause,
+            "message": self.message,
+            "evidence": self.evidence,
+            "detail": self.detail,
+            "where": None if self.where is None else self.where.fields(),
+            "residual": None if self.residual is None else self.residual.fields(),
+        }
 
 
 class Farthest(Record):

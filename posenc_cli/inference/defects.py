@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.formats import CellFormat
     from posenc_cli.inference.position_maps import PositionMap
-    from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.rules import Alternative
-    from posenc_cli.inference.tolerance import Tolerance
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
 
 _FEW = 56
 """Rows on which defects are tried first; those that survive are tried on the whole sample."""
@@ -32,112 +31,6 @@ ENOUGH = 0.97
 
 _MENDED = 0.8
 """Of the cells that are wrong: many others may be right whatever was rounded."""
-
-
-class Sample(Record):
-    """A subject at some positions, its columns paired as it pairs them.
-
-    ``stray`` is the norm of all that turns no pair, (positions, pairs) or (positions, 1).
-    """
-
-    positions: Integers
-    factors: ComplexRows
-    seen: Flags
-    stray: RealRows
-    tolerance: Tolerance
-    amplitude: float
-    reference: Reference
-
-    def rows(self, rows: Integers) -> Sample:
-        """Some of the rows."""
-        return replace(
-            self,
-            positions=self.positions[rows],
-            factors=self.factors[rows],
-            seen=self.seen[rows],
-            stray=self.stray[rows],
-        )
-
-    def explained_cells(
-        self, predicted: ComplexRows, frequencies: Reals, axes: tuple[int, ...] | None = None
-    ) -> Flags:
-        """Which cells a defect explains, whose pairs follow these axes. Shape: (n, pairs).
-
-        Without ``axes`` they follow the reference's own.
-        """
-        allowed = self.tolerance.cells(
-            self.reference.angle_positions(self.positions, axes), frequencies
-        )
-        with np.errstate(invalid="ignore"):
-            missed = np.abs(self.factors - predicted) + self.stray
-            return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)
-
-
-class Extent(Record):
-    """How far a defect explains a subject, of all its cells and positions.
-
-    ``rows`` counts the positions with cells that it leaves unexplained, ``first`` is the first of
-    them; ``pairs`` says which pairs it explains at every position.
-    """
-
-    cells: int
-    of_cells: int
-    rows: int
-    of_rows: int
-    first: int | None
-    pairs: Flags
-
-    @classmethod
-    def measure(cls, explained_rows: Iterable[tuple[Integers, Flags]]) -> Extent:
-        """The extent of what explains these cells (n, pairs) at the positions (n,) beside them."""
-        cells = of_cells = rows = of_rows = 0
-        first: int | None = None
-        pairs = np.ones(1, bool)
-        for positions, explained in explained_rows:
-            left = ~explained.all(axis=1)
-            if first is None and left.any():
-                first = int(positions[int(np.argmax(left))])
-            cells += int(np.count_nonzero(explained))
-            of_cells += explained.size
-            rows += int(np.count_nonzero(left))
-            of_rows += left.size
-            pairs = np.logical_and(pairs, explained.all(axis=0))
-        return cls(cells, of_cells, rows, of_rows, first, pairs)
-
-    @property
-    def whole(self) -> bool:
-        """Whether it explains every cell."""
-        return self.cells == self.of_cells
-
-    @property
-    def exceptions(self) -> str:
-        """What it leaves over, in words that follow others; empty if nothing.
-
-        >>> Extent(90, 99, 2, 40, 7, np.ones(1, bool)).exceptions
-        '; 2 of the 40 positions are otherwise, the first of them 7'
-        """
-        if self.first is None:
-            return ""
-        if self.rows == 1:
-            return f"; one of the {self.of_rows} positions is otherwise: {self.first}"
-        return (
-            f"; {self.rows} of the {self.of_rows} positions are otherwise, the first of them "
-            f"{self.first}"
-        )
-
-
-class Whole(Record):
-    """All rows of a subject, a piece at a time, where a sample of them has raised a suspicion."""
-
-    pieces: Callable[[], Iterator[Sample]]
-
-    def extent(self, defect: Defect) -> Extent:
-        """How far a defect explains all cells."""
-        return self.extent_of(lambda piece: piece.explained_cells(*defect.prediction(piece)))
-
-    def extent_of(self, explained: Callable[[Sample], Flags]) -> Extent:
-        """How far all cells are explained by a rule that says so of a piece."""
-        return Extent.measure((piece.positions, explained(piece)) for piece in self.pieces())
 
 
 class Defect(Record):
@@ -280,11 +173,11 @@ def holds(sample: Sample, defect: Defect) -> bool:
     """Whether a defect explains the whole sample."""
     predicted, frequencies = defect.prediction(sample)
     explained = sample.explained_cells(predicted, frequencies)
-    if not defect.rounds:
+    if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
     wrong = ~sample.explained_cells(*defect.without_rounding.prediction(sample))
     mended = explained[wrong].mean() if wrong.any() else 0.0
-    return bool(explained.mean() >= ENOUGH and mended >= _MENDED)
+    return bool(explained[sample.seen].mean() >= ENOUGH and mended >= _MENDED)
 
 
 def nearly_holds(sample: Sample, defect: Defect) -> bool:

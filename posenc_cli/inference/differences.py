@@ -112,7 +112,7 @@ def _without_scaling(reference: Reference, base: float) -> str:
 def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any]) -> str:
     """A rule that is another scheme's, with what it does not share with the reference."""
     values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
-    needless = reference.encoding.bound.scheme is rope and "factor" in values
+    needless = reference.encoding.bound.scheme is rope and values.get("factor") is not None
     shown = []
     for name, value in values.items():
         default = scheme.parameters[name].default

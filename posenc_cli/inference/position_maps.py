@@ -16,7 +16,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.inference.defects import Sample
+    from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Flags, Integers
 
 _READABLE = 0.9

@@ -132,8 +132,15 @@ class Reference(Record):
         return ColumnPairing.named(self.content.layout, self.pairs, parts=self.content.blocks)
 
     def likely_pairings(self, head: int) -> list[ColumnPairing]:
-        """The pairings of a head's columns that code is likely to have, the scheme's own first."""
-        return ColumnPairing.likely(self.content.layout, self.pairs, head, self.content.blocks)
+        """The pairings of a head's columns that code is likely to have, the scheme's own first.
+
+        Where only the first pairs turn, code may look for partners among the first columns.
+        """
+        likely = ColumnPairing.likely(self.content.layout, self.pairs, head, self.content.blocks)
+        turning = int(np.count_nonzero(self.frequencies))
+        if 0 < turning < self.pairs and self.frequencies[:turning].all():
+            likely.append(ColumnPairing.of_first_columns(turning, self.pairs))
+        return likely
 
     def angle_positions(self, positions: Integers, axes: tuple[int, ...] | None = None) -> Integers:
         """What the angles of pairs are multiples of: positions, or coordinates of theirs.

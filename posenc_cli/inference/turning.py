@@ -98,6 +98,19 @@ class ColumnPairing(Record):
             pairings += [cls.named(layout, head // 2) for layout in layouts]
         return pairings
 
+    @classmethod
+    def of_first_columns(cls, turning: int, pairs: int) -> ColumnPairing:
+        """Pairs that turn as halves of the first columns, where only the first so many turn.
+
+        >>> ColumnPairing.of_first_columns(2, 4).second
+        (2, 3, 5, 7)
+        """
+        first, second = paired_columns("half", turning)
+        return _both_ways(
+            [*first, *range(2 * turning, 2 * pairs, 2)],
+            [*second, *range(2 * turning + 1, 2 * pairs, 2)],
+        )
+
     @property
     def pairs(self) -> int:
         """How many pairs there are."""
@@ -118,6 +131,9 @@ class ColumnPairing(Record):
             return f"2i and 2i+1{start}"
         if len(steps) == 1:
             return f"i and i + {steps.pop()}{start}"
+        turning = self.second[0] - self.first[0]
+        if self == ColumnPairing.of_first_columns(turning, self.pairs):
+            return f"i and i + {turning} within the first {2 * turning} columns"
         return "irregularly"
 
 

@@ -40,7 +40,7 @@ def fields(report: Report) -> dict[str, Any]:
         "positions": report.positions,
         "pairs": report.pairs,
         "findings": [finding.as_dict() for finding in report.findings],
-        "diagnosis": [explanation.as_dict() for explanation in report.diagnosis],
+        "diagnosis": [explanation.fields() for explanation in report.diagnosis],
         "notes": list(report.notes),
         "tolerance": report.tolerance,
         "farthest": None if report.farthest is None else report.farthest.as_dict(),

@@ -89,10 +89,11 @@ def _is_accident(xp: Any, values: Any, errors: Any, digits: Any) -> bool:
     """
     chances = xp.minimum(1.0, 2 * errors * 10.0 ** (digits - 1) / values)
     total = -float(xp.log(xp.maximum(chances, 1e-300)).sum())
+    if total <= 0:
+        return True
     # Of n independent chances −Σ ln p exceeds x with the probability e^−x · Σ_{k<n} x^k/k!.
     terms = [k * math.log(total) - math.lgamma(k + 1) - total for k in range(values.size)]
-    largest = max(terms) if total > 0 else 0.0
-    return total <= 0 or largest + math.log(values.size) >= math.log(_BY_CHANCE)
+    return max(terms) + math.log(values.size) >= math.log(_BY_CHANCE)
 
 
 def _amplitude_parameters(amplitude: float, precise: float) -> dict[str, Any]:

@@ -117,7 +117,12 @@ def test_cells_that_are_no_numbers_are_counted_and_the_first_is_named(row, value
     missing = int(np.count_nonzero(~np.isfinite(cos + sin)))
     _, (cause, *_) = told(cos, sin)
     first = 0 if row == ROWS - 1 else 1
-    assert cause.evidence == f"{missing} of 6000 are not, the first at position {row}, pair {first}"
+    counted = f"{missing} of 6000 are not, the first at position {row}, pair {first}; "
+    assert cause.evidence.startswith(f"{counted}the others are right, to ")
+    right = np.hypot(cos - np.cos(ANGLES), sin - np.sin(ANGLES))  # (rows, pairs)
+    assert float(cause.evidence.split()[-1]) == pytest.approx(
+        right[np.isfinite(right)].max(), rel=0.05
+    )
 
 
 def test_pairs_that_stand_still_are_said_to_be_right_but_for_what_is_not():
@@ -159,7 +164,7 @@ def test_cells_in_a_half_precision_are_counted(dtype):
     # Cells near a tie may be rounded the other way, from angles in float32 or in float64.
     exact = (np.asarray(to(part, dtype), np.float64) for part in (np.cos(ANGLES), np.sin(ANGLES)))
     alike = np.logical_and(*(a == b for a, b in zip(exact, (cos, sin), strict=True)))
-    counted, total = numbers(precision.evidence)
+    counted, total = numbers(precision.evidence)[:2]
     assert total == ROWS * PAIRS
     assert abs(counted - np.count_nonzero(alike)) <= 8
 
@@ -308,16 +313,28 @@ def test_rows_that_run_backward_are_told_as_that_and_not_as_negative_positions()
     _, (cause, *_) = told(*sines_negated(*tables()))
     assert cause.cause == "direction"
     assert cause.message == (
-        "the rotation runs backward at 887 of 1500 positions, the first of them 613"
+        "from position 613 on: the rotation runs backward: the sine has the wrong sign"
     )
+    assert cause.evidence.endswith("all is right up to position 612")
+    assert cause.where.fields() == {"positions": "613:1500"}
 
 
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize("wrong", [other_base_from_700, one_pair_backward, one_pair_still])
+@pytest.mark.parametrize("wrong", [one_pair_backward, one_pair_still])
 def test_no_frequency_is_named_that_no_row_has(wrong):
     _, causes = told(*wrong(*tables()))
     assert causes
     assert not any("frequency of pair" in each.message + each.evidence for each in causes)
+
+
+def test_rows_of_another_base_have_its_frequencies():
+    _, (cause,) = told(*other_base_from_700(*tables()))
+    assert (cause.cause, cause.message) == (
+        "base",
+        "from position 700 on: the base is 500000, not 10000",
+    )
+    named = re.search(r"frequency of pair 3: (\S+),", cause.evidence)
+    assert float(named[1]) == pytest.approx(5e5 ** -(3 / 4), rel=1e-5)
 
 
 @pytest.mark.slow

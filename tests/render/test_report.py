@@ -201,4 +201,4 @@ def test_fields_are_what_json_promises():
         keys = ["check", "ok", "worst", "tolerance", "at", "message", "worst_is"]
         assert list(each) == keys
     for each in fields["diagnosis"]:
-        assert list(each) == ["cause", "message", "evidence"]
+        assert list(each) == ["cause", "message", "evidence", "detail", "where", "residual"]

@@ -1,0 +1,177 @@
+"""The causes of parts of a subject: rows from some position on, some of the pairs, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.verdict import MOST, Explanation, Where
+from posenc_cli.checks.wording import alike_text, pairs_text, spec, words_of
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.claims import Claim, Residual
+from posenc_cli.inference.defects import Defect
+from posenc_cli.inference.localise import Rightness, localise
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.checks.wording import Suspect
+    from posenc_cli.inference.localise import Localisation, Regime
+
+
+def regime_causes(suspect: Suspect) -> list[Explanation]:
+    """The causes of rows, or pairs, that are wrong in ways of their own."""
+    whole, sample = suspect.whole, suspect.sample
+    right = Claim(Defect(), sample.reference.scale)
+    rightness = Rightness.of(whole, right)
+    if not _ascend(suspect) or sample.reference.coordinates is not None:
+        return []
+    found = localise(whole, rightness)
+    if not found.regimes:
+        return []
+    causes: list[Explanation] = []
+    for regimes in _alike_regimes(found):
+        causes += _regime_words(regimes, suspect, found)
+    if not found.complete:
+        last = found.regimes[-1].last
+        rest = int(np.count_nonzero(~rightness.rows)) - sum(
+            regime.rows.count for regime in found.regimes
+        )
+        if rest > 0:
+            causes = [
+                *causes[: MOST - 1],
+                Explanation(
+                    Cause.UNKNOWN,
+                    f"after position {last} no known mistake gives what is wrong",
+                    f"{rest} of {whole.count} positions are left",
+                ),
+            ]
+    return causes
+
+
+def _ascend(suspect: Suspect) -> bool:
+    """Whether the rows stand at ascending positions, so that runs of rows are runs of them."""
+    places = suspect.examination.subject.own.places
+    ends = places.starts + places.steps * (np.diff(places.rows) - 1)
+    return bool((places.steps > 0).all() and (places.starts[1:] > ends[:-1]).all())
+
+
+def _alike_regimes(found: Localisation) -> list[list[Regime]]:
+    """The regimes, those of the same claims together."""
+    groups: list[list[Regime]] = []
+    for regime in found.regimes:
+        for group in groups:
+            if all(a is b for a, b in zip(group[0].claims, regime.claims, strict=False)) and len(
+                group[0].claims
+            ) == len(regime.claims):
+                group.append(regime)
+                break
+        else:
+            groups.append([regime])
+    return groups
+
+
+def _regime_words(
+    regimes: list[Regime], suspect: Suspect, found: Localisation
+) -> Iterator[Explanation]:
+    """The causes of regimes that the same claims explain, each with its place."""
+    first = regimes[0]
+    count = suspect.sample.reference.pairs
+    rows = _rows_text(regimes)
+    for index, claim in enumerate(first.claims):
+        part = suspect.whole.read(first.rows.sample(96))
+        if claim.pairs is not None:
+            part = replace(part, seen=part.seen & claim.pairs)
+        residual = _joined([regime.residuals[index] for regime in regimes])
+        here = replace(suspect, sample=replace(part, amplitude=claim.amplitude))
+        pairs = None if claim.pairs is None else np.flatnonzero(claim.pairs)
+        places = [rows] if rows else []
+        if pairs is not None:
+            places.append(pairs_text(pairs.tolist(), count))
+        words = list(words_of(claim, here, residual, in_part=True))
+        others = ""
+        if index == 0:
+            others = alike_text(
+                [
+                    word
+                    for other in first.alike
+                    for word in list(words_of(other, here, residual, in_part=True))[:1]
+                ]
+            )
+        after_right = first is found.regimes[0] and first.rows.step == 1 and not first.shared
+        if rows and first.begins and after_right and found.right_before is not None:
+            others += f"; all is right up to position {found.right_before}"
+        if first.shared and first.begins:
+            before = "position before it fits" if first.shared == 1 else "positions before it fit"
+            others += f"; {first.shared} {before} this as well"
+        where = Where(
+            _positions_spec(regimes) if rows else None,
+            None if pairs is None else spec(pairs),
+        )
+        for word in words:
+            message = word.message
+            if claim.defect.offset and first.first + claim.defect.offset == 0 and rows:
+                message += ": they start again at 0"
+            prefix = ", ".join(places)
+            if message.startswith(tuple(places[-1:])) and places:
+                prefix = ", ".join(places[:-1])
+            yield replace(
+                word,
+                message=f"{prefix}: {message}" if prefix else message,
+                evidence=f"{word.evidence}{others}",
+                detail=word.detail or prefix or None,
+                where=where if (rows or pairs is not None) else None,
+            )
+
+
+def _rows_text(regimes: list[Regime]) -> str:
+    """Where regimes lie, in words; empty where they are all rows."""
+    texts = []
+    for regime in regimes:
+        span = f"{regime.first}–{regime.last}" if regime.last > regime.first else str(regime.first)
+        if regime.rows.step > 1:
+            texts.append(f"every {_ordinal(regime.rows.step)} position from {regime.first} on")
+        elif regime.begins and regime.ends:
+            texts.append(f"{'position' if regime.first == regime.last else 'positions'} {span}")
+        elif regime.begins:
+            texts.append(f"from position {regime.first} on")
+        elif regime.ends:
+            texts.append(f"up to position {regime.last}")
+    return " and ".join(texts)
+
+
+def _ordinal(number: int) -> str:
+    """A number as it is counted.
+
+    >>> [_ordinal(n) for n in (2, 3, 4, 11, 22)]
+    ['2nd', '3rd', '4th', '11th', '22nd']
+    """
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if 10 < number % 100 < 14 else suffix}"
+
+
+def _positions_spec(regimes: list[Regime]) -> str:
+    """Where regimes lie, as --positions takes it."""
+    return ",".join(
+        f"{regime.first}:{regime.last + 1}" + (f":{regime.rows.step}" * (regime.rows.step > 1))
+        for regime in regimes
+    )
+
+
+def _joined(residuals: list[Residual]) -> Residual:
+    """The residual of several parts together."""
+    first, *others = residuals
+    for other in others:
+        first = Residual(
+            max(first.largest, other.largest),
+            max(first.within, other.within),
+            first.cells + other.cells,
+            first.of_cells + other.of_cells,
+            first.rows + other.rows,
+            first.of_rows + other.of_rows,
+            other.first if first.first is None else first.first,
+            first.pairs & other.pairs,
+        )
+    return first

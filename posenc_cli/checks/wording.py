@@ -1,0 +1,242 @@
+"""Causes in words: what a claim says of a subject, with the residual that stands behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.verdict import Explanation, Where, distinct_digits
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.claims import Claim, Residual
+from posenc_cli.inference.defects import ENOUGH, TURNS, Defect
+from posenc_cli.inference.formats import round_to_half
+from posenc_cli.positions import consecutive_ranges, range_texts
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.checks.verdict import Examination
+    from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.localise import Whole
+    from posenc_cli.inference.position_maps import PositionMap
+    from posenc_cli.inference.rules import Alternative
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Flags, Integers, Reals
+
+_MOST_RANGES = 6  # of pairs, which a sentence can hold
+
+_FEW_PAIRS = 0.25
+"""Of all pairs: where a rule changes no more of them, these are where the cause is."""
+
+
+class Suspect(Record):
+    """What is diagnosed: a sample of the rows of a subject, all of them, and its rotations."""
+
+    examination: Examination
+    sample: Sample
+    whole: Whole
+    rotations: Rotations | None
+
+    def residual(self, defect: Defect) -> Residual:
+        """What a defect leaves over of all cells."""
+        return self.whole.residual(Claim(defect, self.sample.amplitude))
+
+
+def with_residual(explanation: Explanation, residual: Residual) -> Explanation:
+    """The explanation, its residual in its evidence too."""
+    evidence = f"{explanation.evidence}; {residual.text}" if explanation.evidence else residual.text
+    return replace(explanation, evidence=evidence, residual=residual)
+
+
+def alike_text(others: list[Explanation]) -> str:
+    """What else fits as well, in words that follow the evidence."""
+    messages = list(dict.fromkeys(word.message for word in others))
+    return "".join(f"; fits alike: {message}" for message in messages[:2])
+
+
+def words_of(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
+) -> Iterator[Explanation]:
+    """The causes of a claim, in words, each with the residual of all together."""
+    if claim.amplitude == 0:
+        yield with_residual(Explanation(Cause.UNKNOWN, "all values are 0", ""), residual)
+        return
+    for explanation in _words_of_defect(claim, suspect, residual, in_part=in_part):
+        yield with_residual(explanation, residual)
+
+
+def _words_of_defect(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
+) -> Iterator[Explanation]:
+    """The causes of the parts of a defect, in words."""
+    defect, sample = claim.defect, suspect.sample
+    if in_part and claim.amplitude != sample.reference.scale:
+        amplitude = amplitude_cause(sample)
+        if amplitude is not None:
+            yield amplitude
+    if defect.turn != "right":
+        _, cause, message = TURNS[defect.turn]
+        yield Explanation(cause, message, "matches in every pair once this is mended")
+    if defect.frequencies is not None:
+        yield _frequency_cause(defect.frequencies, sample, claim.pairs)
+    if defect.offset:
+        explained = claim.missed(sample)[1].all(axis=1)
+        first = int(sample.positions[int(np.argmax(explained))])
+        yield Explanation(
+            Cause.POSITION_OFFSET,
+            f"positions are off by {defect.offset:+g}",
+            f"what stands at position {first} is the rotation of {first + defect.offset:.12g}",
+        )
+    if defect.moved is not None:
+        yield _moved_cause(defect.moved, suspect.whole)
+    yield from _words_of_roundings(defect, sample, residual)
+    for cause, message, evidence in defect.words_of_one_table:
+        yield Explanation(cause, message, evidence)
+
+
+def _words_of_roundings(
+    defect: Defect, sample: Sample, residual: Residual
+) -> Iterator[Explanation]:
+    """The causes of what was rounded, in words."""
+    if defect.positions:
+        yield _collision_cause(defect.positions)
+    if defect.rates:
+        yield Explanation(
+            Cause.INV_FREQ_PRECISION,
+            f"the frequencies were rounded to {defect.rates}",
+            ratio_text(round_to_half(sample.reference.frequencies, defect.rates), sample),
+        )
+    if defect.angles:
+        yield Explanation(
+            Cause.POSITION_PRECISION,
+            f"the angles, position times frequency, were rounded to {defect.angles}",
+            "compute angles in float32",
+        )
+    if defect.cells:
+        right = residual.of_cells - residual.cells
+        yield Explanation(
+            Cause.TABLE_PRECISION,
+            f"cosines and sines were rounded to {defect.cells.name}, and stored wider",
+            f"{right} of {residual.of_cells} pairs of cells are the exact ones, so rounded",
+        )
+
+
+def _moved_cause(moved: PositionMap, whole: Whole) -> Explanation:
+    """Positions that are turned as others: how many of all are, and the first of them."""
+    count = rows = 0
+    shown: list[str] = []
+    ends: list[int] = []
+    for _, piece in whole.pieces():
+        turned_as = moved.at(piece.positions)
+        others = np.flatnonzero(turned_as != piece.positions)
+        shown += [f"{piece.positions[row]} as {turned_as[row]}" for row in others[: 3 - len(shown)]]
+        ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
+        count += others.size
+        rows += piece.positions.size
+    return Explanation(
+        Cause.POSITION_OFFSET,
+        moved.message,
+        f"{count} of {rows} positions are turned as others are: {', '.join(shown)}",
+        where=Where(f"{min(ends)}:{max(ends) + 1}", None) if ends else None,
+    )
+
+
+def _frequency_cause(rule: Alternative, sample: Sample, pairs: Flags | None) -> Explanation:
+    right = sample.reference.frequencies
+    values = rule.frequencies if pairs is None else np.where(pairs, rule.frequencies, right)
+    evidence = ratio_text(values, sample)
+    changed = np.flatnonzero(~np.isclose(values, right, rtol=1e-6, atol=0)).tolist()
+    message = rule.message
+    if not message:
+        has = "has another frequency" if len(changed) == 1 else "have other frequencies"
+        message = f"{pairs_text(changed, right.size)} {has}, by no known rule"
+    if rule.cause == Cause.SCALING_MISSING:
+        are = "is" if len(changed) == 1 else "are"
+        evidence = f"{pairs_text(changed, right.size)} {are} not scaled: {evidence}"
+    few = pairs is None and 0 < len(changed) <= _FEW_PAIRS * right.size
+    where = Where(None, spec(np.array(changed))) if few else None
+    return Explanation(rule.cause, message, evidence, rule.detail, where)
+
+
+def ratio_text(frequencies: Reals, sample: Sample) -> str:
+    """The pair whose frequency is farthest from the right one, in numbers."""
+    right = sample.reference.frequencies
+    with np.errstate(all="ignore"):
+        ratios = np.abs(np.log(np.abs(frequencies / right)))
+    ratios = np.where(np.isfinite(ratios), ratios, -1)
+    pair = int(np.argmax(ratios))
+    ratio = frequencies[pair] / right[pair] if right[pair] else float("inf")
+    times = f"{ratio:.4g}"
+    if times == "1":
+        times = distinct_digits(float(ratio), 1.0)[0]
+    frequency = distinct_digits(float(frequencies[pair]), float(right[pair]))[0]
+    return f"frequency of pair {pair}: {frequency}, {times} times the right one"
+
+
+def _collision_cause(dtype: str) -> Explanation:
+    first = {"bfloat16": 257, "float16": 2049}[dtype]
+    return Explanation(
+        Cause.POSITION_PRECISION,
+        f"positions were {dtype}",
+        f"positions collide from {first} on: {dtype} has no {first}",
+    )
+
+
+def amplitude_cause(sample: Sample) -> Explanation | None:
+    """The attention factor, where it is another and the size of all factors."""
+    amplitude, right = sample.amplitude, sample.reference.scale
+    if amplitude in (right, 0.0):
+        return None
+    missed = np.abs(np.abs(sample.factors[sample.seen]) - amplitude)
+    # One size, within some roundings of cosine, sine and factor each.
+    if np.mean(missed <= 8 * sample.tolerance.floor) < ENOUGH:
+        return None
+    known = [
+        (1.0, "is not applied"),
+        (right * right, "is applied twice"),
+        (right**0.5, "is applied by its square root"),
+        (1 / right, "divides, not multiplies"),
+    ]
+    how = next(
+        (text for value, text in known if right != 1 and abs(amplitude - value) < 1e-4 * value),
+        None,
+    )
+    applied, wanted = distinct_digits(amplitude, right)
+    message = (
+        f"the attention factor {right:.6g} {how}"
+        if how
+        else f"the attention factor is {applied}, not {wanted}"
+    )
+    return Explanation(
+        Cause.ATTENTION_FACTOR,
+        message,
+        f"cos and sin are multiplied by {applied}, so scores by {amplitude * amplitude:.5g}, not "
+        f"{right * right:.5g}",
+    )
+
+
+def spec(numbers: Integers) -> str:
+    """Some numbers as --positions takes them.
+
+    >>> spec(np.array([1, 2, 3, 7]))
+    '1:4,7'
+    """
+    return ",".join(
+        str(run.start) if len(run) == 1 else f"{run.start}:{run.stop}"
+        for run in consecutive_ranges(numbers.tolist())
+    )
+
+
+def pairs_text(pairs: list[int], count: int) -> str:
+    """Some of so many pairs, as the subject of a sentence.
+
+    >>> pairs_text([7], 32), pairs_text([1, 2], 32)
+    ('pair 7 of 32', 'pairs 1–2 of 32')
+    """
+    texts = range_texts(pairs)
+    more = ["…"] * (len(texts) > _MOST_RANGES)
+    return (
+        f"pair{'' if len(pairs) == 1 else 's'} {', '.join(texts[:_MOST_RANGES] + more)} of {count}"
+    )

@@ -1,0 +1,402 @@
+"""What a subject is claimed to be, and what the claim leaves over: found on a sample, held on all.
+
+A claim says what table a subject, or a part of it, would be. It is found on a few rows, tried on
+more, and printed only with its residual: the largest difference between that table and the subject
+over every cell of the part that it speaks of.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.defects import Defect, few_rows, holds, likely_defects, nearly_holds
+from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.rules import Alternative
+from posenc_cli.inference.uninitialised import garbage_of
+from posenc_cli.positions import range_texts
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
+
+MOST_CLAIMS = 6
+"""Claims that are kept of those that hold on a few rows: more rows tell them apart."""
+
+ALIKE = 2.0
+"""Times the least residual: what is no larger fits as well."""
+
+_FEWEST = 2
+"""Pairs of a group that a known mistake explains: of one alone, many could be the reason."""
+
+_CONFIRMED = 3
+"""Pairs that must share a number read off them: one gives it, and two confirm it."""
+
+_TIES = 0.1
+"""Of the cells of few rows: a rounding that is emulated may fall the other way in some."""
+
+_NEARLY_ALL = 0.85
+"""Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
+
+_PRECISE = 0.01
+"""Of a frequency: what is nearer to the right one may be its rounding."""
+
+
+class Claim(Record):
+    """A defect, the size of the factors with it, and the pairs that it is about (None: all)."""
+
+    defect: Defect
+    amplitude: float
+    pairs: Flags | None = None
+
+    def missed(self, piece: Sample) -> tuple[RealRows, Flags]:
+        """By how much each cell of a piece is missed, and which are explained. Shape: (n, pairs).
+
+        Cells that could not be seen, or that are not meant, are missed by 0.
+        """
+        sized = replace(piece, amplitude=self.amplitude)
+        with np.errstate(all="ignore"):
+            predicted, frequencies = self.defect.prediction(sized)
+            explained = sized.explained_cells(predicted, frequencies)
+            missed = np.abs(piece.factors - predicted) + piece.stray  # (n, pairs)
+        meant = piece.seen if self.pairs is None else piece.seen & self.pairs
+        return np.where(meant, missed, 0.0), explained | ~meant
+
+    @property
+    def parts(self) -> int:
+        """How many mistakes it takes together."""
+        plain = Defect()
+        return sum(value != getattr(plain, name) for name, value in self.defect.as_dict().items())
+
+
+class Residual(Record):
+    """What a claim leaves over, of all cells, positions and pairs that it is about.
+
+    ``largest`` is the largest difference at any cell, ``within`` at those that are reproduced;
+    ``cells`` and ``rows`` count what is not, ``first`` is the first position with such a cell, and
+    ``pairs`` says which pairs are reproduced at every position.
+    """
+
+    largest: float
+    within: float
+    cells: int
+    of_cells: int
+    rows: int
+    of_rows: int
+    first: int | None
+    pairs: Flags
+
+    @classmethod
+    def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
+        """The residual of positions (n,), what is missed and what is explained, both (n, pairs)."""
+        running = RunningResidual()
+        for positions, missed, explained in pieces:
+            running.update(positions, missed, explained)
+        return running.residual()
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell is reproduced."""
+        return not self.cells
+
+    @property
+    def exceptions(self) -> str:
+        """What is left over, in words that follow others; empty if nothing.
+
+        >>> Residual(1.0, 0.0, 9, 99, 2, 40, 7, np.ones(1, bool)).exceptions
+        '; 2 of the 40 positions are otherwise, the first of them 7'
+        """
+        if self.first is None:
+            return ""
+        if self.rows == 1:
+            return f"; one of the {self.of_rows} positions is otherwise: {self.first}"
+        return (
+            f"; {self.rows} of the {self.of_rows} positions are otherwise, the first of them "
+            f"{self.first}"
+        )
+
+    @property
+    def text(self) -> str:
+        """The residual as evidence has it.
+
+        >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
+        'reproduced to 3e-08 at all 40 positions'
+        """
+        if self.cells == self.of_cells:
+            return "not reproduced"
+        near = f"reproduced to {self.within:.2g}"
+        if self.first is None:
+            return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
+        return f"{near}{self.exceptions}"
+
+    def fields(self) -> dict[str, object]:
+        """The residual as JSON has it, finite numbers only."""
+        return {
+            "max_abs": self.largest if math.isfinite(self.largest) else None,
+            "reproduced_to": self.within if self.cells < self.of_cells else None,
+            "cells": self.of_cells,
+            "left_over": {
+                "cells": self.cells,
+                "positions": self.rows,
+                "pairs": int(np.count_nonzero(~self.pairs)),
+            },
+        }
+
+
+@dataclass
+class RunningResidual:
+    """A residual that grows piece by piece."""
+
+    largest: float = 0.0
+    within: float = 0.0
+    cells: int = 0
+    of_cells: int = 0
+    rows: int = 0
+    of_rows: int = 0
+    first: int | None = None
+    pairs: Flags | None = None
+
+    def update(self, positions: Integers, missed: RealRows, explained: Flags) -> None:
+        """Take in the next rows: what is missed and what is explained, both (n, pairs)."""
+        if not positions.size:
+            return
+        left = ~explained.all(axis=1)  # (n,)
+        if self.first is None and left.any():
+            self.first = int(positions[int(np.argmax(left))])
+        self.cells += int(np.count_nonzero(~explained))
+        self.of_cells += explained.size
+        self.rows += int(np.count_nonzero(left))
+        self.of_rows += left.size
+        high = float(missed.max())
+        self.largest = math.inf if math.isnan(high) else max(self.largest, high)
+        self.within = max(self.within, float(np.where(explained, missed, 0).max()))
+        right = np.asarray(explained.all(axis=0), bool)
+        if self.pairs is not None:
+            right = np.asarray(self.pairs & right, bool)
+        self.pairs = right
+
+    def residual(self) -> Residual:
+        """What was measured so far."""
+        return Residual(
+            self.largest,
+            self.within,
+            self.cells,
+            self.of_cells,
+            self.rows,
+            self.of_rows,
+            self.first,
+            np.ones(1, bool) if self.pairs is None else self.pairs,
+        )
+
+
+def amplitude_of(sample: Sample, *, floor: float) -> float:
+    """The size of the factors, the right one where theirs does not differ from it."""
+    right = sample.reference.scale
+    sizes = np.abs(sample.factors[sample.seen])  # (cells,)
+    sizes = sizes[np.isfinite(sizes)]
+    if not sizes.size:
+        return right
+    amplitude = float(np.median(sizes))
+    scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
+    return right if abs(amplitude - right) <= max(2 * floor, scatter) else amplitude
+
+
+def nearest_rotations(sample: Sample) -> Rotations | None:
+    """The rotations that the rows of a sample come nearest to; None where pairs follow axes."""
+    if sample.reference.coordinates is not None or sample.positions.size < 2:
+        return None
+    return fit(sample.positions, np.where(sample.seen, sample.factors, 0))
+
+
+def claims_that_hold(
+    sample: Sample,
+    rotations: Rotations | None,
+    *,
+    nearly: bool = False,
+) -> list[Claim]:
+    """What explains every cell of a sample, the simplest first, and all of one simplicity.
+
+    ``rotations`` are those that it comes nearest to: bases and factors are read off them. Where
+    nothing explains it, ``nearly`` asks for the first that leaves some rows over.
+    """
+    if sample.amplitude == 0:
+        return [Claim(Defect(), 0.0)]
+    few = sample.rows(few_rows(sample.positions))
+    claims: list[Claim] = []
+    of_most_rows: list[Claim] = []
+    parts = math.inf
+    for defect in _defects(sample, rotations):
+        if claims and _read_off(defect):
+            break  # a known rule says more than a number that is read off
+        claim = Claim(defect, sample.amplitude)
+        if claim.parts > parts:
+            continue
+        explained = few.explained_cells(*defect.prediction(few))  # (n, pairs)
+        ties = _TIES * few.seen.sum() if defect.rounds else 0
+        if np.count_nonzero(~explained) <= ties and holds(sample, defect):
+            if any(same_defect(defect, other.defect) for other in claims):
+                continue
+            claims.append(claim)
+            parts = claim.parts
+            if len(claims) == MOST_CLAIMS:
+                break
+        elif nearly and not claims and not of_most_rows and _nearly(defect, sample, explained):
+            of_most_rows.append(claim)
+    claims = [claim for claim in claims if claim.parts == parts]
+    return claims or of_most_rows
+
+
+def _nearly(defect: Defect, sample: Sample, explained: Flags) -> bool:
+    """Whether a defect that explains these cells of few rows explains nearly all of a sample."""
+    if defect.rounds or explained.all(axis=1).mean() < _NEARLY_ALL:
+        return False
+    return nearly_holds(sample, defect)
+
+
+def _defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
+    """What is tried on a part of a subject, from the simplest on."""
+    if sample.amplitude != sample.reference.scale:
+        yield Defect()
+    yield from likely_defects(sample, rotations)
+
+
+def same_defect(defect: Defect | None, other: Defect | None) -> bool:
+    """Whether two defects say the same of nearly the same frequencies."""
+    if defect is None or other is None:
+        return defect is other
+    a, b = defect.frequencies, other.frequencies
+    if (a is None) != (b is None):
+        return False
+    if a is not None and b is not None:
+        near = np.allclose(a.frequencies, b.frequencies, rtol=1e-4, atol=1e-12)
+        if a.cause != b.cause or not near:
+            return False
+    parts = {"frequencies": None, "cosines": None, "sines": None}
+    return (
+        replace(defect, **parts) == replace(other, **parts)
+        and same_defect(defect.cosines, other.cosines)
+        and same_defect(defect.sines, other.sines)
+    )
+
+
+def copied_frequencies(sample: Sample, rotations: Rotations | None) -> Defect | None:
+    """Pairs that have the frequencies of other pairs; None where they have none.
+
+    Only the pairs that are seen in the sample are looked at.
+    """
+    right = sample.reference.frequencies
+    if rotations is None or rotations.frequencies.shape != right.shape:
+        return None
+    meant = np.flatnonzero(sample.seen.any(axis=0))
+    turning = np.flatnonzero(right > 0)
+    if not meant.size or not turning.size:
+        return None
+    rates = np.abs(rotations.frequencies[meant])
+    nearest = turning[np.abs(rates[:, None] / right[turning] - 1).argmin(axis=1)]  # (meant,)
+    values = right.copy()
+    values[meant] = right[nearest]
+    if np.array_equal(values, right):
+        return None
+    moved = meant != nearest
+    return Defect(
+        frequencies=Alternative(
+            Cause.FREQUENCY_RULE, _copied_text(meant[moved], nearest[moved], right.size), values
+        )
+    )
+
+
+def _copied_text(pairs: Integers, sources: Integers, count: int) -> str:
+    """Which pairs have the frequencies of which.
+
+    >>> _copied_text(np.array([31]), np.array([30]), 32)
+    'pair 31 of 32 has the frequency of pair 30'
+    >>> _copied_text(np.array([2, 3]), np.array([0, 1]), 4)
+    'pairs 2–3 of 4 have the frequencies of pairs 0–1'
+    """
+    if pairs.size == 1:
+        return f"pair {pairs[0]} of {count} has the frequency of pair {sources[0]}"
+    runs = (np.diff(pairs) == 1).all() and (np.diff(sources) == 1).all()
+    if runs:
+        return (
+            f"pairs {pairs[0]}–{pairs[-1]} of {count} have the frequencies of pairs "
+            f"{sources[0]}–{sources[-1]}"
+        )
+    shown = ", ".join(f"{a} that of {b}" for a, b in zip(pairs[:4], sources[:4], strict=True))
+    more = f", and {pairs.size - 4} more" if pairs.size > 4 else ""
+    named = ", ".join(range_texts(pairs.tolist())[:4])
+    return f"pairs {named} of {count} have the frequencies of others: pair {shown}{more}"
+
+
+def own_frequencies(sample: Sample, rotations: Rotations | None) -> Defect | None:
+    """Frequencies that follow no known rule: those that the pairs seen in a sample have."""
+    right = sample.reference.frequencies
+    if rotations is None or rotations.frequencies.shape != right.shape:
+        return None
+    meant = sample.seen.any(axis=0)
+    values = np.where(meant, rotations.frequencies, right)
+    if not np.isfinite(values).all():
+        return None
+    off = np.abs(values - right) / np.where(right > 0, right, 1)
+    if off.max() <= _PRECISE:
+        return None
+    if garbage_of(values, right) is not None:
+        return None  # which has a cause of its own
+    return Defect(frequencies=Alternative(Cause.FREQUENCY_RULE, "", values))
+
+
+def claims_by_pairs(sample: Sample, rotations: Rotations | None) -> list[Claim]:
+    """Claims about some of the pairs each, which together explain the pairs that are wrong.
+
+    Pairs that a known mistake explains come first; the largest such group first. Empty where
+    something is left that no claim explains.
+    """
+    if sample.amplitude == 0:
+        return []
+    known = _defects_of_groups(sample, rotations)
+    claims: list[Claim] = []
+    left = np.asarray(sample.seen.any(axis=0), bool)
+    while left.any() and known and len(claims) < MOST_CLAIMS:
+        defect, explained = max(known, key=lambda one: int((one[1] & left).sum()))
+        group: Flags = np.logical_and(explained, left)
+        if group.sum() < _FEWEST:
+            break
+        known = [one for one in known if one[0] is not defect]
+        if holds(replace(sample, seen=sample.seen & group), defect):
+            claims.append(Claim(defect, sample.amplitude, group))
+            left = np.asarray(left & ~group, bool)
+    if not left.any():
+        return claims
+    rest = replace(sample, seen=sample.seen & left)
+    for of_rest in (copied_frequencies(rest, rotations), own_frequencies(rest, rotations)):
+        if of_rest is not None and holds(rest, of_rest):
+            return [*claims, Claim(of_rest, sample.amplitude, left)]
+    return []
+
+
+def _defects_of_groups(sample: Sample, rotations: Rotations | None) -> list[tuple[Defect, Flags]]:
+    """The defects that explain several of the pairs seen, and these pairs. Shape: (pairs,)."""
+    few = sample.rows(few_rows(sample.positions))
+    seen = sample.seen.any(axis=0)
+    groups: list[tuple[Defect, Flags]] = []
+    for defect in _defects(sample, rotations):
+        if defect.rounds or Claim(defect, sample.amplitude).parts > 1:
+            continue
+        explained = few.explained_cells(*defect.prediction(few)).all(axis=0)
+        explained = np.logical_and(explained, seen)
+        fewest = _CONFIRMED if _read_off(defect) else _FEWEST
+        if explained.sum() >= fewest:
+            groups.append((defect, explained))
+    return groups
+
+
+def _read_off(defect: Defect) -> bool:
+    """Whether a defect has numbers that were read off the sample."""
+    return defect.frequencies is not None and defect.frequencies.read_off

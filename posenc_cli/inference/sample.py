@@ -1,0 +1,53 @@
+"""Some rows of a subject, which hypotheses are held against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.tolerance import Tolerance
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
+
+
+class Sample(Record):
+    """A subject at some positions, its columns paired as it pairs them.
+
+    ``stray`` is the norm of all that turns no pair, (positions, pairs) or (positions, 1).
+    """
+
+    positions: Integers
+    factors: ComplexRows
+    seen: Flags
+    stray: RealRows
+    tolerance: Tolerance
+    amplitude: float
+    reference: Reference
+
+    def rows(self, rows: Integers) -> Sample:
+        """Some of the rows."""
+        return replace(
+            self,
+            positions=self.positions[rows],
+            factors=self.factors[rows],
+            seen=self.seen[rows],
+            stray=self.stray[rows],
+        )
+
+    def explained_cells(
+        self, predicted: ComplexRows, frequencies: Reals, axes: tuple[int, ...] | None = None
+    ) -> Flags:
+        """Which cells a defect explains, whose pairs follow these axes. Shape: (n, pairs).
+
+        Without ``axes`` they follow the reference's own.
+        """
+        allowed = self.tolerance.cells(
+            self.reference.angle_positions(self.positions, axes), frequencies
+        )
+        with np.errstate(invalid="ignore"):
+            missed = np.abs(self.factors - predicted) + self.stray
+            return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)

@@ -1,0 +1,248 @@
+"""Where a table is wrong is said, and what it is there: each boundary is the true one.
+
+The tables are made here, in NumPy alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.positions import Positions
+from tests.checks import rope
+from tests.checks.mutants import ladder, to
+from tests.examples import examples
+
+ROWS, DIM = 1500, 32
+PAIRS = DIM // 2
+RIGHT = rope.reference("rope", dim=DIM)
+INV_FREQ = ladder(DIM, 1e4)
+AT = np.arange(ROWS, dtype=np.float64)
+
+
+def factors(positions=AT, rates=INV_FREQ):
+    """cos + i·sin, (rows, pairs)."""
+    return np.exp(1j * np.multiply.outer(np.asarray(positions, np.float64), rates))
+
+
+def bfloat16(values):
+    return to(values.real, "bfloat16") + 1j * to(values.imag, "bfloat16")
+
+
+EXACT = factors()
+MISTAKES = {
+    "base": (factors(rates=ladder(DIM, 5e5)), {"base"}),
+    "fitted base": (factors(rates=ladder(DIM, 12345)), {"base"}),
+    "linear": (factors(rates=INV_FREQ / 4), {"frequency-rule"}),
+    "backward": (EXACT.conj(), {"direction"}),
+    "late": (factors(AT - 3), {"position-offset"}),
+    "swapped": (1j * EXACT.conj(), {"cos-sin-mispaired"}),
+    "longer": (1.25 * EXACT, {"attention-factor"}),
+    "coarse": (bfloat16(EXACT), {"table-precision"}),
+    "still": (np.ones_like(EXACT), {"no-rotation", "rotary-dim", "position-offset"}),
+    "frequencies": (factors(rates=to(INV_FREQ, "bfloat16")), {"inv-freq-precision"}),
+}
+
+
+def causes_of(values, right=RIGHT):
+    cos, sin = (part.astype(np.float32) for part in (values.real, values.imag))
+    return diagnose(rope.of_tables(cos, sin, right, f"0:{len(values)}"))
+
+
+def rows_from(wrong, start, stop=ROWS):
+    inside = (start <= AT) & (stop > AT)
+    return np.where(inside[:, None], wrong, EXACT)
+
+
+def pairs_from(wrong, start, stop):
+    inside = (np.arange(PAIRS) >= start) & (np.arange(PAIRS) < stop)
+    return np.where(inside, wrong, EXACT)
+
+
+def residual_by_hand(values, claimed):
+    """The largest distance of the cells as stored from those that are claimed."""
+    stored = values.real.astype(np.float32) + 1j * values.imag.astype(np.float32).astype(float)
+    return np.abs(stored - claimed).max()
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_rows_from_a_position_on_are_told_with_their_cause(name):
+    wrong, causes = MISTAKES[name]
+    (first, *_) = causes_of(rows_from(wrong, 1024))
+    assert first.cause in causes
+    assert "1024 on" in first.message
+    assert first.where.fields() == {"positions": "1024:1500"}
+    fields = first.residual.fields()
+    if first.cause != "position-offset":  # of all rows, those that are where they should be too
+        assert first.message.startswith("from position 1024 on: ")
+        assert first.evidence.endswith("all is right up to position 1023")
+        assert fields["cells"] == (ROWS - 1024) * PAIRS
+    assert fields["left_over"]["cells"] <= 0.001 * fields["cells"]
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", MISTAKES)
+def test_some_of_the_pairs_are_told_with_their_cause(name):
+    wrong, causes = MISTAKES[name]
+    (first, *_) = causes_of(pairs_from(wrong, 5, 12))
+    assert first.cause in causes
+    assert "pairs 5–11 of 16" in first.message
+    assert first.where.fields() == {"pairs": "5:12"}
+    assert first.residual.fields()["cells"] == ROWS * PAIRS
+
+
+def test_rows_and_pairs_are_told_together():
+    wrong = np.where(np.arange(PAIRS) >= 8, MISTAKES["base"][0], EXACT)
+    (first,) = causes_of(rows_from(wrong, 700))
+    assert first.message == (
+        "from position 700 on, pairs 8–15 of 16: the base is 500000, not 10000"
+    )
+    assert first.where.fields() == {"positions": "700:1500", "pairs": "8:16"}
+
+
+def test_two_tables_one_after_the_other_are_both_told():
+    values = rows_from(rows_from(MISTAKES["base"][0], 400), 0)
+    values[900:] = MISTAKES["linear"][0][900:]
+    first, second = causes_of(values)
+    assert (first.cause, first.where.positions) == ("base", "400:900")
+    assert (second.cause, second.where.positions) == ("frequency-rule", "900:1500")
+    assert "all is right up to position 399" in first.evidence
+    assert "all is right" not in second.evidence
+
+
+def test_every_second_row_of_another_table_is_told():
+    odd = (AT % 2 == 1)[:, None]
+    (first,) = causes_of(np.where(odd, MISTAKES["base"][0], EXACT))
+    assert first.message == "every 2nd position from 1 on: the base is 500000, not 10000"
+    assert first.where.positions == "1:1500:2"
+
+
+def test_pairs_of_two_other_bases_are_both_told():
+    rates = np.where(np.arange(PAIRS) < 8, ladder(DIM, 5e5), ladder(DIM, 1e6))
+    causes = causes_of(factors(rates=rates))
+    assert {cause.cause for cause in causes} == {"base"}
+    told = {cause.where.pairs: cause.message.split(": ")[1] for cause in causes}
+    assert told == {
+        "1:8": "the base is 500000, not 10000",
+        "8:16": "the base is 1000000, not 10000",
+    }
+
+
+def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
+    """Of 32 pairs the last has the frequency of the one before: 31 contradict any other base."""
+    rates = ladder(64, 1e4)
+    rates[-1] = rates[-2]
+    right = rope.reference("rope", dim=64)
+    for causes in (
+        causes_of(factors(rates=rates), right),
+        diagnose(rope.of_frequencies(rates, right, "0:4096")),
+    ):
+        (first,) = causes
+        assert first.cause == "frequency-rule"
+        assert first.message == "pair 31 has the frequency of pair 30"
+        assert first.where.fields() == {"pairs": "31"}
+
+
+def test_frequencies_that_are_all_off_by_one_ratio_are_no_offset_of_positions():
+    """1 + 9e-7 of each: within what float32 may show in any cell, but the same in all pairs."""
+    rates = ladder(64, 1e4) * (1 + 9e-7)
+    right = rope.reference("rope", dim=64)
+    where = "0:131072:7,131000:131072"
+    values = np.exp(1j * np.multiply.outer(rope.positions_array(where).astype(float), rates))
+    for examined in (
+        rope.of_frequencies(rates, right, where),
+        rope.of_tables(values.real, values.imag, right, where),
+    ):
+        assert not examined.ok
+        (first, *others) = diagnose(examined)
+        assert (first.cause, others) == ("frequency-rule", [])
+        assert first.message == "all frequencies are 1 + 9e-07 times the right ones"
+        assert first.residual.largest < 1e-9
+
+
+def test_a_value_that_is_no_number_hides_no_other_cause():
+    values = MISTAKES["base"][0].copy()
+    values[17, 3] = complex(np.nan, 0.0)
+    first, second = causes_of(values)
+    assert (first.cause, first.message) == ("base", "the base is 500000, not 10000")
+    assert second.cause == "unknown"
+    assert second.evidence.startswith(f"1 of {ROWS * PAIRS} are not, the first at position 17")
+
+
+def test_a_residual_is_the_largest_difference_over_every_cell():
+    values = MISTAKES["base"][0] * (1 + 3e-7 * np.sin(np.arange(ROWS * PAIRS)).reshape(ROWS, PAIRS))
+    (first,) = causes_of(values)
+    expected = residual_by_hand(values, MISTAKES["base"][0])
+    assert first.residual.largest == pytest.approx(expected, rel=1e-6)
+    assert f"reproduced to {expected:.2g} at all {ROWS} positions" in first.evidence
+    spoiled = values.copy()
+    spoiled[1101, 4] = 0
+    (first, *_) = causes_of(spoiled)
+    assert first.residual.fields()["left_over"] == {"cells": 1, "positions": 1, "pairs": 1}
+    assert first.residual.largest == pytest.approx(1, rel=1e-6)
+    assert first.residual.within == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_fits_as_well_is_named_too():
+    """A base stretched by the factor alone is both NTK without its exponent and that base."""
+    right = rope.reference("rope-ntk", dim=64, factor=4.0)
+    causes = causes_of(factors(rates=ladder(64, 4e4)), right)
+    said = " ".join(f"{cause.message} {cause.evidence}" for cause in causes)
+    assert "without its exponent" in said
+    assert "fits alike" in said
+
+
+PROPORTIONAL = rope.reference("rope-proportional", dim=128, partial=0.25, layout="half")
+
+
+@pytest.mark.parametrize("denominator", [128, 32])
+def test_proportional_pairs_within_the_first_columns_are_paired_otherwise_and_consistent(
+    denominator,
+):
+    """Gemma 4's rotation with partners 16 columns away, as plain partial rotation has them."""
+    rates = ladder(32, 1e4, denominator)
+    where = np.arange(600)
+    x = rope.vectors(600, 128)
+    angles = np.multiply.outer(where.astype(float), rates)
+    a, b = x[:, :16], x[:, 16:32]
+    turned = [a * np.cos(angles) - b * np.sin(angles), b * np.cos(angles) + a * np.sin(angles)]
+    y = np.concatenate([*turned, x[:, 32:]], axis=1).astype(np.float32)
+    examined = rope.of_rotated(x, y, PROPORTIONAL, "0:600")
+    holds = {finding.check: finding.ok for finding in examined.findings}
+    assert holds == {"relative": True, "norm": True, "identity": True, "reference": False}
+    causes = diagnose(examined)
+    assert causes[0].cause == "layout"
+    assert causes[0].message == (
+        "columns are paired i and i + 16 within the first 32 columns; the reference pairs i and "
+        "i + 64"
+    )
+    assert [cause.cause for cause in causes[1:]] == ["frequency-rule"] * (denominator == 32)
+
+
+@examples(40)
+@given(
+    name=st.sampled_from(sorted(MISTAKES)),
+    other=st.sampled_from(["right", *sorted(MISTAKES)]),
+    start=st.integers(min_value=1, max_value=ROWS - 2),
+    of_pairs=st.booleans(),
+)
+def test_the_boundary_of_two_tables_is_the_true_one_or_none_is_named(name, other, start, of_pairs):
+    wrong, causes = MISTAKES[name]
+    before, expected = EXACT, set()
+    if other != "right":
+        before, expected = MISTAKES[other]
+    if other == name:
+        return
+    boundary = 1 + start % (PAIRS - 2) if of_pairs else start
+    inside = np.arange(PAIRS) >= boundary if of_pairs else (boundary <= AT)[:, None]
+    for cause in causes_of(np.where(inside, wrong, before)):
+        assert cause.cause in causes | expected | {"unknown"}
+        named = None if cause.where is None else cause.where.positions
+        if named is None or cause.cause == "unknown":
+            continue
+        ends = Positions.parse(named)
+        assert not of_pairs
+        assert ends.first == boundary or (ends.first <= 1 and ends.last == boundary - 1)
