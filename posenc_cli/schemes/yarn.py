@@ -43,6 +43,9 @@ BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0), (8.0, 
 _CONTEXT = 4096
 """The context that is stated where ratios alone show: that of Llama 2, which YaRN stretched."""
 
+_FAR = 8
+"""Of the pairs: a ramp whose ends lie further off hardly rises over them, and noise looks so."""
+
 _MANY_RAMPS = (
     "only the ends of the ramp show: context, beta_fast and beta_slow are one choice of many",
 )
@@ -101,6 +104,8 @@ def _fitted_ramps(
     if slope <= 0:
         return
     low, high = float(-intercept / slope), float((1 - intercept) / slope)
+    if not -_FAR * pairs < low < high < _FAR * pairs:
+        return
     whole = abs(low - round(low)) < 0.01 and abs(high - round(high)) < 0.01
     if whole:
         # Any pair of numbers that rounds outward to these ends.

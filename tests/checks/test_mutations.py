@@ -196,6 +196,13 @@ def test_right_frequencies_pass(name, reference):
     assert found.ok, found.findings
 
 
+@pytest.mark.slow
+def test_the_rates_of_noise_are_no_crash(reference):
+    positions = "9007199254740000:9007199254740010"  # where float64 angles are noise
+    values = CASES["plain"].right.inv_freq
+    assert diagnose(rope.of_frequencies(values, reference("plain"), positions))
+
+
 def test_the_table_of_mutants_counts_every_mutant_and_says_which_are_not_named():
     rows = [line.split(" | ") for line in mutants_markdown().splitlines() if "| `" in line]
     assert sum(int(row[1]) for row in rows) == len(MUTANTS)
