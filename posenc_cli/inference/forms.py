@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _SOME_ROWS = 48
 """Rows on which a form is looked for before it is looked for everywhere."""
+_FIRST_ROWS = 4
+"""Rows at the front: where the first cells of a table are not in a form, no others are."""
 _CELLS_AT_ONCE = 1 << 18
 """Cells that are compared together: a mebibyte of float32."""
 _UNEVEN = 0.02
@@ -203,7 +205,7 @@ def _joined(evidence: Evidence) -> Iterator[Evidence]:
             yield _form(evidence, halves, "cosines above sines")
     if columns % 4 == 0:
         halves = array[:, : columns // 2], array[:, columns // 2 :]
-        few = _some_rows(halves[0])
+        few = _some_rows(halves[0][:_FIRST_ROWS])
         quarter = columns // 4
         repeats = (few[:, :quarter] == few[:, quarter:]).all() or (
             few[:, 0::2] == few[:, 1::2]
@@ -220,10 +222,20 @@ def _some_rows(array: NumberArray) -> Reals:
 
 
 def _turn(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
-    """Whether cos² + sin² is the same number in some rows, more than noise would have it be."""
+    """Whether cos² + sin² is the same number in some rows, more than noise would have it be.
+
+    The first rows are asked alone at first: each row elsewhere brings a piece of a large file in.
+    """
+    return all(
+        _are_circles(*rows, rounding)
+        for rows in ((cos[:_FIRST_ROWS], sin[:_FIRST_ROWS]), (cos, sin))
+    )
+
+
+def _are_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
     sizes = np.hypot(_some_rows(cos), _some_rows(sin))
     known = sizes[np.isfinite(sizes) & (sizes > 0)]
-    if 2 * known.size < sizes.size:
+    if 2 * known.size < sizes.size or not known.size:
         return False
     apart = np.abs(known / np.median(known) - 1)
     return bool(np.quantile(apart, 0.9) <= min(_UNEVEN, 1e-4 + 8 * rounding))
