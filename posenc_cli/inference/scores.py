@@ -19,7 +19,7 @@ from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.scores import score_rule
 from posenc_cli.files.source import release
 from posenc_cli.inference.census import BLOCK_CELLS, Census, part_of
-from posenc_cli.inference.slopes import slopes
+from posenc_cli.inference.slopes import rules_of, slopes
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
     ARITHMETICS,
@@ -467,20 +467,9 @@ def _slope_rules(
     if single:
         yield from _one_slope(float(head_slopes[0]), limit)
         return
-    heads = int(head_slopes.size)
-    power = 1 << (heads.bit_length() - 1)
-    for rule, steps in (("press", power), ("naive", heads)):
-        if rule == "naive" and power == heads:
-            continue
-        exponent = -math.log2(float(head_slopes[0])) * steps
-        if exponent <= 0:
-            continue
-        largest = snap(exponent, max(1e-6, 2 * limit * steps))
-        for max_bias in dict.fromkeys((8.0, largest)):
-            expected = _slopes(heads, max_bias, rule)
-            if (np.abs(head_slopes / expected - 1) <= limit).all():
-                given: dict[str, Any] = {"heads": heads, "max_bias": max_bias, "slopes": rule}
-                yield given, 1.0 + 0.2 * (max_bias != 8.0), ()
+    for max_bias, rule, _ in rules_of(head_slopes.tolist(), limit):
+        given: dict[str, Any] = {"heads": head_slopes.size, "max_bias": max_bias, "slopes": rule}
+        yield given, 1.0 + 0.2 * (max_bias != 8.0), ()
 
 
 def _one_slope(

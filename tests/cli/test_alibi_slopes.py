@@ -246,3 +246,25 @@ def test_numbers_do_not_go_into_a_picture(more, call, tmp_path):
     assert "the name of a picture" in err
     assert "plot" in err
     assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "cause"),
+    [
+        ([2 ** (-6 * h / 8) for h in range(1, 9)], "the slopes of --max-bias 6"),
+        ([2 ** (-5 * h / 6) for h in range(1, 7)], "the slopes of --max-bias 5 --convention naive"),
+        ([2 ** (-h / 2) for h in range(1, 9)], "the slopes of --max-bias 4, or these"),
+        ([2 ** (-h / 2) for h in range(1, 9)], "the slopes of heads 0 to 7 of 16"),
+        ([2 ** (-h / 2) for h in range(9, 17)], "the slopes of heads 8 to 15 of 16"),
+    ],
+)
+def test_the_rule_that_all_given_slopes_follow_is_named(given, cause, call, tmp_path):
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
+    assert status == 1
+    assert "cause: these are" in out
+    assert cause in " ".join(out.split())
+    given[3] *= 1.01
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
+    assert "cause" not in out
