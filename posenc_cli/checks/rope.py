@@ -229,14 +229,15 @@ class ReferenceDeviation(WorstDeviation):
         allowed: RealRows,
     ) -> None:
         """Take in these (n, pairs) values of the next rows; NaN is worse than all."""
-        wrong = ~(values <= allowed).all(axis=1)  # (n,)
-        if self.first_wrong is None and wrong.any():
-            self.first_wrong = self.rows + int(np.argmax(wrong))
-        missing = ~np.isfinite(values)  # (n, pairs)
-        if self.missing_at is None and missing.any():
-            row, pair = divmod(int(np.argmax(missing)), missing.shape[1])
-            self.missing_at = int(positions[row]), pair
-        self.missing += int(np.count_nonzero(missing))
+        wrong = ~(values <= allowed)  # (n, pairs)
+        if wrong.any():
+            if self.first_wrong is None:
+                self.first_wrong = self.rows + int(np.argmax(wrong.any(axis=1)))
+            missing = ~np.isfinite(values)
+            if self.missing_at is None and missing.any():
+                row, pair = divmod(int(np.argmax(missing)), missing.shape[1])
+                self.missing_at = int(positions[row]), pair
+            self.missing += int(np.count_nonzero(missing))
         super().update(positions, values, allowed)
 
 

@@ -83,14 +83,11 @@ class FileRows:
         return np.concatenate(pieces) if pieces else self._read(rows)
 
     def _read(self, rows: slice | Integers) -> NumberArray:
-        piece = _widen(Stored(self._values[rows], self.dtype), self._source)
-        if self._mapping is None:
-            return piece
-        if np.may_share_memory(piece, self._values):
-            piece = piece.copy()
-        # The pages of a file that were read count as memory of this process until it lets go.
-        self._mapping.madvise(mmap.MADV_DONTNEED)
-        return piece
+        if self._mapping is not None:
+            # Pages of a file count as memory of the process that reads them, until it lets go of
+            # them: of those of the rows before. What views these reads the file again.
+            self._mapping.madvise(mmap.MADV_DONTNEED)
+        return _widen(Stored(self._values[rows], self.dtype), self._source)
 
 
 def _mapping(values: StoredArray) -> mmap.mmap | None:
