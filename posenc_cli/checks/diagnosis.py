@@ -199,12 +199,16 @@ def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
     examination = suspect.examination
     if examination.fault is not None:
         return _drift_causes(examination.fault, suspect)
-    cells = None if examination.survey is None else examination.survey.cells
-    if cells is None:
+    if not examination.tolerance.past_single:
         return []
     residual = suspect.residual(Defect())
     if not residual.whole:
         return []
+    cells = None if examination.survey is None else examination.survey.cells
+    if cells is None:
+        asked = f"asked for is {examination.tolerance.reason}"
+        message = "computed less precisely than asked for, but right to what float32 code can show"
+        return [Explanation(Cause.TABLE_PRECISION, message, asked, residual=residual)]
     return [
         Explanation(
             Cause.TABLE_PRECISION,
@@ -283,7 +287,7 @@ def _suspect(examination: Examination) -> Suspect:
     """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces."""
     subject, reference = examination.subject, examination.reference
     tolerance = examination.tolerance
-    if tolerance.fixed is not None or tolerance.per_angle == 0:
+    if tolerance.fixed is not None or tolerance.past_single:
         tolerance = Tolerance.of(
             "auto",
             dtype=subject.dtype,

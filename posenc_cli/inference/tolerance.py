@@ -109,7 +109,8 @@ class Tolerance(Record):
 
     That share is at most ``most``: where it would be more, a check could not fail. It is half as
     much again past the position ``whole``. ``drifts`` says that it is granted cell by cell to what
-    has to hang together: what it hides is to be looked at once more.
+    has to hang together: what it hides is to be looked at once more. ``past_single`` says that it
+    asks for more than arithmetic in float32 gives.
 
     ``fixed`` takes the place of all where the user gave a number: it bounds what a finding
     reports, whatever the finding measures.
@@ -122,6 +123,7 @@ class Tolerance(Record):
     most: float = math.inf
     whole: float = math.inf
     drifts: bool = False
+    past_single: bool = False
 
     @classmethod
     def of(
@@ -145,11 +147,12 @@ class Tolerance(Record):
         most = MOST * amplitude
         if rule == "exact":
             floor = max(amplitude * (rounding + ARITHMETIC), least)
-            return cls(floor, 0.0, f"exact: {stored}")
+            return cls(floor, 0.0, f"exact: {stored}", past_single=True)
         if rule == "float64":
             floor = max(amplitude * (rounding + ARITHMETIC), least)
             reason = f"float64: {DOUBLE_ANGLE:.2g} of the angle (its frequency, its product)"
-            return cls(floor, amplitude * DOUBLE_ANGLE, f"{reason} + {stored}", most=most)
+            reason += f" + {stored}"
+            return cls(floor, amplitude * DOUBLE_ANGLE, reason, most=most, past_single=True)
         if rule == "float32":
             after = max(rounding, roundings * unit("float32"))
             floor = max(amplitude * (SINGLE_FUNCTIONS + after), least)

@@ -113,6 +113,11 @@ def test_the_cause_of_float32_powers_is_no_false_one():
     subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
     causes = {why.cause for why in diagnose(examine(subject, right(), "float32"))}
     assert causes <= {"inv-freq-precision", "table-precision", "unknown"}
+    (cause,) = diagnose(examine(subject, right(), "float64"))
+    assert cause.cause == "table-precision"
+    assert cause.message.endswith("right to what float32 code can show")
+    assert "asked for is float64: " in cause.evidence
+    assert cause.residual.whole
 
 
 @pytest.mark.parametrize("rule", ["float32", "auto"])
