@@ -23,11 +23,20 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 FROM = 8192
-"""The first position looked at: before it the tolerance is below 0.01 of any amplitude."""
+"""The first position at which pairs may show an offset in common: before it the tolerance is below
+0.01 of any amplitude, and a rounding may look like an offset."""
 
 SCATTER = 3 * unit("float32")
 """Of the angle, at each position alone: the position, the position divided by a factor, and the
 product are rounded. Libraries were measured to need 0.95 of one rounding."""
+
+NEAR_SCATTER = 5 * unit("float32")
+"""The same before position `FROM`, where only gross errors of the angle are looked for: π taken for
+3.14159 is one of 14 roundings."""
+
+NEAR_SHARE = math.e
+"""The pairs that are looked at there are those up to so many times slower than the fastest, whose
+frequencies code gets right to 5 roundings even where it multiplies them up one from another."""
 
 ALIKE = 4.0
 """How many times smaller one offset must make the errors of all pairs: float32 code that errs in
@@ -94,8 +103,11 @@ class Drift:
     weights: Reals = field(init=False)
     sums: Reals = field(init=False)
     farthest: int = 0
+    _fast: Integers = field(init=False)
 
     def __post_init__(self) -> None:
+        fastest = self.frequencies.max(initial=0.0)
+        self._fast = np.flatnonzero(self.frequencies * NEAR_SHARE >= fastest)
         slack = frequency_slack(self.frequencies)
         count = slack.size
         self.least, self.most = -slack, slack.copy()
@@ -111,43 +123,66 @@ class Drift:
     ) -> None:
         """Take in the factors (n, pairs) at positions, and those that are right."""
         far = np.abs(positions) >= FROM
+        near = ~far & (positions != 0)
+        if near.any():
+            few = None if seen is None else seen[near][:, self._fast]
+            some = positions[near], factors[near][:, self._fast], right[near][:, self._fast], few
+            self._narrow(*self._errors(*some, self._fast, NEAR_SCATTER), self._fast)
         if not far.any():
             return
         rows = slice(None) if far.all() else far
-        where = positions[rows].astype(np.float64)
-        phases = _phases(factors[rows] * right[rows].conj())  # (far, pairs)
-        turning = self.frequencies != 0
-        periods = np.where(turning, 1 / np.where(turning, self.frequencies, 1.0), 0.0)
-        inverse = np.multiply.outer(1 / where, periods)  # (far, pairs), 1/angle
-        errors = phases * inverse
-        slack = np.abs(inverse) * self.floor
-        slack += SCATTER
-        if seen is not None or not turning.all() or not np.isfinite(errors).all():
-            known = turning & np.isfinite(errors)
-            if seen is not None:
-                known &= seen[rows]
-            errors = np.where(known, errors, 0.0)
-            slack = np.where(known, slack, np.inf)
-        self._narrow(where, errors, slack)
+        seen = None if seen is None else seen[rows]
+        every = np.arange(self.frequencies.size)
+        where, errors, slack = self._errors(
+            positions[rows], factors[rows], right[rows], seen, every, SCATTER
+        )
         weights = 1 / (slack * slack)
         self.weights += weights.sum(axis=0)
         self.sums += np.einsum("ij,ij->j", weights, errors)
         self.farthest = max(self.farthest, int(np.abs(where).max()))
+        self._narrow(where, errors, slack, every)
 
-    def _narrow(self, where: Reals, errors: RealRows, slack: RealRows) -> None:
-        """Narrow what each frequency may err by to what these positions leave open."""
+    def _errors(
+        self,
+        positions: Integers,
+        factors: ComplexRows,
+        right: ComplexRows,
+        seen: Flags | None,
+        pairs: Integers,
+        scatter: float,
+    ) -> tuple[Reals, RealRows, RealRows]:
+        """The positions, relative errors of angles there (n, pairs), and what roundings explain."""
+        frequencies = self.frequencies[pairs]
+        where = positions.astype(np.float64)
+        phases = _phases(factors * right.conj())  # (n, pairs)
+        turning = frequencies != 0
+        periods = np.where(turning, 1 / np.where(turning, frequencies, 1.0), 0.0)
+        inverse = np.multiply.outer(1 / where, periods)  # (n, pairs), 1/angle
+        errors = phases * inverse
+        slack = np.abs(inverse) * self.floor
+        slack += scatter
+        if seen is not None or not turning.all() or not np.isfinite(errors).all():
+            known = turning & np.isfinite(errors)
+            if seen is not None:
+                known &= seen
+            errors = np.where(known, errors, 0.0)
+            slack = np.where(known, slack, np.inf)
+        return where, errors, slack
+
+    def _narrow(self, where: Reals, errors: RealRows, slack: RealRows, pairs: Integers) -> None:
+        """Narrow what frequencies may err by to what these positions (n, pairs) leave open."""
         above = errors - slack
-        columns = np.flatnonzero(above.max(axis=0) > self.least)
+        columns = np.flatnonzero(above.max(axis=0) > self.least[pairs])
         if columns.size:
             rows = np.argmax(above[:, columns], axis=0)
-            self.least[columns] = above[rows, columns]
-            self.least_at[columns] = where[rows]
+            self.least[pairs[columns]] = above[rows, columns]
+            self.least_at[pairs[columns]] = where[rows]
         below = np.add(errors, slack, out=above)
-        columns = np.flatnonzero(below.min(axis=0) < self.most)
+        columns = np.flatnonzero(below.min(axis=0) < self.most[pairs])
         if columns.size:
             rows = np.argmin(below[:, columns], axis=0)
-            self.most[columns] = below[rows, columns]
-            self.most_at[columns] = where[rows]
+            self.most[pairs[columns]] = below[rows, columns]
+            self.most_at[pairs[columns]] = where[rows]
 
     def fault(self, scale: float) -> Fault | None:
         """What is left that no rounding explains, None where all is explained."""

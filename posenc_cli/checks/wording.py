@@ -114,6 +114,13 @@ def _words_of_roundings(
             f"the angles, position times frequency, were rounded to {defect.angles}",
             "compute angles in float32",
         )
+    if defect.reduction is not None:
+        right = residual.of_cells - residual.cells
+        yield Explanation(
+            Cause.POSITION_PRECISION,
+            f"the angles, position times frequency, were {defect.reduction.name}",
+            f"{right} of {residual.of_cells} pairs of cells are those of such angles",
+        )
     if defect.cells:
         right = residual.of_cells - residual.cells
         yield Explanation(
@@ -176,7 +183,7 @@ def ratio_text(frequencies: Reals, sample: Sample) -> str:
 
 
 def _collision_cause(dtype: str) -> Explanation:
-    first = {"bfloat16": 257, "float16": 2049}[dtype]
+    first = {"bfloat16": 257, "float16": 2049, "float32": 16777217}[dtype]
     return Explanation(
         Cause.POSITION_PRECISION,
         f"positions were {dtype}",

@@ -24,7 +24,7 @@ from posenc_cli.inference.differences import (
     layer_alternatives,
     model_alternatives,
 )
-from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.formats import FLOAT8, HALVES, round_to_codes, round_to_half
 from posenc_cli.inference.nearby import nearby_alternatives, plain_params
 from posenc_cli.inference.rules import (
     Alternative,
@@ -111,6 +111,12 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         "the frequencies are in reverse order",
         reference.frequencies[::-1].copy(),
     )
+    for kind in FLOAT8:
+        yield Alternative(
+            Cause.INV_FREQ_PRECISION,
+            f"the frequencies were rounded to {kind}",
+            round_to_codes(reference.frequencies, kind),
+        )
     if (reference.frequencies > 0).all():
         message = "each frequency is its inverse, as of an exponent with the wrong sign"
         yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)

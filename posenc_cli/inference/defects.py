@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.inference.alternatives import alternatives
+from posenc_cli.inference.angles import angle_changes
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALF_CELLS, HALVES, eight_bit_formats, round_to_half
+from posenc_cli.inference.formats import HALF_CELLS, HALVES, coarse_formats, round_to_half
 from posenc_cli.inference.position_maps import position_maps
 from posenc_cli.inference.rules import Remembered
 from posenc_cli.records import Record, replace
@@ -16,6 +17,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from posenc_cli.inference.angles import AngleChange
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.formats import CellFormat
     from posenc_cli.inference.position_maps import PositionMap
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 _FEW = 56
 """Rows on which defects are tried first; those that survive are tried on the whole sample."""
+
+_FLOAT32_INTEGERS = 2**24
+"""The first whole numbers that float32 has all of."""
 
 ENOUGH = 0.97
 """Of the cells: a rounding that is emulated may fall the other way at ties."""
@@ -47,6 +52,7 @@ class Defect(Record):
     positions: str | None = None
     rates: str | None = None
     angles: str | None = None
+    reduction: AngleChange | None = None
     cells: CellFormat | None = None
     cosines: Defect | None = None
     sines: Defect | None = None
@@ -55,13 +61,13 @@ class Defect(Record):
     def rounds(self) -> bool:
         """Whether it emulates a rounding."""
         parts = [part for part in (self.cosines, self.sines) if part is not None]
-        own = self.positions or self.rates or self.angles or self.cells
+        own = self.positions or self.rates or self.angles or self.reduction or self.cells
         return bool(own) or any(part.rounds for part in parts)
 
     @property
     def without_rounding(self) -> Defect:
         """The same without any rounding."""
-        plain = replace(self, positions=None, rates=None, angles=None, cells=None)
+        plain = replace(self, positions=None, rates=None, angles=None, reduction=None, cells=None)
         if self.cosines is not None:
             plain = replace(plain, cosines=self.cosines.without_rounding)
         if self.sines is not None:
@@ -105,6 +111,8 @@ class Defect(Record):
             angles = where.reshape(where.shape[0], -1) * frequencies
             if self.angles:
                 angles = round_to_half(angles, self.angles)
+            if self.reduction:
+                angles = self.reduction.changed(angles)
             factors = sample.amplitude * np.exp(1j * angles)
             if self.cells:
                 factors = self.cells.rounded(factors)
@@ -210,7 +218,10 @@ def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defe
     rules = Remembered(alternatives(sample.reference, rotations))
     yield from (replace(plain, frequencies=rule) for rule in rules)
     yield from _defects_of_one_table(sample, rules, offsets)
-    yield from (replace(plain, cells=kept) for kept in eight_bit_formats(sample.factors))
+    yield from (replace(plain, cells=kept) for kept in coarse_formats(sample.factors))
+    yield from (replace(plain, reduction=change) for change in angle_changes())
+    if np.abs(sample.positions).max(initial=0) > _FLOAT32_INTEGERS:
+        yield replace(plain, positions="float32")
     for half in HALVES:
         yield replace(plain, angles=half)
         yield replace(plain, positions=half, rates=half, angles=half)
@@ -253,7 +264,7 @@ def _defects_of_one_table(
     parts = [Defect(offset=offset) for offset in offsets]
     parts += [Defect(cells=kept) for kept in HALF_CELLS.values()]
     parts += [Defect(frequencies=rule) for rule in rules]
-    parts += [Defect(cells=kept) for kept in eight_bit_formats(sample.factors)]
+    parts += [Defect(cells=kept) for kept in coarse_formats(sample.factors)]
     for part in parts:
         yield Defect(sines=part) if sound[0] else Defect(cosines=part)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.rounding import round_to
 from posenc_cli.records import Record
 
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, RealRows, Reals
 
 HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
+_FLOATS = {**HALVES, "float32": FLOAT32}
 
-_FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
+FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
 """Bits of the significand, and the exponent of the smallest normal number."""
 
-_LARGEST = {"int8": 127.0, "float8 e4m3": 448.0, "float8 e5m2": 57344.0}
+_BITS = range(6, 16)
+"""After the point, of numbers in fixed point that are finer than those of int8."""
+
+_LARGEST = {"int16": 32767.0, "int8": 127.0, "float8 e4m3": 448.0, "float8 e5m2": 57344.0}
 """The largest number of each format of eight bits, which scales are made to fit."""
 
 
@@ -54,28 +58,28 @@ class CellFormat(Record):
         if self.by_row:
             scales = np.abs(table).max(axis=1, keepdims=True) / _LARGEST[self.kind]  # (n, 1)
         scales = np.where(scales == 0, 1, scales)
-        return np.asarray(scales * round_to_eight_bits(table / scales, self.kind), np.float64)
+        return np.asarray(scales * round_to_codes(table / scales, self.kind), np.float64)
 
 
 def round_to_half(values: Reals, dtype: str) -> Reals:
-    """``values`` on the grid of a half precision, kept as float64.
+    """``values`` on the grid of a half precision, or of float32, kept as float64.
 
     >>> round_to_half(np.array([257.0]), "bfloat16"), round_to_half(np.array([2049.0]), "float16")
     (array([256.]), array([2048.]))
     """
-    return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, HALVES[dtype]), np.float64)
+    return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, _FLOATS[dtype]), np.float64)
 
 
-def round_to_eight_bits(values: Reals, name: str) -> Reals:
-    """``values`` on the grid of a format of eight bits, kept as float64; too large ones saturate.
+def round_to_codes(values: Reals, name: str) -> Reals:
+    """``values`` on the grid of float8, or whole, kept as float64; too large ones saturate.
 
-    >>> round_to_eight_bits(np.array([0.3, 1.1, 500.0]), "float8 e4m3")
+    >>> round_to_codes(np.array([0.3, 1.1, 500.0]), "float8 e4m3")
     array([3.125e-01, 1.125e+00, 4.480e+02])
     """
     largest = _LARGEST[name]
-    if name == "int8":
+    if name.startswith("int"):
         return np.clip(np.rint(values), -largest - 1, largest)
-    bits, least = _FLOAT8[name]
+    bits, least = FLOAT8[name]
     exponents = np.maximum(np.frexp(values)[1] - 1, least)
     steps = np.ldexp(1.0, exponents - bits + 1)
     return np.asarray(np.clip(np.rint(values / steps) * steps, -largest, largest), np.float64)
@@ -85,10 +89,10 @@ HALF_CELLS = {half: CellFormat(half, half) for half in HALVES}
 """Cells of tables in a half precision."""
 
 
-def eight_bit_formats(factors: ComplexRows) -> Iterator[CellFormat]:
-    """Formats of eight bits, with the scales that a sample of the cells (n, pairs) has."""
+def coarse_formats(factors: ComplexRows) -> Iterator[CellFormat]:
+    """Formats of eight bits, and whole numbers, with the scales of a sample of cells (n, pairs)."""
     for kind, largest in _LARGEST.items():
-        if kind in _FLOAT8:
+        if kind in FLOAT8:
             yield CellFormat(kind, kind)
         # Only positive codes end at the largest: −128 is one code further.
         scales = tuple(
@@ -96,3 +100,5 @@ def eight_bit_formats(factors: ComplexRows) -> Iterator[CellFormat]:
         )
         yield CellFormat(f"{kind}, in steps of one scale a table", kind, (scales[0], scales[1]))
         yield CellFormat(f"{kind}, with a scale for each row", kind, by_row=True)
+    for bits in _BITS:
+        yield CellFormat(f"multiples of 2^-{bits}", "int16", (2.0**-bits, 2.0**-bits))

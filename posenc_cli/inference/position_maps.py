@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _READABLE = 0.9
 """Of the rows of a sample that must show a position, before a rule for all rows is looked for."""
 
+_MOST_TURNS = 32
+"""Of the slowest pair, either way, that are tried where it turns more than once."""
+
 _WIDTHS = {2**8: "uint8", 2**16: "uint16", 2**32: "uint32"}
 """Formats of whole numbers, by how many numbers they have."""
 
@@ -43,21 +46,47 @@ class PositionMap(Record):
 
 
 def rows_as_positions(sample: Sample) -> tuple[Integers, Flags]:
-    """The positions whose rotations stand in the rows (P,), and the cells they explain."""
+    """The positions whose rotations stand in the rows (P,), and the cells they explain.
+
+    They are nearest to 0 of those that the slowest pair shows alike.
+    """
+    return _explained(sample, _read_positions(sample, 0))
+
+
+def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     right = sample.reference.frequencies
-    read = _read_positions(sample)
     angles = np.multiply.outer(read.astype(np.float64), right)
     predicted = sample.amplitude * (np.cos(angles) + 1j * np.sin(angles))
     return read, sample.explained_cells(predicted, right)
 
 
-def _read_positions(sample: Sample) -> Integers:
-    """The position whose rotation stands in each row, from the slowest pair to the fastest."""
+def _rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
+    """The same, of all that are no farther from 0 than the sample's own are."""
+    right = sample.reference.frequencies
+    slowest = float(right[right > 0].min(initial=np.inf))
+    farthest = float(np.abs(sample.positions).max(initial=0))
+    turns = min(math.ceil(farthest * slowest / (2 * math.pi)), _MOST_TURNS)
+    read, explained = rows_as_positions(sample)
+    for turn in range(-turns, turns + 1):
+        if explained.all():
+            break
+        other, by_other = _explained(sample, _read_positions(sample, turn))
+        better: Flags = np.asarray(by_other.all(axis=1) & ~explained.all(axis=1))
+        read = np.where(better, other, read)
+        explained = np.where(better[:, None], by_other, explained)
+    return read, explained
+
+
+def _read_positions(sample: Sample, turn: int) -> Integers:
+    """The position whose rotation stands in each row, from the slowest pair to the fastest.
+
+    ``turn`` counts the whole turns of the slowest.
+    """
     right = sample.reference.frequencies
     turning = np.flatnonzero(right > 0)[::-1]
     angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
     slowest = turning[0] if turning.size else 0
-    read = angles[:, slowest] / max(right[slowest], 1e-30)
+    read = (angles[:, slowest] + 2 * np.pi * turn) / max(right[slowest], 1e-30)
     for pair in turning[1:]:
         wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
         read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
@@ -68,7 +97,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     """Rules that give the positions which the rows of a sample show, the plainest first."""
     if sample.reference.coordinates is not None:
         return
-    read, explained = rows_as_positions(sample)
+    read, explained = _rows_of_any_turn(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
         return

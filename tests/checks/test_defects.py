@@ -132,6 +132,39 @@ def test_one_table_of_two_in_a_half_precision_is_named(half, wrong):
     assert cause.message == (f"the {one} were rounded to {half}, and stored wider; the {other} not")
 
 
+ANGLES_MADE = {
+    "reduced by multiples of π, taken for 3.14": lambda a: a - np.rint(a / 6.28) * 6.28,
+    "rounded to 4096 steps of a turn": (
+        lambda a: np.rint(a * 4096 / (2 * np.pi)) * 2 * np.pi / 4096
+    ),
+    "rounded down to 360 steps of a turn": (
+        lambda a: np.floor(a * 360 / (2 * np.pi)) * 2 * np.pi / 360
+    ),
+    "rounded to multiples of 1e-3": lambda a: np.round(a, 3),
+    "rounded down to multiples of 2^-10": lambda a: np.floor(a * 1024) / 1024,
+}
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", ANGLES_MADE)
+def test_what_is_done_to_angles_is_said(name):
+    angles = ANGLES_MADE[name](angles_at(np.arange(ROWS)))
+    (cause,) = causes_of(np.cos(angles), np.sin(angles))
+    assert cause.cause == "position-precision"
+    assert cause.message.startswith(f"the angles, position times frequency, were {name}")
+
+
+def test_numbers_in_fixed_point_and_frequencies_of_eight_bits_are_named():
+    cos, sin = (np.rint(table * 4096) / 4096 for table in tables_at(np.arange(ROWS)))
+    (cause,) = causes_of(cos, sin)
+    assert cause.cause == "table-precision"
+    assert "rounded to multiples of 2^-12," in cause.message
+    coarse = INV_FREQ.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    (cause,) = causes_of(*tables_at(np.arange(ROWS), coarse))
+    assert cause.cause == "inv-freq-precision"
+    assert cause.message == "the frequencies were rounded to float8 e4m3"
+
+
 @pytest.mark.slow
 def test_sines_of_the_next_row_are_told_from_those_of_another_table():
     cos, sin = tables_at(np.arange(ROWS))

@@ -96,3 +96,72 @@ def test_float32_code_passes_at_a_million_however_it_makes_its_frequencies(
             assert angles.dtype == np.float32
             examined = rope.of_tables(np.cos(angles), np.sin(angles), right, positions)
             assert examined.ok, examined.findings
+
+
+SHORT = (40, 300, 4096)
+
+
+def reduced(angles, pi):
+    """Angles in float32, from which multiples of 2π are taken off, π being what is given."""
+    turn = np.float32(2 * pi)
+    return angles - np.rint(angles / turn) * turn
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("count", SHORT)
+@pytest.mark.parametrize("pi", [3.14159, 3.1416])
+def test_angles_reduced_by_a_truncated_pi_are_found_at_short_lengths(count, pi):
+    right = rope.reference("rope", dim=64)
+    angles = np.multiply.outer(np.arange(count, dtype=np.float32), powers(64, 1e4))
+    where = reduced(angles, pi)
+    examined = rope.of_tables(np.cos(where), np.sin(where), right, f"0:{count}")
+    (cause,) = diagnose(examined)
+    assert cause.cause == "position-precision"
+    assert f"reduced by multiples of π, taken for {pi}" in cause.message
+
+
+def cody_waite(angles):
+    """Cosines and sines as vector libraries compute them: π/2 in three parts, and polynomials."""
+    quarters = np.rint(angles * np.float32(2 / np.pi))
+    rest = angles
+    for part in (1.5703125, 4.83751296997e-4, 7.54978995489e-8):
+        rest = rest - quarters * np.float32(part)
+    square = rest * rest
+    sin, cos = rest * square, square * square
+    sin = sin * (-1.6666654611e-1 + square * (8.3321608736e-3 - square * 1.9515295891e-4)) + rest
+    cos = cos * (4.166664568e-2 + square * (-1.388731625e-3 + square * 2.443315712e-5))
+    cos = cos + 1 - square / 2
+    quarter = quarters.astype(np.int64) % 4
+    return (
+        np.choose(quarter, [cos, -sin, -cos, sin]).astype(np.float32),
+        np.choose(quarter, [sin, cos, -sin, -cos]).astype(np.float32),
+    )
+
+
+RIGHT_FUNCTIONS = {
+    "float32": lambda a: (np.cos(a), np.sin(a)),
+    "float64": lambda a: (np.cos(a.astype(float)), np.sin(a.astype(float))),
+    "Cody and Waite": cody_waite,
+    "less multiples of 2π": lambda a: (np.cos(reduced(a, np.pi)), np.sin(reduced(a, np.pi))),
+    "fmod": lambda a: (
+        np.cos(np.fmod(a, np.float32(2 * np.pi))),
+        np.sin(np.fmod(a, np.float32(2 * np.pi))),
+    ),
+}
+
+
+@pytest.mark.sweep(36)
+@pytest.mark.parametrize("frequencies", [powers, exponentials])
+@pytest.mark.parametrize("function", RIGHT_FUNCTIONS)
+@pytest.mark.parametrize("count", [*SHORT, 8200])
+def test_float32_code_passes_at_short_lengths_however_it_reduces_angles(
+    count, function, frequencies
+):
+    for base, factor in ((1e4, 1.0), (1e6, 1.0), (1e4, 3.0)):
+        scheme, given = ("rope", {}) if factor == 1 else ("rope-linear", {"factor": factor})
+        right = rope.reference(scheme, dim=128, base=base, **given)
+        positions = np.arange(count, dtype=np.float32)
+        angles = np.multiply.outer(positions / np.float32(factor), frequencies(128, base))
+        cos, sin = (part.astype(np.float32) for part in RIGHT_FUNCTIONS[function](angles))
+        examined = rope.of_tables(cos, sin, right, f"0:{count}")
+        assert examined.ok, examined.findings
