@@ -126,16 +126,16 @@ class Drift:
         near = ~far & (positions != 0)
         if near.any():
             few = None if seen is None else seen[near][:, self._fast]
-            some = positions[near], factors[near][:, self._fast], right[near][:, self._fast], few
-            self._narrow(*self._errors(*some, self._fast, NEAR_SCATTER), self._fast)
+            rest = factors[near][:, self._fast] * right[near][:, self._fast].conj()
+            some = self._errors(positions[near], rest, few, self._fast, NEAR_SCATTER)
+            self._narrow(*some, self._fast)
         if not far.any():
             return
         rows = slice(None) if far.all() else far
         seen = None if seen is None else seen[rows]
         every = np.arange(self.frequencies.size)
-        where, errors, slack = self._errors(
-            positions[rows], factors[rows], right[rows], seen, every, SCATTER
-        )
+        rest = factors[rows] * right[rows].conj()  # (far, pairs)
+        where, errors, slack = self._errors(positions[rows], rest, seen, every, SCATTER)
         weights = 1 / (slack * slack)
         self.weights += weights.sum(axis=0)
         self.sums += np.einsum("ij,ij->j", weights, errors)
@@ -145,16 +145,18 @@ class Drift:
     def _errors(
         self,
         positions: Integers,
-        factors: ComplexRows,
-        right: ComplexRows,
+        rest: ComplexRows,
         seen: Flags | None,
         pairs: Integers,
         scatter: float,
     ) -> tuple[Reals, RealRows, RealRows]:
-        """The positions, relative errors of angles there (n, pairs), and what roundings explain."""
+        """The positions, relative errors of angles there (n, pairs), and what roundings explain.
+
+        ``rest`` are the factors of these pairs, turned back by those that are right.
+        """
         frequencies = self.frequencies[pairs]
         where = positions.astype(np.float64)
-        phases = _phases(factors * right.conj())  # (n, pairs)
+        phases = _phases(rest)
         turning = frequencies != 0
         periods = np.where(turning, 1 / np.where(turning, frequencies, 1.0), 0.0)
         inverse = np.multiply.outer(1 / where, periods)  # (n, pairs), 1/angle
