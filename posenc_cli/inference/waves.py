@@ -379,7 +379,7 @@ def _rotary_hypothesis(
     multiplier: float = 1.0,
 ) -> Hypothesis:
     given = dict(proposal.given)
-    if view.layout is not None:
+    if view.layout is not None and "layout" in catalogue.find(proposal.scheme).parameters:
         given["layout"] = view.layout
     return Hypothesis(
         proposal.scheme,

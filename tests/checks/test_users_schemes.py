@@ -77,6 +77,16 @@ def seeded(
     return Rotation(Waves(dim // 2, frequencies), layout)
 
 
+@rotary(source="a user", formula="θ_i = 1 / (1 + i)^2")
+def bare(*, dim: Dim = 64) -> Rotation:
+    """A scheme that pairs columns in one way alone."""
+
+    def frequencies(xp: Any) -> Any:
+        return 1 / (1 + xp.arange(0, dim // 2)) ** 2
+
+    return Rotation(Waves(dim // 2, frequencies), "interleaved")
+
+
 @rotary(source="a user", formula="none")
 def broken(*, dim: Dim = 64, base: Base = 10_000.0) -> Rotation:
     """A scheme whose code raises."""
@@ -90,7 +100,7 @@ def plugins(tmp_path, monkeypatch):
     info = tmp_path / "users-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: users\nVersion: 1\n")
-    names = ("harmonic", "rising", "seeded", "broken")
+    names = ("harmonic", "rising", "seeded", "bare", "broken")
     lines = [f"{name} = users_schemes:{name}\n" for name in names]
     (info / "entry_points.txt").write_text(f"[{catalogue.PLUGIN_GROUP}]\n{''.join(lines)}")
     monkeypatch.syspath_prepend(tmp_path)
@@ -126,6 +136,13 @@ def test_a_users_scheme_is_identified_with_its_parameters(rates, scheme, params)
         found = identify(Evidence.of_arrays(*arrays)).match
         assert found is not None
         assert (found.scheme, {name: found.params[name] for name in params}) == (scheme, params)
+
+
+def test_a_users_scheme_without_a_choice_of_layout_is_identified_too():
+    full = [np.repeat(table, 2, axis=1) for table in tables(1 / (1 + np.arange(16)) ** 2, 64)]
+    found = identify(Evidence.of_arrays(*full)).match
+    assert found is not None
+    assert (found.scheme, found.tables) == ("bare", ("cos-full", "sin-full"))
 
 
 @pytest.mark.slow
