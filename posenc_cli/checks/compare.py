@@ -145,6 +145,16 @@ class ArrayComparison(Record):
         """Whether they are no further apart than allowed."""
         return self.difference.within(self.tolerance)
 
+    def identities(self) -> Mapping[str, str]:
+        """What each file is, held against every cell of it, by the name of its side."""
+        from posenc_cli.checks.identify import identify_files
+
+        return {
+            key: identify_files([side.loaded]).summary
+            for key, side in zip("AB", self.sides, strict=True)
+            if side.loaded is not None
+        }
+
     @property
     def position(self) -> int | None:
         """The position that the row of the difference stands for, if a side knows it."""

@@ -190,6 +190,24 @@ class Identification(Record):
         """What the array would be but for some rows; None where that is not so of anything."""
         return self.candidates[0] if self.candidates and self.candidates[0].fits_rows else None
 
+    @property
+    def summary(self) -> str:
+        """What the array is in one line, with what it leaves over of all rows."""
+        best = self.match or self.nearest
+        if best is None or best.census is None:
+            return "no encoding that posenc knows"
+        values = [
+            f"{name} {as_text(value)}"
+            for name, value in best.params.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
+        multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
+        misfits = best.census.misfits
+        but = "" if best.fits else f", {misfits} of which do not fit"
+        name = ", ".join([best.scheme, *values, *best.forms, *multiplied, *best.wrong])
+        compared = f"all {best.compared} rows compared{but}"
+        return f"{name} ({compared}; largest difference {best.residual:.3g})"
+
 
 class Attempt(Record):
     """A trial, and what it takes to hold it against every cell."""
@@ -241,6 +259,8 @@ def identify(evidence: Evidence) -> Identification:
     notes: list[str] = []
     # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
     with np.errstate(all="ignore"):
+        if 0 in evidence.shape:
+            return Identification(evidence.stored, evidence.shape, (), ("it holds no numbers",))
         if _is_constant(evidence):
             notes.append("the numbers looked at are one and the same, which shows no rule")
             return Identification(evidence.stored, evidence.shape, (), tuple(notes))

@@ -101,6 +101,9 @@ def compare(
             parse=number_format,
         ),
     ] = None,
+    identify: Annotated[
+        bool, option("--identify", help="say which encoding each file is, where files differ")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Compare two arrays or encodings; status 1 where they differ.
@@ -117,7 +120,7 @@ def compare(
       posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256
       posenc compare llama-2-7b --as vllm
     """
-    from posenc_cli.checks.compare import comparison
+    from posenc_cli.checks.compare import ArrayComparison, comparison
     from posenc_cli.cli.operands import sides_of
 
     sides = sides_of(
@@ -128,11 +131,17 @@ def compare(
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
     result = comparison(sides, where.resolve(), table=table, head=head, dtype=dtype, tolerance=tol)
     fields, text = _WORDS[result.kind]
+    identities: Mapping[str, str] = {}
+    if identify and not result.ok and isinstance(result, ArrayComparison):
+        identities = result.identities()
     if as_json:
         verdict = {"kind": result.kind, "ok": result.ok, "tolerance": result.tolerance}
-        console.json("compare", {**verdict, **fields(result)})
+        known = {"identities": {key.lower(): what for key, what in identities.items()}}
+        console.json("compare", {**verdict, **fields(result), **(known if identify else {})})
     else:
-        console.result(text(result, console))
+        lines = [f"{key} is {what}" for key, what in identities.items()]
+        texts = [text(result, console), *([_lines_text(console, lines)] if lines else [])]
+        console.result("\n".join(texts))
     return 0 if result.ok else 1
 
 

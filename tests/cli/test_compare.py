@@ -461,3 +461,25 @@ def test_rows_that_follow_the_length_are_compared_at_one_and_it_is_said(call):
     assert len(found["not_compared"]) == 2
     assert report(call, *sides, "--len", "600", "--dim", "4")[0] == 1
     assert report(call, "sinusoidal", "rope", "--len", "8")[1]["not_compared"] == []
+
+
+def test_files_that_differ_are_identified_where_that_is_asked(call, tmp_path):
+    for name, base in (("a", 10_000.0), ("b", 500_000.0)):
+        np.save(tmp_path / f"{name}.npy", matrix("rope", "0:64", dim=32, base=base))
+    status, out, _ = call("compare", "a.npy", "b.npy", "--identify")
+    assert status == 1
+    words = " ".join(out.split())
+    assert "A is rope, dim 32, base 10000" in words
+    assert "B is rope, dim 32, base 500000" in words
+    assert "(all 64 rows compared; largest difference 0)" in words
+    _, out, _ = call("compare", "a.npy", "b.npy", "--identify", "--json")
+    assert json.loads(out)["identities"]["b"].startswith("rope, dim 32, base 500000")
+    _, out, _ = call("compare", "a.npy", "b.npy")
+    assert "A is" not in out
+
+
+def test_files_that_are_equal_are_not_identified(call, tmp_path):
+    np.save(tmp_path / "a.npy", matrix("rope", "0:64", dim=32))
+    status, out, _ = call("compare", "a.npy", "a.npy", "--identify")
+    assert status == 0
+    assert "A is" not in out
