@@ -100,7 +100,7 @@ class CheckRequest(Record):
     def place(self) -> SourcePlace | None:
         """The file of the subject, the first of two; of a function where it is defined."""
         if self.impl is not None:
-            return definition_place(self.impl)
+            return definition_place(self.impl, python=self.calling.python)
         file = next(filter(None, (*(self.tables or ()), self.inv_freq, *(self.rotated or ()))), "")
         return SourcePlace(file) if file else None
 

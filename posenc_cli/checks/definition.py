@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import sys
 import warnings
@@ -10,6 +11,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posenc_cli.checks.interpreter import chosen_python
+from posenc_cli.errors import Unavailable
 from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
 
@@ -27,23 +30,31 @@ class SourcePlace(Record):
     line: int | None = None
 
 
-def definition_place(target: str) -> SourcePlace | None:
+def definition_place(target: str, *, python: str | None = None) -> SourcePlace | None:
     """Where ``module:name`` or ``file.py:name`` is defined, or bound to what it is.
 
+    Modules are those of the environment of ``python``, by default of the active one.
     The line is that of the error in a file that is no Python, and None where nothing in the file
     binds the name. None altogether where there is no such file.
     """
     place, _, name = target.rpartition(":")
-    path = Path(place) if place.endswith(".py") else _module_file(place)
+    path = Path(place) if place.endswith(".py") else _module_file(place, python)
     if path is None or not path.is_file():
         return None
     return SourcePlace(os.fspath(path), _line(path, name.split(".")))
 
 
-def _module_file(module: str) -> Path | None:
+def _module_file(module: str, python: str | None) -> Path | None:
     """The file of a module, without importing it; the current folder is not searched unasked."""
     asked = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    own = [folder for folder in sys.path if folder and Path(folder) != Path.cwd()]
+    try:
+        program = chosen_python(python)
+    except Unavailable:
+        return None
+    if program == sys.executable:
+        own = [folder for folder in sys.path if folder and Path(folder) != Path.cwd()]
+    else:
+        own = _site_folders(Path(program).parent.parent)
     folders: Sequence[str] | None = [*asked, *own]
     parts = module.split(".")
     spec = None
@@ -56,6 +67,18 @@ def _module_file(module: str) -> Path | None:
             return None
         folders = None if spec is None else spec.submodule_search_locations
     return Path(spec.origin) if spec and spec.has_location and spec.origin else None
+
+
+def _site_folders(environment: Path) -> list[str]:
+    """Where an environment has its modules: its own folder of them, and those that it names."""
+    folders = []
+    for site in sorted(environment.glob("lib/python*/site-packages")):
+        folders.append(str(site))
+        for names in sorted(site.glob("*.pth")):
+            with contextlib.suppress(OSError), open_input(names) as file:
+                lines = file.read(_LARGEST).decode(errors="replace").splitlines()
+                folders += [line for line in lines if Path(line).is_absolute()]
+    return folders
 
 
 def _line(path: Path, names: list[str]) -> int | None:
