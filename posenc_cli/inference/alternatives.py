@@ -246,7 +246,9 @@ def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
             continue
         shared = {name: v for name, v in reference.params.items() if name in parameters}
         usual = frequencies_of(scheme, {**shared, "factor": FACTORS[0]}, of_position=True)
-        if usual is None or np.allclose(usual * right[0], right * usual[0], rtol=1e-9, atol=0):
+        if usual is None or usual.shape != right.shape:
+            continue  # it turns a whole head
+        if np.allclose(usual * right[0], right * usual[0], rtol=1e-9, atol=0):
             continue  # it divides all frequencies alike, which stands among constant ratios
         contexts = [name for name in parameters if name == "original_max_position_embeddings"]
         choices = (

@@ -277,3 +277,10 @@ def test_half_tables_of_twice_the_width_are_no_full_tables_whatever_their_base()
     (cause,) = causes_of(cos, sin, rope.reference("rope", dim=32))
     assert cause.cause == "rotary-dim"
     assert cause.message == "the tables turn 32 pairs (32 columns), the reference 16"
+
+
+@pytest.mark.slow
+def test_what_no_mistake_gives_is_unknown_of_a_head_that_turns_in_part_too():
+    rates = ladder(24, 1e4) * np.random.default_rng(3).uniform(0.8, 1.2, 12)
+    right = rope.reference("rope", dim=96, partial=0.25)
+    assert causes_of(*tables_at(np.arange(300), rates), right)
