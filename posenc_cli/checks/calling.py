@@ -47,6 +47,9 @@ _LARGE = 1 << 15
 _ALIKE = 1e-4
 """Relative: two ways to ask for the same values agree to this, in any format but a half one."""
 
+_MOST_CELLS = 1 << 22
+"""Values at one position: those of a head of 2048 columns, four times the widest model's."""
+
 _FROM_ZERO = 2048
 """Positions of a function that takes none: each look at one costs all that are before it."""
 
@@ -107,7 +110,7 @@ def implementation(
     of x, tables or frequencies; Unavailable when the environment has not what it needs.
     """
     dim = reference.head
-    check_size(f"--dim {dim}", dim * dim, CELLS, "values of the function at each position")
+    check_size(f"--dim {dim}", dim * dim, _MOST_CELLS, "values of the function at each position")
     last = positions.last if whole else None
     with ServedFunction(
         target, reference, asked or CallRequest(), context=positions.last + 1, last=last
@@ -217,7 +220,7 @@ def _of_vectors(
     generator = np.random.default_rng(20)
     reports = [_pattern_report(function, which, positions, generator) for which in results]
     few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
-    few = few[:: -(-few.size * dim**2 // (8 * CELLS))]
+    few = few[:: -(-few.size * dim**2 // (2 * _MOST_CELLS))]
     samples = function.matrices(few)
     readers = []
     for which, report in zip(results, reports, strict=True):

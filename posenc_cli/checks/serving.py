@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     Outcome = Literal["vectors", "tables", "frequencies"]
     """What a function returns: vectors that it turned, tables of cosines and sines, frequencies."""
 
-CELLS = 1 << 22
-"""Values of one call: enough to be fast, few enough for any machine."""
+CELLS = 1 << 20
+"""Values of one call, more only where one position has more: the caches of a processor hold them,
+and a function's own arrays, a dozen in float64, are few enough for any machine."""
 
 SECONDS = 300.0
 """How long one call of a function may take."""
@@ -507,7 +508,7 @@ class ServedFunction:
         self._number += 1
         if isinstance(payload, dict):
             header = {**payload, "id": self._number, "bytes": 0}
-            message, most = json.dumps(header).encode() + b"\n", 0
+            message, most = [json.dumps(header).encode() + b"\n"], 0
         else:
             message = payload.message(self._number)
             last = 0 if positions is None else int(positions.max())
@@ -516,7 +517,8 @@ class ServedFunction:
         deadline = time.monotonic() + SECONDS
         try:
             assert self._exchange is not None
-            self._exchange.send(message, deadline=deadline)
+            for part in message:
+                self._exchange.send(part, deadline=deadline)
             answer = self._line(deadline)
             size = answer["bytes"]
             if answer["id"] != self._number or not 0 <= int(size) <= most:

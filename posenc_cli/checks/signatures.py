@@ -491,11 +491,11 @@ class Payload:
         else:
             self._header["named"][argument.name] = given
 
-    def message(self, number: int) -> bytes:
-        """The bytes of the request."""
-        data = b"".join(self._parts)
-        header = {**self._header, "id": number, "bytes": len(data)}
-        return json.dumps(header).encode() + b"\n" + data
+    def message(self, number: int) -> list[bytes]:
+        """The request, part by part."""
+        size = sum(map(len, self._parts))
+        header = {**self._header, "id": number, "bytes": size}
+        return [json.dumps(header).encode() + b"\n", *self._parts]
 
 
 def shape_of(axes: str, *, rows: int, heads: int, columns: int) -> tuple[int, ...]:
