@@ -201,7 +201,7 @@ def without_ones(values: NumberArray) -> NumberArray:
 
     The one between two others stays, which may be that of the one query of a bias.
     """
-    axes = [axis for axis, size in enumerate(values.shape) if size > 1] or [values.ndim - 1]
+    axes = [axis for axis, size in enumerate(values.shape) if size != 1] or [values.ndim - 1]
     inner = [axis for axis in range(axes[0], axes[-1]) if values.shape[axis] == 1]
     if len(axes) == 2 and inner:
         axes.insert(1, inner[0])

@@ -7,7 +7,8 @@ import pytest
 
 from posenc_cli.checks.identify import identify
 from posenc_cli.inference.evidence import Evidence
-from tests.checks.foreign import KEPT, ROWS, UNLIKE
+from tests.checks.foreign import KEPT, ROWS, UNLIKE, angles
+from tests.memory import peak
 
 
 def said_of(match):
@@ -16,7 +17,7 @@ def said_of(match):
     return "; ".join([*match.forms, multiplied])
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(17)
 @pytest.mark.parametrize("name", KEPT)
 def test_a_table_is_found_in_the_form_that_a_program_keeps_it_in(name):
     array, scheme, params, form = KEPT[name]
@@ -28,7 +29,7 @@ def test_a_table_is_found_in_the_form_that_a_program_keeps_it_in(name):
     assert not match.exact or match.as_written
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(29)
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_no_rule_gave_is_not_identified(name):
     assert identify(Evidence.of_arrays(UNLIKE[name])).match is None
@@ -46,6 +47,7 @@ def test_one_row_that_many_encodings_have_is_said_to_show_too_little():
     assert "one row shows too little to choose" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_batches_that_differ_in_one_cell_are_not_taken_for_one():
     array = KEPT["a batch"][0].copy()
     array[2, 70, 3] += np.float32(0.25)
@@ -64,3 +66,18 @@ def test_the_report_says_the_form_and_offers_no_command_as_the_same(call, tmp_pa
     assert status == 0
     assert "multiplied by" in out
     assert "5.65685425" in out
+
+
+def test_an_array_of_no_rows_is_nothing():
+    found = identify(Evidence.of_arrays(np.zeros((0, 8), np.float32)))
+    assert (found.match, found.notes) == (None, ("it holds no numbers",))
+
+
+@pytest.mark.slow
+def test_a_longer_file_takes_no_more_memory(tmp_path):
+    peaks = []
+    for rows in (20_000, 80_000):
+        np.save(tmp_path / "freqs.npy", angles(rows))
+        mapped = np.load(tmp_path / "freqs.npy", mmap_mode="r")
+        peaks.append(peak(lambda array=mapped: identify(Evidence.of_arrays(array))))
+    assert peaks[1] < 1.2 * peaks[0] + (1 << 20)
