@@ -181,8 +181,8 @@ def _unlike_cases():
         "noisy angles": (angles() * (1 + 1e-3 * unit)).astype(np.float32),
         "angles with offsets": (angles() + np.abs(unit[0])).astype(np.float32),
         "Fourier features": np.cos(np.outer(np.arange(ROWS), np.abs(unit[0]))).astype(np.float32),
-        "an identity": np.eye(32, dtype=np.float32),
-        "a mask": np.tril(np.ones((32, 32), np.float32)),
+        "an identity": np.eye(64, dtype=np.float32),
+        "a mask": np.tril(np.ones((64, 64), np.float32)),
         "unequal batches": np.stack([_TABLE, _TABLE + np.float32(0.01) * noise]),
     }
 
