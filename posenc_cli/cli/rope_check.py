@@ -301,15 +301,38 @@ def _picture(console: Console, report: Report) -> str | None:
     from posenc_cli.render.figure import Curve, Curves
     from posenc_cli.render.terminal import curves_text
 
-    positions, errors = zip(*points, strict=True)
+    errors = [error for _, error in points]
     figure = Curves(
-        (Curve(x=tuple(map(float, positions)), y=errors),),
+        tuple(
+            Curve(x=tuple(float(p) for p, _ in part), y=tuple(e for _, e in part), name=name)
+            for name, part in _parts(points, report)
+        ),
         title="deviation from the reference by position",
         x_label="position",
         y_label="deviation",
         y_scale="log" if max(errors) > 10 * min(errors) else "linear",
     )
     return curves_text(figure, Page(console.width, min(14, console.height), Medium()))
+
+
+def _parts(
+    points: list[tuple[int, float]], report: Report
+) -> list[tuple[str, list[tuple[int, float]]]]:
+    """The points of the curve by the place that a cause is about, each with its name."""
+    from posenc_cli.positions import Positions
+
+    parts: list[tuple[str, list[tuple[int, float]]]] = []
+    for why in report.diagnosis:
+        if why.where is None or why.where.positions is None:
+            continue
+        ranges = Positions.parse(why.where.positions).ranges
+        inside = [point for point in points if any(r.start <= point[0] < r.stop for r in ranges)]
+        points = [point for point in points if point not in inside]
+        if inside:
+            parts.append((f"{why.cause} at {why.where.positions}", inside))
+    if points:
+        parts.insert(0, ("elsewhere" if parts else "", points))
+    return parts
 
 
 class StepSummary(Record):
