@@ -247,10 +247,7 @@ def _drift_causes(fault: Fault, suspect: Suspect) -> list[Explanation]:
         for explanation in words_of(Claim(defect, strict.sample.amplitude), strict, residual)
     ]
     if len(causes) == 2:
-        causes = [
-            replace(why, evidence=why.evidence + alike_text([other]))
-            for why, other in zip(causes, causes[::-1], strict=True)
-        ]
+        causes = [replace(causes[0], evidence=causes[0].evidence + alike_text(causes[1:]))]
     causes = causes or [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
     return causes or [
         Explanation(
@@ -374,9 +371,9 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     zeros = _one_of(unwritten_cause(examination, zeros_of))
     if explanation is not None:
         return [explanation, *zeros, *with_amplitude]
-    explanations, alike = _causes_of_whole(suspect)
+    explanations = _causes_of_whole(suspect)
     if explanations:
-        return [*explanations, *zeros, *with_amplitude, *alike]
+        return [*explanations, *zeros, *with_amplitude]
     return (
         regime_causes(suspect)
         or _one_of(_position_cause(suspect))
@@ -441,10 +438,10 @@ def _axis_cause(suspect: Suspect) -> Explanation | None:
     return with_residual(cause, _measured(suspect.whole, factors, reference.frequencies, followed))
 
 
-def _causes_of_whole(suspect: Suspect) -> tuple[list[Explanation], list[Explanation]]:
+def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     """The causes of what explains the whole subject, but for a few positions at most.
 
-    With them come those that explain it as well.
+    What explains it as well is named in the evidence.
     """
     sample = suspect.sample
     claims = claims_that_hold(sample, suspect.rotations, nearly=True)
@@ -456,7 +453,7 @@ def _causes_of_whole(suspect: Suspect) -> tuple[list[Explanation], list[Explanat
         or (not claim.defect.rounds and residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows))
     ]
     if not held:
-        return [], []
+        return []
     claim, residual = held[0]
     causes = list(words_of(claim, suspect, residual))
     others = [
@@ -467,7 +464,7 @@ def _causes_of_whole(suspect: Suspect) -> tuple[list[Explanation], list[Explanat
         for word in list(words_of(other, suspect, its_residual))[:1]
     ]
     causes[0] = replace(causes[0], evidence=causes[0].evidence + alike_text(others))
-    return causes, [word for word in others if word.cause != causes[0].cause]
+    return causes
 
 
 def _is_plain(claim: Claim) -> bool:

@@ -9,22 +9,11 @@ from tests.checks.mutants import APPLIED, MUTANTS
 from tests.checks.rights import RIGHTS
 
 NOT_NAMED: dict[str, str] = {
-    "backward_slow": "tables rotated",
-    "swapped_half": "tables impl",
     "one_of_two": "rotated",
     "added": "rotated",
     "passed_scaled": "impl",
     "passed_zeroed": "rotated",
     "position_int16": "half rotated",
-    "pairs_late": "tables rotated",
-    "grown_cast": "half impl",
-    "grown_half": "half rotated",
-    "grown_tables": "tables impl",
-    "grown_dropped": "half rotated",
-    "grown_scaled": "half rotated",
-    "grown_ntk": "tables impl",
-    "grown_base": "tables rotated",
-    "grown_factor": "half rotated",
     "grown_empty": "tables rotated",
     "frequencies_e4m3": "inv-freq",
     "tables_int16": "half rotated",
@@ -39,11 +28,6 @@ NOT_NAMED: dict[str, str] = {
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 
 FALSE: dict[str, str] = {
-    "nearly": "inv-freq half",
-    "proportional_inside": "rotated",
-    "proportional_partial": "rotated",
-    "factor_of_slow": "half rotated",
-    "grown_positions": "tables rotated",
     "frequencies_e4m3": "rotated",
     "truncated_pi": "impl",
 }

@@ -190,9 +190,17 @@ def test_what_fits_as_well_is_named_too():
     """A base stretched by the factor alone is both NTK without its exponent and that base."""
     right = rope.reference("rope-ntk", dim=64, factor=4.0)
     causes = causes_of(factors(rates=ladder(64, 4e4)), right)
-    said = " ".join(f"{cause.message} {cause.evidence}" for cause in causes)
-    assert "without its exponent" in said
-    assert "fits alike" in said
+    (first,) = causes
+    assert first.message == "the base is stretched by the factor without its exponent d/(d − 2)"
+    assert first.evidence.endswith(
+        "fits alike: the scaling is not applied and the base is 40000, not 10000"
+    )
+
+
+def test_a_head_that_turns_in_part_is_compared_with_rules_of_its_width_alone():
+    right = rope.reference("rope", dim=96, partial=0.25)
+    (first, *_) = diagnose(rope.of_frequencies(1.7 * ladder(24, 1e4), right, "0:4096"))
+    assert first.cause in ("frequency-rule", "uninitialised")
 
 
 PROPORTIONAL = rope.reference("rope-proportional", dim=128, partial=0.25, layout="half")
