@@ -46,8 +46,8 @@ _TIES = 0.1
 _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
 
-_PRECISE = 0.01
-"""Of a frequency: what is nearer to the right one may be its rounding."""
+_COARSE = 2.0**-4
+"""Of a frequency: what most pairs are off by at most may be a rounding, of eight bits even."""
 
 
 class Claim(Record):
@@ -345,7 +345,7 @@ def own_frequencies(sample: Sample, rotations: Rotations | None) -> Defect | Non
     if not np.isfinite(values).all():
         return None
     off = np.abs(values - right) / np.where(right > 0, right, 1)
-    if off.max() <= _PRECISE:
+    if np.count_nonzero(off) > right.size / 2 and off.max() <= _COARSE:
         return None
     if garbage_of(values, right) is not None:
         return None  # which has a cause of its own

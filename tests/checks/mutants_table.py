@@ -15,7 +15,6 @@ NOT_NAMED: dict[str, str] = {
     "passed_zeroed": "rotated",
     "position_int16": "half rotated",
     "grown_empty": "tables rotated",
-    "frequencies_e4m3": "inv-freq",
     "tables_int16": "half rotated",
     "looked_up": "half rotated",
     "truncated_pi": "half",
@@ -28,7 +27,6 @@ NOT_NAMED: dict[str, str] = {
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 
 FALSE: dict[str, str] = {
-    "frequencies_e4m3": "rotated",
     "truncated_pi": "impl",
 }
 """Mistakes of which something is said that is not so, and the subjects that show them so."""
