@@ -460,7 +460,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         word
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
-        if not _is_plain(claim)
+        if not _is_plain(claim) and other.parts == claim.parts
         for word in list(words_of(other, suspect, its_residual))[:1]
     ]
     causes[0] = replace(causes[0], evidence=causes[0].evidence + alike_text(others))

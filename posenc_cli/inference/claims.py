@@ -245,13 +245,13 @@ def claims_that_hold(
             if any(same_defect(defect, other.defect) for other in claims):
                 continue
             claims.append(claim)
-            parts = claim.parts
+            parts = min(parts, claim.parts)
             if len(claims) == MOST_CLAIMS:
                 break
         elif nearly and not claims and not of_most_rows and _nearly(defect, sample, explained):
             of_most_rows.append(claim)
-    claims = [claim for claim in claims if claim.parts == parts]
-    return claims or of_most_rows
+    # More rows may tell that the simpler of two is not enough.
+    return sorted(claims, key=lambda claim: claim.parts) or of_most_rows
 
 
 def _nearly(defect: Defect, sample: Sample, explained: Flags) -> bool:

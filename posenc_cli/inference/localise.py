@@ -278,6 +278,7 @@ def _farthest(reached: list[_Reach], rows: RowRun) -> _Reach | None:
         reach.claims[0]
         for reach in others
         if len(reach.claims) == len(best.claims) == 1
+        and reach.claims[0].parts == best.claims[0].parts
         and not same_defect(reach.claims[0].defect, best.claims[0].defect)
         and reach.residuals[0].within <= ALIKE * least
     )
