@@ -396,6 +396,7 @@ mutant("linear_twice", "linear", "frequency-rule", "interpolation applied twice"
 mutant("linear_for_ntk", "ntk", "frequency-rule", "linear in place of NTK",
     inv_freq=linear(64, 1e4, 4))
 mutant("ntk_exponent", "ntk", "frequency-rule|base", "NTK without its exponent d/(d−2)",
+    also="base|frequency-rule",
     inv_freq=ladder(64, 4e4))
 mutant("yarn_dropped", "yarn", "scaling-missing", "YaRN's frequencies dropped",
     inv_freq=ladder(128, 1e4))
@@ -412,7 +413,8 @@ mutant("yarn_untruncated", "yarn", "frequency-rule", "ramp not rounded",
 mutant("yarn_ntk", "yarn", "frequency-rule", "NTK in place of YaRN", inv_freq=ntk(128, 1e4, 16))
 mutant("half_minus_one", "plain", "frequency-rule", "exponents i/(d/2−1)",
     inv_freq=ladder(64, 1e4, 62))
-mutant("half_exponent", "plain", "frequency-rule", "exponents i/d", inv_freq=ladder(64, 1e4, 128))
+mutant("half_exponent", "plain", "frequency-rule|base", "exponents i/d", also="base|frequency-rule",
+    inv_freq=ladder(64, 1e4, 128))
 mutant("from_one", "plain", "frequency-rule", "exponents from 2/d on",
     inv_freq=ladder(64, 1e4) * 1e4 ** (-2 / 64))
 mutant("degrees", "plain", "frequency-rule", "radians taken as degrees",
@@ -468,7 +470,7 @@ for _half in ("bfloat16", "float16"):
         relative=False)
     mutant(f"tables_{_half}", "plain", "table-precision", f"cosines and sines in {_half}",
         table_in=_half, relative=False)
-    mutant(f"all_{_half}", "plain", "position-precision",
+    mutant(f"all_{_half}", "plain", "position-precision|inv-freq-precision",
         f"positions, frequencies, angles and tables in {_half}",
         also="inv-freq-precision|table-precision", positions_in=_half, inv_in=_half,
         angles_in=_half, table_in=_half, relative=False)

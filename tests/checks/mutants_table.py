@@ -13,22 +13,13 @@ NOT_NAMED: dict[str, str] = {
     "added": "rotated",
     "passed_scaled": "impl",
     "passed_zeroed": "rotated",
-    "position_int16": "half rotated",
     "grown_empty": "tables rotated",
-    "tables_int16": "half rotated",
-    "looked_up": "half rotated",
-    "truncated_pi": "half",
-    "float32_far": "tables rotated",
-    "half_seconds": "tables rotated",
     "mrope_text": "half rotated",
     "dealt_text": "half rotated",
-    "base_clamped": "tables rotated",
 }
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 
-FALSE: dict[str, str] = {
-    "truncated_pi": "impl",
-}
+FALSE: dict[str, str] = {}
 """Mistakes of which something is said that is not so, and the subjects that show them so."""
 
 
