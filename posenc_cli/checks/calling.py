@@ -233,7 +233,7 @@ def _of_vectors(
             _ResultReader(reference, places, samples[which], report, tuple(irregularities))
         )
     step = max(1, CELLS // dim**2)
-    alike = len(readers) > 1 and readers[0].like(readers[1])
+    alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
     for start in range(0, places.count, step):
         rows = slice(start, min(start + step, places.count))
         blocks = [result.values for result in function.matrices(places.at(rows))]

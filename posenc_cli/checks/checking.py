@@ -267,7 +267,8 @@ class Check(Record):
             report = self._judge(subject, reference)
             if subject.key is None:
                 return report
-            return report_of_both(subject, report, self._judge(subject.key, reference))
+            keys = self._judge(subject.key, replace(reference, opposite=True))
+            return report_of_both(subject, report, keys, alike_if_right=reference.symmetric)
 
     def _judge(self, subject: Subject, reference: Reference) -> Report:
         examination = examine(subject, reference, self.rule, progress=self.progress)

@@ -27,16 +27,19 @@ _DRIFT = 2e-6
 """What float32 products of positions and frequencies may put between them, for each position."""
 
 
-def report_of_both(subject: Subject, queries: Report, keys: Report) -> Report:
+def report_of_both(
+    subject: Subject, queries: Report, keys: Report, *, alike_if_right: bool
+) -> Report:
     """The report on q and k: of each check the worse finding, with the name of what it speaks of.
 
-    Where both are wrong in one way, that is said once.
+    Where both are wrong in one way, that is said once. ``alike_if_right`` says whether one
+    rotation turns both, as all schemes have it whose amplitudes do not grow.
     """
     assert subject.key is not None
     if queries.ok and keys.ok:
         return replace(merge_reports([queries, keys]), notes=queries.notes)
-    alike = _difference(subject, subject.key)
-    if alike is None and not (queries.ok or keys.ok):
+    alike = _difference(subject, subject.key) if alike_if_right else None
+    if alike_if_right and alike is None and not (queries.ok or keys.ok):
         return queries
     merged = merge_reports([_named(queries, "q"), _named(keys, "k")])
     findings = merged.findings

@@ -16,7 +16,7 @@ from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.fixed_point import exact_cell
 from posenc_cli.numerics.rounding import widen
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.declare import Rotation, Waves
 from posenc_cli.schemes.parameters import as_text
 from posenc_cli.schemes.tables import rotary_placements
@@ -78,20 +78,34 @@ class Turns(Record):
 
 
 class Reference(Record):
-    """A rotary scheme with its parameters settled, as what is right."""
+    """A rotary scheme with its parameters settled, as what is right.
+
+    ``opposite`` is the other side of a score: amplitudes that grow with the position fall there.
+    """
 
     encoding: Encoding
     engine: Engine
+    opposite: bool = False
 
     @classmethod
     def of(cls, encoding: Encoding, engine: Engine | None = None) -> Reference:
         """The reference that an encoding is; its content must be a Rotation."""
         return cls(encoding, engine or Engine())
 
-    @property
+    @cached_property
     def content(self) -> Rotation:
         """What the scheme gives."""
-        return self.encoding.bound.rotation
+        rotation = self.encoding.bound.rotation
+        growth = rotation.waves.growth
+        if growth is None or not self.opposite:
+            return rotation
+        falling = replace(growth, span=-growth.span)
+        return replace(rotation, waves=replace(rotation.waves, growth=falling))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether one map turns queries and keys: not where its amplitudes grow."""
+        return self.encoding.bound.rotation.waves.growth is None
 
     @property
     def params(self) -> Mapping[str, Any]:

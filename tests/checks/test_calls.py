@@ -176,3 +176,22 @@ def _plain():
     from posenc_cli.checks.serving import CallRequest
 
     return CallRequest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("power", "status"), [("1 / growth", 0), ("growth", 1)])
+def test_amplitudes_grow_for_keys_as_they_fall_for_queries(call, tmp_path, power, status):
+    (tmp_path / "xpos.py").write_text(
+        "import numpy as np\n"
+        "def turned(x, angles, growth):\n"
+        "    z = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles) * growth\n"
+        "    return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)\n"
+        "def q_and_k(q, k, positions):\n"
+        "    pair = np.arange(0, 64, 2)\n"
+        "    angles = np.outer(positions, 10_000.0 ** (-pair / 64))\n"
+        "    share = (pair + 0.4 * 64) / (1.4 * 64)\n"
+        "    growth = share ** ((positions[:, None] - 32) / 512)\n"
+        f"    return turned(q, angles, growth), turned(k, angles, {power})\n"
+    )
+    asked = ("rope-check", "-s", "xpos", "-l", "64", "--impl", "xpos.py:q_and_k")
+    assert call(*asked)[0] == status
