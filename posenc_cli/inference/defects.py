@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.position_maps import PositionMap
     from posenc_cli.inference.rules import Alternative
     from posenc_cli.inference.sample import Sample
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56
 """Rows on which defects are tried first; those that survive are tried on the whole sample."""
@@ -37,6 +37,9 @@ _FLOAT32_INTEGERS = 2**24
 
 ENOUGH = 0.97
 """Of the cells: a rounding that is emulated may fall the other way at ties."""
+
+_NEARER = 0.5
+"""Of what is wrong: a cause leaves far less over, and chance seldom half."""
 
 _MENDED = 0.8
 """Of the cells that are wrong: many others may be right whatever was rounded."""
@@ -182,9 +185,11 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
 
 
 def holds(sample: Sample, defect: Defect) -> bool:
-    """Whether a defect explains the whole sample."""
+    """Whether a defect explains the whole sample, and what is wrong in it."""
     predicted, frequencies = defect.prediction(sample)
     explained = sample.explained_cells(predicted, frequencies)
+    if not _mends(sample, predicted, explained):
+        return False
     if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
     wrong = ~sample.explained_cells(*defect.without_rounding.prediction(sample))
@@ -194,8 +199,29 @@ def holds(sample: Sample, defect: Defect) -> bool:
 
 def nearly_holds(sample: Sample, defect: Defect) -> bool:
     """Whether a defect explains most rows wholly, so that the others are something else."""
-    explained = sample.explained_cells(*defect.prediction(sample))
-    return bool(explained.all(axis=1).mean() >= ENOUGH)
+    predicted, frequencies = defect.prediction(sample)
+    explained = sample.explained_cells(predicted, frequencies)
+    few_are_left = bool(explained.all(axis=1).mean() >= ENOUGH)
+    return few_are_left and _mends(sample, predicted, explained)
+
+
+def _mends(sample: Sample, predicted: ComplexRows, explained: Flags) -> bool:
+    """Whether a prediction is nearer than what is right to most of the cells that are wrong.
+
+    Fast pairs are granted much at far positions: one cell that is wrong by little would be within
+    that of many a mistake, and a number fitted to all others would leave out just that cell.
+    """
+    right, frequencies = Defect().prediction(replace(sample, amplitude=sample.reference.scale))
+    wrong = ~sample.explained_cells(right, frequencies)
+    if not wrong.any():
+        return True
+    with np.errstate(invalid="ignore"):
+        deviation = np.abs(sample.factors[wrong] - right[wrong])  # (cells,)
+        missed = np.abs(sample.factors[wrong] - predicted[wrong])
+    mended = explained[wrong]
+    if 2 * np.count_nonzero(mended) < mended.size:
+        return False
+    return bool(missed[mended].max() <= _NEARER * deviation.max())
 
 
 def few_rows(positions: Integers) -> Integers:

@@ -82,6 +82,23 @@ def test_a_cell_that_is_wrong_alone_is_named(row, pair):
     assert cause.evidence == f"at one of 1500 positions, {row}"
 
 
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize(
+    ("row", "pair", "turned"), [(100, 31, 1e-5), (500, 20, 1e-3), (1023, 0, 0.5), (1, 31, 1e-4)]
+)
+def test_one_angle_that_is_a_little_off_draws_no_story(row, pair, turned):
+    angles = np.multiply.outer(np.arange(1024), 1e4 ** -(np.arange(32) / 32))
+    angles[row, pair] += turned
+    cos, sin = tables(angles)
+    right = rope.reference("rope", dim=64)
+    (cause,) = diagnose(rope.of_tables(cos, sin, right, "0:1024"))
+    assert (cause.cause, cause.message) == (
+        "unknown",
+        f"pair {pair} of 32 differs, the others are right",
+    )
+    assert cause.evidence == f"at one of 1024 positions, {row}"
+
+
 MISTAKES = {
     "base": tables(np.multiply.outer(np.arange(ROWS), 5e5 ** -(np.arange(4) / 4))),
     "direction": (tables()[0], -tables()[1]),
