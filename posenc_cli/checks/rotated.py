@@ -170,7 +170,8 @@ def _rotated_reader(
         rest = (np.linalg.norm(kept, axis=1) + np.linalg.norm(lost, axis=1)) / length
         # Not a reciprocal: 1/x of a small x would be infinite.
         factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
-        factors /= np.maximum(np.abs(factors) / most, 1)  # (n, pairs)
+        with np.errstate(invalid="ignore"):  # what is no number stays none
+            factors /= np.maximum(np.abs(factors) / most, 1)  # (n, pairs)
         return SubjectBlock(
             places.at(rows),
             factors,

@@ -208,8 +208,11 @@ def _other_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
                 continue
             own = scheme.build is reference.encoding.bound.scheme.build
             kept = {n: v for n, v in reference.params.items() if v is not None} if own else {}
-            given = {**kept, **proposal.given}
-            yield from _one_or_none(difference(reference, scheme, given))
+            alternative = difference(reference, scheme, {**kept, **proposal.given})
+            if alternative is not None and not np.allclose(
+                alternative.frequencies, reference.frequencies, rtol=_NEARLY, atol=0
+            ):
+                yield alternative
 
 
 def _own_ratios(reference: Reference, rates: Reals) -> Iterator[Alternative]:

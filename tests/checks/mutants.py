@@ -850,6 +850,10 @@ mutant("dropped_bfloat16", "llama3", "scaling-missing|inv-freq-precision",
 mutant("factor_and_frequencies", "yarn", "inv-freq-precision|attention-factor",
     "frequencies in bfloat16, no attention factor", also="inv-freq-precision|attention-factor",
     scale=1.0, inv_in="bfloat16")
+
+# Found by mistakes that were not here.
+mutant("rows_exchanged", "plain", "position-offset", "rows 100 and 200 exchanged", relative=False,
+    remap=lambda p: np.select([p == 100, p == 200], [200, 100], p))
 # fmt: on
 
 
