@@ -19,7 +19,9 @@ from tests.checks.rights import FURTHEST, RIGHTS
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 FEW = {
-    "0:4096": "0:64,100,200,255:259,511:514,699:702,998:1003,1023:1028,1899:1902,2046:2052,3071,4095",
+    "0:4096": (
+        "0:64,100,200,255:259,511:514,699:702,998:1003,1023:1028,1899:1902,2046:2052,3071,4095"
+    ),
     "0:1024": "0:70,255:259,300:310,511:514,1000:1024",
 }
 """What a function is called with: d times as many rows."""
