@@ -126,6 +126,7 @@ def implementation(
             "text": function.text,
             "library": function.form.library,
             "python": function.python,
+            "untried": function.form.untried,
         }
     subjects = [replace(own, call={**call, **(own.call or {})}) for own in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])

@@ -358,6 +358,8 @@ def _call_notes(subject: Subject) -> tuple[str, ...]:
         notes[0] += f"; by {quoted_name(call['python'])}"
     if call["patterns"]:
         notes.append(f"it was also called in {', '.join(call['patterns'])}")
+    if call["untried"]:
+        notes.append(f"not tried: {', '.join(call['untried'])}")
     return tuple(notes)
 
 

@@ -254,6 +254,20 @@ class CallForm(Record):
         return self.has("positions", *_TABLES)
 
     @property
+    def untried(self) -> list[str]:
+        """What callers do that no call of this form does."""
+        untried = []
+        if self.has("rows"):
+            untried.append("tables with other rows than those of the call")
+        if self.has("zero"):
+            untried.append("offsets other than 0")
+        if self.vectors:
+            untried.append(
+                "heads and batches" if self.flat else "batches of more than one sequence"
+            )
+        return untried
+
+    @property
     def from_zero(self) -> bool:
         """Whether every call has the positions from 0 on."""
         return not self.any_rows and not self.has("offset")
@@ -298,7 +312,7 @@ class CallForm(Record):
         if self.axes:
             parts.append(f"{names('x', 'q', 'k', 'v')} {shape(self.axes)}")
         if self.position_axes:
-            parts.append(f"{names('positions')} {shape(self.position_axes)}")
+            parts.append(f"{names('positions', 'rows')} {shape(self.position_axes)}")
         parts += [
             f"{argument.parameter} {_NUMBERS[argument.role]}"
             for argument in self.arguments
@@ -429,9 +443,12 @@ def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
             places = ("n", "1n") if flat_first else ("1n", "n")
             yield from (replace(shaped, position_axes=each) for each in places)
         elif table_role is not None:
-            leads = _LEADS[axes]
-            for kind, lead in itertools.product(_KINDS[table_role], leads):
-                yield replace(shaped, table_axes=lead, kind=kind)
+            # Rows are chosen from whole tables, which caches keep with axes of one before them.
+            chosen = form.has("rows") and axes == "1hnd"
+            leads = ("11nw", *_LEADS[axes]) if chosen else _LEADS[axes]
+            rows = ("1n", "n") if chosen else ("",)
+            for kind, lead, of_rows in itertools.product(_KINDS[table_role], leads, rows):
+                yield replace(shaped, table_axes=lead, kind=kind, position_axes=of_rows)
         else:
             yield shaped
 

@@ -5,7 +5,7 @@ torch, and nothing of posenc. It knows nothing of encodings: it loads a function
 signature is, and calls it with the arrays of a request. Requests arrive on standard input and
 answers leave by a copy of standard output, each a line of JSON and the bytes of arrays; for the
 function, standard input is empty and what it prints goes to standard error. When who asks ends, so
-do this process and all that it has started.
+do this process and all that it has started, but for what has left its process group.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ def main(target: str) -> None:
 
 
 def private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes of requests and answers, out of the function's reach by numbers and by names.
+    """The pipes of requests and answers, in place of which standard streams are the function's.
 
-    What it prints goes to standard error; what it reads from standard input is nothing.
+    What it prints goes to standard error; what it reads from standard input is nothing. One that
+    writes to any descriptor can still garble an answer, which is refused, not believed.
     """
     # First, for it takes the place of a standard error that is closed.
     nothing = os.open(os.devnull, os.O_RDWR)

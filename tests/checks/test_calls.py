@@ -195,3 +195,25 @@ def test_amplitudes_grow_for_keys_as_they_fall_for_queries(call, tmp_path, power
     )
     asked = ("rope-check", "-s", "xpos", "-l", "64", "--impl", "xpos.py:q_and_k")
     assert call(*asked)[0] == status
+
+
+@pytest.mark.slow
+def test_tables_of_old_transformers_have_axes_before_their_rows(call, tmp_path):
+    """Its caches were (1, 1, n, d), chosen from by position_ids (1, n)."""
+    (tmp_path / "old.py").write_text(
+        "import numpy as np\n"
+        "def half(x):\n"
+        "    return np.concatenate([-x[..., 32:], x[..., :32]], -1)\n"
+        "def apply(q, k, cos, sin, position_ids):\n"
+        "    cos, sin = (t.squeeze(1).squeeze(0)[position_ids][:, None] for t in (cos, sin))\n"
+        "    return q * cos + half(q) * sin, k * cos + half(k) * sin\n"
+    )
+    asked = ("rope-check", "-s", "rope", "--layout", "half", "-l", "64", "--json")
+    status, out, err = call(*asked, "--impl", "old.py:apply")
+    assert (status, err) == (0, "")
+    asked_for = json.loads(out)["subject"]["call"]
+    assert asked_for["untried"] == [
+        "tables with other rows than those of the call",
+        "batches of more than one sequence",
+    ]
+    assert "position_ids (1, n)" in asked_for["text"]
