@@ -55,7 +55,7 @@ def changed(values, pair, number):
     return values
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(35)
 @pytest.mark.parametrize(
     ("given", "rates", "cause", "words"),
     [
@@ -197,6 +197,7 @@ def test_frequencies_of_several_axes_are_held_along_their_axes(tmp_path):
     assert cause.message == "each axis has a ladder of its own"
 
 
+@pytest.mark.slow
 def test_no_alternative_equals_the_reference_or_another():
     for scheme, given in (("rope", {}), ("rope-yarn", {"factor": 16.0}), ("rope-llama3", {})):
         right = rope.reference(scheme, dim=128, **given)

@@ -122,7 +122,7 @@ def ends_well(asked):
     return told or "no word" if wrong else None
 
 
-@pytest.mark.sweep(50)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", ROTARY)
 def test_any_shape_and_any_numbers_end_in_a_verdict_or_one_line(scheme, kind, tmp_path):
@@ -134,6 +134,7 @@ def test_any_shape_and_any_numbers_end_in_a_verdict_or_one_line(scheme, kind, tm
         assert ends_well(asked) is None, (shape, value, asked)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("numbers", ["5e-324 1e308", "1e308 5e-324", "1e308 1e308", "1e308 nan"])
 @pytest.mark.parametrize("kind", ["tables", "rotated"])
 def test_numbers_at_the_ends_of_the_range_give_no_warning(kind, numbers, tmp_path):

@@ -346,6 +346,7 @@ def test_position_zero_alone_is_no_check(call, own):
     assert "position 0 alone shows nothing" in err
 
 
+@pytest.mark.slow
 def test_it_says_that_not_every_position_was_tried(call, own):
     given = ("rope-check", "-s", "rope", "--layout", "half", *own("turned"))
     assert "--len N tries every one" in " ".join(call(*given)[1].split())
@@ -359,6 +360,7 @@ def test_a_module_that_a_function_needs_and_is_not_there_is_the_environments_fau
     assert "no_such_package" in err
 
 
+@pytest.mark.slow
 def test_a_report_in_a_file_leaves_a_line_where_the_check_failed(call, own, tmp_path):
     given = ("rope-check", "-s", "rope", "--base", "500000", "--layout", "half", *own("turned"))
     status, out, err = call(*given, "--out", "rope.xml")
@@ -457,7 +459,7 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     "body",
     [

@@ -92,7 +92,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.sweep(21)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
     given, form, words = RIGHT[name]
@@ -116,7 +116,7 @@ WRONG = {
 }
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_named_by_what_is_called(name, call):
     cause, message, relative = WRONG[name]

@@ -61,6 +61,7 @@ MOVED = {
 }
 
 
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("name", MOVED)
 def test_a_rule_by_which_positions_get_lost_is_said_with_its_numbers(name):
     moved, message = MOVED[name]
@@ -109,7 +110,7 @@ EIGHT_BITS = {
 }
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EIGHT_BITS)
 def test_tables_of_eight_bits_are_named_with_their_format_and_scale(name):
     for rounded in EIGHT_BITS[name]:
@@ -121,6 +122,7 @@ def test_tables_of_eight_bits_are_named_with_their_format_and_scale(name):
         assert cause.message.startswith(f"the sines were rounded to {name}")
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_one_table_of_two_in_a_half_precision_is_named(half, wrong):
@@ -183,6 +185,7 @@ def test_sines_of_the_next_row_are_told_from_those_of_another_table():
     )
 
 
+@pytest.mark.slow
 def test_signs_that_change_from_pair_to_pair_are_named():
     cos, sin = tables_at(np.arange(ROWS))
     sign = np.where(np.arange(cos.shape[1]) % 2, -1, 1)
@@ -206,6 +209,7 @@ UNWRITTEN = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", UNWRITTEN)
 def test_frequencies_that_no_rule_gives_are_called_uninitialised(name):
     given = UNWRITTEN[name].astype(np.float32)
@@ -244,7 +248,7 @@ RULES = {
 }
 
 
-@pytest.mark.sweep(16)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("shown", ["tables", "frequencies"])
 def test_frequencies_of_a_rule_that_is_unknown_are_not(name, shown):

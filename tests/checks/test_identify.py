@@ -363,6 +363,7 @@ def test_the_positions_of_rows_are_found(positions):
     assert list(found.positions) == list(Positions.parse(positions))
 
 
+@pytest.mark.slow
 def test_a_rotation_that_runs_backward_is_told_so():
     cos, sin = arrays_of("rope", "0:200", tables=("cos", "sin"))
     found = found_in([cos, -sin])

@@ -79,7 +79,7 @@ def test_damage_of_any_size_leaves_a_table_what_it_is(
 # Frequencies.
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("wrong", "factor"), [(31, 1.01), (7, 1.001), (7, 2.0), (31, 0.5), (0, 0.9), (31, 1.25)]
@@ -93,6 +93,7 @@ def test_one_wrong_frequency_is_named_and_no_rule_is_invented_for_it(dtype, wron
     assert result.nearest.census.misfit_rows.tolist() == [wrong]
 
 
+@pytest.mark.slow
 def test_a_wrong_frequency_of_scaled_ones_and_of_a_model_is_named():
     linear = 10_000.0 ** (-np.arange(64) / 64) / 4
     linear[9] *= 1.01

@@ -68,6 +68,7 @@ def residual_by_hand(values, claimed):
     return np.abs(stored - claimed).max()
 
 
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_rows_from_a_position_on_are_told_with_their_cause(name):
     wrong, causes = MISTAKES[name]
@@ -83,7 +84,7 @@ def test_rows_from_a_position_on_are_told_with_their_cause(name):
     assert fields["left_over"]["cells"] <= 0.001 * fields["cells"]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_some_of_the_pairs_are_told_with_their_cause(name):
     wrong, causes = MISTAKES[name]
@@ -103,6 +104,7 @@ def test_rows_and_pairs_are_told_together():
     assert first.where.fields() == {"positions": "700:1500", "pairs": "8:16"}
 
 
+@pytest.mark.slow
 def test_two_tables_one_after_the_other_are_both_told():
     values = rows_from(rows_from(MISTAKES["base"][0], 400), 0)
     values[900:] = MISTAKES["linear"][0][900:]
@@ -113,6 +115,7 @@ def test_two_tables_one_after_the_other_are_both_told():
     assert "all is right" not in second.evidence
 
 
+@pytest.mark.slow
 def test_every_second_row_of_another_table_is_told():
     odd = (AT % 2 == 1)[:, None]
     (first,) = causes_of(np.where(odd, MISTAKES["base"][0], EXACT))
@@ -120,6 +123,7 @@ def test_every_second_row_of_another_table_is_told():
     assert first.where.positions == "1:1500:2"
 
 
+@pytest.mark.slow
 def test_pairs_of_two_other_bases_are_both_told():
     rates = np.where(np.arange(PAIRS) < 8, ladder(DIM, 5e5), ladder(DIM, 1e6))
     causes = causes_of(factors(rates=rates))

@@ -264,6 +264,7 @@ def test_a_width_that_is_not_the_references_is_rotary_dim():
     assert [cause.cause for cause in diagnose(found)] == ["rotary-dim"]
 
 
+@pytest.mark.slow
 def test_what_fits_nothing_is_unknown():
     generator = np.random.default_rng(1)
     right = rope.reference("rope", dim=64, layout="half")
@@ -273,6 +274,7 @@ def test_what_fits_nothing_is_unknown():
     assert "inconsistent" in diagnose(found)[0].evidence
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -589,7 +591,7 @@ def test_numbers_given_as_frequencies_are_recognised(given, cause, words):
     assert words in f"{causes[0].message} {causes[0].evidence}"
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_vectors_left_as_they_are_are_not_rotated_and_zeros_are_something_else(dtype):
     kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
@@ -613,6 +615,7 @@ def test_lengths_are_told_with_the_digits_that_differ_and_as_no_number_where_the
     assert finding(found, "norm").message == "is not a number at position 5, pair 7"
 
 
+@pytest.mark.slow
 def test_a_function_whose_positions_overflow_float16_is_told_so(tmp_path):
     file = tmp_path / "code.py"
     file.write_text(

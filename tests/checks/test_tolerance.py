@@ -67,7 +67,7 @@ def holds(tables, positions, rule, *, reference=None):
     return examine(table_subject(*stored, dtype, reference, where), reference, rule).ok
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("positions", RANGES)
 def test_each_chain_passes_its_own_rule_and_all_coarser_ones(positions, rule):

@@ -119,7 +119,7 @@ def tables(rates, count=512):
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("rates", "scheme", "params"),
     [
@@ -156,6 +156,7 @@ def test_the_command_that_identify_prints_writes_a_users_table_again(call, tmp_p
     assert "--scheme harmonic" in first["commands"][0]
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize(
     ("reference", "given", "rates", "cause", "words"),
     [

@@ -144,6 +144,7 @@ def test_one_number_and_no_file_are_refused(call, tmp_path):
     assert call("identify", "missing.npy")[0] == 3
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     "values",
     [

@@ -176,6 +176,7 @@ def test_an_absolute_encoding_fails_the_property(call):
     assert call("rope-check", "-s", "alibi", "--len", "64")[0] == 0
 
 
+@pytest.mark.slow
 def test_functions_are_called_and_may_print(call, posenc):
     status, out, err = call(*CHECK, "--impl", f"{MUTANTS}:right_plain")
     assert (status, err) == (0, "")
@@ -361,7 +362,7 @@ def test_a_grid_of_more_positions_than_a_look_takes_is_sampled_and_it_is_said(ca
     assert " of 9007199136250225 positions" in " ".join(out.split())
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["table", "json", "junit", "github"])
 def test_a_sample_of_positions_is_called_one_in_every_form(form, call):
     asked = (*CHECK, "--impl", f"{MUTANTS}:right_plain", "--format", form)
@@ -406,7 +407,7 @@ CRASHES = {
 }
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("crash", CRASHES)
 def test_a_crash_is_an_error_in_junit_and_an_annotation(crash, call, tmp_path, monkeypatch):
     monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
@@ -451,7 +452,7 @@ def test_a_crash_is_added_to_the_summary_of_the_step(call, tmp_path, monkeypatch
     assert summary.read_text().startswith("### posenc rope-check: error\n")
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["GITHUB_WORKSPACE", "CI_PROJECT_DIR"])
 def test_files_are_named_from_where_the_repository_is_checked_out(
     variable, call, tmp_path, monkeypatch
