@@ -209,7 +209,9 @@ def _other_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
             own = scheme.build is reference.encoding.bound.scheme.build
             kept = {n: v for n, v in reference.params.items() if v is not None} if own else {}
             alternative = difference(reference, scheme, {**kept, **proposal.given})
-            if alternative is not None and not np.allclose(
+            if alternative is None or alternative.frequencies.shape != rates.shape:
+                continue
+            if not np.allclose(
                 alternative.frequencies, reference.frequencies, rtol=_NEARLY, atol=0
             ):
                 yield alternative
