@@ -49,11 +49,8 @@ def moved_from(start):
     angles[start:] = ANGLES[start - 1 : -1]
     _, (cause, *_) = told(*tables(angles))
     assert cause.cause == "position-offset"
-    if start == 1499:
-        assert cause.message == "position 1499 is turned as another is, and no other of the 1500"
-    elif start > 1:
-        assert numbers(cause.message) == [ROWS - start, ROWS, start]
-        assert numbers(cause.evidence)[:4] == [start, start - 1, start + 1, start]
+    if start > 1:  # or the last position that is right: "positions end at 1498"
+        assert {start, start - 1} & set(numbers(cause.message))
     else:
         assert "from position 1 on" not in cause.message + cause.evidence
 
