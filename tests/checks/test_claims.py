@@ -48,11 +48,14 @@ def moved_from(start):
     angles = ANGLES.copy()
     angles[start:] = ANGLES[start - 1 : -1]
     _, (cause, *_) = told(*tables(angles))
-    assert cause.cause == "position-offset"
-    if start > 1:  # or the last position that is right: "positions end at 1498"
-        assert {start, start - 1} & set(numbers(cause.message))
-    else:
-        assert "from position 1 on" not in cause.message + cause.evidence
+    assert (cause.cause, cause.where.positions) == ("position-offset", f"{start}:{ROWS}")
+    assert cause.evidence.startswith(
+        f"{ROWS - start} of {ROWS} positions are turned as others are: {start} as {start - 1}"
+    )
+    if start == ROWS - 1:
+        assert cause.message == f"positions end at {start - 1}: every later one is turned as that"
+    elif start > 1:
+        assert cause.message == f"positions from {start} on are off by -1"
 
 
 @pytest.mark.sweep(12)
