@@ -120,7 +120,7 @@ class Defect(Record):
                 angles = round_to_half(angles, self.angles)
             if self.reduction:
                 angles = self.reduction.changed(angles)
-            factors = sample.amplitude * np.exp(1j * angles)
+            factors = np.asarray(sample.amplitude * np.exp(1j * angles), np.complex128)
             if self.cells:
                 factors = self.cells.rounded(factors)
             if self.cosines is not None:

@@ -210,6 +210,8 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             positions, misfits = find(view.pairs, frequencies)
             if misfits.max() > limit or positions.max() > _FARTHEST_PLACED:
                 continue
+            if _is_damaged_line(positions, evidence.rows):
+                continue
             yield Hypothesis(
                 scheme,
                 given if view.layout is None else {**given, "layout": view.layout},
@@ -220,6 +222,15 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 wrong=(SWAPPED,) if view.swapped else (),
                 multiplier=multiplier,
             )
+
+
+def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
+    """Whether most rows, but not all, stand at evenly spaced positions: the others are damaged."""
+    if rows.size < 3:
+        return False  # two rows are always on a line
+    step = int(np.median(np.diff(positions) / np.diff(rows)))
+    _, times = np.unique(positions - step * rows, return_counts=True)
+    return rows.size < 2 * int(times.max()) < 2 * rows.size
 
 
 def _placeable(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
