@@ -16,36 +16,36 @@ import numpy as np
 
 from posenc_cli.budget import check_size
 from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.checks.irregular import (
+    ALIKE,
+    COARSE,
+    Trial,
+    irregularities,
+    is_half,
+    with_faults,
+)
 from posenc_cli.checks.patterns import PatternReport, try_patterns
 from posenc_cli.checks.serving import (
     CELLS,
     MOST_ROWS,
     CallRequest,
     ServedFunction,
-    other_vectors,
 )
-from posenc_cli.checks.subject import NOT_FINITE, Subject, frequency_subject, table_subject
-from posenc_cli.inference.causes import Cause
+from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.positions import Positions
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
+    from posenc_cli.checks.irregular import Irregularity
     from posenc_cli.checks.patterns import Differs, Rows
     from posenc_cli.checks.serving import Returned
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress, SomeRows
     from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
 
-    _Given = Callable[[NumberArray, Integers], NumberArray]
-
 _LARGE = 1 << 15
 """Positions from which factors are kept in single precision, which holds float32 results."""
-
-_ALIKE = 1e-4
-"""Relative: two ways to ask for the same values agree to this, in any format but a half one."""
 
 _MOST_CELLS = 1 << 22
 """Values at one position: those of a head of 2048 columns, four times the widest model's."""
@@ -55,9 +55,6 @@ _FROM_ZERO = 2048
 
 _LONGEST = 1 << 17
 """Positions that such a function is asked for where a user wants them."""
-
-IGNORES = "ignores the positions it is given: it counts rows"
-"""Of a function whose mistake is known."""
 
 
 @dataclass
@@ -169,7 +166,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         return np.concatenate([table.values for table in function.returned(where)], axis=1)
 
     def differs(values: NumberArray, wanted: NumberArray) -> bool:
-        limit = _ALIKE if values.dtype.itemsize >= 4 else 64 * _ALIKE
+        limit = ALIKE if values.dtype.itemsize >= 4 else COARSE * ALIKE
         return not bool(np.abs(values - wanted).max(initial=0) <= limit)
 
     report = _patterns(function, rows, differs, positions)
@@ -180,8 +177,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        broken=tuple(fault.text for fault in report.faults),
-        broken_by=_broken_by(report, []),
+        irregular=with_faults(report.faults, ()),
         call={"patterns": list(report.tried)},
     )
 
@@ -202,13 +198,6 @@ def _patterns(
     )
 
 
-def _broken_by(report: PatternReport, irregularities: Sequence[str]) -> Cause:
-    """The cause of what a function does wrong beside its values."""
-    counted = IGNORES in irregularities or any(fault.restarts for fault in report.faults)
-    rows_alone = all(text == IGNORES or text in _OF_ROWS for text in irregularities)
-    return Cause.POSITION_OFFSET if counted and rows_alone else Cause.UNKNOWN
-
-
 def _of_vectors(
     function: ServedFunction,
     reference: Reference,
@@ -226,12 +215,18 @@ def _of_vectors(
     readers = []
     for which, report in zip(results, reports, strict=True):
         matrices = samples[which].values
-        irregularities = list(_irregularities(function, which, few, matrices))
-        if not np.isfinite(matrices).all():
-            bad = _first_bad(few, matrices)
-            irregularities.insert(0, f"{NOT_FINITE} at position {bad}")
+        irregular = irregularities(Trial.of(function, which, few, matrices))
         readers.append(
-            _ResultReader(reference, places, samples[which], report, tuple(irregularities))
+            _ResultReader(
+                reference,
+                places,
+                samples[which],
+                _Conduct(
+                    report.tried,
+                    with_faults(report.faults, tuple(irregular)),
+                    _not_finite(few, matrices),
+                ),
+            )
         )
     step = max(1, CELLS // dim**2)
     alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
@@ -263,11 +258,19 @@ def _pattern_report(
     def differs(values: NumberArray, wanted: NumberArray) -> bool:
         if not (np.isfinite(wanted).all() and wanted.size):
             return False
-        coarse = 64 if values.dtype.itemsize < 4 or _is_half(values) else 1
+        coarse = COARSE if values.dtype.itemsize < 4 or is_half(values) else 1
         size = np.abs(wanted).max()
-        return not bool(np.abs(values - wanted).max() <= coarse * _ALIKE * size)
+        return not bool(np.abs(values - wanted).max() <= coarse * ALIKE * size)
 
     return _patterns(function, rows, differs, positions)
+
+
+class _Conduct(Record):
+    """How a result of a function behaves: the patterns it was called in, and what is wrong."""
+
+    patterns: tuple[str, ...]
+    irregular: tuple[Irregularity, ...]
+    broken: tuple[str, ...]
 
 
 class _ResultReader:
@@ -278,11 +281,10 @@ class _ResultReader:
         reference: Reference,
         places: PositionRows,
         sample: Returned,
-        report: PatternReport,
-        irregularities: tuple[str, ...],
+        conduct: _Conduct,
     ) -> None:
         self._reference, self._places, self._dtype = reference, places, sample.dtype
-        self._report, self._irregularities = report, irregularities
+        self._conduct = conduct
         own = _pairing_of(sample.values, reference)
         self._own, self._sample = own, sample.values
         pairings = [own]
@@ -301,9 +303,8 @@ class _ResultReader:
         """Whether what is known of another result before it is read is what is known of this."""
         return np.array_equal(self._sample, other._sample) and (
             self._dtype,
-            self._report,
-            self._irregularities,
-        ) == (other._dtype, other._report, other._irregularities)
+            self._conduct,
+        ) == (other._dtype, other._conduct)
 
     def take_over(self, other: _ResultReader, rows: slice) -> None:
         """Keep of some rows what another result showed, which was the same."""
@@ -332,10 +333,10 @@ class _ResultReader:
             turnings[0],
             None if mismatch else turnings[-1],
             mismatch,
-            broken=(*(fault.text for fault in self._report.faults), *self._irregularities),
-            broken_by=_broken_by(self._report, self._irregularities),
+            broken=self._conduct.broken,
+            irregular=self._conduct.irregular,
             notes=("q and k were both checked",) if both else (),
-            call={"patterns": list(self._report.tried)},
+            call={"patterns": list(self._conduct.patterns)},
         )
 
 
@@ -402,83 +403,10 @@ def _by_partners(matrices: UnitMatrices) -> ColumnPairing | None:
     return ColumnPairing(first, second, first, second, None, None)
 
 
-_OF_ROWS = (
-    "depends on the order of the rows, not on their positions alone",
-    "depends on how many rows it is given, not on their positions alone",
-)
-
-
-def _irregularities(
-    function: ServedFunction, which: int, positions: Integers, matrices: UnitMatrices
-) -> Iterator[str]:
-    """What a function does that no map of each row by its position alone does."""
-    generator = np.random.default_rng(20)
-    dim = function.form.columns
-    x = generator.standard_normal((positions.size, dim)).astype(np.float32)
-    expected = np.einsum("kj,kjo->ko", x.astype(np.float64), matrices.astype(np.float64))
-    size = np.abs(expected).max(initial=1e-30)
-
-    def given(x: NumberArray, where: Integers) -> NumberArray:
-        return function.values(x, where, which)
-
-    def differs(values: NumberArray, wanted: NumberArray) -> bool:
-        if not np.isfinite(wanted).all():
-            return False
-        coarse = 64 if values.dtype.itemsize < 4 or _is_half(matrices) else 1
-        return not bool(np.abs(values - wanted).max(initial=0) <= coarse * _ALIKE * size)
-
-    values = given(x, positions)
-    if np.isfinite(expected).all() and not np.isfinite(values).all():
-        yield NOT_FINITE
-        return
-    if differs(values, expected):
-        counts_rows = (
-            function.form.has("positions")
-            and not differs(given(x, positions[::-1]), values)
-            and not differs(given(x * np.float32(1024), positions) / 1024, values)
-            and differs(given(x[::-1], positions)[::-1], values)
-        )
-        if counts_rows:
-            yield IGNORES
-        elif function.results == 2 and not differs(values, _other_expected(x, matrices)):
-            yield "returns k where q is expected, or q for k"
-        else:
-            yield "is not linear in x, mixes rows, or changes by itself"
-        return
-    scaled = given(x * np.float32(1024), positions) / 1024
-    if differs(scaled, expected):
-        yield "is not linear in x: 1024 times x gives another result"
-    if not function.form.from_zero:
-        yield from _dependences(given, differs, x, positions, expected)
-
-
-def _other_expected(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
-    """What the vectors become that the other of q and k is given."""
-    other = other_vectors(x).astype(np.float64)
-    expected: NumberArray = np.einsum("kj,kjo->ko", other, matrices.astype(np.float64))
-    return expected
-
-
-def _dependences(
-    given: _Given, differs: Differs, x: NumberArray, positions: Integers, expected: NumberArray
-) -> Iterator[str]:
-    """What a row's result depends on beside the row and its position."""
-    backwards = given(x[::-1], positions[::-1])[::-1]
-    if differs(backwards, expected):
-        yield _OF_ROWS[0]
-    ends = [0, positions.size - 1]
-    alone = np.concatenate([given(x[[k]], positions[[k]]) for k in ends])
-    if differs(alone, expected[ends]):
-        yield _OF_ROWS[1]
-
-
-def _is_half(matrices: UnitMatrices) -> bool:
-    """Whether all values lie on the grid of bfloat16 or coarser: torch's come widened."""
-    if matrices.dtype != np.float32:
-        return matrices.dtype.itemsize < 4
-    return not bool((np.ascontiguousarray(matrices).view(np.uint32) & np.uint32(0xFFFF)).any())
-
-
-def _first_bad(positions: Integers, matrices: UnitMatrices) -> int:
+def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:
+    """Where values are not finite, in words; none where all are."""
     bad = ~np.isfinite(matrices).all(axis=(1, 2))
-    return int(positions[int(np.argmax(bad))])
+    if not bad.any():
+        return ()
+    first = int(positions[int(np.argmax(bad))])
+    return (f"returned values that are not finite at position {first}",)

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.checks.codes import FindingName
 from posenc_cli.checks.drift import SCATTER, frequency_ratio, offset_text, position_offset
 from posenc_cli.checks.mirrors import mirror_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
-from posenc_cli.checks.subject import NOT_FINITE
 from posenc_cli.checks.unwritten import (
     missing_pairs_cause,
     unwritten_cause,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.checks.drift import Fault
+    from posenc_cli.checks.irregular import Irregularity
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examination
@@ -86,10 +86,8 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
         return ()
     subject = examination.subject
     survey = examination.survey
-    if subject.kind == SubjectKind.IMPL and any(
-        not text.startswith(NOT_FINITE) for text in subject.broken
-    ):
-        return (_irregular_cause(examination),)
+    if subject.irregular:
+        return _irregular_causes(subject.irregular)
     if subject.as_reference is None:
         return _width_cause(subject, examination.reference)
     suspect = _suspect(examination)
@@ -121,11 +119,15 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
     return [layout, *(why for why in others if why.cause != Cause.UNKNOWN)]
 
 
-def _irregular_cause(examination: Examination) -> Explanation:
-    """The cause of a function that is no map of vectors."""
-    subject = examination.subject
-    what = "what it does to a row does not follow from the row and its position"
-    return Explanation(subject.broken_by, what, "; ".join(subject.broken))
+def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation, ...]:
+    """The causes of a function that is no map of each row by its position, each once."""
+    evidence: dict[tuple[Cause, str], list[str]] = {}
+    for one in irregular:
+        evidence.setdefault((one.cause, one.message), []).append(one.evidence)
+    return tuple(
+        Explanation(cause, message, "; ".join(filter(None, texts)))
+        for (cause, message), texts in evidence.items()
+    )[:MOST]
 
 
 def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.moved_rows import counted_otherwise
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
 
@@ -39,10 +40,13 @@ _SLOW_SECONDS = 0.2
 
 
 class PatternFault(Record):
-    """A way to call a function that changes what it gives; ``restarts`` if positions begin anew."""
+    """A way to call a function that changes what it gives.
+
+    ``moved`` says at which positions rows are turned instead, where every row shows it; else empty.
+    """
 
     text: str
-    restarts: bool
+    moved: str = ""
 
 
 class PatternReport(Record):
@@ -76,7 +80,7 @@ def try_patterns(
     whole = rows(sequence, sequence)
     seconds = time.monotonic() - began
     tried = [each.name for each in pieces]
-    faults = [each.fault(whole, rows, differs) for each in pieces]
+    faults = [each.fault(whole, rows, differs, context) for each in pieces]
     if any_rows:
         tried.append("packed sequences")
         faults.append(_packed_fault(whole, chunk, rows, differs))
@@ -101,19 +105,18 @@ class _Pieces(Record):
         pieces = np.split(np.arange(count), stops)
         return cls(name, np.concatenate([rows(piece, piece) for piece in pieces]), stops)
 
-    def fault(self, whole: NumberArray, rows: Rows, differs: Differs) -> PatternFault | None:
+    def fault(
+        self, whole: NumberArray, rows: Rows, differs: Differs, context: int
+    ) -> PatternFault | None:
         """What is otherwise than in one call."""
         if not differs(self.values, whole):
             return None
         first = _first_row(self.values, whole, differs)
         text = f"called in {self.name} gives other values than in one call, from row {first} on"
-        start = max((stop for stop in self.stops if stop <= first), default=0)
-        stop = min((stop for stop in self.stops if stop > first), default=whole.shape[0])
-        piece = np.arange(start, stop)
-        restarts = start > 0 and not differs(self.values[piece], rows(piece, piece - start))
-        if restarts:
-            text += ": positions restart"
-        return PatternFault(text, restarts)
+        moved = counted_otherwise(self.values, self.stops, first, rows, differs, most=context)
+        if moved:
+            text += f"; all {whole.shape[0]} rows are reproduced so"
+        return PatternFault(text, moved)
 
 
 def _packed_fault(
@@ -129,8 +132,10 @@ def _packed_fault(
         return None
     first = _first_row(values, own, differs)
     text = f"called with packed sequences gives other values than with each, from row {first} on"
-    counted = not differs(values, whole)
-    return PatternFault(text + (": rows are counted" if counted else ""), counted)
+    if differs(values, whole):
+        return PatternFault(text)
+    moved = "rows are counted on: a second sequence does not start at position 0"
+    return PatternFault(f"{text}; all {whole.shape[0]} rows are reproduced so", moved)
 
 
 def _long_fault(whole: NumberArray, rows: Rows, differs: Differs) -> PatternFault | None:
@@ -141,7 +146,7 @@ def _long_fault(whole: NumberArray, rows: Rows, differs: Differs) -> PatternFaul
         return None
     first = _first_row(values, wanted, differs)
     return PatternFault(
-        f"called with {_LONG} rows gives other values than with few, from row {first} on", False
+        f"called with {_LONG} rows gives other values than with few, from row {first} on"
     )
 
 

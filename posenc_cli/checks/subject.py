@@ -16,7 +16,6 @@ from posenc_cli.checks.widths import fits, ladder_of_all, of_width
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import FileRows, NoMatrix, read_array, read_rows
-from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import (
@@ -36,6 +35,7 @@ from posenc_cli.schemes.tables import rotary_placements
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from posenc_cli.checks.irregular import Irregularity
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import ComplexRows, Reals
@@ -48,19 +48,16 @@ _WIDE = 2048
 """Pairs that are evaluated whatever the reference has: 16 times a head of 256, under a second."""
 
 
-NOT_FINITE = "returned values that are not finite"
-"""Of a function of which the rest can still be looked at."""
-
-
 class Subject(Record):
     """Something that turns queries and keys, or says how.
 
     ``own`` is what it does, its columns paired as it pairs them; ``as_reference`` the same, paired
     as the reference pairs columns, None where their number differs (``mismatch`` says how).
     ``frequencies`` are those that were given, where a subject is nothing but frequencies.
-    ``notes`` say what a reader of the findings should know of it. ``broken`` says why it is no map
-    of vectors at all, and ``broken_by`` what caused that. ``call`` says how a function was called,
-    and ``key`` is what it does to keys, where it turns queries and keys.
+    ``notes`` say what a reader of the findings should know of it. ``broken`` says which of its
+    values are no numbers, ``irregular`` why a function is no map of each row by its position.
+    ``call`` says how it was called, and ``key`` is what it does to keys, where it turns queries
+    and keys.
     """
 
     kind: SubjectKind
@@ -71,7 +68,7 @@ class Subject(Record):
     frequencies: Reals | None = None
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
-    broken_by: Cause = Cause.UNKNOWN
+    irregular: tuple[Irregularity, ...] = ()
     call: dict[str, Any] | None = None
     key: Subject | None = None
 
@@ -81,6 +78,18 @@ class Subject(Record):
         That the widths differ is known without: what more there is to say is not worth minutes.
         """
         return self.as_reference is None and self.own.pairs > max(_WIDE, reference.head)
+
+    @property
+    def unmeasured(self) -> str:
+        """Why unit vectors say nothing of what it does to others; empty where they do."""
+        return next(filter(None, (one.unlike for one in self.irregular)), "")
+
+    @property
+    def no_map(self) -> str:
+        """Why it is no map of vectors that could be right; empty where it is one."""
+        if self.broken:
+            return ("the function " if self.kind == SubjectKind.IMPL else "") + self.broken[0]
+        return self.irregular[0].text if self.irregular else ""
 
     @property
     def dtype(self) -> str:

@@ -177,9 +177,10 @@ def examine(
         lengths = take_survey(subject.own, reference, tolerance, progress=progress)
     findings = [_relative(subject, reference, tolerance, survey, nearest)]
     if lengths is not None and survey is not None:
-        findings.append(_norm(lengths, reference, tolerance))
+        of_vectors = [_norm(lengths, reference, tolerance)]
         if survey.identity.ratio >= 0:
-            findings.append(_identity(lengths, tolerance))
+            of_vectors.append(_identity(lengths, tolerance))
+        findings += [_if_measured(finding, subject) for finding in of_vectors]
     fault = None
     if survey is not None and survey.drift is not None and survey.reference.ratio <= 1:
         fault = survey.drift.fault(reference.scale)
@@ -226,7 +227,7 @@ def _relative(
         verdict = _judgement(worst.ratio, value, allowed, tolerance)
         if verdict["ok"]:
             break
-    if subject.broken:
+    if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
     at = _place(worst)
     if at is not None and partner is not None and not verdict["ok"]:
@@ -244,8 +245,8 @@ def _relative_text(
     *,
     ok: bool,
 ) -> str:
-    if subject.broken:
-        return ("the function " if subject.kind == SubjectKind.IMPL else "") + subject.broken[0]
+    if subject.no_map:
+        return subject.no_map
     if ok:
         pairs = subject.own.places.count**2
         if subject.kind == SubjectKind.ROTATED:
@@ -294,6 +295,14 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
     return Finding(FindingName.NORM, at=_place(survey.norm), message=message, **verdict)
 
 
+def _if_measured(finding: Finding, subject: Subject) -> Finding:
+    """The finding, or why there is none: of what is no linear map unit vectors tell nothing."""
+    if not subject.unmeasured:
+        return finding
+    message = f"not measured, because {subject.unmeasured}"
+    return Finding(finding.check, False, None, None, None, message)
+
+
 def _identity(survey: Survey, tolerance: Tolerance) -> Finding:
     worst = survey.identity
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
@@ -306,7 +315,7 @@ def _reference(
 ) -> Finding:
     if survey is None:
         return Finding(FindingName.REFERENCE, False, None, None, None, subject.mismatch or "")
-    if fault is not None and not subject.broken:
+    if fault is not None and not subject.no_map:
         place = {"position": fault.position, "pair": fault.pair}
         message = (
             f"differs from the reference by up to {_number(survey.largest)}: less than frequencies "
@@ -317,12 +326,12 @@ def _reference(
     if survey.cells is not None and worst.ratio <= 1:
         return _cells(survey.cells)
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
-    if subject.broken:
+    if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
     pairing = (subject.as_reference or subject.own).pairing
     if not math.isfinite(worst.value):
         message = f"is not a number at position {worst.position}, pair {worst.pair}"
-    elif subject.broken:
+    elif subject.no_map:
         message = "cannot equal the reference"
     elif verdict["ok"]:
         message = "equals the reference"

@@ -37,7 +37,10 @@ class Cause(Code):
     NO_ROTATION = "no-rotation", "nothing turns"
     INV_FREQ_PRECISION = "inv-freq-precision", "the frequencies were rounded too coarsely"
     POSITION_PRECISION = "position-precision", "positions or angles were rounded too coarsely"
-    TABLE_PRECISION = "table-precision", "cosines and sines were rounded too coarsely"
+    TABLE_PRECISION = (
+        "table-precision",
+        "cosines and sines, or what they turn, were rounded too coarsely",
+    )
     COS_SIN_MISPAIRED = "cos-sin-mispaired", "cosines and sines stand at wrong places"
     POSITION_OFFSET = "position-offset", "rows hold the rotations of other positions"
     FREQUENCY_RULE = "frequency-rule", "the frequencies follow another rule, or another factor"

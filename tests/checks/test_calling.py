@@ -13,10 +13,12 @@ import pytest
 
 from posenc_cli.checks import serving
 from posenc_cli.checks.calling import implementation
+from posenc_cli.checks.codes import FindingName
 from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.interpreter import worker_command
 from posenc_cli.checks.verdict import examine
 from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import Positions
 from tests.checks import rope
 from tests.processes import PATIENCE, spawn
@@ -80,7 +82,7 @@ def test_right_functions_pass_however_they_are_written(body, check):
         ("def f(x, p): return 'text'", "not real numbers"),
         ("def f(x, p): return x + 1j", "not real numbers"),
         ("def f(x, p): x *= 2; return good(x, p)", "changed its input"),
-        ("def f(x, p): p += 1; return good(x, p)", "changed its input"),
+        ("def f(x, p): p += 1; return good(x, p)", "changed the positions it was given"),
         ("def f(): return 1", "raised TypeError"),
         ("def f(x, p): return f(x, p)", "raised RecursionError"),
         ("f = 3", "not a function"),
@@ -106,16 +108,69 @@ def test_a_function_that_gives_no_values_is_invalid(body, words, check):
         ("def f(x, p): return np.tanh(good(x, p))", "not linear"),
         ("def f(x, p): return good(x, p) * np.abs(x).max()", "not linear"),
         ("def f(x, p): return good(x, p) - good(x, p).mean(0)", "mixes rows"),
-        ("def f(x, p): return good(x, np.sort(p))", "order of the rows"),
-        ("def f(x, p): return good(x, p - p.min())", "how many rows"),
-        ("def f(x, p): return good(x, np.arange(len(x)))", "counts rows"),
+        ("def f(x, p): return good(x, np.random.permutation(p))", "when it is called again"),
     ],
 )
 def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
     found = check(body)
     failed = {each.check: each for each in found.findings if not each.ok}
     assert {"relative", "reference"} <= set(failed)
-    assert words in failed["relative"].message + diagnose(found)[0].evidence
+    told = [f"{why.message} {why.evidence}" for why in diagnose(found)]
+    assert words in " ".join([failed["relative"].message, *told])
+
+
+NOT_MAPS = {
+    "is not linear in x": "def f(x, p): return np.tanh(good(x, p))",
+    "mixes rows": "def f(x, p): return good(x, p) - good(x, p).mean(0)",
+    "when it is called again": "def f(x, p): return good(x, p) * os.getrandom(1)[0]",
+    "counts rows": "def f(x, p): return good(x, np.arange(len(x)))",
+}
+
+
+@pytest.mark.parametrize(("why", "body"), NOT_MAPS.items())
+def test_lengths_of_what_is_no_linear_map_are_not_measured_and_it_is_said_why(why, body, check):
+    found = check(body)
+    for finding in found.findings:
+        if finding.check in (FindingName.NORM, FindingName.IDENTITY):
+            assert (finding.ok, finding.worst, finding.at) == (False, None, None)
+            assert finding.message.startswith("not measured, because the function ")
+            assert why in finding.message
+
+
+LOST_POSITIONS = {
+    "it counts rows": "def f(x, p): return good(x, np.arange(len(x)))",
+    "rows are counted from it": "def f(x, p): return good(x, p[0] + np.arange(len(x)))",
+    "each call starts again at position 0": "def f(x, p): return good(x, p - p.min())",
+    "positions are sorted": "def f(x, p): return good(x, np.sort(p))",
+    "at the position of its last": "def f(x, p): return good(x, p[-1:].repeat(len(x)))",
+    "what came before is counted twice": "def f(x, p): return good(x, p + p[0])",
+    "off by -1": "def f(x, p): return good(x, p - (p[0] > 0))",
+}
+
+
+@pytest.mark.sweep(7)
+@pytest.mark.parametrize(("words", "body"), LOST_POSITIONS.items())
+def test_positions_that_get_lost_in_calls_are_named_as_they_were_reproduced(words, body, check):
+    (why,) = diagnose(check(body, positions="0:64,509:512"))
+    assert why.cause == Cause.POSITION_OFFSET
+    assert words in why.message
+
+
+ROUNDING = {
+    "the vectors are rounded to float16": "return good(x.astype(np.float16).astype(np.float32), p)",
+    "inside": "y = good(x, p); return (y.astype(np.float16) * 1.0 + y).astype(np.float32) / 2",
+    "cosines and sines were rounded to float16": (
+        "return good(x, p).astype(np.float16).astype(np.float32)"
+    ),
+}
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(("words", "body"), ROUNDING.items())
+def test_a_half_precision_inside_is_no_lack_of_linearity(words, body, check):
+    why = diagnose(check(f"def f(x, p): {body}"))[0]
+    assert why.cause == Cause.TABLE_PRECISION
+    assert words in why.message
 
 
 @pytest.mark.sweep(4)

@@ -1,0 +1,296 @@
+"""What a function does that no map of each row by its position alone does, told apart by trial.
+
+A function is called again, with rows in another order, with one row changed, with sums and
+multiples of vectors: each kind of irregularity changes another of these results.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.serving import other_vectors
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from posenc_cli.checks.patterns import PatternFault
+    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
+
+    _Given = Callable[[NumberArray, Integers], NumberArray]
+    _Differs = Callable[[NumberArray, NumberArray], bool]
+
+ALIKE = 1e-4
+"""Relative: two ways to ask for the same values agree to this, in any format but a half one."""
+
+COARSE = 64
+"""Times as far they may be apart in a half precision."""
+
+MULTIPLE = np.float32(1024)
+"""What vectors are multiplied by to see whether results are: exact in any format."""
+
+
+class Irregularity(Record):
+    """What a function does beside turning each row by its position: its cause, and what shows it.
+
+    ``unlike`` says why unit vectors say nothing of other vectors; it is empty where they do.
+    """
+
+    cause: Cause
+    message: str
+    evidence: str
+    unlike: str = ""
+
+    @property
+    def text(self) -> str:
+        """The irregularity in a sentence of its own."""
+        return f"{self.message}: {self.evidence}" if self.evidence else self.message
+
+
+class Trial(Record):
+    """A function at some positions (n,): what it makes of random vectors, and what it should.
+
+    ``expected`` (n, columns) is what ``matrices`` of unit vectors, [k, j, o], make of ``x``.
+    """
+
+    function: ServedFunction
+    which: int
+    positions: Integers
+    matrices: UnitMatrices
+    x: NumberArray
+    expected: NumberArray
+
+    @classmethod
+    def of(
+        cls, function: ServedFunction, which: int, positions: Integers, matrices: UnitMatrices
+    ) -> Trial:
+        """The trial of one result of a function."""
+        shape = positions.size, function.form.columns
+        x = np.random.default_rng(20).standard_normal(shape).astype(np.float32)
+        return cls(function, which, positions, matrices, x, _turned(x, matrices))
+
+    def given(self, x: NumberArray, positions: Integers) -> NumberArray:
+        """What the function makes of rows at positions."""
+        return self.function.values(x, positions, self.which)
+
+    def differs(self, values: NumberArray, wanted: NumberArray, *, coarse: bool = False) -> bool:
+        """Whether values are others than those wanted, by more than their format explains."""
+        if not np.isfinite(wanted).all():
+            return False
+        half = coarse or values.dtype.itemsize < 4 or is_half(self.matrices)
+        limit = (COARSE if half else 1) * ALIKE * np.abs(self.expected).max(initial=1e-30)
+        return not bool(np.abs(values - wanted).max(initial=0) <= limit)
+
+
+def _turned(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
+    """What matrices [k, j, o] make of vectors (k, columns)."""
+    turned: NumberArray = np.einsum("kj,kjo->ko", x.astype(np.float64), matrices.astype(np.float64))
+    return turned
+
+
+def irregularities(trial: Trial) -> Iterator[Irregularity]:
+    """What a function does that no map of each row by its position alone does."""
+    x, positions, expected = trial.x, trial.positions, trial.expected
+    values = trial.given(x, positions)
+    if not np.isfinite(expected).all():
+        return
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values).all(axis=1)))
+        where = f"of a vector at position {positions[row]}; those of unit vectors are"
+        yield _unmeasured("returned values that are not finite", where)
+        return
+    again = trial.given(x, positions)
+    if trial.differs(again, values):
+        off = f"two calls differ by up to {np.abs(again - values).max():.2g}"
+        yield _unmeasured(_UNSTEADY, off)
+    elif trial.differs(values, expected):
+        yield from _unlike_its_matrices(trial, values)
+    else:
+        scaled = trial.given(x * MULTIPLE, positions) / MULTIPLE
+        if trial.differs(scaled, expected):
+            yield _unmeasured("is not linear in x", f"{MULTIPLE:g} times x gives another result")
+        if not trial.function.form.from_zero:
+            yield from _dependences(trial)
+
+
+def _unmeasured(what: str, evidence: str = "") -> Irregularity:
+    return Irregularity(Cause.UNKNOWN, f"the function {what}", evidence, f"the function {what}")
+
+
+def _unlike_its_matrices(trial: Trial, values: NumberArray) -> Iterator[Irregularity]:
+    """Why vectors become other than the unit vectors that they are made of say."""
+    counting = _counting(trial)
+    if counting:
+        evidence = "other positions given in their place change nothing"
+        yield Irregularity(Cause.POSITION_OFFSET, counting, evidence, "the function counts rows")
+        return
+    other = other_vectors(trial.x)
+    if trial.function.results == 2 and not trial.differs(values, _turned(other, trial.matrices)):
+        yield Irregularity(
+            Cause.UNKNOWN,
+            "the function returns k where q is expected, or q for k",
+            "each is what becomes of the other",
+            "the function exchanges q and k",
+        )
+        return
+    rounding = _rounding_of_vectors(trial, values)
+    if rounding is not None:
+        yield rounding
+        return
+    mixing, bent = _mixing(trial, values), _bent(trial, values)
+    if mixing:
+        yield _unmeasured("mixes rows", mixing)
+    if bent or not mixing:
+        yield _unmeasured("is not linear in x", bent or "unit vectors show another map than others")
+
+
+def _counting(trial: Trial) -> str:
+    """How rows are turned by their order in the call; empty where their positions matter.
+
+    Positions that begin above 0 are exchanged for others that a function which counts takes alike.
+    """
+    if not trial.function.form.has("positions"):
+        return ""
+    where = trial.positions[trial.positions.size // 4 :]
+    x, first, last = trial.x[: where.size], where[0], where[-1]
+    values = trial.given(x, where)
+    if not trial.differs(trial.given(x[::-1], where)[::-1], values):
+        return ""
+    counted = np.arange(where.size)
+    ways = (
+        ("the positions that it is given are ignored: it counts rows", where // 2),
+        ("of the positions only the first is used: rows are counted from it", first + counted),
+    )
+    for text, other in ways:
+        if other[-1] <= last and not trial.differs(trial.given(x, other), values):
+            return text
+    return ""
+
+
+def _rounding_of_vectors(trial: Trial, values: NumberArray) -> Irregularity | None:
+    """The half precision that vectors are rounded to before they turn, None where they are not."""
+    if trial.differs(values, trial.expected, coarse=True):
+        return None
+    off = float(np.abs(values - trial.expected).max())
+    for half in HALVES:
+        rounded = round_to_half(trial.x.astype(np.float64), half)
+        if not trial.differs(values, _turned(rounded, trial.matrices)):
+            return Irregularity(
+                Cause.TABLE_PRECISION,
+                f"the vectors are rounded to {half} before they turn",
+                f"results are off by up to {off:.2g}, and are those of vectors so rounded; "
+                "cosines and sines are not rounded so",
+            )
+    # A rounding keeps multiples by a power of two, and no sums; what is smooth bends both.
+    if not trial.differs(trial.given(trial.x * MULTIPLE, trial.positions) / MULTIPLE, values):
+        return Irregularity(
+            Cause.TABLE_PRECISION,
+            "vectors, or what becomes of them, are rounded to less than float32 inside",
+            f"results are off by up to {off:.2g}, by as much of any multiple",
+        )
+    return None
+
+
+def _mixing(trial: Trial, values: NumberArray) -> str:
+    """How the result of one row follows from another; empty where none does."""
+    changed = trial.positions.size // 2
+    x = trial.x.copy()
+    x[changed] = -2 * x[changed]
+    other = np.arange(trial.positions.size) != changed
+    apart = np.abs(trial.given(x, trial.positions) - values).max(axis=1) * other
+    row = int(np.argmax(apart))
+    if not trial.differs(apart, np.zeros_like(apart)):
+        return ""
+    at, by = (int(trial.positions[index]) for index in (row, changed))
+    return f"where the row at position {by} alone changes, that at position {at} does too"
+
+
+def _bent(trial: Trial, values: NumberArray) -> str:
+    """Which sum or multiple of vectors comes out as another; empty where none does."""
+    x, positions = trial.x, trial.positions
+    if trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
+        return f"{MULTIPLE:g} times x gives another result"
+    second = x[:, ::-1].copy()
+    total = trial.given((x + second) / 2, positions)
+    if trial.differs(total, (values + trial.given(second, positions)) / 2):
+        return "the sum of two vectors does not become the sum of what they become"
+    return ""
+
+
+def _dependences(trial: Trial) -> Iterator[Irregularity]:
+    """What a row's result depends on beside the row and its position."""
+    x, positions, expected = trial.x, trial.positions, trial.expected
+    backward = trial.given(x[::-1], positions[::-1])[::-1]
+    if trial.differs(backward, expected):
+        used = _one_for_all(trial)
+        if used:
+            yield Irregularity(Cause.POSITION_OFFSET, used, "reproduced at other positions as well")
+            return
+        yield _of_rows("depends on the order of the rows, not on their positions alone")
+    ends = [0, positions.size - 1]
+    alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
+    if trial.differs(alone, expected[ends]):
+        yield _of_rows("depends on how many rows it is given, not on their positions alone")
+
+
+def _one_for_all(trial: Trial) -> str:
+    """Which positions of a call stand for those of its rows; empty where none do."""
+    where = trial.positions[trial.positions.size // 4 :][::-1]
+    x = trial.x[: where.size]
+    values = trial.given(x, where)
+    ways = (
+        ("positions are sorted: given backward, rows are turned as if they ascended", where[::-1]),
+        (
+            "all rows of a call are turned at the position of its first",
+            np.full_like(where, where[0]),
+        ),
+        (
+            "all rows of a call are turned at the position of its last",
+            np.full_like(where, where[-1]),
+        ),
+    )
+    return next(
+        (text for text, used in ways if not trial.differs(trial.given(x, used), values)), ""
+    )
+
+
+def _of_rows(evidence: str) -> Irregularity:
+    return Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
+
+
+_NO_MAP = "what it does to a row does not follow from the row and its position"
+_UNSTEADY = "gives other values when it is called again with the same arguments"
+
+
+def with_faults(
+    faults: Sequence[PatternFault], found: Sequence[Irregularity]
+) -> tuple[Irregularity, ...]:
+    """All that is irregular, first what explains more: also what the ways to call it show.
+
+    Where rows mix, or nothing repeats, these differ for no reason of their own; where rows are
+    taken for positions, no result follows from a row.
+    """
+    telling = tuple(one for one in found if one.message != _NO_MAP)
+    if telling:
+        return telling
+    told = [
+        Irregularity(
+            Cause.POSITION_OFFSET if fault.moved else Cause.UNKNOWN,
+            fault.moved or _NO_MAP,
+            fault.text,
+        )
+        for fault in sorted(faults, key=lambda fault: not fault.moved)
+    ]
+    return tuple(told) if any(fault.moved for fault in faults) else (*told, *found)
+
+
+def is_half(matrices: UnitMatrices) -> bool:
+    """Whether all values lie on the grid of float16, bfloat16 or coarser: torch's come widened."""
+    if matrices.dtype != np.float32:
+        return matrices.dtype.itemsize < 4
+    return not bool((np.ascontiguousarray(matrices).view(np.uint32) & np.uint32(0x1FFF)).any())
