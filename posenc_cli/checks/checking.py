@@ -275,7 +275,8 @@ class Check(Record):
         bound = reference.encoding.bound
         pairing = subject.own.pairing
         where = subject.own.places
-        unevaluated = subject.far_wider(reference)
+        diagnosis = diagnose(examination)
+        unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"
@@ -293,7 +294,7 @@ class Check(Record):
             count=0 if unevaluated else where.count,
             pairs=subject.own.pairs,
             findings=examination.findings,
-            diagnosis=diagnose(examination),
+            diagnosis=diagnosis,
             notes=notes,
             tolerance=examination.tolerance.reason,
             title=reference.text,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.codes import FindingName
+from posenc_cli.checks.axes import axis_cause
+from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.drift import SCATTER, frequency_ratio, offset_text, position_offset
 from posenc_cli.checks.mirrors import mirror_cause
 from posenc_cli.checks.regimes import regime_causes
@@ -24,7 +25,7 @@ from posenc_cli.checks.unwritten import (
     unwritten_rates_cause,
 )
 from posenc_cli.checks.verdict import MOST, Explanation, Where
-from posenc_cli.checks.widths import fits, of_width
+from posenc_cli.checks.widths import fits, of_width, transposed_residual
 from posenc_cli.checks.wording import (
     Suspect,
     alike_text,
@@ -363,12 +364,15 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         if residual.rows <= _FEW_EXCEPTIONS * residual.of_rows:
             return [with_residual(amplitude, residual)]
     with_amplitude = [] if amplitude is None else [amplitude]
+    mirrored = mirror_cause(examination)
+    if mirrored is not None:
+        return [mirrored]
     explanation = (
-        mirror_cause(examination)
-        or _inverse_cause(examination)
+        _inverse_cause(examination)
+        or _transposed_cause(examination.subject, examination.reference)
         or unwritten_cause(examination, outrageous_of)
         or _standstill_cause(suspect)
-        or _axis_cause(suspect)
+        or axis_cause(suspect)
     )
     zeros = _one_of(unwritten_cause(examination, zeros_of))
     if explanation is not None:
@@ -390,54 +394,18 @@ def _one_of(explanation: Explanation | None) -> list[Explanation]:
     return [] if explanation is None else [explanation]
 
 
-def _measured(
-    whole: Whole,
-    predicted: Callable[[Sample], ComplexRows],
-    rates: Reals,
-    axes: tuple[int, ...] | None = None,
-) -> Residual:
+def _measured(whole: Whole, predicted: Callable[[Sample], ComplexRows], rates: Reals) -> Residual:
     """What a rule that predicts the factors of a piece leaves over; the tolerance follows rates."""
 
     def held() -> Iterator[tuple[Integers, Reals, Flags]]:
         for _, piece in whole.pieces():
             factors = predicted(piece)
-            explained = piece.explained_cells(factors, rates, axes)
+            explained = piece.explained_cells(factors, rates)
             with np.errstate(invalid="ignore", over="ignore"):
                 missed = np.abs(piece.factors - factors) + piece.stray
             yield piece.positions, np.where(piece.seen, missed, 0.0), explained
 
     return Residual.measure(held())
-
-
-def _axis_cause(suspect: Suspect) -> Explanation | None:
-    """Pairs that turn with the coordinate of another axis than they should."""
-    sample, nearest = suspect.sample, suspect.examination.consistency
-    reference = sample.reference
-    if reference.coordinates is None or nearest is None or nearest.rotations.axes is None:
-        return None
-    right, own = np.array(reference.coordinates.axes), np.array(nearest.rotations.axes)
-    others = np.flatnonzero(right != own)
-    if own.shape != right.shape or not others.size:
-        return None
-    followed = tuple(own.tolist())
-
-    def factors(piece: Sample) -> ComplexRows:
-        along = reference.angle_positions(piece.positions, followed)
-        turns = np.exp(1j * along * reference.frequencies)  # (P, pairs)
-        return np.asarray(piece.amplitude * turns, np.complex128)
-
-    if not sample.explained_cells(factors(sample), reference.frequencies, followed).all():
-        return None
-    axes = sorted({(int(right[pair]), int(own[pair])) for pair in others})
-    how = ", ".join(f"axis {b} in place of axis {a}" for a, b in axes)
-    follow = "follows" if others.size == 1 else "follow"
-    cause = Explanation(
-        Cause.AXIS,
-        f"{pairs_text(others.tolist(), right.size)} {follow} {how}",
-        "matches in every pair once this is mended",
-        where=Where(None, spec(others), tuple(sorted({a for a, _ in axes}))),
-    )
-    return with_residual(cause, _measured(suspect.whole, factors, reference.frequencies, followed))
 
 
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
@@ -629,6 +597,9 @@ def _pairs_cause(suspect: Suspect) -> Explanation | None:
 def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:
     """A subject that turns more or fewer columns than the reference."""
     own = subject.own
+    transposed = _transposed_cause(subject, reference)
+    if transposed is not None:
+        return (transposed,)
     base = base_of(reference) or 0.0
     evidence = ""
     given, right = subject.frequencies, reference.frequencies
@@ -655,6 +626,23 @@ def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, .
             evidence = f"its frequencies are the first {own.pairs} of the reference's, to 0.1 %"
     evidence = evidence or "check the head dim and the share of it that turns (partial)"
     return (Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence),)
+
+
+def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
+    """The cause of tables whose rows should be columns."""
+    if subject.kind != SubjectKind.TABLES or subject.own.pairing is not None:
+        return None
+    residual = transposed_residual(subject.own, reference)
+    if residual is None or not residual.whole:
+        return None
+    rows, columns = subject.own.places.count, subject.own.pairs
+    of = "pair" if rows == reference.pairs else "column"
+    cause = Explanation(
+        Cause.LAYOUT,
+        f"the tables are transposed: they have a row for each {of} and a column for each position",
+        f"of shape {rows}×{columns}; as {columns}×{rows} they are right",
+    )
+    return with_residual(cause, residual)
 
 
 def _unknown_cause(suspect: Suspect) -> Explanation:

@@ -91,6 +91,7 @@ def _wrong_places(
     With each comes the fastest frequency that a pair's entries have, which the tolerance follows.
     """
     own = reference.frequencies
+    none, same = 0 * cos, np.full_like(cos, 1 / reference.scale)
     yield from _wrong_layouts(reference, cos, sin)
     for message, entries in (
         ("both sines have the sign +: a minus is missing", (cos, sin, sin, cos)),
@@ -98,10 +99,18 @@ def _wrong_places(
         ("the second columns have the wrong sign", (cos, -sin, -sin, -cos)),
         ("a cosine has the wrong sign: pairs are mirrored", (cos, sin, sin, -cos)),
         ("the first columns have the wrong sign", (-cos, sin, sin, cos)),
-        ("the sine is missing in the first column", (cos, 0 * sin, sin, cos)),
-        ("the sine is missing in the second column", (cos, -sin, 0 * sin, cos)),
-        ("there are cosines only", (cos, 0 * sin, 0 * sin, cos)),
-        ("there are sines only", (0 * cos, -sin, sin, 0 * cos)),
+        ("the sine is missing in the first column", (cos, none, sin, cos)),
+        ("the sine is missing in the second column", (cos, -sin, none, cos)),
+        ("the cosine is missing in the first column", (same, -sin, sin, cos)),
+        ("the cosine is missing in the second column", (cos, -sin, sin, same)),
+        ("there are cosines only", (cos, none, none, cos)),
+        ("there are sines only", (none, -sin, sin, none)),
+        ("only the first column is turned: the second stays as it is", (cos, -sin, none, same)),
+        ("only the second column is turned: the first stays as it is", (same, none, sin, cos)),
+        ("the first column becomes 0", (none, none, sin, cos)),
+        ("the second column becomes 0", (cos, -sin, none, none)),
+        ("the first column is put into both", (cos, -sin, cos, -sin)),
+        ("the second column is put into both", (sin, cos, sin, cos)),
         ("the table of cosines stands for both", (cos, -cos, cos, cos)),
         ("the table of sines stands for both", (sin, -sin, sin, sin)),
         (

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.unwritten import unwritten_rows_cause
 from posenc_cli.checks.verdict import MOST, Explanation, Where
 from posenc_cli.checks.wording import alike_text, pairs_text, spec, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
-from posenc_cli.inference.defects import Defect
+from posenc_cli.inference.defects import Defect, holds
 from posenc_cli.inference.localise import Rightness, localise
+from posenc_cli.inference.position_maps import position_maps
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -26,8 +28,15 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
     whole, sample = suspect.whole, suspect.sample
     right = Claim(Defect(), sample.reference.scale)
     rightness = Rightness.of(whole, right)
-    if not _ascend(suspect) or sample.reference.coordinates is not None:
+    if not _ascend(suspect):
         return []
+    moved = _moved_pairs(suspect, rightness)
+    if moved:
+        return moved
+    first_wrong = int(np.argmin(rightness.rows))
+    unwritten = unwritten_rows_cause(suspect, first_wrong) if first_wrong else None
+    if unwritten is not None:
+        return [unwritten]
     found = localise(whole, rightness)
     if not found.regimes:
         return []
@@ -36,6 +45,9 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
         causes += _regime_words(regimes, suspect, found)
     if not found.complete:
         last = found.regimes[-1].last
+        unwritten = unwritten_rows_cause(suspect, found.regimes[-1].rows.stop)
+        if unwritten is not None:
+            return [*causes[: MOST - 1], unwritten]
         rest = int(np.count_nonzero(~rightness.rows)) - sum(
             regime.rows.count for regime in found.regimes
         )
@@ -49,6 +61,33 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
                 ),
             ]
     return causes
+
+
+def _moved_pairs(suspect: Suspect, rightness: Rightness) -> list[Explanation]:
+    """The causes of some pairs that are all turned as other positions are, by one rule."""
+    pairs = ~rightness.pairs
+    sample = replace(suspect.sample, seen=suspect.sample.seen & pairs)
+    if pairs.all():
+        return []
+    for moved in position_maps(sample):
+        claim = Claim(Defect(moved=moved), sample.amplitude, pairs)
+        if not holds(sample, claim.defect):
+            continue
+        residual = suspect.whole.residual(claim)
+        if residual.whole:
+            place = pairs_text(np.flatnonzero(pairs).tolist(), pairs.size)
+            return [
+                replace(
+                    word,
+                    message=f"{place}: {word.message}",
+                    evidence=f"{word.evidence}; the other pairs are right",
+                    where=replace(
+                        word.where or Where(None, None), pairs=spec(np.flatnonzero(pairs))
+                    ),
+                )
+                for word in words_of(claim, suspect, residual, in_part=True)
+            ]
+    return []
 
 
 def _ascend(suspect: Suspect) -> bool:
@@ -85,7 +124,11 @@ def _regime_words(
         if claim.pairs is not None:
             part = replace(part, seen=part.seen & claim.pairs)
         residual = _joined([regime.residuals[index] for regime in regimes])
-        here = replace(suspect, sample=replace(part, amplitude=claim.amplitude))
+        here = replace(
+            suspect,
+            sample=replace(part, amplitude=claim.amplitude),
+            whole=suspect.whole.part(first.rows),
+        )
         pairs = None if claim.pairs is None else np.flatnonzero(claim.pairs)
         places = [rows] if rows else []
         if pairs is not None:
@@ -112,7 +155,13 @@ def _regime_words(
         )
         for word in words:
             message = word.message
-            if claim.defect.offset and first.first + claim.defect.offset == 0 and rows:
+            along = suspect.sample.reference.coordinates is not None
+            if (
+                claim.defect.offset
+                and first.first + claim.defect.offset == 0
+                and rows
+                and not along
+            ):
                 message += ": they start again at 0"
             prefix = ", ".join(places)
             if message.startswith(tuple(places[-1:])) and places:

@@ -153,7 +153,10 @@ def _size_scatter(turning: Turning) -> float:
 def _rotated_reader(
     x: GivenRows, y: GivenRows, pairing: ColumnPairing, places: PositionRows, *, most: float
 ) -> Callable[[SomeRows], SubjectBlock]:
-    """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large."""
+    """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large.
+
+    Of a row that is longer than before, that is as many times more.
+    """
     first, second = list(pairing.first), list(pairing.second)
     out_first, out_second = list(pairing.out_first), list(pairing.out_second)
     others = sorted(set(range(x.shape[1])) - set(first) - set(second))
@@ -171,7 +174,8 @@ def _rotated_reader(
         # Not a reciprocal: 1/x of a small x would be infinite.
         factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
         with np.errstate(invalid="ignore"):  # what is no number stays none
-            factors /= np.maximum(np.abs(factors) / most, 1)  # (n, pairs)
+            longer = np.maximum(np.linalg.norm(after, axis=1) / length, 1)  # (n,)
+            factors /= np.maximum(np.abs(factors) / (most * longer[:, None]), 1)  # (n, pairs)
         return SubjectBlock(
             places.at(rows),
             factors,

@@ -170,7 +170,13 @@ def tables(files: Matrices, reference: Reference, positions: Positions | None) -
     """Tables of cosines and sines, (L, d/2) or repeated to (L, d), from files."""
     cos, sin = files
     dtype = max((cos.dtype, sin.dtype), key=unit)
-    where = row_positions(cos.shape[0], positions, "--tables")
+    rows, columns = cos.shape
+    if positions is not None and rows < positions.count <= columns:
+        raise InvalidInput(
+            f"--tables: has {rows} rows, but {positions.count} positions are asked for",
+            hint=f"it has {columns} columns: is it transposed? Without --len posenc looks",
+        )
+    where = row_positions(rows, positions, "--tables")
     name = f"{quoted_name(cos.path)} {quoted_name(sin.path)}"
     return table_subject(cos, sin, dtype, reference, where, name=name)
 

@@ -1,4 +1,4 @@
-"""The cause of frequencies that nobody has written, in words."""
+"""The cause of frequencies, and of rows, that nobody has written, in words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.verdict import Explanation, Where
 from posenc_cli.checks.wording import pairs_text, spec, with_residual
 from posenc_cli.inference.causes import Cause
@@ -23,6 +24,22 @@ if TYPE_CHECKING:
     from posenc_cli.inference.localise import Whole
     from posenc_cli.inference.uninitialised import Garbage
     from posenc_cli.numerics.arrays import Flags, Reals
+
+_SHORTEST = 1e-3
+"""Times the right size of a factor: no coarser format makes one so small."""
+
+_LONGEST = {SubjectKind.TABLES: (1.5, 1 / 8), SubjectKind.ROTATED: (3.9, 1 / 4)}
+"""Times the right size, and how many of a row's factors are longer, or shorter than any is. A
+cosine and a sine of two pairs are no longer than √2; of vectors that have nothing to do with those
+before, one pair in 16 is 4 times as long."""
+
+_UNEVEN = 0.05
+_SCATTERED = 0.5
+"""Of a factor's size from one row to the next, and of all factors: what follows the position is
+steadier, in slow pairs at least."""
+
+_FEWEST_ROWS = 4
+"""Rows that hold anything: of one or two any mistake may be the reason."""
 
 
 def unwritten_cause(
@@ -93,4 +110,38 @@ def missing_pairs_cause(whole: Whole) -> Explanation | None:
         f"so no finite frequency: {MEANING}",
         "all other pairs have numbers at every position",
         where=Where(None, spec(np.flatnonzero(pairs))),
+    )
+
+
+def unwritten_rows_cause(suspect: Suspect, start: int) -> Explanation | None:
+    """The cause where every row from ``start`` on holds numbers that turn nothing."""
+    whole, kind = suspect.whole, suspect.examination.subject.kind
+    if kind not in _LONGEST or whole.count - start < _FEWEST_ROWS:
+        return None
+    longest, share = _LONGEST[kind]
+    positions: list[int] = []
+    uneven, steps, least, most = 0, 0, np.inf, 0.0
+    for _, piece in whole.pieces(start):
+        sizes = np.where(piece.seen, np.abs(piece.factors), piece.reference.scale)  # (n, pairs)
+        sizes /= piece.reference.scale
+        odd = (sizes > longest) | (sizes < _SHORTEST)
+        if (odd.mean(axis=1) < share).any():
+            return None
+        with np.errstate(all="ignore"):
+            changes = np.abs(np.diff(np.log(sizes), axis=0))
+        uneven += int(np.count_nonzero(changes > _UNEVEN))
+        steps += changes.size
+        least, most = min(least, float(sizes.min())), max(most, float(sizes.max()))
+        positions += piece.positions[[0, -1]].tolist()
+    if uneven < _SCATTERED * steps:
+        return None
+    first, last = positions[0], positions[-1]
+    return Explanation(
+        Cause.UNINITIALISED,
+        f"from position {first} on, rows hold what memory held that nothing was written to: no "
+        "cosines and sines",
+        f"at each of {whole.count - start} positions at least {share:.0%} of the pairs are "
+        f"multiplied by more than {longest:g} or by less than {_SHORTEST:g}; by {least:.2g} to "
+        f"{most:.2g}",
+        where=Where(f"{first}:{last + 1}", None),
     )

@@ -9,14 +9,19 @@ import numpy as np
 
 from posenc_cli.encode.request import Encoding
 from posenc_cli.errors import PosencError
+from posenc_cli.inference.claims import Residual
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.reference import Reference
 from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.inference.turning import LAYOUTS, ROWS, paired_columns
 from posenc_cli.records import Record
 from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from posenc_cli.inference.turning import Turning
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows
 
 _FEW = 48
 """Rows that are compared before all are."""
@@ -26,6 +31,10 @@ _UNEVEN = 0.05
 
 _SLOWER = 0.999
 """Times the rate before: neighbours of the longest ladders differ by more than 0.01."""
+
+
+_MOST_CELLS = 1 << 24
+"""Cells of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
 
 
 class OtherWidth(Record):
@@ -90,3 +99,40 @@ def ladder_of_all(turning: Turning) -> bool:
         return False
     rates = np.abs(fit(block.positions, block.turned).frequencies)
     return bool((rates[1:] < _SLOWER * rates[:-1]).all())
+
+
+def transposed_residual(turning: Turning, reference: Reference) -> Residual | None:
+    """What tables leave over whose rows are pairs, or columns, and whose columns are positions.
+
+    None where no such table has so many rows, or full ones do not have each value twice.
+    """
+    rows, length = turning.places.count, turning.pairs
+    if reference.coordinates is not None or reference.growth_at(np.zeros(1, np.int64)) is not None:
+        return None
+    if rows not in (reference.pairs, 2 * reference.pairs) or rows * length > _MOST_CELLS:
+        return None
+    table = _pairs_of_columns(turning.read(slice(0, rows)).turned, reference)
+    if table is None:
+        return None
+    tolerance = Tolerance.of(
+        "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
+    )
+
+    def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
+        for start in range(0, length, ROWS):
+            positions = np.arange(start, min(start + ROWS, length), dtype=np.int64)
+            missed = np.abs(table[:, positions].T - reference.turns.at(positions))  # (n, pairs)
+            yield positions, missed, missed <= tolerance.cells(positions, reference.frequencies)
+
+    return Residual.measure(held())
+
+
+def _pairs_of_columns(table: ComplexRows, reference: Reference) -> ComplexRows | None:
+    """The rows of pairs, of a row for each pair or for each column; None where columns differ."""
+    if table.shape[0] == reference.pairs:
+        return table
+    for layout in LAYOUTS:
+        first, second = paired_columns(layout, reference.pairs, reference.content.blocks)
+        if np.array_equal(table[list(first)], table[list(second)]):
+            return np.asarray(table[list(first)], np.complex128)
+    return None

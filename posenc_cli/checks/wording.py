@@ -61,7 +61,11 @@ def words_of(
 ) -> Iterator[Explanation]:
     """The causes of a claim, in words, each with the residual of all together."""
     if claim.amplitude == 0:
-        yield with_residual(Explanation(Cause.UNKNOWN, "all values are 0", ""), residual)
+        # Of some of the pairs zeros may be what was put there.
+        rows = in_part and claim.pairs is None
+        cause = Cause.UNINITIALISED if rows else Cause.UNKNOWN
+        message = f"all values are 0{': nothing was written there' if rows else ''}"
+        yield with_residual(Explanation(cause, message, ""), residual)
         return
     for explanation in _words_of_defect(claim, suspect, residual, in_part=in_part):
         yield with_residual(explanation, residual)
@@ -81,7 +85,10 @@ def _words_of_defect(
         yield Explanation(cause, message, "matches in every pair once this is mended")
     if defect.frequencies is not None:
         yield _frequency_cause(defect.frequencies, sample, claim.pairs)
-    if defect.offset:
+    if defect.offset and sample.reference.coordinates is not None:
+        message = f"coordinates are off by {defect.offset:+g} on every axis"
+        yield Explanation(Cause.POSITION_OFFSET, message, "")
+    elif defect.offset:
         explained = claim.missed(sample)[1].all(axis=1)
         first = int(sample.positions[int(np.argmax(explained))])
         yield Explanation(

@@ -47,6 +47,6 @@ class Cause(Code):
     AXIS = "axis", "pairs follow the coordinate of another axis"
     UNINITIALISED = (
         "uninitialised",
-        "the frequencies are what memory held that nothing was written to",
+        "frequencies or rows are what memory held that nothing was written to",
     )
     UNKNOWN = "unknown", "no known mistake gives these values"

@@ -1,7 +1,7 @@
 """Coarse number formats that tables are kept in: what rounding to them makes of exact cells.
 
-The formats of eight bits have a scale, of a table or of each row. That of a table is read off its
-largest number, which stands for the largest code.
+The formats of whole numbers and of eight bits have a scale, of a table or of each row. That of a
+table is read off its largest number, which stands for the largest code.
 """
 
 from __future__ import annotations
@@ -28,8 +28,14 @@ FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
 _BITS = range(6, 16)
 """After the point, of numbers in fixed point that are finer than those of int8."""
 
-_LARGEST = {"int16": 32767.0, "int8": 127.0, "float8 e4m3": 448.0, "float8 e5m2": 57344.0}
-"""The largest number of each format of eight bits, which scales are made to fit."""
+_LARGEST = {
+    "int16": 32767.0,
+    "int8": 127.0,
+    "int4": 7.0,
+    "float8 e4m3": 448.0,
+    "float8 e5m2": 57344.0,
+}
+"""The largest number of each format, which scales are made to fit."""
 
 
 class CellFormat(Record):
@@ -90,7 +96,7 @@ HALF_CELLS = {half: CellFormat(half, half) for half in HALVES}
 
 
 def coarse_formats(factors: ComplexRows) -> Iterator[CellFormat]:
-    """Formats of eight bits, and whole numbers, with the scales of a sample of cells (n, pairs)."""
+    """Formats of few bits, and whole numbers, with the scales of a sample of cells (n, pairs)."""
     for kind, largest in _LARGEST.items():
         if kind in FLOAT8:
             yield CellFormat(kind, kind)

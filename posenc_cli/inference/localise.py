@@ -95,6 +95,16 @@ class Whole(Record):
             (piece.positions, *claim.missed(piece)) for _, piece in self.pieces()
         )
 
+    def part(self, rows: RowRun) -> Whole:
+        """Some of the rows, as all there are."""
+
+        def read(chosen: slice | Integers) -> Sample:
+            if isinstance(chosen, slice):
+                chosen = np.arange(*chosen.indices(rows.count))
+            return self.read(rows.start + rows.step * chosen)
+
+        return replace(self, count=rows.count, read=read)
+
     def changed(self, change: Callable[[Sample], Sample]) -> Whole:
         """The same with each sample of it changed."""
         return replace(self, read=lambda rows: change(self.read(rows)))

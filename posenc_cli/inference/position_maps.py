@@ -53,6 +53,13 @@ def rows_as_positions(sample: Sample) -> tuple[Integers, Flags]:
     return _explained(sample, _read_positions(sample, 0))
 
 
+def _turning_pairs(sample: Sample) -> Integers:
+    """The pairs that turn, of those that are seen, from the slowest to the fastest."""
+    right = sample.reference.frequencies
+    turning = np.flatnonzero((right > 0) & sample.seen.any(axis=0))
+    return turning[np.argsort(right[turning], kind="stable")]
+
+
 def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     right = sample.reference.frequencies
     angles = np.multiply.outer(read.astype(np.float64), right)
@@ -62,8 +69,7 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
 
 def _rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
     """The same, of all that are no farther from 0 than the sample's own are."""
-    right = sample.reference.frequencies
-    slowest = float(right[right > 0].min(initial=np.inf))
+    slowest = float(sample.reference.frequencies[_turning_pairs(sample)[:1]].min(initial=np.inf))
     farthest = float(np.abs(sample.positions).max(initial=0))
     turns = min(math.ceil(farthest * slowest / (2 * math.pi)), _MOST_TURNS)
     read, explained = rows_as_positions(sample)
@@ -82,8 +88,7 @@ def _read_positions(sample: Sample, turn: int) -> Integers:
 
     ``turn`` counts the whole turns of the slowest.
     """
-    right = sample.reference.frequencies
-    turning = np.flatnonzero(right > 0)[::-1]
+    right, turning = sample.reference.frequencies, _turning_pairs(sample)
     angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
     slowest = turning[0] if turning.size else 0
     read = (angles[:, slowest] + 2 * np.pi * turn) / max(right[slowest], 1e-30)
@@ -95,11 +100,12 @@ def _read_positions(sample: Sample, turn: int) -> Integers:
 
 def position_maps(sample: Sample) -> Iterator[PositionMap]:
     """Rules that give the positions which the rows of a sample show, the plainest first."""
-    if sample.reference.coordinates is not None:
+    if sample.reference.coordinates is not None or not _turning_pairs(sample).size:
         return
     read, explained = _rows_of_any_turn(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
+        yield from _maps_from_the_first_wrong(sample)
         return
     positions, read = sample.positions[shown], read[shown]
     if (positions < 0).any() or np.array_equal(positions, read):
@@ -108,6 +114,41 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     yield from _wraps(positions, read)
     yield from _steps(positions, read)
     yield from _countdown(positions, read)
+
+
+def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
+    """What may begin at the first row that is wrong, where fast pairs show no position.
+
+    They show it modulo their wavelength alone.
+    """
+    _, explained = _explained(sample, sample.positions)
+    right = explained.all(axis=1)  # (n,)
+    row = int(np.argmin(right))
+    first = int(sample.positions[row])
+    if right.all() or row == 0 or first < 2 or sample.positions[row - 1] != first - 1:
+        return
+    if (sample.positions < 0).any():
+        return
+    yield _end(first - 1)
+    yield _restart(first)
+    yield PositionMap(
+        f"positions start again at every {first}th: a buffer or a chunk of that length",
+        lambda p: p % first,
+    )
+
+
+def _end(last: int) -> PositionMap:
+    return PositionMap(
+        f"positions end at {last}: every later one is turned as that",
+        lambda p: np.minimum(p, last),
+    )
+
+
+def _restart(start: int) -> PositionMap:
+    return PositionMap(
+        f"counting starts again at position {start}, which is turned as 0",
+        lambda p: np.where(p < start, p, p - start),
+    )
 
 
 def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
@@ -154,10 +195,7 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         # The position that the others stand still at is among them.
         start = int(positions[-tail])
         if start == last:
-            yield PositionMap(
-                f"positions end at {last}: every later one is turned as that",
-                lambda p: np.minimum(p, last),
-            )
+            yield _end(last)
         else:
             yield PositionMap(
                 f"every position from {start} on is turned as {last}: what comes before it is "
@@ -181,11 +219,14 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     if moved[0] > 0 and beyond.size == 1:
         start, shift = int(positions[moved[0]]), int(beyond[0])
         if shift < start or (shift == start and positions[-1] >= 2 * start):
-            again = f"counting starts again at position {start}, which is turned as 0"
-            yield PositionMap(
-                again if shift == start else f"positions from {start} on are off by {-shift:+d}",
-                lambda p: np.where(p < start, p, p - shift),
-            )
+            yield _restart(start) if shift == start else _off_from(start, shift)
+
+
+def _off_from(start: int, shift: int) -> PositionMap:
+    return PositionMap(
+        f"positions from {start} on are off by {-shift:+d}",
+        lambda p: np.where(p < start, p, p - shift),
+    )
 
 
 def _run(values: Integers) -> int:

@@ -39,15 +39,16 @@ class Sample(Record):
         )
 
     def explained_cells(
-        self, predicted: ComplexRows, frequencies: Reals, axes: tuple[int, ...] | None = None
+        self, predicted: ComplexRows, frequencies: Reals, followed: Integers | None = None
     ) -> Flags:
-        """Which cells a defect explains, whose pairs follow these axes. Shape: (n, pairs).
+        """Which cells a defect explains. Shape: (n, pairs).
 
-        Without ``axes`` they follow the reference's own.
+        Their angles are multiples of ``followed``, (n,) or (n, pairs), by default of the
+        reference's own positions.
         """
-        allowed = self.tolerance.cells(
-            self.reference.angle_positions(self.positions, axes), frequencies
-        )
+        if followed is None:
+            followed = self.reference.angle_positions(self.positions)
+        allowed = self.tolerance.cells(followed, frequencies)
         with np.errstate(invalid="ignore"):
             missed = np.abs(self.factors - predicted) + self.stray
             return np.asarray((missed <= allowed * max(1.0, self.amplitude)) | ~self.seen)

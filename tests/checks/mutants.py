@@ -332,6 +332,12 @@ def turned(x: Any, cos: Any, sin: Any) -> Any:
     return x * cos + rotate(x, "half") * sin
 
 
+def noise(like: Any, seed: int) -> Any:
+    """What memory may hold: numbers of any sign and size."""
+    generator = np.random.default_rng(seed)
+    return generator.standard_normal(like.shape) * 10 ** generator.uniform(-30, 30, like.shape)
+
+
 def since(row: int, of: str, **changes: Any) -> dict[str, Any]:
     """What makes the rows from ``row`` on another implementation's."""
     return {"later": replace(CASES[of].right, **changes), "since": row}
@@ -854,6 +860,53 @@ mutant("factor_and_frequencies", "yarn", "inv-freq-precision|attention-factor",
 # Found by mistakes that were not here.
 mutant("rows_exchanged", "plain", "position-offset", "rows 100 and 200 exchanged", relative=False,
     remap=lambda p: np.select([p == 100, p == 200], [200, 100], p))
+# One column of a pair.
+mutant("other_of_two", "plain", "cos-sin-mispaired", "only the second column of a pair is replaced",
+    relative=False, subjects=APPLIED,
+    apply=lambda x, c, s, _: np.concatenate([x[:, :32], turned(x, c, s)[:, 32:]], 1))
+mutant("cosine_first_half", "plain", "cos-sin-mispaired", "cosines for the first columns alone",
+    relative=False, subjects=APPLIED,
+    apply=lambda x, c, s, _: turned(x, np.concatenate([c[:, :32], 0 * c[:, 32:] + 1], 1), s))
+mutant("first_copied", "plain", "cos-sin-mispaired", "the turned first column in both",
+    relative=False, subjects=APPLIED,
+    apply=lambda x, c, s, _: np.tile(turned(x, c, s)[:, :32], (1, 2)))
+mutant("second_lost", "yarn", "cos-sin-mispaired", "the second column of a pair set to zero",
+    relative=False, subjects=APPLIED,
+    apply=lambda x, c, s, _: turned(x, c, s) * (np.arange(128) < 64))
+
+# Rows that nobody wrote.
+mutant("grown_garbage", "plain", "uninitialised", "from row 1500 on never written: any numbers",
+    relative=False, subjects=("tables", "half"), later=replace(CASES["plain"].right,
+        mend=lambda c, s: (noise(c, 8), noise(s, 9))), since=1500)
+mutant("grown_garbage_turned", "plain", "uninitialised",
+    "turned by rows that were never written, from 1500 on", relative=False, subjects=("rotated",),
+    later=replace(CASES["plain"].right, mend=lambda c, s: (noise(c, 8), noise(s, 9))), since=1500)
+mutant("grown_empty_wide", "wide", "uninitialised", "from row 1023 on never written: zeros",
+    relative=False, later=replace(CASES["wide"].right, scale=0.0), since=1023)
+
+# Groups of pairs at other positions.
+mutant("fast_clamped", "plain", "position-offset", "the fast half of the pairs ends at 2047",
+    relative=False, remap=lambda p: np.where(FAST, np.minimum(p, 2047)[:, None], p[:, None]))
+mutant("slow_wrapped", "plain", "position-offset", "the slow half of the pairs in a ring of 300",
+    relative=False, remap=lambda p: np.where(FAST, p[:, None], p[:, None] % 300))
+mutant("fast_wrapped", "wide", "position-offset", "the first 4 pairs in chunks of 128",
+    relative=False, remap=lambda p: np.where(np.arange(64) < 4, p[:, None] % 128, p[:, None]))
+mutant("odd_restarted", "plain", "position-offset", "every second pair starts again at 1000",
+    relative=False, remap=lambda p: np.where(np.arange(32) % 2, p[:, None] % 4096, (p
+        - np.where(p < 1000, 0, 1000))[:, None]))
+mutant("slow_scaled", "plain", "frequency-rule", "positions of the slow half divided by 4",
+    remap=lambda p: np.where(FAST, p[:, None], p[:, None] / 4))
+
+# Formats.
+mutant("tables_int4", "plain", "table-precision", "cosines and sines in int4", relative=False,
+    mend=lambda c, s: (np.rint(7 * c) / 7, np.rint(7 * s) / 7))
+
+# Axes.
+mutant("mrope_time_text", "mrope", "axis|position-offset", "token numbers for the axis of time",
+    relative=None, remap=lambda p: np.where(BLOCKS == 0, p[:, None], along(BLOCKS)(p)))
+mutant("mrope_image_from_zero", "mrope", "position-offset|axis",
+    "coordinates of the image from 0 on", relative=None,
+    remap=lambda p: along(BLOCKS)(p) - np.where(p < 64, 0, 64)[:, None])
 # fmt: on
 
 

@@ -9,13 +9,9 @@ from tests.checks.mutants import APPLIED, MUTANTS
 from tests.checks.rights import RIGHTS
 
 NOT_NAMED: dict[str, str] = {
-    "one_of_two": "rotated",
     "added": "rotated",
     "passed_scaled": "impl",
     "passed_zeroed": "rotated",
-    "grown_empty": "tables rotated",
-    "mrope_text": "half rotated",
-    "dealt_text": "half rotated",
 }
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 

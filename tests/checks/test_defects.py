@@ -288,3 +288,58 @@ def test_what_no_mistake_gives_is_unknown_of_a_head_that_turns_in_part_too():
     rates = ladder(24, 1e4) * np.random.default_rng(3).uniform(0.8, 1.2, 12)
     right = rope.reference("rope", dim=96, partial=0.25)
     assert causes_of(*tables_at(np.arange(300), rates), right)
+
+
+@pytest.mark.parametrize("rows", [15, 700])
+@pytest.mark.parametrize("twice", [False, True])
+def test_tables_that_are_transposed_are_told_so_and_held_against_every_cell(rows, twice):
+    cos, sin = (np.tile(part, (1, 1 + twice)).T for part in tables_at(np.arange(rows)))
+    (first,) = causes_of(cos, sin)
+    assert first.cause == "layout"
+    of = "column" if twice else "pair"
+    assert first.message.startswith(f"the tables are transposed: they have a row for each {of}")
+    assert first.residual.fields()["cells"] == rows * RIGHT.pairs
+    spoiled = cos.copy()
+    spoiled[3, rows // 2] += 0.01
+    assert not any("transposed" in why.message for why in causes_of(spoiled, sin))
+
+
+def turned(x, positions):
+    cos, sin = (np.tile(part, (1, 2)) for part in tables_at(positions))
+    half = x.shape[1] // 2
+    return x * cos + np.concatenate([-x[:, half:], x[:, :half]], axis=1) * sin
+
+
+def late(values, wrong, start=600):
+    return np.where(np.arange(len(values))[:, None] < start, values, wrong)
+
+
+def test_a_size_that_no_pair_can_be_cut_to_is_told_and_one_that_grows_is_no_factor():
+    right = rope.reference("rope", dim=32, layout="half")
+    x = rope.vectors(ROWS, 32)
+    y = turned(x, np.arange(ROWS))
+    (first,) = diagnose(rope.of_rotated(x, (9 * y).astype(np.float32), right, f"0:{ROWS}"))
+    assert first.message == "the attention factor is 9, not 1"
+    growing = late(y, np.arange(ROWS)[:, None] * y).astype(np.float32)
+    (first, *_) = diagnose(rope.of_rotated(x, growing, right, f"0:{ROWS}"))
+    assert first.cause == "unknown"
+
+
+@pytest.mark.slow
+def test_rows_that_hold_something_else_are_not_taken_for_memory_that_nobody_wrote():
+    right = rope.reference("rope", dim=32, layout="half")
+    at = np.arange(ROWS)
+    x = rope.vectors(ROWS, 32)
+    y = turned(x, at)
+    shuffled = np.random.default_rng(1).permutation(ROWS)
+    cos, sin = tables_at(at)
+    for examined in (
+        rope.of_rotated(x, late(y, y[shuffled]).astype(np.float32), right, f"0:{ROWS}"),
+        rope.of_rotated(x, late(y, at[:, None] * y).astype(np.float32), right, f"0:{ROWS}"),
+        rope.of_tables(
+            late(cos, at[:, None] * cos), late(sin, at[:, None] * sin), RIGHT, f"0:{ROWS}"
+        ),
+        rope.of_tables(late(cos, np.tan(angles_at(at))), sin, RIGHT, f"0:{ROWS}"),
+    ):
+        assert not examined.ok
+        assert "uninitialised" not in {why.cause for why in diagnose(examined)}
