@@ -44,6 +44,7 @@ from posenc_cli.inference.claims import (
     amplitude_of,
     claims_that_hold,
     nearest_rotations,
+    suspected_defects,
 )
 from posenc_cli.inference.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.inference.fitting import fit
@@ -414,7 +415,8 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     What explains it as well is named in the evidence.
     """
     sample = suspect.sample
-    claims = claims_that_hold(sample, suspect.rotations, nearly=True)
+    defects = suspected_defects(sample, suspect.rotations)
+    claims = claims_that_hold(sample, defects, nearly=True)
     held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
     held = [
         (claim, residual)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from posenc_cli.inference.formats import FLOAT8, HALVES, round_to_codes, round_t
 from posenc_cli.inference.nearby import nearby_alternatives, plain_params
 from posenc_cli.inference.rules import (
     Alternative,
+    Remembered,
     base_of,
     changed_frequencies,
     frequencies_of,
@@ -58,12 +60,19 @@ def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[
     ``rotations`` are those that the subject comes nearest to, which suggest others.
     """
     suggested = () if rotations is None else nearby_alternatives(reference, rotations)
-    yield from _distinct(reference, _likely(reference), _rare(reference), suggested)
+    yield from _distinct(reference, likely_alternatives(reference), _rarer(reference), suggested)
 
 
-def likely_alternatives(reference: Reference) -> Iterator[Alternative]:
+@lru_cache(maxsize=4)
+def likely_alternatives(reference: Reference) -> Remembered[Alternative]:
     """The likeliest of them, few enough that none comes near a subject by chance."""
-    yield from _distinct(reference, _likely(reference))
+    return Remembered(_distinct(reference, _likely(reference)))
+
+
+@lru_cache(maxsize=4)
+def _rarer(reference: Reference) -> Remembered[Alternative]:
+    """The others that no measurement suggests."""
+    return Remembered(_rare(reference))
 
 
 def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator[Alternative]:

@@ -7,6 +7,7 @@ over every cell of the part that it speaks of.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,13 +17,13 @@ import numpy as np
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.defects import Defect, few_rows, holds, likely_defects, nearly_holds
 from posenc_cli.inference.fitting import fit
-from posenc_cli.inference.rules import Alternative
+from posenc_cli.inference.rules import Alternative, Remembered
 from posenc_cli.inference.uninitialised import garbage_of
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.sample import Sample
@@ -217,15 +218,12 @@ def nearest_rotations(sample: Sample) -> Rotations | None:
 
 
 def claims_that_hold(
-    sample: Sample,
-    rotations: Rotations | None,
-    *,
-    nearly: bool = False,
+    sample: Sample, defects: Iterable[Defect], *, nearly: bool = False
 ) -> list[Claim]:
     """What explains every cell of a sample, the simplest first, and all of one simplicity.
 
-    ``rotations`` are those that it comes nearest to: bases and factors are read off them. Where
-    nothing explains it, ``nearly`` asks for the first that leaves some rows over.
+    Where none of these defects explains it, ``nearly`` asks for the first that leaves some rows
+    over.
     """
     if sample.amplitude == 0:
         return [Claim(Defect(), 0.0)]
@@ -233,7 +231,7 @@ def claims_that_hold(
     claims: list[Claim] = []
     of_most_rows: list[Claim] = []
     parts = math.inf
-    for defect in _defects(sample, rotations):
+    for defect in defects:
         if claims and _read_off(defect):
             break  # a known rule says more than a number that is read off
         claim = Claim(defect, sample.amplitude)
@@ -261,11 +259,13 @@ def _nearly(defect: Defect, sample: Sample, explained: Flags) -> bool:
     return nearly_holds(sample, defect)
 
 
-def _defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
-    """What is tried on a part of a subject, from the simplest on."""
-    if sample.amplitude != sample.reference.scale:
-        yield Defect()
-    yield from likely_defects(sample, rotations)
+def suspected_defects(sample: Sample, rotations: Rotations | None) -> Remembered[Defect]:
+    """What is tried on a part of a subject, from the simplest on.
+
+    ``rotations`` are those that it comes nearest to: bases and factors are read off them.
+    """
+    resized = [Defect()] if sample.amplitude != sample.reference.scale else []
+    return Remembered(itertools.chain(resized, likely_defects(sample, rotations)))
 
 
 def same_defect(defect: Defect | None, other: Defect | None) -> bool:
@@ -352,15 +352,17 @@ def own_frequencies(sample: Sample, rotations: Rotations | None) -> Defect | Non
     return Defect(frequencies=Alternative(Cause.FREQUENCY_RULE, "", values))
 
 
-def claims_by_pairs(sample: Sample, rotations: Rotations | None) -> list[Claim]:
+def claims_by_pairs(
+    sample: Sample, defects: Iterable[Defect], rotations: Rotations | None
+) -> list[Claim]:
     """Claims about some of the pairs each, which together explain the pairs that are wrong.
 
-    Pairs that a known mistake explains come first; the largest such group first. Empty where
-    something is left that no claim explains.
+    Pairs that one of these defects explains come first; the largest such group first. The rest may
+    have frequencies of its own, those of ``rotations``. Empty where something is left.
     """
     if sample.amplitude == 0:
         return []
-    known = _defects_of_groups(sample, rotations)
+    known = _defects_of_groups(sample, defects)
     claims: list[Claim] = []
     left = np.asarray(sample.seen.any(axis=0), bool)
     while left.any() and known and len(claims) < MOST_CLAIMS:
@@ -381,12 +383,12 @@ def claims_by_pairs(sample: Sample, rotations: Rotations | None) -> list[Claim]:
     return []
 
 
-def _defects_of_groups(sample: Sample, rotations: Rotations | None) -> list[tuple[Defect, Flags]]:
+def _defects_of_groups(sample: Sample, defects: Iterable[Defect]) -> list[tuple[Defect, Flags]]:
     """The defects that explain several of the pairs seen, and these pairs. Shape: (pairs,)."""
     few = sample.rows(few_rows(sample.positions))
     seen = sample.seen.any(axis=0)
     groups: list[tuple[Defect, Flags]] = []
-    for defect in _defects(sample, rotations):
+    for defect in defects:
         if defect.rounds or Claim(defect, sample.amplitude).parts > 1:
             continue
         explained = few.explained_cells(*defect.prediction(few)).all(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,12 @@ _FEW = 56
 _FEWEST, _FEWEST_EXPLAINED = 8, 0.4
 """Rows that most roundings are ruled out by, and the share of their cells that one must explain.
 What explains 0.92 of the cells of the few rows explains as much of these, wherever the rest is."""
+
+_FEWEST_ROWS = 0.25
+"""Of the same rows: what a rule must explain of them that explains nearly all of the few."""
+
+_BATCH = 16
+"""Rules that are tried at once: few, since rules that are read off are dear to make."""
 
 _FLOAT32_INTEGERS = 2**24
 """The first whole numbers that float32 has all of."""
@@ -234,18 +241,45 @@ def few_rows(positions: Integers) -> Integers:
 
 
 def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
-    """What is tried, from the simplest on; no rounding that a few rows rule out."""
+    """What is tried, from the simplest on; nothing that a few rows rule out."""
     chosen = few_rows(sample.positions)
     fewest = sample.rows(chosen[:: -(-chosen.size // _FEWEST)])
-    for defect in _defects(sample, rotations):
-        if defect.rounds:
+    for defect in _defects(sample, rotations, fewest):
+        if defect.rounds and defect.frequencies is None:
             explained = fewest.explained_cells(*defect.prediction(fewest))
             if explained.mean() < _FEWEST_EXPLAINED:
                 continue
         yield defect
 
 
-def _defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
+def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> Iterator[Defect]:
+    """A defect with each of some rules besides, but for those that the fewest rows rule out.
+
+    Many at once: a rule must explain some of the rows, or some of the pairs, wholly.
+    """
+    seen = fewest.seen.any(axis=0)  # (pairs,)
+    for batch in _batches(rules):
+        stacked = np.stack([rule.frequencies for rule in batch])[:, None]  # (rules, 1, pairs)
+        together = replace(plain, frequencies=replace(batch[0], frequencies=stacked))
+        explained = fewest.explained_cells(*together.prediction(fewest))  # (rules, n, pairs)
+        if plain.rounds:
+            good = explained.mean(axis=(1, 2)) >= _FEWEST_EXPLAINED
+        else:
+            rows = explained.all(axis=2).mean(axis=1)
+            pairs = (explained.all(axis=1) & seen).sum(axis=1)
+            good = (rows >= _FEWEST_ROWS) | (pairs >= min(2, seen.sum()))
+        for index in np.flatnonzero(good):
+            yield replace(plain, frequencies=batch[index])
+
+
+def _batches(rules: Iterable[Alternative]) -> Iterator[list[Alternative]]:
+    """Some rules at a time, those that were read off apart."""
+    for _, group in itertools.groupby(rules, key=lambda rule: rule.read_off):
+        while batch := list(itertools.islice(group, _BATCH)):
+            yield batch
+
+
+def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Iterator[Defect]:
     plain = Defect()
     offsets = _offsets(sample)
     turns = [turn for turn in TURNS if turn != "right"]
@@ -257,7 +291,7 @@ def _defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
         yield replace(plain, cells=HALF_CELLS[half])
         yield replace(plain, positions=half)
     rules = Remembered(alternatives(sample.reference, rotations))
-    yield from (replace(plain, frequencies=rule) for rule in rules)
+    yield from _with_rules(plain, rules, fewest)
     yield from _defects_of_one_table(sample, rules, offsets)
     yield from (replace(plain, cells=kept) for kept in coarse_formats(sample.factors))
     yield from (replace(plain, reduction=change) for change in angle_changes())
@@ -270,8 +304,8 @@ def _defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
         yield replace(plain, positions=half, rates=half)
         yield replace(plain, rates=half, angles=half)
     yield from (replace(plain, turn="backward", offset=offset) for offset in offsets)
-    yield from (replace(plain, frequencies=rule, turn="backward") for rule in rules)
-    yield from (replace(plain, frequencies=rule, turn="swapped") for rule in rules)
+    yield from _with_rules(replace(plain, turn="backward"), rules, fewest)
+    yield from _with_rules(replace(plain, turn="swapped"), rules, fewest)
     for half in HALVES:
         yield replace(plain, cells=HALF_CELLS[half], positions=half, rates=half, angles=half)
         yield replace(plain, cells=HALF_CELLS[half], positions=half, angles=half)
@@ -280,10 +314,10 @@ def _defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
         yield replace(plain, cells=HALF_CELLS[half], rates=half, angles=half)
         yield replace(plain, cells=HALF_CELLS[half], rates=half)
         yield replace(plain, cells=HALF_CELLS[half], angles=half)
-        yield from (replace(plain, frequencies=rule, positions=half) for rule in rules)
-        yield from (replace(plain, frequencies=rule, cells=HALF_CELLS[half]) for rule in rules)
+        yield from _with_rules(replace(plain, positions=half), rules, fewest)
+        yield from _with_rules(replace(plain, cells=HALF_CELLS[half]), rules, fewest)
     for offset in offsets[:4]:
-        yield from (replace(plain, frequencies=rule, offset=offset) for rule in rules)
+        yield from _with_rules(replace(plain, offset=offset), rules, fewest)
 
 
 def _defects_of_one_table(

@@ -24,6 +24,7 @@ from posenc_cli.inference.claims import (
     claims_that_hold,
     nearest_rotations,
     same_defect,
+    suspected_defects,
 )
 from posenc_cli.inference.defects import Defect
 from posenc_cli.records import Record, replace
@@ -252,13 +253,15 @@ def _candidates(sample: Sample, rightness: Rightness, *, by_pairs: bool) -> list
     """Claims, together, that explain the wrong pairs of a sample; each for all pairs first."""
     meant = sample.seen.any(axis=0)
     rotations = nearest_rotations(sample)
-    single = claims_that_hold(sample, rotations if meant.sum() >= 3 else None)
+    # Of two pairs alone any numbers could be read off.
+    defects = suspected_defects(sample, rotations if meant.sum() >= 3 else None)
+    single = claims_that_hold(sample, defects)
     candidates = [[claim] for claim in single]
     for pairs in (~rightness.pairs, meant):
         if not pairs.all():
             candidates += [[replace(claim, pairs=pairs)] for claim in single]
     if not candidates and by_pairs and sample.positions.size >= _FEWEST_BY_PAIRS:
-        together = claims_by_pairs(sample, rotations)
+        together = claims_by_pairs(sample, defects, rotations)
         candidates = [together] if together else []
     return candidates
 

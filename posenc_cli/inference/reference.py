@@ -81,11 +81,15 @@ class Reference(Record):
     """A rotary scheme with its parameters settled, as what is right.
 
     ``opposite`` is the other side of a score: amplitudes that grow with the position fall there.
+    Two are equal where they are one, so that what follows from one can be kept.
     """
 
     encoding: Encoding
     engine: Engine
     opposite: bool = False
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     @classmethod
     def of(cls, encoding: Encoding, engine: Engine | None = None) -> Reference:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.records import replace
@@ -68,11 +69,9 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
                     yield guess if usual else replace(guess, notes=_MANY_RAMPS)
 
 
-def _usual_ramps(
-    xp: Any, base: float, share: Any, error: Any
-) -> Iterator[tuple[dict[str, Any], float]]:
-    """Parameters of ramps that slow pairs by these shares, of numbers that people use."""
-    pairs = share.size
+@lru_cache(maxsize=16)
+def _ramps(xp: Any, base: float, pairs: int) -> tuple[list[tuple[int, float, float, bool]], Any]:
+    """Contexts, betas and truncations that people use, and the ramp of each (choices, pairs)."""
     scale = pairs / math.log(base)
     choices, ends = [], []
     for (fast, slow), context in itertools.product(BETAS, CONTEXTS):
@@ -83,7 +82,14 @@ def _usual_ramps(
     low, high = xp.asarray(ends, dtype=xp.float64).T[:, :, None]  # (choices, 1) each
     low, high = xp.maximum(low, 0), xp.minimum(high, 2 * pairs - 1)
     widths = xp.where(high == low, 1e-3, high - low)
-    ramps = xp.clip((xp.arange(pairs) - low) / widths, 0, 1)  # (choices, pairs)
+    return choices, xp.clip((xp.arange(pairs) - low) / widths, 0, 1)
+
+
+def _usual_ramps(
+    xp: Any, base: float, share: Any, error: Any
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Parameters of ramps that slow pairs by these shares, of numbers that people use."""
+    choices, ramps = _ramps(xp, base, share.size)
     fitting = (xp.abs(ramps - share) <= 4 * error + 1e-3).all(axis=1)
     for choice in xp.flatnonzero(fitting):
         context, fast, slow, truncate = choices[choice]

@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 
 from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.inference.alternatives import likely_alternatives
+from posenc_cli.inference.defects import Defect, likely_defects
+from posenc_cli.inference.sample import Sample
+from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.records import replace
 from tests.checks import rope
 from tests.checks.mutants import to
 
@@ -366,3 +371,38 @@ def test_a_frequency_that_a_pair_has_at_every_position_is_named_in_digits_that_d
     assert float(named[2]) == pytest.approx(times, rel=1e-5)
     assert float(named[1]) != float(f"{rates[10] / times:.6g}")
     assert named[2] != "1"
+
+
+def test_what_nothing_explains_costs_no_more_than_some_thousand_trials(monkeypatch):
+    # 12,600 before rules were ruled out many at once.
+    trials = []
+    prediction = Defect.prediction
+    monkeypatch.setattr(
+        Defect, "prediction", lambda own, sample: trials.append(own) or prediction(own, sample)
+    )
+    noise = np.random.default_rng(3).normal(scale=0.1, size=ANGLES.shape)
+    _, causes = told(*tables(ANGLES + noise))
+    assert [cause.cause for cause in causes] == ["unknown"]
+    assert len(trials) < 5000
+
+
+@pytest.mark.parametrize(
+    "part", [{}, {"turn": "backward"}, {"offset": 2}, {"positions": "float16"}]
+)
+def test_no_rule_is_ruled_out_of_what_it_makes(part):
+    positions = np.arange(300)
+    rules = list(likely_alternatives(RIGHT))
+    assert len(rules) > 40
+    plain = Sample(
+        positions,
+        np.zeros((300, PAIRS), complex),
+        np.ones((300, PAIRS), bool),
+        np.zeros((300, 1)),
+        Tolerance.of("auto", dtype="float32", roundings=1, amplitude=1.0),
+        1.0,
+        RIGHT,
+    )
+    for rule in rules[::15]:
+        defect = Defect(frequencies=rule, **part)
+        made = replace(plain, factors=defect.prediction(plain)[0])
+        assert defect in list(likely_defects(made, None)), rule.message
