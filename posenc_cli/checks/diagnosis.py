@@ -28,11 +28,12 @@ from posenc_cli.checks.verdict import MOST, Explanation, Where
 from posenc_cli.checks.widths import fits, of_width, transposed_residual
 from posenc_cli.checks.wording import (
     Suspect,
-    alike_text,
     amplitude_cause,
+    either,
     pairs_text,
     ratio_text,
     spec,
+    together,
     with_residual,
     words_of,
 )
@@ -244,14 +245,13 @@ def _drift_causes(fault: Fault, suspect: Suspect) -> list[Explanation]:
         if (residual := strict.residual(defect)).whole
     ]
     least = min((residual.largest for _, residual in held), default=0.0)
-    causes = [
+    alike = [
         explanation
         for defect, residual in held
         if residual.largest <= ALIKE * least
         for explanation in words_of(Claim(defect, strict.sample.amplitude), strict, residual)
     ]
-    if len(causes) == 2:
-        causes = [replace(causes[0], evidence=causes[0].evidence + alike_text(causes[1:]))]
+    causes = either(alike[:1], alike[1:]) if alike else []
     causes = causes or [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
     return causes or [
         Explanation(
@@ -376,11 +376,9 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or axis_cause(suspect)
     )
     zeros = _one_of(unwritten_cause(examination, zeros_of))
-    if explanation is not None:
-        return [explanation, *zeros, *with_amplitude]
-    explanations = _causes_of_whole(suspect)
+    explanations = _one_of(explanation) or _causes_of_whole(suspect)
     if explanations:
-        return [*explanations, *zeros, *with_amplitude]
+        return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
         regime_causes(suspect)
         or _one_of(_position_cause(suspect))
@@ -389,6 +387,12 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(unwritten_rates_cause(suspect))
         or _one_of(_pairs_cause(suspect))
     )
+
+
+def _beside_zeros(causes: list[Explanation], zeros: list[Explanation]) -> list[Explanation]:
+    """Causes, and that some frequencies are 0: the reason in their place where they explain all."""
+    whole = causes[0].residual is not None and causes[0].residual.whole
+    return either(causes, zeros) if zeros and whole else [*causes, *zeros]
 
 
 def _one_of(explanation: Explanation | None) -> list[Explanation]:
@@ -412,7 +416,7 @@ def _measured(whole: Whole, predicted: Callable[[Sample], ComplexRows], rates: R
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     """The causes of what explains the whole subject, but for a few positions at most.
 
-    What explains it as well is named in the evidence.
+    What explains it as well is named beside the first.
     """
     sample = suspect.sample
     defects = suspected_defects(sample, suspect.rotations)
@@ -429,14 +433,12 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     claim, residual = held[0]
     causes = list(words_of(claim, suspect, residual))
     others = [
-        word
+        together(words_of(other, suspect, its_residual))
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not _is_plain(claim) and other.parts == claim.parts
-        for word in list(words_of(other, suspect, its_residual))[:1]
     ]
-    causes[0] = replace(causes[0], evidence=causes[0].evidence + alike_text(others))
-    return causes
+    return either(causes, others)
 
 
 def _is_plain(claim: Claim) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from posenc_cli.checks.unwritten import unwritten_rows_cause
 from posenc_cli.checks.verdict import MOST, Explanation, Where
-from posenc_cli.checks.wording import alike_text, pairs_text, spec, words_of
+from posenc_cli.checks.wording import either, pairs_text, spec, together, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
 from posenc_cli.inference.defects import Defect, holds
@@ -134,15 +134,11 @@ def _regime_words(
         if pairs is not None:
             places.append(pairs_text(pairs.tolist(), count))
         words = list(words_of(claim, here, residual, in_part=True))
+        alike = [
+            together(words_of(other, here, residual, in_part=True))
+            for other in (first.alike if index == 0 else ())
+        ]
         others = ""
-        if index == 0:
-            others = alike_text(
-                [
-                    word
-                    for other in first.alike
-                    for word in list(words_of(other, here, residual, in_part=True))[:1]
-                ]
-            )
         after_right = first is found.regimes[0] and first.rows.step == 1 and not first.shared
         if rows and first.begins and after_right and found.right_before is not None:
             others += f"; all is right up to position {found.right_before}"
@@ -153,7 +149,7 @@ def _regime_words(
             _positions_spec(regimes) if rows else None,
             None if pairs is None else spec(pairs),
         )
-        for word in words:
+        for word in either(words, alike) if alike else words:
             message = word.message
             along = suspect.sample.reference.coordinates is not None
             if (

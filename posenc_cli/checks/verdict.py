@@ -61,6 +61,8 @@ class Explanation(Record):
 
     ``detail`` is a finer reason. ``where`` is the part that it is about, None for all of it, and
     ``residual`` what the table that it implies leaves over there, None where it implies none.
+    ``alike`` are what may be the reason in its place, since the same table follows from each:
+    causes that hold together are explanations of their own.
     """
 
     cause: Cause
@@ -69,6 +71,17 @@ class Explanation(Record):
     detail: str | None = None
     where: Where | None = None
     residual: Residual | None = None
+    alike: tuple[Explanation, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The cause in a sentence, or all that it may be."""
+        own = f"{self.cause}: {self.message}"
+        if not self.alike:
+            return own
+        return ", or ".join(
+            [f"either {own}", *(f"{why.cause}: {why.message}" for why in self.alike)]
+        )
 
     def fields(self) -> dict[str, Any]:
         """The explanation as JSON has it."""
@@ -79,6 +92,10 @@ class Explanation(Record):
             "detail": self.detail,
             "where": None if self.where is None else self.where.fields(),
             "residual": None if self.residual is None else self.residual.fields(),
+            "alike": [
+                {"cause": why.cause, "message": why.message, "evidence": why.evidence}
+                for why in self.alike
+            ],
         }
 
 

@@ -15,7 +15,7 @@ from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from posenc_cli.checks.verdict import Examination
     from posenc_cli.inference.fitting import Rotations
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from posenc_cli.inference.rules import Alternative
     from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
+
+MOST_ALIKE = 2
+"""Explanations that are named beside one that they equal."""
 
 _MOST_RANGES = 6  # of pairs, which a sentence can hold
 
@@ -50,10 +53,17 @@ def with_residual(explanation: Explanation, residual: Residual) -> Explanation:
     return replace(explanation, evidence=evidence, residual=residual)
 
 
-def alike_text(others: list[Explanation]) -> str:
-    """What else fits as well, in words that follow the evidence."""
-    messages = list(dict.fromkeys(word.message for word in others))
-    return "".join(f"; fits alike: {message}" for message in messages[:2])
+def either(causes: list[Explanation], others: list[Explanation]) -> list[Explanation]:
+    """The causes, the first with those beside it that may be the reason in its place."""
+    first, *rest = causes
+    distinct = {word.message: word for word in others if word.message != first.message}
+    return [replace(first, alike=tuple(distinct.values())[:MOST_ALIKE]), *rest]
+
+
+def together(words: Iterable[Explanation]) -> Explanation:
+    """Causes that hold together, as one."""
+    first, *others = words
+    return replace(first, message=" and ".join(word.message for word in (first, *others)))
 
 
 def words_of(

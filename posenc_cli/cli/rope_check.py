@@ -198,7 +198,7 @@ def rope_check(
     if summary is not None:
         summary.add_at_end(rendering.summary_markdown(report), console)
     if output.out is not None and not report.ok:
-        causes = "".join(f"; cause: {why.cause}: {why.message}" for why in report.diagnosis[:1])
+        causes = "".join(f"; cause: {why.text}" for why in report.diagnosis[:1])
         console.summary(f"{rendering.verdict(report)}{causes}")
     return 0 if report.ok else 1
 
@@ -283,7 +283,7 @@ def _text(console: Console, report: Report) -> str:
         [text(line) for line in [rendering.farthest_text(report)] if line],
         [text(f"{finding.check}: {finding.message}") for finding in failed],
         *(
-            [text(line) for line in (f"cause: {why.cause}: {why.message}", why.evidence) if line]
+            [text(line) for line in (f"cause: {why.text}", why.evidence) if line]
             for why in report.diagnosis
         ),
         [text(f"note: {note}") for note in report.notes],

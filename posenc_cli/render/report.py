@@ -144,7 +144,7 @@ def _details(report: Report, finding: Finding) -> str:
     if finding.at:
         parts.append(f"at {place(finding)}")
     text = "; ".join(part for part in parts if part)
-    causes = [f"cause {why.cause}: {why.message} ({why.evidence})" for why in report.diagnosis]
+    causes = [f"cause {why.text} ({why.evidence})" for why in report.diagnosis]
     return "\n".join([text, *causes])
 
 
@@ -294,7 +294,7 @@ def summary_markdown(report: Report) -> str:
     lines += ["| check | result | worst | allowed | where |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(map(_markdown, row))} |" for row in rows(report)]
     for why in report.diagnosis:
-        lines += ["", f"**{why.cause}**: {_markdown(why.message)} ({_markdown(why.evidence)})"]
+        lines += ["", f"cause: {_markdown(why.text)} ({_markdown(why.evidence)})"]
     return "\n".join(lines) + "\n"
 
 

@@ -196,9 +196,11 @@ def test_what_fits_as_well_is_named_too():
     causes = causes_of(factors(rates=ladder(64, 4e4)), right)
     (first,) = causes
     assert first.message == "the base is stretched by the factor without its exponent d/(d − 2)"
-    assert first.evidence.endswith(
-        "fits alike: the scaling is not applied and the base is 40000, not 10000"
-    )
+    assert [why.message for why in first.alike] == [
+        "the scaling is not applied and the base is 40000, not 10000"
+    ]
+    assert first.text.startswith(f"either {first.cause}: {first.message}, or scaling-missing: ")
+    assert first.fields()["alike"][0]["message"] == first.alike[0].message
 
 
 def test_a_head_that_turns_in_part_is_compared_with_rules_of_its_width_alone():

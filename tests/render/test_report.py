@@ -201,4 +201,5 @@ def test_fields_are_what_json_promises():
         keys = ["check", "ok", "worst", "tolerance", "at", "message", "worst_is"]
         assert list(each) == keys
     for each in fields["diagnosis"]:
-        assert list(each) == ["cause", "message", "evidence", "detail", "where", "residual"]
+        keys = ["cause", "message", "evidence", "detail", "where", "residual", "alike"]
+        assert list(each) == keys
