@@ -89,6 +89,8 @@ _PLAIN = 4.0
 than any rule with numbers that people use, and as much as the plainest with a mistake."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
 """The rank of no trial, behind all others."""
+_LEAST_NUMBERS = 3
+"""In a row: any two are a ladder of some base, and slopes of some largest bias."""
 _LEAST_ROWS = 12
 """Rows of which a half still shows the rates of waves."""
 _ROWS_AT_ONCE = 1 << 16
@@ -359,6 +361,11 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     """One row of numbers: frequencies, slopes, frequencies in other words, or a row of a table."""
+    if evidence.count < _LEAST_NUMBERS:
+        usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
+        if not usual:
+            notes.append("two numbers show too little to choose: they may be of any ladder")
+        return _attempt_all(usual, evidence, None)
     if len(evidence.arrays) == 1:
         hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
         attempts = _attempt_all(hypotheses, evidence, None)

@@ -26,6 +26,9 @@ CHUNK = 1 << 20
 MAPPED_FROM = 16 << 20
 """Regular files from this many bytes are mapped into memory instead of read."""
 
+_BROUGHT_IN = 1 << 20
+"""Bytes of a mapped file, at most, that one touched brings in around it: a large folio of Linux."""
+
 _MEMBERS_LOOKED_INTO = 64
 _MEMBERS_LISTED = 8  # names that fit a message
 _MOST_AXES = 32  # NumPy 1 had no more
@@ -278,6 +281,7 @@ def release(values: StoredArray) -> None:
         return
     start = values.__array_interface__["data"][0]
     origin = np.frombuffer(owner, np.uint8, count=1).__array_interface__["data"][0]
-    first = (start - origin) // mmap.PAGESIZE * mmap.PAGESIZE
+    # Values before these were brought in again as these were read, or by another thread.
+    first = max(0, start - origin - _BROUGHT_IN) // mmap.PAGESIZE * mmap.PAGESIZE
     if hasattr(mmap, "MADV_DONTNEED"):
         owner.madvise(mmap.MADV_DONTNEED, first, start - origin + values.nbytes - first)

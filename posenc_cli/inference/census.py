@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     RowPositions = Callable[[Integers], Integers]
     """The positions of some rows."""
 
-BLOCK_CELLS = 1 << 16
+BLOCK_CELLS = 1 << 17
 """Cells compared at a time: few enough that what is made of them stays in the cache."""
 
 NAMED_ROWS = 1 << 12

@@ -32,6 +32,8 @@ _PIECES, _TOGETHER = 16, 64
 """Of a large file: pieces of so many values, for each touches another part of it."""
 _MOST_ROWS = 1024
 """Rows of a sample, some at every scale: the rest is for the census."""
+_FEWEST_ROWS, _MOST_CELLS = 128, 1 << 17
+"""Of a sample of wide rows: what is tried takes a time that grows with its cells."""
 _BLANK = 0.1
 """Of the rows: a table may have rows of zeros for padding, and still encode positions."""
 _ALIKE = 0.05
@@ -143,7 +145,9 @@ class Evidence(Record):
         """The rows of the sample, none left out."""
         if self.only is not None:
             return self.only
-        limit = self.count if len(self.shape) == 1 else _MOST_ROWS
+        width = int(np.prod(self.shape[1:]))
+        most_rows = min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_CELLS // max(width, 1)))
+        limit = self.count if len(self.shape) == 1 else most_rows
         return PositionRows.of(Positions.contiguous(0, self.count)).sample(limit)
 
     @cached_property

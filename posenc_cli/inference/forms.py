@@ -34,8 +34,8 @@ _CELLS_AT_ONCE = 1 << 18
 """Cells that are compared together: a mebibyte of float32."""
 _UNEVEN = 0.02
 """Of cos² + sin²: more than the rounding of any number format makes it scatter."""
-_MOST_AXES = 6
-"""Of an array that is looked into."""
+_MOST_AXES, _MOST_FORMS = 6, 3
+"""Of an array that is looked into, and forms one within another."""
 _FEWEST_ROWS = 2
 """Rows, of a form's matrix, that a form is worth trying for."""
 
@@ -54,7 +54,7 @@ TRANSPOSED = "transposed: positions run along its columns"
 def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
     """The matrices in an array whose own numbers show that they are there, the likeliest first."""
     shape = evidence.shape
-    if len(shape) > _MOST_AXES:
+    if len(shape) > _MOST_AXES or len(evidence.forms) >= _MOST_FORMS:
         return
     yield from _equal_slices(evidence)
     if len(evidence.arrays) == 1:

@@ -13,15 +13,16 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.readings import bare_views, views
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import Hypothesis
+from posenc_cli.records import replace
 from posenc_cli.schemes.inverse import KNOWN_BASES, snap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.readings import View
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Reals
 
@@ -37,6 +38,8 @@ MOST_PLACES = 1 << 16
 """Of a grid: all are looked at."""
 _MOST_CELLS = 1 << 24
 """Of all places: held as complex numbers they take 256 MiB."""
+_FEW = 64
+"""Rows that are looked at before all: no waves among them, none in the whole."""
 _VOTES = 256
 """Rows that say which axis a pair follows."""
 _DAMAGED = 0.1
@@ -48,18 +51,22 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     cells = sum(array.size for array in evidence.arrays)
     if not 4 <= evidence.count <= MOST_PLACES or cells > _MOST_CELLS or evidence.only is not None:
         return
-    whole = Evidence(
-        evidence.arrays,
-        evidence.stored,
-        evidence.values,
-        only=np.arange(evidence.count),
-        damaged=_DAMAGED,
-    )
+    few_rows = np.unique(np.linspace(0, evidence.count - 1, _FEW).astype(np.int64))
+    few = replace(evidence, only=few_rows, damaged=3 * _DAMAGED)
+    whole = replace(evidence, only=np.arange(evidence.count), damaged=_DAMAGED)
     rounding = 2 * unit(evidence.values.name)
-    for view in (*bare_views(whole), *views(whole)):
+    bare = bare_views(whole) if _are_functions(few) else ()
+    paired = views(whole) if any(True for _ in views(few)) else ()
+    for view in (*bare, *paired):
         if view.pairs.shape[0] == evidence.count and view.growth is None:
             for grid in _grids(view.pairs, 3e-5 + 4 * rounding):
                 yield from _on_grid(view, evidence, grid, _MISFIT + 4 * rounding)
+
+
+def _are_functions(few: Evidence) -> bool:
+    """Whether most rows could be cosines or sines alone."""
+    largest = np.max([np.abs(sample).max(axis=1) for sample in few.sample], axis=0)  # (rows,)
+    return bool(np.mean(largest > 1 + _MISFIT) <= few.damaged)
 
 
 def _grids(pairs: ComplexRows, limit: float) -> Iterator[tuple[int, ...]]:

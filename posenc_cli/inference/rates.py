@@ -30,6 +30,8 @@ _FARTHEST = 1 << 21
 """The farthest position that is looked for: the longest contexts of models are half of it."""
 _FIRST = 1 << 17
 """The farthest first position that is looked for where one function of waves is known."""
+_SHARPENED = 320
+"""Rows beyond the first that sharpen rates: more lead no farther."""
 _FIRST_COLUMNS = 6
 """Columns that are looked at first: where none is a wave, no other is."""
 
@@ -81,6 +83,9 @@ def _extend(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
     """
     reach = rates.rows
     used = 0
+    beyond = np.arange(rates.begin + rates.rows, pairs.shape[0])
+    thinned = beyond[:: max(1, beyond.size // _SHARPENED)]
+    pairs = pairs[np.r_[: rates.begin + rates.rows, thinned]]
     while True:
         where, misfits = positions_at(pairs, np.where(rates.values > 0, rates.values, 0))
         start = where[rates.begin : rates.begin + rates.rows]
@@ -132,11 +137,11 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     largest = float(np.abs(columns).max())
     if largest == 0:
         return None
-    start = _rates_by_recurrence(columns)
     few = np.unique(np.linspace(0, columns.shape[1] - 1, _FIRST_COLUMNS).astype(int))
-    misses = [_polish(columns[:, i], float(start[i]), largest)[3] for i in few]
-    if min(misses) > 0.02 * largest:
+    starts = zip(few, _rates_by_recurrence(columns[:, few]), strict=True)
+    if min(_polish(columns[:, i], float(rate), largest)[3] for i, rate in starts) > 0.02 * largest:
         return None
+    start = _rates_by_recurrence(columns)
     free = [_polish(columns[:, i], float(start[i]), largest) for i in range(columns.shape[1])]
     sure = [
         i

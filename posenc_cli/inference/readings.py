@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.inference.evidence import Evidence
-    from posenc_cli.numerics.arrays import ComplexRows, NumberArray, RealRows, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
 
 _UNEVEN = 0.02
 """Of the size of pairs: more than the rounding of any number format makes them scatter."""
+_FEW_ROWS, _FEWEST_ROWS = 16, 3
+"""Rows whose sizes are looked at first, and rows at least that show a line."""
 _LARGEST_ANGLE = 3.1416
 """π, rounded up: a table of angles has them in (−π, π]."""
 
@@ -229,27 +231,36 @@ def function_views(evidence: Evidence) -> Iterator[View]:
 
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:
     """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
-    sizes = np.abs(pairs)  # (rows, pairs)
     if evidence.damaged:
-        yield from _mostly_wave_views(pairs, sizes, evidence.damaged, **rest)
-        return
-    if not np.isfinite(sizes).all() or (sizes <= 0).any():
+        yield from _mostly_wave_views(pairs, np.abs(pairs), evidence.damaged, **rest)
         return
     rounding = 4 * unit(evidence.values.name)
-    middle = float(np.median(sizes))
-    if float(np.abs(sizes / middle - 1).max()) <= _UNEVEN:
+    every = np.arange(pairs.shape[0])
+    for rows in (every[:: max(1, every.size // _FEW_ROWS)], every):
+        sizes = np.abs(pairs[rows])  # (rows, pairs)
+        if not np.isfinite(sizes).all() or (sizes <= 0).any():
+            return
+        middle = float(np.median(sizes))
+        is_even = float(np.abs(sizes / middle - 1).max()) <= _UNEVEN
+        if not is_even and (rest.get("kind") != "rotary" or every.size < _FEWEST_ROWS):
+            return
+        slopes, starts, missed = _growth(sizes, evidence.rows[rows])
+        if not is_even and missed > 1e-5 + 2 * rounding:
+            return
+    if is_even:
         yield View(pairs=pairs / sizes, amplitude=middle, **rest)
-        return
-    if rest.get("kind") != "rotary" or sizes.shape[0] < 3:
-        return
-    logarithms = np.log(sizes)
-    rows = evidence.rows.astype(np.float64)
-    centred = rows - rows.mean()
-    slopes = (centred @ (logarithms - logarithms.mean(axis=0))) / (centred @ centred)
-    starts = logarithms.mean(axis=0) - slopes * rows.mean()
-    missed = np.abs(logarithms - starts - np.multiply.outer(rows, slopes)).max()
-    if missed <= 1e-5 + 2 * rounding:
+    else:
         yield View(pairs=pairs / sizes, growth=slopes, start=starts, **rest)
+
+
+def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:
+    """The lines that logarithms of sizes follow: slopes and starts (pairs,), the largest miss."""
+    logarithms, where = np.log(sizes), rows.astype(np.float64)
+    centred = where - where.mean()
+    slopes = (centred @ (logarithms - logarithms.mean(axis=0))) / (centred @ centred)
+    starts = logarithms.mean(axis=0) - slopes * where.mean()
+    missed = np.abs(logarithms - starts - np.multiply.outer(where, slopes)).max()
+    return slopes, starts, float(missed)
 
 
 def _mostly_wave_views(

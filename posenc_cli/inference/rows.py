@@ -5,6 +5,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.inference.evidence import Evidence
-    from posenc_cli.numerics.arrays import RealRows, Reals
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
+_COUNTED, _EVENLY = 4, 0.75
+"""Rows, and the share of them, that count in equal steps by no accident: others may be damaged."""
 _SEEDS = 16
 """Seeds of posenc's own tables that are tried, from 0 on: judgement, few take others."""
-_FIRST_ROWS = 640
-"""Rows of such a table among which the first row is looked for: all of the usual 512, and more."""
+_FIRST_ROWS, _DRAWN_CELLS = 640, 1 << 17
+"""Rows of such a table among which the first row is looked for: all of the usual 512, and more;
+fewer of a wide one, for a row costs as many draws as it has columns."""
 
 
 def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -41,14 +45,15 @@ def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     if (values == values[:, :1]).all():
         yield from _counters(evidence, values[:, 0], dim)
     if np.isin(values, (0, 1)).all():
-        yield from _bits(values, dim)
+        yield from _bits(values, rows, dim)
     yield from _drawn(evidence, values, dim)
 
 
 def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesis]:
     rows = evidence.rows
     whole = np.array_equal(column, np.round(column))
-    if whole and column.min() >= 0 and column.max() <= LARGEST_POSITION:
+    distinct = np.unique(column).size == column.size
+    if whole and distinct and column.min() >= 0 and column.max() <= LARGEST_POSITION:
         yield Hypothesis("integer", {"dim": dim}, (None,), column.astype(np.int64), cost=1.0)
     if rows.size < 2 or column.min() < 0:
         return
@@ -66,28 +71,46 @@ def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesi
             yield Hypothesis("normalized", given, (None,), positions, cost=1.2)
 
 
-def _bits(values: RealRows, dim: int) -> Iterator[Hypothesis]:
+def _bits(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
     for order in ("msb-first", "lsb-first"):
         bits = values[:, ::-1] if order == "msb-first" else values
         if bits[:, 53:].any():
             continue
         positions = bits[:, :53] @ 2.0 ** np.arange(min(dim, 53))
-        steps = np.diff(positions)
-        # Any matrix of zeros and ones counts something; few count upward.
-        cost = 1.0 if (steps > 0).all() else 3.0
-        given = {"dim": dim, "order": order}
-        yield Hypothesis("binary", given, (None,), positions.astype(np.int64), cost=cost)
+        # Any matrix of zeros and ones counts something: a mask, or an identity. Few count evenly.
+        step = np.median(np.diff(positions) / np.diff(rows)) if rows.size >= _COUNTED else 0
+        firsts, times = np.unique(positions - step * rows, return_counts=True)
+        if step > 0 and times.max() > _EVENLY * rows.size:
+            even = (firsts[np.argmax(times)] + step * rows).astype(np.int64)
+            yield Hypothesis("binary", {"dim": dim, "order": order}, (None,), even, cost=1.0)
+
+
+@lru_cache(maxsize=64)
+def _first_columns(dim: int, seed: int) -> RealRows:
+    """The first two columns of a drawn table, in the rows where a first row is looked for."""
+    rows = np.arange(max(1, min(_FIRST_ROWS, _DRAWN_CELLS // dim)))
+    return DrawnTable(dim, seed, 1.0)(rows)[:, :2].copy()
+
+
+def _is_row(values: Reals, seed: int, row: int, wide: float) -> bool:
+    """Whether values are a multiple of a row of a drawn table."""
+    drawn = DrawnTable(values.size, seed, 1.0)(np.array([row]))[0]
+    missed = np.abs(values - values[0] / drawn[0] * drawn)
+    return bool(missed.max() <= wide * np.abs(values).max())
 
 
 def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
     """Tables drawn from posenc's own seeds: what learned and shaw give without weights."""
     wide = 4 * unit(evidence.values.name)
+    if dim == 1 or np.array_equal(values[0], np.round(values[0])):
+        return
     for seed in range(_SEEDS):
-        table = DrawnTable(dim, seed, 1.0)(np.arange(_FIRST_ROWS))
-        ratio = values[0, 0] / table[:, 0]
-        missed = np.abs(values[:1] - ratio[:, None] * table).max(axis=1)
-        fitting = (missed <= wide * np.abs(values[0]).max()) & (ratio > 0)
-        for first in np.flatnonzero(fitting)[:1] if dim > 1 else ():
+        begin = _first_columns(dim, seed)
+        ratio = values[0, 0] / begin[:, 0]
+        missed = np.abs(values[0, 1] - ratio * begin[:, 1])
+        near = (missed <= wide * np.abs(values[0]).max()) & (ratio > 0)
+        fitting = [row for row in np.flatnonzero(near) if _is_row(values[0], seed, row, wide)]
+        for first in fitting[:1]:
             std = float(ratio[first])
             short = 0.02 if abs(std / 0.02 - 1) <= wide + 1e-12 else float(f"{std:.4g}")
             rows = evidence.rows

@@ -34,10 +34,8 @@ from posenc_cli.inference.trial import (
     UNREDUCED,
     UNREDUCED_FULL,
     Hypothesis,
-    compute,
     distances,
 )
-from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 from posenc_cli.schemes.growing import xpos
 from posenc_cli.schemes.inverse import KNOWN_BASES, Guess, snap
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.readings import View
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+    from posenc_cli.schemes.declare import Content
 
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
@@ -205,7 +204,7 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             continue  # any frequencies are angles, at position 1
         multiplier = _multiplier(view, evidence)
         for scheme, given, frequencies, cost in _placeable(view, evidence.shape[1]):
-            if find(view.pairs[few], frequencies)[1].max() > limit:
+            if any(find(view.pairs[r], frequencies)[1].max() > limit for r in (few[-2:], few)):
                 continue
             positions, misfits = find(view.pairs, frequencies)
             if misfits.max() > limit or positions.max() > _FARTHEST_PLACED:
@@ -322,14 +321,33 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     """Whether a hypothesis comes near the first rows, where no arithmetic is far off yet."""
-    early = slice(0, _EARLY)
     encoding = hypothesis.encoding()
-    for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
-        predicted = compute(encoding, table, evidence.rows[early], FLOAT64, "float64")
-        missed = distances(sample[early], predicted, table)
-        if missed.mean() > _NEAR * np.abs(predicted).mean():
-            return False
+    for early in (slice(0, 2), slice(0, _EARLY)):
+        for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
+            predicted = _roughly(encoding.bound.content, table, evidence.rows[early])
+            missed = distances(sample[early], predicted, table)
+            if missed.mean() > _NEAR * np.abs(predicted).mean():
+                return False
     return True
+
+
+def _roughly(content: Content, table: str | None, positions: Integers) -> RealRows:
+    """The rows of a rotary table by float64 alone, without the digits that a trial needs."""
+    waves = content.waves
+    assert waves is not None
+    angles = np.multiply.outer(positions.astype(np.float64), waves.frequencies(np))
+    if table == "angles":
+        return np.asarray(np.remainder(angles + np.pi, 2 * np.pi) - np.pi)
+    sizes = np.full(angles.shape, float(waves.scale))
+    if waves.growth is not None:
+        exponents = (positions - waves.growth.centre) / float(waves.growth.span)
+        sizes *= waves.growth.bases(np) ** exponents[:, None]
+    columns = content.columns(table)
+    cells = np.zeros((positions.size, columns.width))
+    for placement in columns.placements:
+        function = np.cos if placement.function == "cos" else np.sin
+        cells[:, placement.columns] = (sizes * function(angles))[:, placement.waves]
+    return cells
 
 
 def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
@@ -375,6 +393,8 @@ def _multiplied_proposals(
 ) -> Iterator[tuple[Proposal, float]]:
     """Encodings of an amplitude, then those of amplitude 1 that all cells were multiplied of."""
     for proposal in rotary_proposals(rates, amplitude, precise=precise):
+        if view.count == 1 and proposal.cost > 1:
+            continue  # one rate alone is that of some base and factor
         yield proposal, 1.0
     if amplitude is not None and abs(amplitude - 1) > 3 * precise:
         multiplier = _multiplier(view, evidence)
