@@ -10,9 +10,9 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import ReportOptions, form_option, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.inference.slopes import check_slopes, read_slopes, slopes
+from posenc_cli.inference.slopes import check_slopes, read_slopes
 from posenc_cli.records import replace
-from posenc_cli.schemes.alibi import SlopesRule
+from posenc_cli.schemes.alibi import SlopesRule, exact_slopes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def alibi_slopes(
     form = _form(output, image=image)
     _check(form, picture, plot=plot, image=image, checks=check is not None)
     output.prepare()
-    values = slopes(heads, max_bias=max_bias, rule=convention)
+    values = exact_slopes(heads, max_bias=max_bias, rule=convention)
     fields = {"heads": heads, "convention": convention, "max_bias": max_bias, "slopes": values}
     if plot:
         figure = _figure(values, convention, max_bias)

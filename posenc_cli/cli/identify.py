@@ -212,8 +212,8 @@ def _unknown(result: Identification) -> str:
     """Why nothing was identified."""
     if not result.candidates:
         return "; ".join(result.notes) or (
-            "posenc knows no scheme that gives these numbers; a table that was learned, or a "
-            "rotation that was applied to vectors, shows none"
+            f"posenc knows no scheme that gives these numbers, none of {_scheme_count()}; a table "
+            "that was learned, or a rotation that was applied to vectors, shows none"
         )
     nearest = result.candidates[0]
     if nearest.census is None and nearest.fits_sample:
@@ -222,10 +222,17 @@ def _unknown(result: Identification) -> str:
             "are not evenly spaced, and were not compared"
         )
     return (
-        f"nothing fits: the nearest, {nearest.scheme}, is off by {nearest.residual:.2g} within the "
-        f"{_compared(nearest)} compared, more than the number format and right code explain; "
-        "a learned table follows no rule"
+        f"none of {_scheme_count()} schemes fits: the nearest, {nearest.scheme}, is off by "
+        f"{nearest.residual:.2g} within the {_compared(nearest)} compared, more than the number "
+        "format and right code explain; a learned table follows no rule"
     )
+
+
+def _scheme_count() -> int:
+    """How many schemes were asked whether the array is theirs."""
+    from posenc_cli.inference.candidates import known_schemes
+
+    return len(known_schemes())
 
 
 def _damage(best: Candidate, census: Census, names: list[str]) -> str:

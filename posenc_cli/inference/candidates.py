@@ -27,6 +27,7 @@ from posenc_cli.schemes.inverse import (
     FACTORS,
     KNOWN_BASES,
     STEEPEST,
+    WIDTHS,
     Guess,
     Measured,
     digit_count,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.rates import Rates
     from posenc_cli.numerics.arrays import Reals
+    from posenc_cli.schemes.declare import Bound, Kind
     from posenc_cli.schemes.parameters import Parameter
 
 _PLAIN = 5
@@ -49,6 +51,10 @@ _MANY_FREQUENCIES = 12
 """Of fewer the median of slopes shows no ladder, whatever some of them are."""
 _FEW_OF = 4
 """One in so many: as many numbers that are wrong are as simple as a rule with as many factors."""
+_SAME_LADDER = 1e-12
+"""Of a frequency: what float64 leaves of two powers that are equal."""
+_NAMED = 2
+"""Wider ladders in a note."""
 _MOST_GUESSES = 512
 """Of a default inverse: a scheme takes about 0.1 ms to bind and evaluate."""
 
@@ -86,16 +92,26 @@ def presets() -> tuple[PresetProposal, ...]:
     return tuple(proposals)
 
 
+def known_schemes() -> tuple[Scheme, ...]:
+    """All schemes that are known by name: the catalogue's, and those of plugins."""
+    return _schemes(tuple(sys.path))
+
+
+def schemes_of(kind: Kind) -> tuple[Scheme, ...]:
+    """All schemes of a kind that are known by name."""
+    return tuple(scheme for scheme in known_schemes() if scheme.kind == kind)
+
+
 def rotary_schemes() -> tuple[Scheme, ...]:
-    """All rotary schemes that are known by name: the catalogue's, and those of plugins."""
-    return _rotary_schemes(tuple(sys.path))
+    """All rotary schemes that are known by name."""
+    return schemes_of("rotary")
 
 
 @lru_cache(maxsize=1)
-def _rotary_schemes(_path: tuple[str, ...]) -> tuple[Scheme, ...]:
+def _schemes(_path: tuple[str, ...]) -> tuple[Scheme, ...]:
     plugins = (scheme for scheme in catalogue.installed() if isinstance(scheme, Scheme))
     own = [scheme for scheme in plugins if scheme.name not in catalogue.BUILT_IN]
-    return tuple(s for s in (*catalogue.BUILT_IN.values(), *own) if s.kind == "rotary")
+    return (*catalogue.BUILT_IN.values(), *own)
 
 
 def proposal_of(scheme: Scheme, guess: Guess, *, length: int | None = None) -> Proposal | None:
@@ -200,14 +216,14 @@ def _proposals(scheme: Scheme, measured: Measured) -> Iterator[Proposal]:
     """What a scheme's inverse guesses, as far as it is made of waves along one axis."""
     guesses = default_guesses(scheme, measured)
     if scheme.inverse is not None:
-        guesses = _answered(scheme, scheme.inverse(np, measured))
+        guesses = answered(scheme, scheme.inverse(np, measured))
     for guess in itertools.islice(guesses, _MOST_GUESSES):  # rates of noise agree with many
         proposal = proposal_of(scheme, guess, length=measured.length)
         if proposal is not None:
             yield proposal
 
 
-def _answered(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
+def answered(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
     """Guesses of an inverse, up to where a user's code raises."""
     while True:
         try:
@@ -467,6 +483,27 @@ def ladders_of_most(rates: Rates) -> Iterator[Proposal]:
             wrong = np.abs(values - candidate.frequencies) > rates.errors
             if 0 < _FEW_OF * wrong.sum() <= pairs:
                 yield candidate
+
+
+def wider_ladders(bound: Bound) -> Iterator[str]:
+    """What else a ladder of an unusual base may be: the first pairs of a wider one, in words."""
+    params, waves = bound.params, bound.content.waves
+    base, dim = params.get("base"), params.get("dim")
+    if waves is None or not isinstance(base, float) or not isinstance(dim, int):
+        return
+    frequencies = np.asarray(waves.frequencies(np), np.float64)
+    commoner = KNOWN_BASES[: KNOWN_BASES.index(base)] if base in KNOWN_BASES else KNOWN_BASES
+    texts = []
+    for known, width in itertools.product(commoner, WIDTHS):
+        if width <= dim or abs(math.log(known) * dim / width - math.log(base)) > _SAME_LADDER:
+            continue
+        wider = proposal_of(bound.scheme, Guess({**params, "base": known, "dim": width}))
+        first = None if wider is None else wider.frequencies[: frequencies.size]
+        if first is not None and np.allclose(first, frequencies, rtol=_SAME_LADDER, atol=0):
+            texts.append(f"base {known:g} of dim {width}")
+    if texts:
+        wider_texts = " and of ".join(texts[:_NAMED])
+        yield f"the first {frequencies.size} frequencies of {wider_texts} are these, too"
 
 
 def sinusoidal_proposals(

@@ -109,7 +109,9 @@ def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesi
         ratio = values[0, 0] / begin[:, 0]
         missed = np.abs(values[0, 1] - ratio * begin[:, 1])
         near = (missed <= wide * np.abs(values[0]).max()) & (ratio > 0)
-        fitting = [row for row in np.flatnonzero(near) if _is_row(values[0], seed, row, wide)]
+        fitting = [
+            row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, wide)
+        ]
         for first in fitting[:1]:
             std = float(ratio[first])
             short = 0.02 if abs(std / 0.02 - 1) <= wide + 1e-12 else float(f"{std:.4g}")

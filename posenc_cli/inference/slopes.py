@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -12,8 +11,7 @@ from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES
 from posenc_cli.records import Record
-from posenc_cli.schemes.alibi import slopes_of_heads
-from posenc_cli.schemes.inverse import snap
+from posenc_cli.schemes.alibi import exact_slopes, rules_of
 from posenc_cli.schemes.parameters import as_text
 from posenc_cli.transaction import open_input
 
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.alibi import SlopesRule
 
 
-_USUAL = 8.0
-"""The largest bias of the paper, and of most models."""
 _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)
 """Numbers of heads that models have, of which a device or a mistake may leave some."""
 
@@ -57,11 +53,6 @@ class SlopesCheck(Record):
     expected: float
     given: float
     explanation: str | None
-
-
-def slopes(heads: int, *, max_bias: float, rule: SlopesRule) -> list[float]:
-    """The slope of each head, correctly rounded to float64."""
-    return [float(m) for m in slopes_of_heads(exact, heads, max_bias=max_bias, rule=rule)]
 
 
 def read_slopes(path: str) -> tuple[list[float], str]:
@@ -111,7 +102,7 @@ def check_slopes(
     if len(given) != heads:
         raise InvalidInput(f"--check: the file holds {len(given)} slopes, but --heads is {heads}")
     allowed = tolerance(heads, dtype)
-    expected = slopes(heads, max_bias=max_bias, rule=rule)
+    expected = exact_slopes(heads, max_bias=max_bias, rule=rule)
     worst, at = _difference(given, expected)
     ok = worst <= allowed
     differences = (
@@ -143,39 +134,16 @@ def _difference(given: Sequence[float], expected: Sequence[float]) -> tuple[floa
     return worst, finite.index(worst)
 
 
-def rules_of(
-    given: Sequence[float], error: float
-) -> Iterator[tuple[float, SlopesRule, list[float]]]:
-    """Largest biases and rules that give positive slopes, within a relative error, and theirs.
-
-    The usual largest bias comes first, then the one that the first slope has.
-    """
-    heads = len(given)
-    if not all(0 < slope < math.inf for slope in given):
-        return
-    power = 1 << (heads.bit_length() - 1)
-    rules: tuple[SlopesRule, ...] = ("press",) if power == heads else ("press", "naive")
-    for rule in rules:
-        steps = power if rule == "press" else heads
-        exponent = -math.log2(given[0]) * steps
-        if exponent <= 0:
-            continue
-        for max_bias in dict.fromkeys((_USUAL, snap(exponent, max(1e-6, 2 * error * steps)))):
-            expected = slopes(heads, max_bias=max_bias, rule=rule)
-            if _difference(given, expected)[0] <= error:
-                yield max_bias, rule, expected
-
-
 def _mistakes(
     given: Sequence[float], max_bias: float, rule: SlopesRule, error: float
 ) -> Iterator[tuple[str, list[float]]]:
     """What is known to go wrong with slopes, and the slopes it gives."""
     heads = len(given)
-    right = slopes(heads, max_bias=max_bias, rule=rule)
+    right = exact_slopes(heads, max_bias=max_bias, rule=rule)
     other: SlopesRule = "naive" if rule == "press" else "press"
     yield (
         f"these are the slopes of --convention {other}",
-        slopes(heads, max_bias=max_bias, rule=other),
+        exact_slopes(heads, max_bias=max_bias, rule=other),
     )
     yield "these are the right slopes in reverse order", right[::-1]
     yield "these are the right slopes with the sign of the bias", [-m for m in right]
@@ -192,7 +160,7 @@ def _mistakes(
         yield f"these are the slopes of --max-bias {as_text(bias)}{convention}", expected
     for more in _MORE_HEADS:
         if more > heads:
-            every = slopes(more, max_bias=max_bias, rule=rule)
+            every = exact_slopes(more, max_bias=max_bias, rule=rule)
             for first in (0, *range(heads, more - heads + 1, heads)):
                 heads_text = f"heads {first} to {first + heads - 1} of {more}"
                 yield f"these are the slopes of {heads_text}", every[first : first + heads]

@@ -26,6 +26,9 @@ KNOWN_BASES = (
 )  # fmt: skip
 """Bases of published models, and of the paper, the commonest first."""
 
+WIDTHS = (128, 64, 256, 96, 80, 192, 512, 32, 112, 160)
+"""Rotated columns of published models, the commonest first, that others keep a part of."""
+
 COMMON_BASES = KNOWN_BASES[:10]
 """Those that are tried where many numbers are free besides, so that rare ones fit by chance."""
 
@@ -74,25 +77,81 @@ class Measured(Record):
         return abs(float(amplitude) - self.amplitude) <= 3 * self.precise * self.amplitude
 
 
+class MeasuredScores(Record):
+    """A bias on scores: ``values`` (heads, n) at ``indices`` (n,), NaN where a mask hides them.
+
+    ``by`` says whether the indices are offsets j − i or keys, of which there are ``keys``. Of a
+    ``single`` head nothing says of how many. ``rounding`` is what of its size a value may be off
+    by, and ``rounded`` rounds values to the format of the array.
+    """
+
+    by: str
+    indices: Any
+    values: Any
+    keys: int
+    single: bool
+    rounding: float
+    rounded: Callable[[Any], Any]
+
+    @property
+    def heads(self) -> int:
+        """How many heads there are."""
+        return int(self.values.shape[0])
+
+    def of_distances(self, xp: Any) -> tuple[Any, Any] | None:
+        """The distances seen, rising, and the values at them, if both sides are alike.
+
+        Shapes: (m,) and (heads, m).
+        """
+        if self.by != "offset":
+            return None
+        distances = xp.abs(self.indices)
+        seen = xp.isfinite(self.values).all(axis=0)
+        left = seen & (self.indices <= 0)
+        if not left.any():
+            return None
+        order = xp.argsort(distances[left], kind="stable")
+        where, values = distances[left][order].astype(float), self.values[:, left][:, order]
+        right = seen & (self.indices > 0)
+        if right.any():
+            at = xp.minimum(xp.searchsorted(where, distances[right]), where.size - 1)
+            same = where[at] == distances[right]
+            apart = xp.abs(self.values[:, right][:, same] - values[:, at[same]])
+            if apart.max(initial=0) > ALIKE * xp.abs(values).max():
+                return None
+        return where, values
+
+
+ALIKE = 1e-5
+"""Of the largest score: how far both sides of a bias may be apart that goes by the distance."""
+
+
 class Guess(Record):
-    """Parameters that may give measured rates.
+    """Parameters that may give measured rates, or scores.
 
     ``cost`` says how special they are: 1 for one rule with numbers that people use, 0.3 more for
     each digit of a number that was fitted, 2 to 3.5 for rules with many numbers; hundredths order
-    equals. ``uncertainty`` says by how much a fitted parameter may be off.
+    equals. ``uncertainty`` says by how much a fitted parameter may be off. Of scores, ``head`` is
+    the one that is meant, ``multiplier`` what all were multiplied by afterwards, and ``hidden``
+    names parameters that scores do not show.
     """
 
     params: Mapping[str, Any]
     cost: float = 1.0
     uncertainty: Mapping[str, float] = fresh(dict)
     notes: tuple[str, ...] = ()
+    head: int | None = None
+    multiplier: float = 1.0
+    hidden: tuple[str, ...] = ()
 
 
-Inverse = Callable[[Any, Measured], Iterator[Guess]]
-"""An array namespace and what was measured → guesses, the plainest first."""
+Inverse = Callable[[Any, Any], Iterator[Guess]]
+"""An array namespace and what was measured → guesses, the plainest first.
+
+Of a scheme made of waves that is :class:`Measured`, of a bias :class:`MeasuredScores`."""
 
 
-def unguessed(_xp: Any, _measured: Measured) -> Iterator[Guess]:
+def unguessed(_xp: Any, _measured: Any) -> Iterator[Guess]:
     """No guesses: of a scheme whose rates along one axis are another's, or which is read apart."""
     yield from ()
 
@@ -144,6 +203,9 @@ def ladder_bases(
         yield known, 1.0, 0.0
     if known_only and near:
         return
+    for part in () if near or known_only or steps != measured.pairs else _parts_of_wider(steps):
+        if abs(part / base - 1) <= 5 * error / base:
+            yield part, 1.3, 0.0
     short = snap(base, error)
     if short not in near and short > 1:
         digits = digit_count(short)
@@ -151,6 +213,12 @@ def ladder_bases(
     if not known_only and base > 1:
         # A fitted base explains any ladder: it is believed last.
         yield base, 6.0, error
+
+
+def _parts_of_wider(steps: float) -> Iterator[float]:
+    """Bases of the first pairs of wider ladders, of the commonest bases."""
+    for known in COMMON_BASES:
+        yield from (known ** (2 * steps / width) for width in WIDTHS if width > 2 * steps)
 
 
 def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
@@ -18,6 +19,7 @@ from posenc_cli.schemes.declare import (
     bias,
     within_length,
 )
+from posenc_cli.schemes.inverse import Guess
 from posenc_cli.schemes.parameters import (
     Dim,
     Heads,
@@ -28,7 +30,9 @@ from posenc_cli.schemes.parameters import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.schemes.inverse import MeasuredScores
 
 LARGEST_TABLE = 2**31 - 1
 _T5 = "Raffel et al. 2020, arXiv:1910.10683 §2.1"
@@ -118,6 +122,78 @@ def _interpolation(xp: Any, positions: Any, table: Any, rows: int, length: int) 
     return table(below) * (1 - share) + table(above) * share
 
 
+_BUCKETS = (32, 16, 64, 8, 128, 256, 48, 24, 12, 40, 20)
+_DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
+"""Numbers of buckets and largest distances that are tried: T5's own first, then usual ones."""
+_MOST_BUCKETINGS, _SEEDS = 8, 4
+"""Rules with the fewest buckets, and seeds of posenc's own tables, that are tried."""
+_FEW_NUMBERS = 2
+"""As many numbers as an identity or a mask has, which no learned table would."""
+
+
+def _learned_scores(xp: Any, measured: MeasuredScores) -> tuple[Any, Any] | None:
+    """The offsets seen, and after which of them a head's value changes; None of no learned bias.
+
+    Shapes: (n,) and (n − 1,).
+    """
+    seen = xp.isfinite(measured.values).all(axis=0)
+    offsets = measured.indices[seen]
+    if measured.by != "offset" or not offsets.size or measured.indices[0] > 1 - measured.keys:
+        return None
+    if xp.unique(measured.values[xp.isfinite(measured.values)]).size <= _FEW_NUMBERS:
+        return None
+    return offsets, (xp.diff(measured.values[:, seen], axis=1) != 0).any(axis=0)
+
+
+def _learned_guesses(
+    given: dict[str, Any], count: int, offsets: Any, heads: int
+) -> Iterator[Guess]:
+    """Guesses of a rule that makes so many buckets of some offsets."""
+    settled = {"heads": heads, **given}
+    # By how few buckets there are; a rule with one an offset explains any table.
+    cost = 2.0 + 5e-4 * count + (0.5 if count == offsets.size else 0.0)
+    for seed in range(_SEEDS):
+        yield Guess({**settled, "seed": seed}, cost=cost)
+    if count < offsets.size:
+        of_heads = "1 head" if heads == 1 else f"{heads} heads"
+        note = f"a learned table: {count} of its rows show here, for {of_heads}"
+        yield Guess(settled, cost=cost + 0.5, hidden=("seed", "weights"), notes=(note,))
+
+
+def _t5_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    """Rules by which all offsets of a bucket have one value."""
+    shown = _learned_scores(xp, measured)
+    if shown is None:
+        return
+    offsets, changes = shown
+    bucketings = []
+    for both, number, distance in product((True, False), _BUCKETS, _DISTANCES):
+        single = number // (4 if both else 2)
+        if single >= 1 and distance > single:
+            given: dict[str, Any] = {
+                "num_buckets": number,
+                "max_distance": distance,
+                "bidirectional": both,
+            }
+            steps = xp.diff(t5_buckets(**given)(xp, offsets)) != 0  # a bucket's offsets are a run
+            if not (changes & ~steps).any():
+                bucketings.append((int(steps.sum()) + 1, given))
+    for count, given in sorted(bucketings, key=lambda pair: pair[0])[:_MOST_BUCKETINGS]:
+        yield from _learned_guesses(given, count, offsets, measured.heads)
+
+
+def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    """The distance from which nothing changes."""
+    shown = _learned_scores(xp, measured)
+    if shown is None:
+        return
+    offsets, changes = shown
+    nearer = xp.minimum(xp.abs(offsets[:-1]), xp.abs(offsets[1:]))  # of each two neighbours
+    side = max(int(nearer[changes].max(initial=0)) + 1, 1)
+    count = int(xp.unique(xp.clip(offsets, -side, side)).size)
+    yield from _learned_guesses({"max_distance": side}, count, offsets, measured.heads)
+
+
 @bias(
     source="Raffel et al. 2020, arXiv:1910.10683 §2.1; Mesh TensorFlow and transformers' code",
     formula=(
@@ -129,6 +205,7 @@ def _interpolation(xp: Any, positions: Any, table: Any, rows: int, length: int) 
         "bucket 0. T5 adds the bias without dividing the scores by √d."
     ),
     weights=WeightsShape("num_buckets", "heads", "(num_buckets, heads)"),
+    inverse=_t5_inverse,
 )
 def t5(
     *,
@@ -214,6 +291,7 @@ def _log_thresholds(buckets: int, single: int, max_distance: int) -> list[int]:
         "(2·max_distance + 1, heads)",
         rows_to_parameter=lambda rows: (rows - 1) // 2 if rows % 2 else None,
     ),
+    inverse=_clipped_inverse,
 )
 def t5_clipped(
     *,

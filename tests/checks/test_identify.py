@@ -524,3 +524,34 @@ def test_the_ramp_of_llama3_is_read_off_where_no_model_has_it(params):
     assert found.scheme == "rope-llama3"
     assert found.params["factor"] == params["factor"]
     assert_written_again(found, arrays, dtype="float64")
+
+
+@pytest.mark.parametrize("multiple", [1.0, 0.3])
+def test_a_penalty_that_is_a_kernels_and_alibis_is_said_to_be_both(multiple):
+    """No head has the slope: it is ALiBi multiplied, and KERPLE's power 1."""
+    distances = np.abs(np.subtract.outer(np.arange(16), np.arange(16)))
+    candidates = identify(Evidence.of_arrays(-multiple * distances)).candidates
+    fitting = {candidate.scheme: candidate for candidate in candidates if candidate.fits}
+    assert set(fitting) == {"kerple-power", "alibi"}
+    assert (fitting["kerple-power"].params["r1"], fitting["kerple-power"].params["r2"]) == (
+        (multiple,),
+        (1.0,),
+    )
+    assert fitting["alibi"].multiplied == pytest.approx(2 * multiple)
+
+
+def test_alibi_divided_by_the_root_of_a_width_is_found():
+    """As Falcon has it."""
+    divided = matrix("alibi", "0:20", dtype="float64", heads=12) / 8
+    match = found_in([divided])
+    assert (match.scheme, match.params["heads"], match.multiplied) == ("alibi", 12, 0.125)
+
+
+@pytest.mark.parametrize(("wide", "kept"), [(128, 64), (64, 48), (128, 112)])
+def test_a_part_of_a_ladder_is_said_to_be_one_with_its_base_and_width(wide, kept):
+    frequencies = 10_000.0 ** (-np.arange(0, kept, 2) / wide)
+    match = found_in([frequencies])
+    assert (match.scheme, match.params["dim"]) == ("rope", kept)
+    assert match.params["base"] == pytest.approx(10_000.0 ** (kept / wide))
+    (note,) = match.notes
+    assert f"the first {kept // 2} frequencies of base 10000 of dim {wide}" in note

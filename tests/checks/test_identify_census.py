@@ -356,7 +356,7 @@ def test_one_query_of_a_bias_is_read_as_such_in_any_shape():
 
 def test_heads_that_are_too_many_are_not_tried_as_a_bias(monkeypatch):
     """Rows of a batch of one would be heads of one query, each of which takes its time."""
-    monkeypatch.setattr("posenc_cli.checks.identify.try_scores", None)
+    monkeypatch.setattr("posenc_cli.checks.attempts.try_scores", None)
     assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).match is None
 
 

@@ -17,9 +17,9 @@ from tests.checks import rope
 MODULE = '''
 from typing import Annotated, Any
 
-from posenc_cli.schemes.declare import Rotation, Waves, rotary
+from posenc_cli.schemes.declare import Bias, Rotation, Waves, bias, rotary
 from posenc_cli.schemes.inverse import Guess
-from posenc_cli.schemes.parameters import Base, Dim, Param
+from posenc_cli.schemes.parameters import Base, Dim, Heads, Param
 from posenc_cli.schemes.rotary import PairLayout, ladder, rotated_dim
 
 
@@ -87,6 +87,16 @@ def bare(*, dim: Dim = 64) -> Rotation:
     return Rotation(Waves(dim // 2, frequencies), "interleaved")
 
 
+@bias(source="a user", formula="−|i − j| / (heads + h)")
+def slanted(*, heads: Heads = 4) -> Bias:
+    """Slopes of the user's own."""
+
+    def scores(xp: Any, slope: Any, offsets: Any) -> Any:
+        return slope * (0 - xp.abs(offsets))
+
+    return Bias(heads, "offset", lambda xp: 1 / (xp.arange(0, heads) + heads), scores)
+
+
 @rotary(source="a user", formula="none")
 def broken(*, dim: Dim = 64, base: Base = 10_000.0) -> Rotation:
     """A scheme whose code raises."""
@@ -100,7 +110,7 @@ def plugins(tmp_path, monkeypatch):
     info = tmp_path / "users-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: users\nVersion: 1\n")
-    names = ("harmonic", "rising", "seeded", "bare", "broken")
+    names = ("harmonic", "rising", "seeded", "bare", "slanted", "broken")
     lines = [f"{name} = users_schemes:{name}\n" for name in names]
     (info / "entry_points.txt").write_text(f"[{catalogue.PLUGIN_GROUP}]\n{''.join(lines)}")
     monkeypatch.syspath_prepend(tmp_path)
@@ -146,6 +156,16 @@ def test_a_users_scheme_without_a_choice_of_layout_is_identified_too():
 
 
 @pytest.mark.slow
+def test_a_users_bias_is_identified_with_its_heads():
+    distances = np.abs(np.subtract.outer(np.arange(24), np.arange(24)))
+    scores = -distances / (6 + np.arange(6))[:, None, None]
+    match = identify(Evidence.of_arrays(scores)).match
+    others = {c.scheme for c in identify(Evidence.of_arrays(scores)).candidates if c.fits}
+    assert match is not None
+    assert "slanted" in others
+    assert match.params["heads"] == 6
+
+
 def test_the_command_that_identify_prints_writes_a_users_table_again(call, tmp_path):
     cos, sin = tables(harmonic(slope=0.37), 64)
     np.save(tmp_path / "t.npy", np.concatenate([cos, sin], axis=1))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.slopes import slopes
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import round_exact
+from posenc_cli.schemes.alibi import exact_slopes
 from tests.encoding import matrix, request
 
 REAL_STORAGE = ("float16", "float32", "float64", "bfloat16")
@@ -112,7 +112,7 @@ def test_slopes_are_the_rounded_powers(heads, rule):
 
     with mpmath.workdps(60):
         expected = [float(m) for m in published(heads)]
-    assert slopes(heads, max_bias=8.0, rule=rule) == expected
+    assert exact_slopes(heads, max_bias=8.0, rule=rule) == expected
 
 
 @given(

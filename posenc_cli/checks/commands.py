@@ -1,0 +1,123 @@
+"""Commands that write what an array was found to be again, ready to paste."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from posenc_cli.inference.tolerance import real_format
+from posenc_cli.inference.trial import UNREDUCED_TABLES
+from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
+
+if TYPE_CHECKING:
+    from posenc_cli.inference.evidence import Evidence
+    from posenc_cli.inference.trial import Trial
+    from posenc_cli.positions import Positions
+
+_LISTED = 64
+"""Ranges of positions that fit on a command line."""
+
+
+def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -> tuple[str, ...]:
+    """Commands that write the array again, one for each file, ready to paste."""
+    hypothesis, bound = trial.hypothesis, trial.bound
+    if hypothesis.wrong or hypothesis.tables == ("slopes",):
+        if hypothesis.tables == ("slopes",) and not hypothesis.wrong:
+            return (_slopes_command(trial),)
+        return ()
+    if positions is None and hypothesis.positions is not None:
+        return ()
+    words = ["posenc", "generate", "--scheme", bound.scheme.name]
+    length = None
+    if positions is not None:
+        given = _positions_words(trial, positions)
+        if given is None:
+            return ()
+        words += given
+        length = positions.last + 1
+    parameters = _parameter_words(trial, length)
+    if parameters is None:
+        return ()
+    words += parameters
+    if hypothesis.head is not None:
+        words += ["--head", str(hypothesis.head)]
+    return tuple(
+        shlex.join(
+            [*words, *_file_words(trial, evidence, table, several=len(hypothesis.tables) > 1)]
+        )
+        for table in hypothesis.tables
+    )
+
+
+def _parameter_texts(trial: Trial, length: int | None) -> dict[str, str]:
+    """The parameters that are not what they would be without, as a command line gives them."""
+    hypothesis, bound = trial.hypothesis, trial.bound
+    texts: dict[str, str] = {}
+    for name, parameter in bound.scheme.parameters.items():
+        value = bound.params[name]
+        follows = parameter.rules.follows_length and value == length
+        usual = value == parameter.default and name not in ("dim", "base", "heads")
+        if value is not None and name not in hypothesis.hidden and not follows and not usual:
+            texts[name] = as_text(value, separator=parameter.rules.separator)
+    return texts
+
+
+def _parameter_words(trial: Trial, length: int | None) -> list[str] | None:
+    """The options that give the parameters; None where they would not give these very ones."""
+    hypothesis, bound = trial.hypothesis, trial.bound
+    texts = _parameter_texts(trial, length)
+    given = bound.scheme.bind(texts, seq_len=length).params
+    if any(given[name] != bound.params[name] for name in given if name not in hypothesis.hidden):
+        return None
+    words = ["--set", "weights=FILE"] if "weights" in hypothesis.hidden else []
+    for name, text in texts.items():
+        words += (
+            [OWN_OPTIONS[name][0], text] if name in OWN_OPTIONS else ["--set", f"{name}={text}"]
+        )
+    return words
+
+
+def _positions_words(trial: Trial, positions: Positions) -> list[str] | None:
+    """The options that ask for positions, None where none can."""
+    if trial.bound.scheme.kind == "relative":
+        (only,) = positions.ranges if len(positions.ranges) == 1 else (None,)
+        if only is None or only.step != 1 or only[0] != -only[-1]:
+            return None
+        return ["--len", str(only[-1] + 1)]
+    if len(positions.ranges) == 1 and positions.ranges[0].step == 1:
+        only = positions.ranges[0]
+        start = ["--start", str(only.start)] if only.start else []
+        return [*start, "--len", str(len(only))]
+    if positions.count > _LISTED and len(positions.ranges) > _LISTED:
+        return None
+    return ["--positions", str(positions)]
+
+
+def _file_words(trial: Trial, evidence: Evidence, table: str | None, *, several: bool) -> list[str]:
+    """The options of the table, its number format and its file."""
+    dtype = real_format(evidence.stored).name
+    table = "angles" if table in UNREDUCED_TABLES else table
+    words = [] if table in (None, "cos-sin") else ["--table", table or ""]
+    # The numbers of a text file are read as float64, whatever they were.
+    if dtype == "float64" and trial.rounded.name == "float32":
+        dtype = "float32"
+    words += ["--dtype", dtype]
+    if trial.rounded.name != dtype:
+        words += ["--round-to", trial.rounded.name]
+    if trial.arithmetic != "exact":
+        words += ["--arithmetic", trial.arithmetic]
+    if several:
+        words += ["--out", f"{(table or '').partition('-')[0]}.npy"]
+    elif dtype == "bfloat16":
+        words += ["--out", f"{trial.bound.scheme.name}.safetensors"]
+    return words
+
+
+def _slopes_command(trial: Trial) -> str:
+    params = trial.bound.params
+    words = ["posenc", "alibi-slopes", "--heads", str(params["heads"])]
+    if params["max_bias"] != 8:
+        words += ["--max-bias", as_text(params["max_bias"])]
+    if params["slopes"] != "press":
+        words += ["--convention", params["slopes"]]
+    return shlex.join(words)
