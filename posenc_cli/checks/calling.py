@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.budget import check_size
+from posenc_cli.checks.batches import try_batches, try_table_batches
 from posenc_cli.checks.codes import SubjectKind
+from posenc_cli.checks.function_process import MOST_ROWS, CallRequest
 from posenc_cli.checks.irregular import (
     ALIKE,
     COARSE,
@@ -25,21 +27,16 @@ from posenc_cli.checks.irregular import (
     with_faults,
 )
 from posenc_cli.checks.patterns import PatternReport, try_patterns
-from posenc_cli.checks.serving import (
-    CELLS,
-    MOST_ROWS,
-    CallRequest,
-    ServedFunction,
-)
+from posenc_cli.checks.serving import CELLS, ServedFunction
 from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
+    from posenc_cli.checks.answers import Returned
     from posenc_cli.checks.irregular import Irregularity
     from posenc_cli.checks.patterns import Differs, Rows
-    from posenc_cli.checks.serving import Returned
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress, SomeRows
     from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
@@ -123,10 +120,30 @@ def implementation(
             "text": function.text,
             "library": function.form.library,
             "python": function.python,
-            "untried": function.form.untried,
+            "untried": list(function.untried),
         }
+        subjects[0] = _with_batches(function, subjects[0], positions)
     subjects = [replace(own, call={**call, **(own.call or {})}) for own in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
+
+
+def _with_batches(function: ServedFunction, subject: Subject, positions: Positions) -> Subject:
+    """A subject, with what becomes of several sequences and heads in one call."""
+    if subject.broken or subject.irregular:
+        return subject
+    if function.outcome == "vectors":
+        report = try_batches(function, _vectors_differ, context=positions.last + 1)
+    else:
+        report = try_table_batches(function, context=positions.last + 1)
+    call = subject.call or {"patterns": []}
+    return replace(
+        subject,
+        irregular=with_faults(report.faults, ()),
+        call={
+            "patterns": [*call["patterns"], *report.tried],
+            "untried": [*function.untried, *report.untried],
+        },
+    )
 
 
 def _from_zero_positions(
@@ -255,14 +272,16 @@ def _pattern_report(
     def rows(indices: Integers, where: Integers) -> NumberArray:
         return function.values(x[indices], where, which)
 
-    def differs(values: NumberArray, wanted: NumberArray) -> bool:
-        if not (np.isfinite(wanted).all() and wanted.size):
-            return False
-        coarse = COARSE if values.dtype.itemsize < 4 or is_half(values) else 1
-        size = np.abs(wanted).max()
-        return not bool(np.abs(values - wanted).max() <= coarse * ALIKE * size)
+    return _patterns(function, rows, _vectors_differ, positions)
 
-    return _patterns(function, rows, differs, positions)
+
+def _vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
+    """Whether values are others than those wanted, by more than their format leaves open."""
+    if not (np.isfinite(wanted).all() and wanted.size):
+        return False
+    coarse = COARSE if values.dtype.itemsize < 4 or is_half(values) else 1
+    size = np.abs(wanted).max()
+    return not bool(np.abs(values - wanted).max() <= coarse * ALIKE * size)
 
 
 class _Conduct(Record):

@@ -17,10 +17,10 @@ from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.definition import SourcePlace, definition_place
 from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.checks.function_process import CallRequest
 from posenc_cli.checks.keys import report_of_both
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.rotated import vectors
-from posenc_cli.checks.serving import CallRequest
 from posenc_cli.checks.verdict import Report, examine, merge_reports
 from posenc_cli.encode.precision import Precision
 from posenc_cli.encode.request import Request

@@ -154,7 +154,8 @@ def _counting(trial: Trial) -> str:
 
     Positions that begin above 0 are exchanged for others that a function which counts takes alike.
     """
-    if not trial.function.form.has("positions"):
+    form = trial.function.form
+    if not (form.has("positions") or form.chosen):
         return ""
     where = trial.positions[trial.positions.size // 4 :]
     x, first, last = trial.x[: where.size], where[0], where[-1]
@@ -227,7 +228,7 @@ def _dependences(trial: Trial) -> Iterator[Irregularity]:
     x, positions, expected = trial.x, trial.positions, trial.expected
     backward = trial.given(x[::-1], positions[::-1])[::-1]
     if trial.differs(backward, expected):
-        used = _one_for_all(trial)
+        used = _counting(trial) or _one_for_all(trial)
         if used:
             yield Irregularity(Cause.POSITION_OFFSET, used, "reproduced at other positions as well")
             return

@@ -50,10 +50,11 @@ class PatternFault(Record):
 
 
 class PatternReport(Record):
-    """Which ways were tried, in words, and in which the results differ."""
+    """Which ways were tried, in words, in which the results differ, and which were not tried."""
 
     tried: tuple[str, ...]
     faults: tuple[PatternFault, ...]
+    untried: tuple[str, ...] = ()
 
 
 def try_patterns(

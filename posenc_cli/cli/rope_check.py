@@ -37,7 +37,7 @@ _WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 
 CALL_ROLES = (
     *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
-    *("rows", "zero", "dim", "base", "style"),
+    *("dim", "base", "style"),
 )
 """What arguments of --impl may be, as --call names them."""
 
@@ -160,7 +160,7 @@ def rope_check(
       posenc rope-check -s rope -d 64 --impl my_model.rope:apply --len 4096 --out rope.xml
     """
     from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
-    from posenc_cli.checks.serving import CallRequest
+    from posenc_cli.checks.function_process import CallRequest
 
     if impl is None:
         given = {"--call": call, "--in-place": in_place or None, "--python": python}

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from posenc_cli.checks import serving
+from posenc_cli.checks import function_process
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.codes import FindingName
 from posenc_cli.checks.diagnosis import diagnose
@@ -389,7 +389,7 @@ def test_a_function_that_copies_its_process_answers_once(call, own):
 
 @pytest.mark.slow
 def test_a_function_that_never_returns_is_given_up(call, own, monkeypatch):
-    monkeypatch.setattr("posenc_cli.checks.serving.SECONDS", 0.5)
+    monkeypatch.setattr("posenc_cli.checks.function_process.SECONDS", 0.5)
     status, _, err = call("rope-check", "-s", "rope", *own("endless"))
     assert status == 2
     assert "gave no answer" in err
@@ -535,7 +535,7 @@ def test_a_right_function_may_read_print_and_copy_its_process(body, check):
 def test_a_function_that_hangs_is_ended_with_all_that_it_started(where, check, monkeypatch):
     hang = "import subprocess; subprocess.run(['sleep', '60'])"
     body = {"call": f"def f(x, p): {hang}", "import": hang}[where]
-    monkeypatch.setattr(serving, "SECONDS", 1.5)
+    monkeypatch.setattr(function_process, "SECONDS", 1.5)
     began = time.monotonic()
     with pytest.raises(InvalidInput, match="gave no answer within 1.5 seconds"):
         check(body, positions="0:8")

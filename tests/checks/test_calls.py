@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from posenc_cli.checks.call_forms import forms
 from posenc_cli.checks.serving import ServedFunction
-from posenc_cli.checks.signatures import NamedParameter, Signature, forms
+from posenc_cli.checks.signatures import NamedParameter, Signature
 from tests.checks import rope
 
 DOUBLES = Path(__file__).with_name("doubles.py")
@@ -31,23 +32,23 @@ def signature(text, library="numpy"):
         ("x, positions", "x, positions", "nd"),
         ("x, p", "x, positions", "nd"),
         ("a, b", "x, positions", "nd"),
-        ("q, k, cos, sin, unsqueeze_dim=1", "q, k, cos, sin", "1hnd"),
-        ("q, k, cos, sin, unsqueeze_dim=2", "q, k, cos, sin", "1nhd"),
-        ("q, k, cos, sin, position_ids", "q, k, cos, sin, rows", "1hnd"),
-        ("q, k, cos, sin, offset", "q, k, cos, sin, zero", "1hnd"),
-        ("xq, xk, freqs_cis", "q, k, freqs_cis", "1nhd"),
-        ("positions, query, key", "positions, q, k", "1hnd"),
-        ("query, key, position_ids", "q, k, positions", "1hnd"),
-        ("x, cos, sin, interleaved=False", "x, cos, sin", "1nhd"),
-        ("x, !input_pos=None", "x, positions", "1nhd"),
-        ("x, offset=0", "x, offset", "1hnd"),
-        ("x, offset", "x, offset", "1hnd"),
-        ("x", "x", "1hnd"),
-        ("x, position_embeddings", "x, cos_sin", "1hnd"),
+        ("q, k, cos, sin, unsqueeze_dim=1", "q, k, cos, sin", "bhnd"),
+        ("q, k, cos, sin, unsqueeze_dim=2", "q, k, cos, sin", "bnhd"),
+        ("q, k, cos, sin, position_ids", "q, k, cos, sin, positions", "bhnd"),
+        ("q, k, cos, sin, offset", "q, k, cos, sin, offset", "bhnd"),
+        ("xq, xk, freqs_cis", "q, k, freqs_cis", "bnhd"),
+        ("positions, query, key", "positions, q, k", "bhnd"),
+        ("query, key, position_ids", "q, k, positions", "bhnd"),
+        ("x, cos, sin, interleaved=False", "x, cos, sin", "bnhd"),
+        ("x, !input_pos=None", "x, positions", "bnhd"),
+        ("x, offset=0", "x, offset", "bhnd"),
+        ("x, offset", "x, offset", "bhnd"),
+        ("x", "x", "bhnd"),
+        ("x, position_embeddings", "x, cos_sin", "bhnd"),
         ("position_ids", "positions", ""),
         ("dim, end, theta=10000.0", "dim, length, base", ""),
-        ("a, b, c, d", "q, k, cos, sin", "1hnd"),
-        ("q, k, v, positions", "q, k, v, positions", "1hnd"),
+        ("a, b, c, d", "q, k, cos, sin", "bhnd"),
+        ("q, k, v, positions", "q, k, v, positions", "bhnd"),
     ],
 )
 def test_the_form_that_a_signature_names_comes_first(declared, roles, axes):
@@ -57,7 +58,7 @@ def test_the_form_that_a_signature_names_comes_first(declared, roles, axes):
 
 def test_a_name_that_says_what_it_is_for_is_given_nothing_else():
     right = rope.reference("rope", dim=32)
-    for declared in ("q, k, anything, positions", "x, cos, anything, positions"):
+    for declared in ("q, k, anything, positions", "x, cos, anything, offset"):
         assert forms(signature(declared), right) == []
 
 
@@ -69,10 +70,10 @@ def test_no_signature_is_tried_in_more_ways_than_tenths_of_a_second_take():
 
 RIGHT = {
     "transformers": (HALF, "q, k, cos, sin", "(1, n, 32), each value twice, in halves"),
-    "transformers_4": (HALF, "q, k, cos, sin, rows", "each value twice, in halves"),
+    "transformers_4": (HALF, "q, k, cos, sin, positions", "float32, rows chosen by position_ids"),
     "transformers_2": (HALF, "q, k, cos, sin", "(1, n, heads, 32)"),
     "flash_attention": (HALF, "x, cos, sin", "(n, 16), a value for each pair"),
-    "gpt_neox": (HALF, "q, k, cos, sin", "each value twice, in halves"),
+    "gpt_neox": (HALF, "q, k, cos, sin, offset", "float32, rows chosen by offset"),
     "mlx": (HALF, "x, offset", "x (1, heads, n, 32)"),
     "unnamed": (HALF, "x, offset", "t the first position"),
     "with_values": (HALF, "q, k, v, positions", "q, k, v (1, heads, n, 32)"),
@@ -173,7 +174,7 @@ def test_a_function_is_never_found_right_by_the_way_it_is_called(tmp_path):
 
 
 def _plain():
-    from posenc_cli.checks.serving import CallRequest
+    from posenc_cli.checks.function_process import CallRequest
 
     return CallRequest()
 
@@ -212,8 +213,6 @@ def test_tables_of_old_transformers_have_axes_before_their_rows(call, tmp_path):
     status, out, err = call(*asked, "--impl", "old.py:apply")
     assert (status, err) == (0, "")
     asked_for = json.loads(out)["subject"]["call"]
-    assert asked_for["untried"] == [
-        "tables with other rows than those of the call",
-        "batches of more than one sequence",
-    ]
+    assert asked_for["untried"] == []
     assert "position_ids (1, n)" in asked_for["text"]
+    assert "cos, sin (1, 1, n, 64), each value twice, in halves" in asked_for["text"]

@@ -1,0 +1,82 @@
+"""What a function returned: arrays, and the tables or frequencies that they may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from posenc_cli.numerics.arrays import NumberArray
+
+_STORED = ("float16", "float32", "float64", "complex64", "complex128")
+
+
+class Returned(Record):
+    """One value that a function returned, and its number format."""
+
+    values: NumberArray
+    dtype: str
+
+
+def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
+    """The arrays of an answer.
+
+    Raises: ValueError, KeyError, TypeError or AttributeError for what is none.
+    """
+    results, start = [], 0
+    for form in answer["results"]:
+        if form is None:
+            continue
+        if form["stored"] not in _STORED or form["dtype"] not in ("bfloat16", form["stored"]):
+            raise ValueError
+        stored = np.dtype(form["stored"])
+        shape = tuple(int(size) for size in form["shape"])
+        size = stored.itemsize * int(np.prod(shape, dtype=object))
+        if any(axis < 0 for axis in shape) or start + size > len(data):
+            raise ValueError
+        values = np.frombuffer(data, stored, count=size // stored.itemsize, offset=start)
+        results.append(Returned(values.reshape(shape), str(form["dtype"])))
+        start += size
+    if start != len(data):
+        raise ValueError
+    return results
+
+
+def table_rows(results: list[Returned], rows: int) -> list[Returned] | None:
+    """Cosines and sines, a row each; None where results are no tables of so many rows.
+
+    They are a pair of tables, complex numbers, pairs of a cosine and a sine beside each other, or
+    angles; axes of length 1 do not count.
+    """
+    real = [result for result in results if result.values.dtype.kind == "f"]
+    if len(results) == 1:
+        only, dtype = results[0].values, results[0].dtype
+        if not real:
+            parts, dtype = (only.real, only.imag), dtype.replace("complex64", "float32")
+            dtype = dtype.replace("complex128", "float64")
+        elif only.shape[-1:] == (2,):
+            parts = only[..., 0], only[..., 1]
+        else:
+            angles = only.astype(np.float64)
+            parts = np.cos(angles), np.sin(angles)
+        results = [Returned(part, dtype) for part in parts]
+    elif len(results) != 2 or len(real) != 2:
+        return None
+    tables = []
+    for result in results:
+        values = result.values
+        while values.ndim > 2 and 1 in values.shape[:-1]:
+            values = values.squeeze(values.shape.index(1))
+        if values.ndim != 2 or values.shape[0] != rows:
+            return None
+        tables.append(Returned(values, result.dtype))
+    return tables if tables[0].values.shape == tables[1].values.shape else None
+
+
+def is_frequencies(result: Returned, pairs: int) -> bool:
+    """Whether a result is a frequency for each pair."""
+    values = result.values
+    return values.dtype.kind == "f" and values.size == max(values.shape, default=0) == pairs

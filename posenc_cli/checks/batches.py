@@ -1,0 +1,297 @@
+"""Several sequences and heads in one call: each must become what it becomes alone.
+
+Sequences are at positions of their own where a function can be told of them, and k has fewer heads
+than q where the call succeeds so. A call with more axes than a function was found with counts only
+where some of its sequences and heads come back right: else it is none that the function takes.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.call_forms import TABLES, CallForm
+from posenc_cli.checks.patterns import PatternFault, PatternReport
+from posenc_cli.checks.payloads import Vectors
+from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from posenc_cli.checks.patterns import Differs
+    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
+
+_SEQUENCES = 2
+
+_MORE_AXES = {"nd": ("bhnd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}
+"""Axes that a function may take as well that was found to take these, the more the better."""
+
+_SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
+"""Rows, heads, and heads of k: the first of which none is the length of another axis."""
+
+_STARTS = (9, 2)
+"""The first position of each sequence."""
+
+_SAME_CELL = 1e-3
+"""Of values near 1: cells of one position agree to this in any format, the next one's do not."""
+
+_CONTEXT = 24
+"""Positions from which on a context has room for sequences at different ones."""
+
+
+class _Arrangement(Record):
+    """Sequences and heads in one call; ``places`` is how many rows of positions it has."""
+
+    form: CallForm
+    sequences: int
+    places: int
+    rows: int
+    heads: int
+    key_heads: int
+
+    @property
+    def text(self) -> str:
+        """What it is, for a reader."""
+        heads = f"{self.heads} heads"
+        if self.key_heads != self.heads:
+            heads += f" of q and {self.key_heads} of k"
+        if self.sequences == 1:
+            return f"a sequence with {heads}"
+        own = " at positions of their own" if self.places > 1 else ""
+        return f"a batch of {self.sequences} sequences{own} with {heads}"
+
+    @property
+    def untried(self) -> list[str]:
+        """What callers do that it does not."""
+        untried = []
+        if self.sequences == 1:
+            untried.append("batches of more than one sequence")
+        elif self.places == 1 and not self.form.from_zero:
+            untried.append("sequences at positions of their own")
+        if len(self.form.vectors) > 1 and self.key_heads == self.heads:
+            untried.append("fewer heads of k than of q")
+        return untried
+
+
+def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> PatternReport:
+    """Call a function that turns vectors with several sequences and heads.
+
+    ``context`` is how many positions it may be asked for.
+    """
+    if context >= _CONTEXT and not function.follows_length:
+        for arrangement in _arrangements(function.form):
+            try:
+                blocks = _Blocks(function, arrangement, differs)
+            except InvalidInput:
+                function.revive()
+                continue
+            if blocks.some_right or _must_hold(arrangement, function.form):
+                return PatternReport((arrangement.text,), blocks.faults, tuple(arrangement.untried))
+    return PatternReport((), (), ("several sequences or heads in one call",))
+
+
+def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:
+    """Call a function that makes tables with the positions of several sequences.
+
+    ``context`` is how many positions it may be asked for.
+    """
+    form = function.form
+    if not form.has("positions") or function.follows_length:
+        return PatternReport((), ())
+    untried = PatternReport((), (), ("positions of several sequences in one call",))
+    if context < _CONTEXT or form.position_axes != "bn":
+        return untried
+    positions = np.add.outer(_STARTS, np.arange(_SIZES[0][0]))
+    try:
+        together = function.answers(positions)
+    except InvalidInput:
+        return untried
+    alone = [function.answers(own[None]) for own in positions]
+    fault = _table_fault(together, alone)
+    if fault is not None:
+        return PatternReport((), (fault,))
+    shapes = [(_SEQUENCES, *values.shape[1:]) for values in alone[0]]
+    if [values.shape for values in together] != shapes:
+        return untried
+    return PatternReport((f"positions of {_SEQUENCES} sequences",), ())
+
+
+def _table_fault(
+    together: Sequence[NumberArray], alone: Sequence[Sequence[NumberArray]]
+) -> PatternFault | None:
+    """What the tables of several sequences are otherwise than those of each."""
+    called = f"called with the positions of {_SEQUENCES} sequences it"
+    if _same(together, alone[0]):
+        return PatternFault(f"{called} returns the tables of sequence 1 alone")
+    for sequence, own in enumerate(alone):
+        part = [values[sequence : sequence + 1] for values in together]
+        shaped = [values.shape for values in part] == [values.shape for values in own]
+        if shaped and not _same(part, own):
+            text = f"{called} gives other tables for sequence {sequence + 1} than alone"
+            moved = f"sequence {sequence + 1} is given the tables of sequence {2 - sequence}"
+            return PatternFault(text, moved if _same(part, alone[1 - sequence]) else "")
+    return None
+
+
+def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:
+    """Whether tables are the same ones."""
+    return len(some) == len(others) and all(
+        one.shape == other.shape and np.allclose(one, other, rtol=0, atol=_SAME_CELL)
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+def _must_hold(arrangement: _Arrangement, form: CallForm) -> bool:
+    """Whether a function that takes a form surely takes these too, and so must be right.
+
+    Not even the first axis of (1, n, h, d) is surely one of sequences: a function may take
+    all vectors of a position together, whatever their axes. With positions (b, n) it is.
+    """
+    by_sequence = arrangement.places > 1 and (form.chosen or not form.has(*TABLES))
+    return (
+        arrangement.form == form
+        and arrangement.key_heads == arrangement.heads
+        and (by_sequence or arrangement.sequences == 1)
+    )
+
+
+def _arrangements(form: CallForm) -> Iterator[_Arrangement]:
+    """The calls with several sequences and heads that a function may take, the fullest first."""
+    taken = {form.columns, form.columns // 2, form.columns // 4}
+    rows, heads, fewer = next((own for own in _SIZES if not taken & set(own)), _SIZES[0])
+    of_keys = (fewer, heads) if len(form.vectors) > 1 else (heads,)
+    for own, sequences, places in _batches(form):
+        for key_heads in of_keys:
+            yield _Arrangement(own, sequences, places, rows, heads, key_heads)
+
+
+def _batches(form: CallForm) -> Iterator[tuple[CallForm, int, int]]:
+    """Forms, and how many sequences and rows of positions they are given."""
+    if form.places_each:
+        yield form, _SEQUENCES, _SEQUENCES
+    elif form.position_axes == "n" and "b" in form.axes:
+        yield replace(form, position_axes="bn"), _SEQUENCES, _SEQUENCES
+    for axes in _MORE_AXES.get(form.axes, (form.axes,)):
+        if "b" in axes:
+            yield replace(form, axes=axes), _SEQUENCES, 1
+    for axes in _MORE_AXES.get(form.axes, (form.axes,)):
+        if "h" in axes and (axes == form.axes or "b" not in axes):
+            yield replace(form, axes=axes), 1, 1
+
+
+class _Blocks:
+    """What becomes of each head of each sequence, together with the others and alone.
+
+    Raises: InvalidInput where a call fails.
+    """
+
+    def __init__(
+        self, function: ServedFunction, arrangement: _Arrangement, differs: Differs
+    ) -> None:
+        self._function, self._arrangement, self._differs = function, arrangement, differs
+        form, rows = arrangement.form, arrangement.rows
+        starts = [0] if form.from_zero else _STARTS[: arrangement.places]
+        positions = np.add.outer(starts, np.arange(rows))
+        self._positions = np.broadcast_to(positions, (arrangement.sequences, rows))
+        generator = np.random.default_rng(11)
+        self._given = [
+            generator.standard_normal((arrangement.sequences, rows, heads, form.columns)).astype(
+                np.float32
+            )
+            for heads in (arrangement.heads, arrangement.key_heads)[: len(form.vectors)]
+        ]
+        vectors = [Vectors(given, rows) for given in self._given]
+        self._together = [each.values for each in function.together(form, positions, vectors)]
+        self._alone = [
+            self._values(given, self._positions, which) for which, given in enumerate(self._given)
+        ]
+        self._wrong = [
+            self._different(*pair) for pair in zip(self._together, self._alone, strict=True)
+        ]
+
+    @property
+    def some_right(self) -> bool:
+        """Whether any head of any sequence is as it is alone."""
+        return not all(wrong.all() for wrong in self._wrong)
+
+    def _values(self, given: NumberArray, positions: Integers, which: int) -> NumberArray:
+        """What each head of each sequence becomes alone, at these positions."""
+        values = np.empty(given.shape)
+        for sequence, head in np.ndindex(given.shape[0], given.shape[2]):
+            block = sequence, slice(None), head
+            values[block] = self._function.values(given[block], positions[sequence], which)
+        return values
+
+    def _different(self, values: NumberArray, wanted: NumberArray) -> Flags:
+        """Which heads of which sequences differ. Shape: (sequences, heads)."""
+        different = np.empty((values.shape[0], values.shape[2]), bool)
+        for sequence, head in np.ndindex(different.shape):
+            block = sequence, slice(None), head
+            different[sequence, head] = self._differs(values[block], wanted[block])
+        return different
+
+    @cached_property
+    def faults(self) -> tuple[PatternFault, ...]:
+        """What becomes of heads or sequences otherwise than alone."""
+        if not any(wrong.any() for wrong in self._wrong):
+            return ()
+        where, called = self._where, f"called with {self._arrangement.text} it"
+        other = self._other
+        text = f"{called} gives other values for {where} than alone"
+        if self._holds(self._given):
+            text = f"{called} leaves {where} as given"
+        elif other is not None and self._arrangement.places > 1:
+            backwards = self._positions[::-1]
+            at_other = [
+                self._values(given, backwards, which) for which, given in enumerate(self._given)
+            ]
+            if self._holds(at_other):
+                moved = f"{where} is turned at the positions of sequence {other + 1}"
+                return (PatternFault(f"{text}; all its rows are reproduced so", moved),)
+        return (PatternFault(text),)
+
+    def _holds(self, values: list[NumberArray]) -> bool:
+        """Whether what differs is these values."""
+        return not any(
+            (self._different(together, own) & wrong).any()
+            for together, own, wrong in zip(self._together, values, self._wrong, strict=True)
+        )
+
+    @property
+    def _other(self) -> int | None:
+        """The sequence that is right, where there is one that is not."""
+        wrong = np.concatenate(self._wrong, axis=1).any(axis=1)
+        return int(np.argmin(wrong)) if wrong.any() and not wrong.all() else None
+
+    @property
+    def _where(self) -> str:
+        """The heads and sequences that differ, for a reader."""
+        names = ("q", "k") if len(self._wrong) > 1 else ("x",)
+        parts = {
+            name: _part_text(wrong)
+            for name, wrong in zip(names, self._wrong, strict=True)
+            if wrong.any()
+        }
+        alike = len(parts) == len(names) and len({*parts.values()}) == 1
+        if alike:
+            return next(iter(parts.values()))
+        return " and ".join(f"{text} of {name}" for name, text in parts.items())
+
+
+def _part_text(wrong: Flags) -> str:
+    """Which of sequences and heads are meant. Shape: (sequences, heads)."""
+    sequences, heads = wrong.any(axis=1), wrong.any(axis=0)
+    if not np.array_equal(wrong, np.outer(sequences, heads)):
+        return f"{int(wrong.sum())} of {wrong.size} heads of all sequences"
+    if sequences.all() and heads.all():
+        return "all heads"
+    numbers = [str(head + 1) for head in np.flatnonzero(heads)]
+    of_heads = f"head{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
+    if sequences.all():
+        return of_heads
+    sequence = f"sequence {int(np.argmax(sequences)) + 1}"
+    return sequence if heads.all() else f"{of_heads} of {sequence}"

@@ -1,0 +1,345 @@
+"""The forms in which a function can be called.
+
+A form says what each argument is for, the order of axes, the shape of positions, how tables repeat
+their columns, and the library. Which one a function has is found by calling (:mod:`form_choice`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from posenc_cli.checks.signatures import ROLES_BY_COUNT, roles_of
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from posenc_cli.checks.signatures import NamedParameter, Role, Signature
+    from posenc_cli.inference.reference import Reference
+
+_PLACED: tuple[Role, ...] = ("positions", "offset", "cos", "sin", "freqs_cis", "cos_sin")
+"""What tells a function where rows are."""
+
+TABLES: tuple[Role, ...] = ("cos", "sin", "freqs_cis", "cos_sin")
+"""The encoding itself: posenc gives the reference's."""
+
+# Axes: b sequences, h heads, n rows, d columns of a head, w columns of a table, 1 an axis of one.
+_AXES = ("bhnd", "bnhd", "hnd", "nhd", "nd", "nbhd")
+_LEADS = {
+    "bhnd": ("bnw", "nw", "b1nw"),
+    "bnhd": ("nw", "bnw", "bn1w", "n1w"),
+    "hnd": ("nw", "1nw"),
+    "nhd": ("nw", "n1w"),
+    "nd": ("nw",),
+    "nbhd": ("n11w", "nw"),
+}
+"""Axes that tables have beside vectors of those axes."""
+
+_CACHE_LEADS = ("11nw", "1nw", "nw")
+"""Axes of tables that are longer than a sequence: caches keep some of one before their rows."""
+
+_KINDS: dict[str, tuple[str, ...]] = {
+    "cos": ("halves", "pairs", "neighbours"),
+    "cos_sin": ("halves", "pairs", "neighbours"),
+    "freqs_cis": ("complex", "stacked", "angles in halves", "angles side by side"),
+}
+
+_KIND_TEXTS = {
+    "halves": "each value twice, in halves",
+    "neighbours": "each value twice, side by side",
+    "pairs": "a value for each pair",
+    "complex": "complex",
+    "stacked": "cosine and sine of each pair",
+    "angles in halves": "angles, each twice, in halves",
+    "angles side by side": "angles, each twice, side by side",
+}
+
+_NUMBERS: dict[Role, str] = {
+    "offset": "the first position",
+    "length": "how many positions there are",
+    "dim": "the columns that turn",
+    "base": "the reference's base",
+    "style": "as the reference pairs columns",
+}
+
+MOST_FORMS = 400
+"""Forms that are tried at most: some tenths of a second."""
+
+
+class Argument(Record):
+    """What one parameter is given; ``name`` where it is given by name."""
+
+    role: Role
+    parameter: str
+    name: str | None = None
+
+
+class CallForm(Record):
+    """One way to call a function.
+
+    ``axes``, ``table_axes`` and ``position_axes`` name the axes of vectors, tables and positions;
+    ``columns`` is how many columns a vector has. ``chosen`` says that tables have more rows than
+    the call, of which positions or an offset choose.
+    """
+
+    arguments: tuple[Argument, ...]
+    library: str
+    columns: int
+    axes: str = ""
+    position_axes: str = ""
+    table_axes: str = ""
+    kind: str = ""
+    chosen: bool = False
+
+    def has(self, *roles: Role) -> bool:
+        """Whether an argument has one of these roles."""
+        return any(argument.role in roles for argument in self.arguments)
+
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        """Which arguments are vectors."""
+        return tuple(
+            place
+            for place, argument in enumerate(self.arguments)
+            if argument.role in ("x", "q", "k")
+        )
+
+    @property
+    def any_rows(self) -> bool:
+        """Whether one call can have rows of any positions, in any order."""
+        return self.has("positions", *TABLES)
+
+    @property
+    def placed_by(self) -> str:
+        """The parameter that says where rows are, beside tables or without; none: ""."""
+        return next(
+            (own.parameter for own in self.arguments if own.role in ("positions", "offset")), ""
+        )
+
+    @property
+    def places_each(self) -> bool:
+        """Whether each sequence of a batch can be at positions of its own."""
+        tables = self.has(*TABLES) and not self.chosen
+        return "b" in self.position_axes or (tables and "b" in self.table_axes)
+
+    @property
+    def from_zero(self) -> bool:
+        """Whether every call has the positions from 0 on."""
+        return not self.any_rows and not self.has("offset")
+
+    @property
+    def flat(self) -> bool:
+        """Whether vectors have no axis of heads: then each is a row."""
+        return self.axes == "nd"
+
+    @property
+    def guessed(self) -> bool:
+        """Whether positions are given to a parameter whose name does not ask for them."""
+        return any(
+            argument.role == "positions" and "positions" not in roles_of(argument.parameter)
+            for argument in self.arguments
+        )
+
+    @property
+    def documented(self) -> bool:
+        """Whether it is ``f(x, positions)`` with rows of vectors, which posenc always took."""
+        roles = [argument.role for argument in self.arguments]
+        return roles == ["x", "positions"] and self.flat and self.position_axes == "n"
+
+    @property
+    def roles_text(self) -> str:
+        """What is given, in order: as ``--call`` takes it."""
+        return ", ".join(argument.role for argument in self.arguments)
+
+    def text(self, reference: Reference) -> str:
+        """The form, for a reader."""
+        width = reference.pairs * (1 if self.kind in ("pairs", "complex", "stacked") else 2)
+        sizes = {"d": str(self.columns), "w": str(width), "h": "heads", "b": "1"}
+
+        def shape(axes: str) -> str:
+            names = [sizes.get(axis, axis) for axis in axes]
+            return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+        def names(*roles: Role) -> str:
+            return ", ".join(each.parameter for each in self.arguments if each.role in roles)
+
+        parts = []
+        if self.axes:
+            parts.append(f"{names('x', 'q', 'k', 'v')} {shape(self.axes)}")
+        if self.position_axes:
+            parts.append(f"{names('positions')} {shape(self.position_axes)}")
+        parts += [
+            f"{argument.parameter} {_NUMBERS[argument.role]}"
+            for argument in self.arguments
+            if argument.role in _NUMBERS and not (self.chosen and argument.role == "offset")
+        ]
+        if self.has(*TABLES):
+            axes = shape(self.table_axes + ("2" if self.kind == "stacked" else ""))
+            chosen = f", rows chosen by {self.placed_by}" if self.chosen else ""
+            parts.append(
+                f"{names(*TABLES)} {axes}, {_KIND_TEXTS[self.kind]}: posenc's own, float32{chosen}"
+            )
+        given = ", ".join(
+            argument.parameter if argument.name is None else f"{argument.name}="
+            for argument in self.arguments
+        )
+        return f"({given}) with {'; '.join(parts)}; {self.library}"
+
+
+def forms(signature: Signature, reference: Reference, call: Sequence[str] = ()) -> list[CallForm]:
+    """The forms in which a function may be called, those that its signature names first.
+
+    ``call`` are the roles of its arguments, where they were said.
+    """
+    found: dict[CallForm, None] = {}
+    assignments = list(_called(signature, call) if call else _assignments(signature))
+    widths = dict.fromkeys((reference.head, 2 * reference.pairs))
+    for library, arguments, columns in itertools.product(signature.libraries, assignments, widths):
+        bare = CallForm(arguments, library, columns)
+        found.update(dict.fromkeys(_expanded(bare, signature)))
+    return list(found)
+
+
+def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argument, ...]]:
+    """The arguments that were said, in the order of the parameters."""
+    names = [given for given in signature.parameters or () if not given.variable]
+    arguments = []
+    for place, role in enumerate(call):
+        given = names[place] if place < len(names) else None
+        by_name = given.name if given is not None and given.by_name else None
+        arguments.append(Argument(role, given.name if given else role, by_name))
+    yield tuple(arguments)
+
+
+def _assignments(signature: Signature) -> Iterator[tuple[Argument, ...]]:
+    """What the parameters may be for: by their names, then by their number alone."""
+    if signature.parameters is None or (
+        not signature.required and all(given.variable for given in signature.parameters)
+    ):
+        for count in (2, 4, 3):
+            for roles in ROLES_BY_COUNT[count]:
+                yield tuple(Argument(role, role) for role in roles)
+        return
+    required = signature.required
+    optional = [
+        given
+        for given in signature.parameters
+        if given.default is not None and given.roles() and not given.variable
+    ]
+    by_name = list(itertools.product(*(given.roles() or ("",) for given in required)))
+    named = [roles for roles in by_name if "" not in roles and len(set(roles)) == len(roles)]
+    partly = [
+        roles
+        for roles in ROLES_BY_COUNT.get(len(required), ())
+        if any(
+            all(known in ("", role) for known, role in zip(some, roles, strict=True))
+            for some in by_name
+        )
+    ]
+    for by_use in dict.fromkeys((*named, *partly)):
+        arguments = tuple(
+            Argument(role, given.name, given.name if given.by_name else None)
+            for role, given in zip(by_use, required, strict=True)
+        )
+        yield from (arguments + more for more in _optional(by_use, optional))
+
+
+def _optional(
+    roles: tuple[Role, ...], optional: list[NamedParameter]
+) -> Iterator[tuple[Argument, ...]]:
+    """What optional parameters are given as well, by name: first what tells where rows are."""
+    missing = [(role, given) for given in optional for role in given.roles() if role not in roles]
+    for role, given in missing:
+        if role == "k" and "q" in roles:
+            key = (Argument(role, given.name, given.name),)
+            others = [other for other in optional if other != given]
+            yield from (key + more for more in _optional((*roles, "k"), others))
+    if not any(role in _PLACED for role in roles):
+        for wanted in ("positions", "offset", "length"):
+            for role, given in missing:
+                if role == wanted:
+                    yield (Argument(role, given.name, given.name),)
+        pair = tuple(
+            Argument(role, given.name, given.name) for role, given in missing if role in TABLES
+        )
+        if pair:
+            yield pair
+    numbers = ("dim", "base", "length")
+    makes = tuple(
+        Argument(role, given.name, given.name) for role, given in missing if role in numbers
+    )
+    if makes and not {"x", "q", "k"} & set(roles):
+        yield makes
+    yield ()
+
+
+def with_rows_chosen(form: CallForm, signature: Signature) -> Iterator[CallForm]:
+    """A form of tables, with what may choose of their rows: an optional parameter that it lacks."""
+    given = {argument.parameter for argument in form.arguments}
+    for parameter in signature.parameters or ():
+        role = next((role for role in parameter.roles() if role in ("positions", "offset")), None)
+        if role is None or parameter.default is None or parameter.name in given:
+            continue
+        more = Argument(role, parameter.name, parameter.name)
+        longer = replace(form, arguments=(*form.arguments, more))
+        yield from _rows_chosen(longer, (form.table_axes, *_CACHE_LEADS))
+        if role == "offset":
+            # Tables that it cuts may have fitted by accident, with their rows along other axes.
+            for axes in sorted(_AXES, key=len, reverse=True):
+                yield from _rows_chosen(replace(longer, axes=axes), _LEADS[axes])
+
+
+def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
+    """A form with each order of axes, shape of positions and kind of table that code has."""
+    if not form.vectors:
+        for axes in ("n", "bn") if form.has("positions") else ("",):
+            yield replace(form, position_axes=axes)
+        return
+    table_role = next((role for role in ("cos", "cos_sin", "freqs_cis") if form.has(role)), None)
+    for axes in dict.fromkeys((_first_axes(form, signature), *_AXES)):
+        shaped = replace(form, axes=axes)
+        if table_role is None:
+            yield from _placed(shaped)
+            continue
+        of_kinds = [replace(shaped, kind=kind) for kind in _KINDS[table_role]]
+        if form.has("positions", "offset"):
+            leads = _CACHE_LEADS if axes == "bhnd" else _LEADS[axes]
+            for one in of_kinds:
+                yield from _rows_chosen(one, leads)
+        for one, lead in itertools.product(of_kinds, _LEADS[axes]):
+            yield next(_placed(replace(one, table_axes=lead)))
+
+
+def _first_axes(form: CallForm, signature: Signature) -> str:
+    """The order of axes that the names of parameters suggest."""
+    hint = next((g.default for g in signature.parameters or () if g.name == "unsqueeze_dim"), None)
+    names = {given.name for given in signature.parameters or ()}
+    if "input_pos" in {argument.parameter for argument in form.arguments} or names & {
+        "seqlen_offsets",
+        "interleaved",
+    }:
+        return "bnhd"  # torchtune's, flash-attention's
+    if form.has("positions") and not form.has("q", *TABLES):
+        return "nd"
+    return "bnhd" if form.has("freqs_cis") or hint == "2" else "bhnd"
+
+
+def _placed(form: CallForm) -> Iterator[CallForm]:
+    """A form with each shape of positions, the likelier first."""
+    if not form.has("positions"):
+        yield form
+        return
+    shapes: tuple[str, ...] = ("n", "bn")
+    if form.placed_by in ("position_ids", "input_pos"):
+        shapes = ("bn", "n")
+    elif form.has(*TABLES) and "b" not in form.axes:
+        shapes = ("n",)
+    for axes in shapes:
+        yield replace(form, position_axes=axes)
+
+
+def _rows_chosen(form: CallForm, leads: Iterable[str]) -> Iterator[CallForm]:
+    """A form with each shape of tables that have more rows than a call, and of positions."""
+    for lead in dict.fromkeys(lead.replace("b", "1") for lead in leads):
+        yield from _placed(replace(form, table_axes=lead, chosen=True))

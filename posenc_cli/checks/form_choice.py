@@ -1,0 +1,249 @@
+"""The form in which a function can be called, found by calling it.
+
+One fits where the call succeeds, what comes back has the right shape, no head is turned otherwise
+than another, and lengths are kept; where none is so good, the first that runs is taken. Nothing is
+compared with the reference here: a wrong function does not become right by the way that it is
+called.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.answers import is_frequencies, table_rows
+from posenc_cli.checks.call_forms import MOST_FORMS, TABLES, forms, with_rows_chosen
+from posenc_cli.checks.function_process import SECONDS
+from posenc_cli.checks.payloads import Vectors
+from posenc_cli.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    from posenc_cli.checks.answers import Returned
+    from posenc_cli.checks.call_forms import CallForm
+    from posenc_cli.checks.function_process import FunctionProcess
+    from posenc_cli.numerics.arrays import Integers, NumberArray
+
+    Outcome = Literal["vectors", "tables", "frequencies"]
+    """What a function returns: vectors that it turned, tables of cosines and sines, frequencies."""
+
+_KEPT_LENGTH = 0.03
+"""Relative: what bfloat16 keeps is kept within this; wrong tables change lengths by tenths."""
+
+_SAME_HEAD = 1e-4
+"""Relative: heads that hold one vector are turned alike, but for the order of additions."""
+
+_SAME_ROW = 0.05
+"""Of values near 1: a half precision leaves less between two ways to ask for a row."""
+
+_PROBED = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
+"""Positions of the calls that find the form: near ones, which any table has, in no order."""
+
+_FITS, _RUNS = 3, 1
+"""How well a form suits: as well as any can, or no more than that it runs."""
+
+
+class FormChoice:
+    """The form in which a function is called, and what it returns then.
+
+    ``untried`` is what its signature lets a caller do and no call of that form does; ``calls`` is
+    how many forms were tried.
+
+    Raises: InvalidInput where there is no form.
+    """
+
+    def __init__(self, process: FunctionProcess, *, context: int) -> None:
+        self._process, self._context = process, context
+        self._candidates = forms(process.signature, process.reference, process.asked.roles)
+        self._refusals: list[tuple[CallForm, InvalidInput]] = []
+        self.calls = 0
+        self.form, self.outcome = self._best()
+        self.untried: tuple[str, ...] = ()
+        if self.form.has(*TABLES) and not self.form.chosen:
+            self._choose_rows()
+
+    def _best(self) -> tuple[CallForm, Outcome]:
+        """The form that suits best, and what comes back."""
+        best: tuple[int, CallForm, Outcome] | None = None
+        deadline = time.monotonic() + SECONDS
+        for form in self._candidates[:MOST_FORMS]:
+            self.calls += 1
+            suits = self._suits(form)
+            if suits is not None and (best is None or suits[0] > best[0]):
+                best = (suits[0], form, suits[1])
+            if (best is not None and best[0] >= _FITS) or time.monotonic() > deadline:
+                break
+        if best is None:
+            raise self._no_form()
+        return best[1:]
+
+    def _suits(self, form: CallForm) -> tuple[int, Outcome] | None:
+        """How well a form suits, and what comes back; None where the call fails.
+
+        Raises: InvalidInput where the process has ended, which no other call mends.
+        """
+        try:
+            return self._fitness(form)
+        except InvalidInput as error:
+            if not self._process.lives:
+                raise
+            self._refusals.append((form, error))
+            return None
+
+    def _choose_rows(self) -> None:
+        """Take longer tables where an optional parameter chooses of their rows.
+
+        It does where it gives what the rows give that it chooses, given as tables of their own.
+        """
+        if self.form.placed_by:
+            self.untried = (f"longer tables, whose rows {self.form.placed_by} chooses",)
+            return
+        for form in with_rows_chosen(self.form, self._process.signature):
+            self.untried = (f"longer tables, whose rows {form.placed_by} chooses",)
+            suits = self._suits(form)
+            if suits is None or suits[0] < _FITS:
+                continue
+            positions, vectors = self._probe(form)
+            chosen = self._process.turned(form, positions, vectors)
+            if self._same(chosen, positions, vectors):
+                self.form, self.untried = form, ()
+                return
+            if form.has("offset") and self._same(chosen, np.arange(positions.size), vectors):
+                self.form, self.untried = form, ()
+                return
+
+    def _same(
+        self, turned: Sequence[Returned], positions: Integers, vectors: Sequence[Vectors]
+    ) -> bool:
+        """Whether the form chosen gives the same at these positions."""
+        wanted = self._process.turned(self.form, positions, vectors)
+        return all(
+            np.allclose(one.values, other.values, rtol=0, atol=_SAME_ROW)
+            for one, other in zip(turned, wanted, strict=True)
+        )
+
+    def _no_form(self) -> InvalidInput:
+        """Why a function cannot be called: what it said to the call that its signature names."""
+        refusals, signature, asked = self._refusals, self._process.signature, self._process.asked
+        if not refusals:
+            return self._process.invalid(
+                f"takes ({signature.text}), which is none of the known forms",
+                hint="wrap it: def rope(x, positions): …; or f(q, k, cos, sin), f(q, k, freqs_cis)",
+            )
+        for _, error in refusals:
+            if error.hint is not None and "--in-place" in error.hint:
+                return error
+        first_form, first = refusals[0]
+        # A function of tensors meets arrays with one of these.
+        if any(f": raised {name}" in first.message for name in ("AttributeError", "TypeError")):
+            other = next((e for form, e in refusals if form.library != first_form.library), None)
+            first = other or first
+        known = len(self._candidates)
+        of_all = "" if len(refusals) == known else f"the first {len(refusals)} of "
+        hint = f"it takes ({signature.text}); {of_all}{known} ways to call it were tried"
+        if asked.roles and (likely := forms(signature, self._process.reference)):
+            hint = f"its signature suggests --call {likely[0].roles_text.replace(' ', '')}"
+        return InvalidInput(first.message, hint=hint)
+
+    def _fitness(self, form: CallForm) -> tuple[int, Outcome]:
+        """How well a form suits, and what comes back.
+
+        Raises: InvalidInput where the call fails.
+        """
+        process = self._process
+        positions, vectors = self._probe(form)
+        results = process.call(form, positions, vectors)
+        rows = positions.size * (vectors[0].heads if vectors and form.flat else 1)
+        outcome = self._other_outcome(form, results, rows)
+        if outcome is not None:
+            return _FITS, outcome
+        if not form.vectors:
+            shapes = " and ".join(str(result.values.shape) for result in results)
+            raise process.invalid(
+                f"returned an array of shape {shapes}: neither tables nor frequencies"
+            )
+        turned = process.as_vectors(results, form, vectors)
+        if form.guessed and not self._rows_alone(form, positions, vectors, turned):
+            return _RUNS, "vectors"
+        if form.documented:
+            return _FITS, "vectors"
+        fitness = _RUNS
+        if all(_heads_alike(result.values[0]) for result in turned):
+            fitness += 1
+            if all(
+                _lengths_kept(result.values[0], own.values[0])
+                for result, own in zip(turned, vectors, strict=True)
+            ):
+                fitness += 1
+        return fitness, "vectors"
+
+    def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
+        """Positions and vectors of a short call; the last head has the first one's vectors."""
+        columns, pairs = form.columns, self._process.reference.pairs
+        taken = {1, columns, columns // 2, 2 * pairs, pairs}
+        rows = next(n for n in (5, 7, 6, 9, 11, 13) if n not in taken)
+        heads = next(n for n in (3, 4, 10, 12, 14) if n not in {*taken, rows})
+        positions = np.arange(rows)
+        if form.any_rows:
+            positions = np.array(_PROBED)[:rows] % max(2, self._context)
+        elif form.has("offset"):
+            positions = positions + 2
+        generator = np.random.default_rng(5)
+        vectors = []
+        for _ in form.vectors:
+            values = generator.standard_normal((1, rows, heads, columns)).astype(np.float32)
+            values[:, :, -1] = values[:, :, 0]
+            vectors.append(Vectors(values, rows))
+        return positions, vectors
+
+    def _rows_alone(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        turned: Sequence[Returned],
+    ) -> bool:
+        """Whether the last row comes back alone as it did among others.
+
+        It does not where an offset of the first row was given the positions of all.
+        """
+        own = [Vectors(part.values[:, -1:], 1) for part in vectors]
+        alone = self._process.turned(form, positions[-1:], own)
+        return all(
+            np.allclose(one.values, of_all.values[:, -1:], rtol=0, atol=_SAME_ROW)
+            for one, of_all in zip(alone, turned, strict=True)
+        )
+
+    def _other_outcome(self, form: CallForm, results: list[Returned], rows: int) -> Outcome | None:
+        """What comes back where that is no vectors."""
+        if len(form.vectors) > 1:
+            return None
+        if len(results) == 1:
+            only = results[0].values
+            if is_frequencies(results[0], self._process.reference.pairs):
+                return "frequencies"
+            if form.vectors and (only.dtype.kind == "f" or only.shape[-1:] == (form.columns,)):
+                return None
+        return None if table_rows(results, rows) is None else "tables"
+
+
+def _heads_alike(values: NumberArray) -> bool:
+    """Whether the last head, which was given the first one's vectors, came back as that did.
+
+    Shape: (n, h, d).
+    """
+    size = np.abs(values[:, 0]).max(initial=1e-30)
+    return bool(np.abs(values[:, 0] - values[:, -1]).max(initial=0) <= _SAME_HEAD * size)
+
+
+def _lengths_kept(values: NumberArray, vectors: NumberArray) -> bool:
+    """Whether all lengths were multiplied alike. Shape of both: (n, h, d)."""
+    before = np.linalg.norm(np.asarray(vectors, np.float64), axis=2)
+    with np.errstate(all="ignore"):
+        ratios = np.linalg.norm(values.astype(np.float64), axis=2) / before
+    middle = float(np.median(ratios))
+    return bool(np.isfinite(ratios).all() and np.ptp(ratios) <= _KEPT_LENGTH * middle)

@@ -1,0 +1,175 @@
+"""Mistakes that show in some calls alone: in batches, in heads, by positions beside tables.
+
+Written apart from posenc, after :mod:`doubles`, of which each is a right function but for one
+mistake. The file is also what ``--impl`` loads, by ``mutants_calls.py:NAME``.
+"""
+
+# ruff: noqa: PLR0917 - the signatures are the libraries' own
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# As --impl loads it, this file is part of no package.
+_spec = importlib.util.spec_from_file_location("doubles", Path(__file__).with_name("doubles.py"))
+assert _spec is not None
+assert _spec.loader is not None
+doubles: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(doubles)
+full, turned = doubles.full, doubles.turned
+
+MUTANTS: dict[str, tuple[str, str]] = {}
+"""The cause of each, and words of what is said of it."""
+
+
+def mutant(cause: str, words: str) -> Callable[[Any], Any]:
+    """One mistake."""
+
+    def listed(function: Any) -> Any:
+        MUTANTS[function.__name__] = cause, words
+        return function
+
+    return listed
+
+
+def of_heads(positions: Any) -> tuple[Any, Any]:
+    """Tables of (b, n) positions beside (b, h, n, d)."""
+    return tuple(np.expand_dims(table, -3) for table in full(positions))
+
+
+# Sequences of a batch.
+@mutant("unknown", "leaves sequence 2 as given")
+def first_sequence(q, k, cos, sin, unsqueeze_dim=1):
+    q, k = q.copy(), k.copy()
+    q[:1], k[:1] = doubles.transformers(q[:1], k[:1], cos[:1], sin[:1])
+    return q, k
+
+
+@mutant("position-offset", "sequence 2 is turned at the positions of sequence 1")
+def first_tables(q, k, cos, sin, unsqueeze_dim=1):
+    return doubles.transformers(q, k, cos[:1], sin[:1], unsqueeze_dim)
+
+
+@mutant("position-offset", "sequence 2 is turned at the positions of sequence 1")
+def first_positions(query, key, position_ids):
+    cos, sin = full(position_ids[0])
+    return turned(query, cos, sin), turned(key, cos, sin)
+
+
+@mutant("position-offset", "sequence 1 is turned at the positions of sequence 2")
+def last_positions(query, key, position_ids):
+    return first_positions(query, key, position_ids[::-1])
+
+
+@mutant("position-offset", "sequence 2 is turned at the positions of sequence 1")
+def first_rows(q, k, cos, sin, position_ids):
+    return doubles.transformers_4(q, k, cos, sin, position_ids[:1])
+
+
+@mutant("position-offset", "sequence 2 of k is turned at the positions of sequence 1")
+def first_rows_of_k(q, k, cos, sin, position_ids):
+    right = doubles.transformers_4(q, k, cos, sin, position_ids)
+    return right[0], first_rows(q, k, cos, sin, position_ids)[1]
+
+
+@mutant("unknown", "leaves sequence 2 as given")
+def first_of_batch(x, offset=0):
+    y = x.copy()
+    y[:1] = doubles.mlx(x[:1], offset)
+    return y
+
+
+@mutant("unknown", "gives other values for sequence 2 than alone")
+def first_returned(x, freqs_cis):
+    return doubles.gpt_fast(x[:1], freqs_cis) + 0 * x
+
+
+@mutant("position-offset", "sequence 2 is turned at the positions of sequence 1")
+def first_of_cache(x, *, input_pos=None):
+    return doubles.torchtune(x, input_pos=input_pos[:1].repeat(len(x), 0))
+
+
+@mutant("unknown", "gives other values for sequence 2 than alone")
+def counted_through(x, start_index=0):
+    """A kernel that counts the rows of all sequences."""
+    b, n = x.shape[:2]
+    cos, sin = full(np.arange(b * n).reshape(b, n, 1) + start_index)
+    return turned(x, cos, sin)
+
+
+@mutant("unknown", "leaves sequence 2 as given")
+def first_of_rows(x, positions):
+    """Rows of vectors, or a batch of them."""
+    y = turned(x, *full(positions))
+    if x.ndim > 2:
+        y[1:] = x[1:]
+    return y
+
+
+@mutant("unknown", "returns the tables of sequence 1 alone")
+def tables_of_first(x, position_ids):
+    return full(position_ids[:1])
+
+
+@mutant("position-offset", "sequence 2 is given the tables of sequence 1")
+def tables_repeated(x, position_ids):
+    return tuple(table[:1].repeat(len(position_ids), 0) for table in full(position_ids))
+
+
+# Heads.
+@mutant("unknown", "leaves heads 5, 6 as given")
+def four_heads(x, positions):
+    """Rows of vectors, or heads of them."""
+    y = turned(x, *full(positions))
+    if x.ndim > 2:
+        y[..., 4:, :, :] = x[..., 4:, :, :]
+    return y
+
+
+@mutant("unknown", "of k")
+def heads_of_q(q, k, freqs_cis):
+    """A kernel that finds the row of a vector of k by the heads of q."""
+    rows = np.arange(k.size // k.shape[-1]) // q.shape[2] % q.shape[1]
+    flat = k.reshape(-1, 1, 1, k.shape[-1])
+    other = np.concatenate(
+        [doubles.gpt_fast(v[None], freqs_cis[[r]]) for v, r in zip(flat, rows, strict=True)]
+    )
+    return doubles.gpt_fast(q, freqs_cis), other.reshape(k.shape)
+
+
+# Positions beside tables.
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def rows_ignored(q, k, cos, sin, position_ids):
+    n = q.shape[-2]
+    return doubles.transformers(q, k, cos[..., :n, :], sin[..., :n, :])
+
+
+@mutant("position-offset", "of the positions only the first is used")
+def rows_from_first(q, k, cos, sin, position_ids):
+    first, n = int(position_ids.reshape(-1)[0]), q.shape[-2]
+    return turned(q, cos[first : first + n], sin[first : first + n]), turned(
+        k, cos[first : first + n], sin[first : first + n]
+    )
+
+
+@mutant("position-offset", "each call starts again at position 0")
+def rows_restarted(q, k, cos, sin, position_ids):
+    return doubles.transformers_4(q, k, cos, sin, position_ids - position_ids.min())
+
+
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def offset_of_tables_ignored(q, k, cos, sin, offset: int = 0):
+    return doubles.gpt_neox(q, k, cos, sin)
+
+
+@mutant("position-offset", "that it is given are ignored: it counts rows")
+def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
+    n = x.shape[1]
+    return doubles.flash_attention(x, cos[:n], sin[:n])

@@ -1,0 +1,69 @@
+"""Batches, heads and positions beside tables: what shows in some calls alone is seen."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.checks.mutants_calls import MUTANTS
+
+WRONG, RIGHT = (Path(__file__).with_name(name) for name in ("mutants_calls.py", "rights_calls.py"))
+HALF = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--json")
+NEIGHBOURS = ("rope-check", "-s", "rope", "-d", "32", "--json")
+PAIRED_BESIDE = ("first_returned", "first_of_cache", "heads_of_q")
+
+
+@pytest.mark.sweep(len(MUTANTS))
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mistake_that_some_calls_alone_show_is_named(name, call):
+    cause, words = MUTANTS[name]
+    asked = NEIGHBOURS if name in PAIRED_BESIDE else HALF
+    status, out, err = call(*asked, "--impl", f"{WRONG}:{name}")
+    assert (status, err) == (1, "")
+    why = json.loads(out)["diagnosis"]
+    assert [each["cause"] for each in why] == [cause]
+    assert words in f"{why[0]['message']}; {why[0]['evidence']}"
+
+
+LONGER = "longer tables, whose rows {} chooses"
+OWN = "sequences at positions of their own"
+UNTRIED = {
+    "gathered": [LONGER.format("position_ids")],
+    "gathered_required": [LONGER.format("position_ids")],
+    "one_table_for_all": [LONGER.format("position_ids"), OWN],
+    "falcon": [OWN],
+    "neox": [OWN],
+    "flash": [OWN],
+    "llama": [OWN],
+    "llama_sliced": [LONGER.format("start_pos"), OWN],
+    "llama_slicing": [OWN],
+    "lucidrains": [LONGER.format("start_index")],
+    "of_first_only": [OWN],
+    "rows_alone": ["several sequences or heads in one call"],
+    "equal_heads": [OWN, "fewer heads of k than of q"],
+    "one_sequence": ["batches of more than one sequence"],
+}
+"""What calls of the others do, and none of these: their convention has it not, or hides it."""
+
+
+def conventions():
+    """The functions of the file, which needs torch, and how each pairs columns."""
+    for node in ast.parse(RIGHT.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            yield node.name, node.decorator_list[0].id == "half"
+    yield from (("cached", False), ("embedding", True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "half"), [*conventions()])
+def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(name, half, call):
+    pytest.importorskip("torch", reason="torch is not installed")
+    status, out, err = call(*(HALF if half else NEIGHBOURS), "--impl", f"{RIGHT}:{name}")
+    assert (status, err) == (0, ""), out
+    document = json.loads(out)
+    untried = UNTRIED.get(name, [])
+    assert document["subject"]["call"]["untried"] == untried
+    assert any(note.startswith("not tried: ") for note in document["notes"]) == bool(untried)
