@@ -30,6 +30,7 @@ from posenc_cli.inference.waves import (
     fallback_hypotheses,
     frequency_hypotheses,
     function_hypotheses,
+    hypotheses_of_most_pairs,
     is_usual,
     placed_hypotheses,
     wave_hypotheses,
@@ -190,6 +191,8 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
     if not any(attempt.trial.fits_most and not attempt.trial.strained for attempt in attempts):
         attempts += _attempts_of_parts(evidence)
+    if not any(attempt.trial.fits_most for attempt in attempts):
+        attempts += _attempt_all(hypotheses_of_most_pairs(evidence), evidence, None)
     if not _is_plain(attempts):
         attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
     return sorted(attempts, key=_rank)

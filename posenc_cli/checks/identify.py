@@ -28,6 +28,7 @@ from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.presets import models_of, same_cells
 from posenc_cli.inference.trial import (
     MOST_BITS,
+    MOST_COLUMNS,
     UNREDUCED_TABLES,
     Hypothesis,
 )
@@ -65,7 +66,8 @@ class Candidate(Record):
     leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
     ``commands`` write what the cells were compared with, one for each file; empty where posenc
     has no command for it. Where the file holds it in other ``forms``, or ``multiplied`` by a
-    number, they write what stands behind these.
+    number, they write what stands behind these. ``wrong_pairs`` of its ``pairs`` of columns hold
+    the cells that do not fit, where those of all others fit.
     """
 
     scheme: str
@@ -93,6 +95,8 @@ class Candidate(Record):
     forms: tuple[str, ...] = ()
     multiplied: float = 1.0
     outdone: bool = False
+    wrong_pairs: tuple[int, ...] = ()
+    pairs: int = 0
 
     @property
     def as_written(self) -> bool:
@@ -122,6 +126,11 @@ class Candidate(Record):
         tally = self.census
         return tally is not None and not self.fits and tally.fits_many
 
+    @property
+    def fits_pairs(self) -> bool:
+        """Whether it fits in every row but for some pairs of columns."""
+        return not self.fits and not self.fits_rows and bool(self.wrong_pairs)
+
 
 class Identification(Record):
     """What an array is, as far as hypotheses go.
@@ -142,8 +151,9 @@ class Identification(Record):
 
     @property
     def nearest(self) -> Candidate | None:
-        """What the array would be but for some rows; None where that is not so of anything."""
-        return self.candidates[0] if self.candidates and self.candidates[0].fits_rows else None
+        """What the array would be but for some rows or pairs; None where nothing is."""
+        best = self.candidates[0] if self.candidates else None
+        return best if best and (best.fits_rows or best.fits_pairs) else None
 
     @property
     def summary(self) -> str:
@@ -159,6 +169,8 @@ class Identification(Record):
         multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
         misfits = best.census.misfits
         but = "" if best.fits else f", {misfits} of which do not fit"
+        if best.fits_pairs:
+            but = f", {len(best.wrong_pairs)} of {best.pairs} pairs of columns do not fit"
         name = ", ".join([best.scheme, *values, *best.forms, *multiplied, *best.wrong])
         compared = f"all {best.compared} rows compared{but}"
         as_well = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
@@ -229,7 +241,7 @@ def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
                 left -= cells
             counts.append((attempt, tally))
         candidates.append(_candidate(attempt, tally))
-    believed = [candidate.bits for candidate in candidates if candidate.fits or candidate.fits_rows]
+    believed = [c.bits for c in candidates if c.fits or c.fits_rows or c.fits_pairs]
     judged = [
         replace(candidate, outdone=_is_outdone(candidate.bits, believed))
         for candidate in candidates
@@ -256,7 +268,7 @@ def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int]:
     """What sorts candidates: those not outdone, those that fit, those but for the fewest rows."""
     misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
-    believed = candidate.fits or candidate.fits_rows
+    believed = candidate.fits or candidate.fits_rows or candidate.fits_pairs
     return not believed or candidate.outdone, not believed, not candidate.fits, misfits
 
 
@@ -295,6 +307,7 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
     if content.waves is not None and rotary and hypothesis.tables != ("inv-freq",):
         scale = float(content.waves.scale)
     equal_models, fitting_models = _models(attempt, tally)
+    wrong_pairs = _wrong_pairs(attempt, tally)
     return Candidate(
         scheme=bound.scheme.name,
         params=params,
@@ -325,7 +338,20 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         bits=trial.bits if tally is None else tally.bits,
         forms=evidence.forms,
         multiplied=hypothesis.multiplier,
+        wrong_pairs=wrong_pairs,
+        pairs=content.waves.count if content.waves is not None else 0,
     )
+
+
+def _wrong_pairs(attempt: Attempt, tally: Census | None) -> tuple[int, ...]:
+    """The pairs that hold all cells that do not fit, where most pairs hold none."""
+    content, tables = attempt.trial.bound.content, attempt.trial.hypothesis.tables
+    if tally is None or tally.fits or content.waves is None:
+        return ()
+    if not content.columns(tables[0]).placements:
+        return ()
+    wrong = tally.wrong_pairs(content, tables)
+    return wrong if len(wrong) <= (1 - MOST_COLUMNS) * content.waves.count else ()
 
 
 def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -104,6 +104,7 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "compared": candidate.compared,
         "all_compared": candidate.census is not None,
         "rows_differing": _misfits(candidate.census),
+        "pairs_differing": list(candidate.wrong_pairs),
         "tables": _tables(candidate),
         "positions": None if candidate.positions is None else str(candidate.positions),
         "head": candidate.head,
@@ -190,7 +191,11 @@ def _text(console: Console, result: Identification, names: list[str]) -> str:
         census = best.census
         assert census is not None  # what matches was held against every cell
         heading = [f"{best.scheme}: {what}"]
-        if not best.fits:
+        if best.fits_pairs:
+            right = best.pairs - len(best.wrong_pairs)
+            heading = [f"{best.scheme} in {right} of {best.pairs} pairs: {what}"]
+            heading.append(_damaged_pairs(best, census, names))
+        elif not best.fits:
             share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
             heading = [f"{best.scheme} in {share}: {what}", _damage(best, census, names)]
         properties = [
@@ -246,6 +251,18 @@ def _damage(best: Candidate, census: Census, names: list[str]) -> str:
     )
 
 
+def _damaged_pairs(best: Candidate, census: Census, names: list[str]) -> str:
+    """Which pairs do not fit, and the largest difference."""
+    from posenc_cli.positions import Positions, consecutive_ranges
+
+    do = "1 pair does" if len(best.wrong_pairs) == 1 else f"{len(best.wrong_pairs)} pairs do"
+    pairs = _shortened(str(Positions(consecutive_ranges(best.wrong_pairs))), 200)
+    return (
+        f"{do} not fit: {pairs}; every cell of the others does. The largest difference is "
+        f"{_number_text(best.residual)}, at {_place(census, names)}"
+    )
+
+
 def _rows_named(best: Candidate) -> tuple[str, str]:
     """What the file holds in each place of its first axis: one, and several."""
     one = {"inv-freq": "frequency", "slopes": "slope"}.get(best.tables[0] or "", "row")
@@ -279,6 +296,8 @@ def _same_again(best: Candidate, census: Census) -> str:
         return "The other cells again:"
     if 2 * differing <= census.cells:
         return f"The same but for {differing} of {census.cells} cells:"
+    if best.fits_pairs:
+        return "The other pairs, nearly:"
     return f"The same within {best.residual:.2g}:" if best.fits else "The other rows, nearly:"
 
 
@@ -362,4 +381,6 @@ def _verdict(candidate: Candidate) -> str:
         return "fits loosely" if candidate.outdone else "fits"
     if census is None:
         return f"fits {candidate.compared} rows" if candidate.fits_sample else "no"
+    if candidate.fits_pairs:
+        return f"fits {candidate.pairs - len(candidate.wrong_pairs)} pairs"
     return f"fits {census.rows - census.misfits} rows" if candidate.fits_rows else "no"

@@ -49,7 +49,7 @@ _PLAIN = 5
 """Parameters of a scheme that is plain: a ladder and a number, whose inverse takes no time."""
 _MANY_FREQUENCIES = 12
 """Of fewer the median of slopes shows no ladder, whatever some of them are."""
-_FEW_OF = 4
+FEW_OF = 4
 """One in so many: as many numbers that are wrong are as simple as a rule with as many factors."""
 _SAME_LADDER = 1e-12
 """Of a frequency: what float64 leaves of two powers that are equal."""
@@ -481,7 +481,7 @@ def ladders_of_most(rates: Rates) -> Iterator[Proposal]:
         rotary = catalogue.BUILT_IN[candidate.scheme].kind == "rotary"
         if candidate.frequencies.size == pairs and rotary:
             wrong = np.abs(values - candidate.frequencies) > rates.errors
-            if 0 < _FEW_OF * wrong.sum() <= pairs:
+            if 0 < FEW_OF * wrong.sum() <= pairs:
                 yield candidate
 
 

@@ -34,13 +34,13 @@ from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.trial import Computation, Hypothesis, Trial
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import Waves
+    from posenc_cli.schemes.declare import Content, Waves
 
     RowPositions = Callable[[Integers], Integers]
     """The positions of some rows."""
@@ -84,7 +84,8 @@ class Census(Record):
     cell is a number of the format that the sample's are. ``hidden`` cells are behind a mask.
     ``loose`` counts the cells of rows that fit which are not the same number, and ``bits`` are what
     all cells are off by together. Rows of a bias of several heads are those of each head's
-    ``queries``, one head after another.
+    ``queries``, one head after another. ``wrong_columns`` are those with a cell that does not fit:
+    a file and a column each, of complex numbers the columns of their parts.
     """
 
     rows: int = 0
@@ -100,6 +101,7 @@ class Census(Record):
     loose: int = 0
     bits: float = 0.0
     queries: int | None = None
+    wrong_columns: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def fits(self) -> bool:
@@ -111,6 +113,18 @@ class Census(Record):
         """Whether at least a quarter of the rows fit, and more than a few."""
         fitting = self.rows - self.misfits
         return self.fits or (fitting >= _MANY and 4 * fitting >= self.rows)
+
+    def wrong_pairs(self, content: Content, tables: Sequence[str | None]) -> tuple[int, ...]:
+        """The pairs of columns with a cell that does not fit, in order."""
+        assert content.waves is not None
+        wrong: set[int] = set()
+        for file, table in enumerate(tables):
+            for placement in content.columns(table).placements:
+                columns = range(content.columns(table).width)[placement.columns]
+                waves = range(content.waves.count)[placement.waves]
+                pairs = zip(columns, waves, strict=False)
+                wrong |= {wave for column, wave in pairs if (file, column) in self.wrong_columns}
+        return tuple(sorted(wrong))
 
     @property
     def residual(self) -> float:
@@ -141,6 +155,7 @@ class Census(Record):
             self.hidden + rows.hidden,
             self.loose + rows.loose,
             self.bits + rows.bits,
+            wrong_columns=self.wrong_columns | rows.wrong_columns,
         )
 
 
@@ -357,7 +372,8 @@ def part_of(
     at = np.unravel_index(int(np.argmax(difference)), difference.shape)
     place = (int(rows[at[0]]), *map(int, at[1:]))
     largest = Largest(float(difference[at]), file, place, cells[at].item(), float(predicted[at]))
-    misfit = (ratios > 1).reshape(rows.size, -1).any(axis=1)  # (rows,)
+    misfits = (ratios > 1).reshape(rows.size, -1)  # (rows, columns)
+    misfit = misfits.any(axis=1)
     return Census(
         rows.size,
         array.size,
@@ -368,6 +384,7 @@ def part_of(
         rows[misfit],
         loose=int((~same[~misfit]).sum()),
         bits=bits_of_difference(difference, predicted, rounded),
+        wrong_columns=frozenset((file, int(at)) for at in np.flatnonzero(misfits.any(axis=0))),
     )
 
 
@@ -387,6 +404,7 @@ def _merge_files(parts: list[Census], *, padding: tuple[int, ...], on_grid: bool
         on_grid,
         loose=sum(part.loose for part in parts),
         bits=sum(part.bits for part in parts),
+        wrong_columns=frozenset().union(*(part.wrong_columns for part in parts)),
     )
 
 

@@ -70,8 +70,7 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
         return
     ways: list[tuple[str, str | None, int, NumberArray]] = [("", None, 1, values)]
     ways += [
-        ("-full", layout, parts, pairs)
-        for layout, parts, pairs in repetitions(values, evidence.damaged)
+        ("-full", layout, parts, pairs) for layout, parts, pairs in repetitions(values, evidence)
     ]
     for suffix, layout, parts, pairs in ways:
         for function in ("cos", "sin"):
@@ -105,7 +104,7 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
     cos, sin = evidence.sample
     for swapped in (False, True):
         both = sin + 1j * cos if swapped else cos + 1j * sin
-        repeated = list(repetitions(both, evidence.damaged))
+        repeated = list(repetitions(both, evidence))
         for layout, parts, pairs in repeated:
             yield from _wave_views(
                 pairs,
@@ -122,7 +121,7 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
             )
 
 
-def repetitions(table: NumberArray, damaged: float = 0.0) -> Iterator[tuple[str, int, NumberArray]]:
+def repetitions(table: NumberArray, evidence: Evidence) -> Iterator[tuple[str, int, NumberArray]]:
     """The layouts in which a full table repeats each value: layout, parts, and the pairs."""
     width = table.shape[1]
     if width % 2:
@@ -131,7 +130,9 @@ def repetitions(table: NumberArray, damaged: float = 0.0) -> Iterator[tuple[str,
     for layout, parts in ways:
         columns = paired_columns(layout, width // 2, parts)  # type: ignore[arg-type]
         first, second = (table[:, list(half)] for half in columns)
-        if (first != second).any(axis=1).mean() <= damaged:
+        apart = first != second
+        along, share = (0, evidence.wrong_pairs) if evidence.wrong_pairs else (1, evidence.damaged)
+        if apart.any(axis=along).mean() <= share:
             yield layout, parts, first
 
 
@@ -210,7 +211,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
     if count < 6:
         return
     ways: list[tuple[str, str | None, int, NumberArray]] = [
-        ("-full", layout, parts, pairs) for layout, parts, pairs in repetitions(values)
+        ("-full", layout, parts, pairs) for layout, parts, pairs in repetitions(values, evidence)
     ]
     ways.append(("", None, 1, values))
     for suffix, layout, parts, columns in ways[:1]:
@@ -233,6 +234,9 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
     """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
     if evidence.damaged:
         yield from _mostly_wave_views(pairs, np.abs(pairs), evidence.damaged, **rest)
+        return
+    if evidence.wrong_pairs:
+        yield from _views_of_most_pairs(pairs, np.abs(pairs), evidence.wrong_pairs, **rest)
         return
     rounding = 4 * unit(evidence.values.name)
     every = np.arange(pairs.shape[0])
@@ -273,3 +277,13 @@ def _mostly_wave_views(
         yield View(
             pairs=np.where(even.reshape(-1, 1), pairs / sizes, np.nan), amplitude=middle, **rest
         )
+
+
+def _views_of_most_pairs(
+    pairs: ComplexRows, sizes: RealRows, wrong: float, **rest: Any
+) -> Iterator[View]:
+    """A view of pairs most of which are waves; the others stand still in it."""
+    middle = float(np.median(sizes))
+    even = np.all(np.abs(sizes / middle - 1) <= _UNEVEN, axis=0)  # (pairs,)
+    if middle > 0 and 1 - even.mean() <= wrong:
+        yield View(pairs=np.where(even, pairs / middle, 1.0), amplitude=middle, **rest)

@@ -45,6 +45,8 @@ _EXPLAINED = 0.97
 """Of the cells: an emulated rounding may fall the other way at ties, or in a library's cosines."""
 _WORST_SHARE = 64
 """One row in so many may be damaged without making others look noisy."""
+MOST_COLUMNS = 0.75
+"""Of the columns: where so many fit in every row, the others are wrong."""
 _FEW = 48
 """Rows on which an arithmetic is tried before it is tried on all of the sample."""
 
@@ -105,7 +107,7 @@ class Trial(Record):
     ``misfits`` of the ``rows`` hold a cell that is farther off, and ``noise`` is the ratio on the
     others, the very worst left out: an array of columns for each table. ``bits`` are what all
     cells are off by together; see :func:`bits_of_difference`. A learned table has no rule; its
-    values were ``read_off``.
+    values were ``read_off``. ``fitting_columns`` is the share of columns without a misfit.
     """
 
     hypothesis: Hypothesis
@@ -117,6 +119,7 @@ class Trial(Record):
     rounded: DType
     misfits: int = 0
     rows: int = 1
+    fitting_columns: float = 0.0
     noise: tuple[Reals, ...] = ()
     bits: float = 0.0
     read_off: RealRows | None = None
@@ -128,8 +131,8 @@ class Trial(Record):
 
     @property
     def fits_most(self) -> bool:
-        """Whether most rows of the sample fit: the others may have been damaged."""
-        return self.fits or 2 * self.misfits < self.rows
+        """Whether most rows of the sample fit, or columns: others may have been damaged."""
+        return self.fits or 2 * self.misfits < self.rows or self.fitting_columns >= MOST_COLUMNS
 
     @property
     def strained(self) -> bool:
@@ -287,6 +290,7 @@ class _Tally:
     bits: float = 0.0
     noise: tuple[Reals, ...] = ()
     misfit: Flags | None = None
+    fitting: tuple[Flags, ...] = ()
 
     def take(
         self,
@@ -304,7 +308,13 @@ class _Tally:
         self.equal += int((difference == 0).sum())
         self.cells += difference.size
         self.bits += bits_of_difference(difference, predicted, rounded)
-        fitting = np.sort(ratios.reshape(by_row)[~misfit], axis=0)  # (rows, columns)
+        columns = ratios.reshape(by_row)  # (rows, columns)
+        right = np.asarray((columns <= 1).all(axis=0))  # (columns,)
+        self.fitting += (right,)
+        fitting = columns[~misfit]
+        if 2 * misfit.sum() >= misfit.size and right.mean() >= MOST_COLUMNS:
+            fitting = np.where(right, columns, 0)
+        fitting = np.sort(fitting, axis=0)
         usual = fitting[: fitting.shape[0] - fitting.shape[0] // _WORST_SHARE]
         self.noise += (usual.max(axis=0, initial=0.0),)  # (columns,)
         self.misfit = misfit if self.misfit is None else np.logical_or(self.misfit, misfit)
@@ -322,6 +332,7 @@ class _Tally:
             rounded,
             misfits=int(self.misfit.sum()),
             rows=self.misfit.size,
+            fitting_columns=float(np.concatenate(self.fitting).mean()),
             noise=self.noise,
             bits=self.bits,
         )

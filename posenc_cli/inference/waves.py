@@ -16,6 +16,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.inference.candidates import (
+    FEW_OF,
     Proposal,
     ladders_of_most,
     presets,
@@ -70,6 +71,8 @@ _SLOWEST, _FASTEST = 1e-6, 64.0
 """Radians a position of the fastest pair, which is 1 but for factors that people divide it by."""
 _USUAL = 3.0
 """The most that a rule with numbers that people use costs."""
+_STILL = 1e-300
+"""Radians a position, in place of a pair's that does not turn: a number with a logarithm."""
 _SLIGHT = 1e-5
 """Of an amplitude: what number formats of 24 bits leave uncertain."""
 _NEAR = 0.1
@@ -150,7 +153,7 @@ def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         return
     ways: list[tuple[str, str | None, RealRows]] = [
         (UNREDUCED_FULL, layout, pairs)
-        for layout, parts, pairs in repetitions(values)
+        for layout, parts, pairs in repetitions(values, evidence)
         if parts == 1
     ]
     for table, layout, angles in [*ways, (UNREDUCED, None, values)]:
@@ -185,6 +188,37 @@ def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                     notes=proposal.notes,
                     uncertainty=proposal.uncertainty,
                 )
+
+
+def hypotheses_of_most_pairs(evidence: Evidence) -> Iterator[Hypothesis]:
+    """Ladders that most pairs of columns turn by; others have rates, or values, of their own."""
+    for view in views(replace(evidence, wrong_pairs=1 / FEW_OF)):
+        rates = rates_of(view.pairs, evidence.rows, 2 * unit(evidence.values.name))
+        if rates is None or view.axes > 1 or view.tables == ("angles",):
+            continue
+        if FEW_OF * np.count_nonzero(rates.values <= 0) > rates.values.size:
+            continue
+        turning = np.where(rates.values > 0, rates.values, _STILL)
+        for ladder in ladders_of_most(replace(rates, values=turning)):
+            right = np.abs(rates.values - ladder.frequencies) <= rates.errors  # (pairs,)
+            of_right = replace(ladder, frequencies=ladder.frequencies[right])
+            for positions in _row_positions(view.pairs[:, right], evidence, rates, of_right):
+                multiplier = _multiplier(view, evidence)
+                if view.kind == "rotary":
+                    wrong = (SWAPPED,) if view.swapped else ()
+                    yield _rotary_hypothesis(view, ladder, positions, wrong, multiplier)
+                elif view.odd == "error" and ladder.scheme == rope.name:
+                    given = {"dim": evidence.shape[1], "base": ladder.given["base"]}
+                    given |= {"layout": view.columns, "order": view.order}
+                    yield Hypothesis(
+                        sinusoidal.name,
+                        given,
+                        (None,),
+                        positions,
+                        cost=ladder.cost,
+                        hidden=("odd",),
+                        multiplier=multiplier,
+                    )
 
 
 def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
