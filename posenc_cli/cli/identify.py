@@ -296,9 +296,8 @@ def _same_again(best: Candidate, census: Census) -> str:
         return "The other cells again:"
     if 2 * differing <= census.cells:
         return f"The same but for {differing} of {census.cells} cells:"
-    if best.fits_pairs:
-        return "The other pairs, nearly:"
-    return f"The same within {best.residual:.2g}:" if best.fits else "The other rows, nearly:"
+    others = "pairs" if best.fits_pairs else "rows"
+    return f"The same within {best.residual:.2g}:" if best.fits else f"The other {others}, nearly:"
 
 
 def _properties(
