@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 _LARGE = 1 << 15
 """Positions from which factors are kept in single precision, which holds float32 results."""
 
+_STAYS = 1e-2
+"""What a column may lose or gain in a half precision and still be called left as it is."""
+
 _MOST_CELLS = 1 << 22
 """Values at one position: those of a head of 2048 columns, four times the widest model's."""
 
@@ -62,13 +65,15 @@ class _CallCache:
     turned: NumberArray
     mirrored: NumberArray
     rest: Reals
+    passed: Reals
 
     @classmethod
     def empty(
         cls, pairing: ColumnPairing, count: int, kind: type[np.complexfloating]
     ) -> _CallCache:
         shape = (count, pairing.pairs)
-        return cls(pairing, np.empty(shape, kind), np.zeros(shape, kind), np.zeros(count))
+        turned, mirrored = np.empty(shape, kind), np.zeros(shape, kind)
+        return cls(pairing, turned, mirrored, np.zeros(count), np.zeros(count))
 
     def turning(self, places: PositionRows, dtype: str) -> Turning:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
@@ -79,6 +84,7 @@ class _CallCache:
                 self.turned[rows].astype(np.complex128),
                 self.mirrored[rows].astype(np.complex128) if mirrors else None,
                 self.rest[rows] if strays else None,
+                self.passed[rows] if strays else None,
             )
 
         return Turning(places, self.pairing.pairs, dtype, 3, self.pairing, read)
@@ -312,11 +318,14 @@ class _ResultReader:
         single = places.count > _LARGE and sample.dtype != "float64"
         self._kind = np.complex64 if single else np.complex128
         self._pairings = pairings
+        passed = _passed_pairing(sample.values, own)
+        self._passed = () if passed is None else (passed,)
 
     @cached_property
     def _caches(self) -> list[_CallCache]:
         count = self._places.count
-        return [_CallCache.empty(pairing, count, self._kind) for pairing in self._pairings]
+        pairings = [*self._pairings, *self._passed]
+        return [_CallCache.empty(pairing, count, self._kind) for pairing in pairings]
 
     def like(self, other: _ResultReader) -> bool:
         """Whether what is known of another result before it is read is what is known of this."""
@@ -329,18 +338,22 @@ class _ResultReader:
         """Keep of some rows what another result showed, which was the same."""
         for own, cache in zip(self._caches, other._caches, strict=True):
             own.turned[rows], own.mirrored[rows] = cache.turned[rows], cache.mirrored[rows]
-            own.rest[rows] = cache.rest[rows]
+            own.rest[rows], own.passed[rows] = cache.rest[rows], cache.passed[rows]
 
     def take(self, rows: slice, matrices: UnitMatrices) -> None:
         """Keep what the matrices of some rows show."""
         for cache in self._caches:
-            cache.turned[rows], cache.mirrored[rows], cache.rest[rows] = read_as(
-                matrices, cache.pairing
+            looked_at = matrices
+            if cache.pairing in self._passed:
+                looked_at = _columns_alone(matrices, cache.pairing)
+            cache.turned[rows], cache.mirrored[rows], cache.rest[rows], cache.passed[rows] = (
+                read_as(looked_at, cache.pairing)
             )
 
     def subject(self, target: str, *, both: bool) -> Subject:
         """The subject that they are; ``both`` says that q and k were looked at."""
         turnings = [cache.turning(self._places, self._dtype) for cache in self._caches]
+        passed = turnings.pop() if self._passed else None
         mismatch = None
         if self._own.pairs != self._reference.pairs:
             mismatch = (
@@ -356,13 +369,37 @@ class _ResultReader:
             irregular=self._conduct.irregular,
             notes=("q and k were both checked",) if both else (),
             call={"patterns": list(self._conduct.patterns)},
+            passed=passed,
         )
+
+
+def _passed_pairing(matrices: UnitMatrices, own: ColumnPairing) -> ColumnPairing | None:
+    """How the columns that no pair has are paired if they turn; None where they stay."""
+    others = own.others(matrices.shape[1])
+    alone = matrices[:, others][:, :, others]
+    if not np.abs(alone - np.eye(len(others))).max(initial=0) > _STAYS:
+        return None
+    ways = ColumnPairing.of_columns(others)
+    return min(ways, key=lambda way: _stray(_columns_alone(matrices, way), way), default=None)
+
+
+def _columns_alone(matrices: UnitMatrices, pairing: ColumnPairing) -> UnitMatrices:
+    """The matrices of the columns of a pairing, as if the others stayed as they are."""
+    columns = [*pairing.first, *pairing.second]
+    alone = np.zeros_like(matrices)
+    alone[:] = np.eye(matrices.shape[1])
+    alone[np.ix_(range(len(matrices)), columns, columns)] = matrices[
+        np.ix_(range(len(matrices)), columns, columns)
+    ]
+    return alone
 
 
 def read_as(
     matrices: UnitMatrices, pairing: ColumnPairing
-) -> tuple[NumberArray, NumberArray, Reals]:
-    """Turned and mirrored parts of the pairs of a pairing, and the norm of all else.
+) -> tuple[NumberArray, NumberArray, Reals, Reals]:
+    """Turned and mirrored parts of the pairs of a pairing, the norm of all else, and its part.
+
+    That part is what becomes of the columns that no pair has: without it, the rest is as much less.
 
     ``matrices`` is [k, j, o]: column o of what becomes of unit vector j. Columns without a pair
     are meant to stay as they are.
@@ -378,9 +415,11 @@ def read_as(
     for inside in (first, second):
         for outside in (out_first, out_second):
             rest[:, inside, outside] = 0
-    others = sorted(set(range(matrices.shape[1])) - set(first) - set(second))
+    others = pairing.others(matrices.shape[1])
     rest[:, others, others] -= 1
-    return turned, mirrored, np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
+    norm = np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
+    rest[np.ix_(range(len(rest)), others, others)] = 0
+    return turned, mirrored, norm, norm - np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
 
 
 def _pairing_of(matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
@@ -404,8 +443,13 @@ def _pairing_of(matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
 
 
 def _stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
-    _, mirrored, rest = read_as(matrices, pairing)
-    return float(np.abs(mirrored).max(initial=0) + rest.max(initial=0))
+    """The most that is no turn of a pair, nor columns without one that become multiples."""
+    _, mirrored, rest, passed = read_as(matrices, pairing)
+    others = pairing.others(matrices.shape[1])
+    alone = matrices[:, others][:, :, others].astype(np.float64)  # (k, others, others)
+    sizes = np.einsum("kjj->k", alone) / max(len(others), 1)
+    changed = np.linalg.norm(alone - sizes[:, None, None] * np.eye(len(others)), axis=(1, 2))
+    return float(np.abs(mirrored).max(initial=0) + (rest - passed + changed).max(initial=0))
 
 
 def _by_partners(matrices: UnitMatrices) -> ColumnPairing | None:

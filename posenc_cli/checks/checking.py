@@ -18,6 +18,7 @@ from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.definition import SourcePlace, definition_place
 from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.function_process import CallRequest
+from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.rotated import vectors
@@ -204,21 +205,35 @@ class Check(Record):
         return self.encoding(length).bound.params
 
     @cached_property
-    def _files(self) -> subjects.Matrices:
-        """The two files that have a row a position, opened once: a pipe is read but once."""
-        first, second = self.asked.tables or self.asked.rotated or ("", "")
-        return subjects.matrix_pair(first, second, self.asked.flags()[0])
+    def _heads(self) -> dict[tuple[int, ...], subjects.Matrices]:
+        """The two files that have a row a position, by head, opened once: a pipe is read but once.
+
+        Tables have no heads.
+        """
+        if self.asked.rotated:
+            return matrices_of_heads(*self.asked.rotated, "--rotated", self.positions)
+        first, second = self.asked.tables or ("", "")
+        if first == second:
+            return {(): subjects.tables_side_by_side(first, "--tables")}
+        return {(): subjects.matrix_pair(first, second, "--tables")}
 
     def _report_of_rows(self) -> Report:
         """The report on files that have a row a position."""
         probe = self.encoding(self.positions.last + 1 if self.positions else None)
         positions = self.positions
+        with _reading():
+            heads = self._heads
         if positions is None:
-            with _reading():
-                rows = self._files[0].shape[0]
+            rows = next(iter(heads.values()))[0].shape[0]
             positions = Positions.contiguous(0, rows)
             probe = self.encoding(rows)
-        return self._report_on(self._reference(probe, positions), positions)
+        reference = self._reference(probe, positions)
+        return report_of_heads(
+            heads,
+            lambda files, diagnosed: self._report_on(
+                reference, positions, files=files, diagnosed=diagnosed
+            ),
+        )
 
     def _report_of_lengths(self, lengths: tuple[int, ...]) -> Report:
         """One report of a scheme that changes with the length of the sequence."""
@@ -253,7 +268,13 @@ class Check(Record):
         return Reference.of(encoding, self.engine(request))
 
     def _report_on(
-        self, reference: Reference, positions: Positions, *, whole: bool = False
+        self,
+        reference: Reference,
+        positions: Positions,
+        *,
+        whole: bool = False,
+        files: subjects.Matrices | None = None,
+        diagnosed: bool = True,
     ) -> Report:
         if self.asked.flags() and positions.last == 0 and self.asked.inv_freq is None:
             raise InvalidInput(
@@ -263,19 +284,22 @@ class Check(Record):
         # What others computed may be no number, or too large for any product.
         with np.errstate(all="ignore"):
             with _reading():
-                subject = self._subject(reference, positions, whole=whole)
-            report = self._judge(subject, reference)
+                if files is None:
+                    subject = self._subject(reference, positions, whole=whole)
+                else:
+                    subject = self._subject_of_rows(files, reference, positions)
+            report = self._judge(subject, reference, diagnosed=diagnosed)
             if subject.key is None:
                 return report
             keys = self._judge(subject.key, replace(reference, opposite=True))
             return report_of_both(subject, report, keys, alike_if_right=reference.symmetric)
 
-    def _judge(self, subject: Subject, reference: Reference) -> Report:
+    def _judge(self, subject: Subject, reference: Reference, *, diagnosed: bool = True) -> Report:
         examination = examine(subject, reference, self.rule, progress=self.progress)
         bound = reference.encoding.bound
         pairing = subject.own.pairing
         where = subject.own.places
-        diagnosis = diagnose(examination)
+        diagnosis = diagnose(examination) if diagnosed else ()
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if unevaluated:
@@ -328,12 +352,15 @@ class Check(Record):
         tried = f"{where.count} positions up to {where.positions.last} were tried"
         return (f"{tried}; --len N tries every one of N",)
 
+    def _subject_of_rows(
+        self, files: subjects.Matrices, reference: Reference, positions: Positions
+    ) -> Subject:
+        if self.asked.tables is not None:
+            return subjects.tables(files, reference, positions)
+        return vectors(files, reference, positions)
+
     def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:
         asked = self.asked
-        if asked.tables is not None:
-            return subjects.tables(self._files, reference, positions)
-        if asked.rotated is not None:
-            return vectors(self._files, reference, positions)
         if asked.inv_freq is not None:
             return subjects.inverse_frequencies(asked.inv_freq, reference, positions)
         if asked.impl is not None:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.added import added_cause
 from posenc_cli.checks.axes import axis_cause
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.drift import SCATTER, frequency_ratio, offset_text, position_offset
 from posenc_cli.checks.mirrors import mirror_cause
+from posenc_cli.checks.passed import passed_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.unwritten import (
@@ -112,6 +114,20 @@ def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
 
 def _all_causes(suspect: Suspect) -> list[Explanation]:
     """The causes of a subject all of whose values are numbers; none if nothing explains it."""
+    added = added_cause(suspect.examination)
+    if added is not None:
+        return [added]
+    passed = passed_cause(suspect.examination)
+    if passed is None:
+        return _causes_of_pairs(suspect)
+    within = _suspect(suspect.examination, of_pairs=True)
+    if within.residual(Defect()).whole and _layout_cause(within) is None:
+        return [passed]
+    return [passed, *(why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN)]
+
+
+def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
+    """The causes of what becomes of the pairs of columns."""
     layout = _layout_cause(suspect)
     if layout is None:
         rounding = _causes_within_tolerance(suspect)
@@ -284,8 +300,11 @@ def _times(ratio: float, right: Reals) -> Alternative:
     return Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
 
-def _suspect(examination: Examination) -> Suspect:
-    """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces."""
+def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
+    """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces.
+
+    With ``of_pairs`` without the columns that no pair has.
+    """
     subject, reference = examination.subject, examination.reference
     tolerance = examination.tolerance
     if tolerance.fixed is not None or tolerance.past_single:
@@ -298,7 +317,7 @@ def _suspect(examination: Examination) -> Suspect:
         )
 
     def piece(block: SubjectBlock, amplitude: float) -> Sample:
-        stray = block.stray()
+        stray = (block.without_passed() if of_pairs else block).stray()
         return Sample(
             block.positions,
             without_growth(block, reference),
@@ -645,6 +664,7 @@ def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | N
         Cause.LAYOUT,
         f"the tables are transposed: they have a row for each {of} and a column for each position",
         f"of shape {rows}×{columns}; as {columns}×{rows} they are right",
+        "transposed",
     )
     return with_residual(cause, residual)
 

@@ -142,6 +142,10 @@ def _unlike_its_matrices(trial: Trial, values: NumberArray) -> Iterator[Irregula
     if rounding is not None:
         yield rounding
         return
+    added = _added(trial, values)
+    if added is not None:
+        yield added
+        return
     mixing, bent = _mixing(trial, values), _bent(trial, values)
     if mixing:
         yield _unmeasured("mixes rows", mixing)
@@ -195,6 +199,31 @@ def _rounding_of_vectors(trial: Trial, values: NumberArray) -> Irregularity | No
             f"results are off by up to {off:.2g}, by as much of any multiple",
         )
     return None
+
+
+def _added(trial: Trial, values: NumberArray) -> Irregularity | None:
+    """What is added to each row whatever it holds; None where that is not all there is."""
+    shift = trial.given(np.zeros_like(trial.x), trial.positions).astype(np.float64)
+    if not trial.differs(shift, np.zeros_like(shift)):
+        return None
+    matrices = trial.matrices - shift[:, None, :]  # a unit vector comes out with it, too
+    if trial.differs(values, _turned(trial.x, matrices) + shift):
+        return None
+    lengths = np.linalg.norm(shift, axis=1)  # (n,)
+    row = int(np.argmax(lengths))
+    evidence = (
+        f"a row of zeros at position {trial.positions[row]} becomes one of length "
+        f"{lengths[row]:.4g}; less such rows it is linear"
+    )
+    products = np.einsum("kjo,kio->kji", matrices, matrices)
+    unit, near = np.eye(matrices.shape[1]), ALIKE * (1 + np.abs(shift).max())
+    cause, message = Cause.UNKNOWN, "a vector is added to each row"
+    if np.abs(matrices - unit).max() <= near:
+        cause, message = Cause.NO_ROTATION, "a vector is added to each row, and nothing turns"
+    elif np.abs(products - unit).max() <= near and np.ptp(lengths) <= near * lengths[row]:
+        cause = Cause.COS_SIN_MISPAIRED
+        message = "rows are turned, and a vector of the same length at all positions is added"
+    return Irregularity(cause, message, evidence, "the function adds to each row")
 
 
 def _mixing(trial: Trial, values: NumberArray) -> str:

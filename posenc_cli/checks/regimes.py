@@ -123,7 +123,7 @@ def _regime_words(
         part = suspect.whole.read(first.rows.sample(96))
         if claim.pairs is not None:
             part = replace(part, seen=part.seen & claim.pairs)
-        residual = _joined([regime.residuals[index] for regime in regimes])
+        residual = joined_residual([regime.residuals[index] for regime in regimes])
         here = replace(
             suspect,
             sample=replace(part, amplitude=claim.amplitude),
@@ -205,7 +205,7 @@ def _positions_spec(regimes: list[Regime]) -> str:
     )
 
 
-def _joined(residuals: list[Residual]) -> Residual:
+def joined_residual(residuals: list[Residual]) -> Residual:
     """The residual of several parts together."""
     first, *others = residuals
     for other in others:

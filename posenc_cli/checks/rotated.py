@@ -14,12 +14,16 @@ from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.checks.subject import GivenRows, Matrices
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.positions import Positions
+
+
+_TURNS = 1e-2
+"""Of sizes: those of pairs that turn, if not as many as they should, scatter less in any format."""
 
 
 def vectors(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
@@ -52,8 +56,10 @@ def rotated_subject(
     if not any(x[rows].any() for rows in places.row_blocks()):
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
-    def turning_of(pairing: ColumnPairing) -> Turning:
-        reader = _rotated_reader(x, y, pairing, places, most=4 * reference.scale)
+    def turning_of(pairing: ColumnPairing, others: Sequence[int] | None = None) -> Turning:
+        if others is None:
+            others = pairing.others(x.shape[1])
+        reader = _rotated_reader(x, y, pairing, others, places, most=4 * reference.scale)
         return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
 
     notes: tuple[str, ...] = (
@@ -66,14 +72,25 @@ def rotated_subject(
         own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
-    own = _likeliest_turning([turning_of(pairing) for pairing in reference.likely_pairings(width)])
+    turnings = [turning_of(pairing) for pairing in reference.likely_pairings(width)]
+    own = _likeliest_turning(turnings)
+    if own.pairs != reference.pairs and _size_scatter(own) > _TURNS:
+        own = _likeliest_turning([other for other in turnings if other.pairs == reference.pairs])
     notes += _observation_notes(x, own.pairing or reference.pairing, places, name)
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} columns turn, {2 * reference.pairs} of the reference"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
     alike = own.pairing is not None and own.pairing.layout == reference.content.layout
+    others = (own.pairing or reference.pairing).others(width)
+    passed = [turning_of(pairing, ()) for pairing in ColumnPairing.of_columns(others)]
     return Subject(
-        SubjectKind.ROTATED, name, own, own if alike else turning_of(reference.pairing), notes=notes
+        SubjectKind.ROTATED,
+        name,
+        own,
+        own if alike else turning_of(reference.pairing),
+        notes=notes,
+        passed=_likeliest_turning(passed) if passed else None,
+        vectors=lambda rows: (x[rows], y[rows]),
     )
 
 
@@ -151,15 +168,22 @@ def _size_scatter(turning: Turning) -> float:
 
 
 def _rotated_reader(
-    x: GivenRows, y: GivenRows, pairing: ColumnPairing, places: PositionRows, *, most: float
+    x: GivenRows,
+    y: GivenRows,
+    pairing: ColumnPairing,
+    others: Sequence[int],
+    places: PositionRows,
+    *,
+    most: float,
 ) -> Callable[[SomeRows], SubjectBlock]:
     """What reads factors y/x; one larger than ``most`` is cut to it, as no turn can be so large.
 
-    Of a row that is longer than before, that is as many times more.
+    Of a row that is longer than before, that is as many times more. The columns ``others`` are
+    meant to stay.
     """
     first, second = list(pairing.first), list(pairing.second)
     out_first, out_second = list(pairing.out_first), list(pairing.out_second)
-    others = sorted(set(range(x.shape[1])) - set(first) - set(second))
+    others = list(others)
 
     def read(rows: SomeRows) -> SubjectBlock:
         before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)
@@ -170,7 +194,8 @@ def _rotated_reader(
         length[length == 0] = 1
         kept = after[:, others] - before[:, others]
         lost = np.where(seen, 0, np.abs(turned))
-        rest = (np.linalg.norm(kept, axis=1) + np.linalg.norm(lost, axis=1)) / length
+        passed = np.linalg.norm(kept, axis=1) / length  # (n,)
+        rest = passed + np.linalg.norm(lost, axis=1) / length
         # Not a reciprocal: 1/x of a small x would be infinite.
         factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
         with np.errstate(invalid="ignore"):  # what is no number stays none
@@ -180,6 +205,7 @@ def _rotated_reader(
             places.at(rows),
             factors,
             rest=rest if rest.any() else None,
+            passed=passed if passed.any() else None,
             seen=None if seen.all() else seen,
             twist=np.divide(pairs.conj(), pairs, out=np.ones_like(pairs), where=seen),
         )

@@ -15,7 +15,7 @@ from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.widths import fits, ladder_of_all, of_width
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.reading import FileRows, NoMatrix, read_array, read_rows
+from posenc_cli.files.reading import FileRows, FileStack, NoMatrix, read_array, read_rows
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import (
@@ -29,7 +29,7 @@ from posenc_cli.inference.turning import (
 from posenc_cli.numerics.arrays import NumberArray
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class Subject(Record):
     ``notes`` say what a reader of the findings should know of it. ``broken`` says which of its
     values are no numbers, ``irregular`` why a function is no map of each row by its position.
     ``call`` says how it was called, and ``key`` is what it does to keys, where it turns queries
-    and keys.
+    and keys. ``passed`` is what becomes of the columns that no pair has, paired as they turn if
+    they do; None where they stay. ``vectors`` gives rows of them before and after, where it is
+    these.
     """
 
     kind: SubjectKind
@@ -71,6 +73,8 @@ class Subject(Record):
     irregular: tuple[Irregularity, ...] = ()
     call: dict[str, Any] | None = None
     key: Subject | None = None
+    passed: Turning | None = None
+    vectors: Callable[[SomeRows], tuple[NumberArray, NumberArray]] | None = None
 
     def far_wider(self, reference: Reference) -> bool:
         """Whether it turns so many more pairs than the reference that none of them is evaluated.
@@ -135,6 +139,23 @@ def matrix_pair(first: str, second: str, flag: str) -> Matrices:
     return matrices
 
 
+def tables_side_by_side(path: str, flag: str) -> Matrices:
+    """Cosines and sines in one file: in the first and the second half of its columns.
+
+    Raises: InvalidInput where it is no matrix, or has an odd number of columns.
+    """
+    try:
+        stack = FileStack.read(path)
+        if stack.matrix.shape[1] % 2 == 0:
+            return stack.halves()
+    except NoMatrix as error:
+        raise InvalidInput(f"{flag} {quoted_name(path)}: {error.rule}") from None
+    raise InvalidInput(
+        f"{flag} {quoted_name(path)}: has an odd number of columns; one file for both tables has "
+        "the sines beside the cosines"
+    )
+
+
 def _matrix_of(path: str, flag: str) -> FileRows:
     """The real matrix in a file; leading axes of length 1 are dropped.
 
@@ -178,7 +199,11 @@ def tables(files: Matrices, reference: Reference, positions: Positions | None) -
         )
     where = row_positions(rows, positions, "--tables")
     name = f"{quoted_name(cos.path)} {quoted_name(sin.path)}"
-    return table_subject(cos, sin, dtype, reference, where, name=name)
+    subject = table_subject(cos, sin, dtype, reference, where, name=name)
+    if cos.path != sin.path:
+        return subject
+    read = "one file for both tables: cosines first, then sines"
+    return replace(subject, notes=(read, *subject.notes))
 
 
 def table_subject(

@@ -44,12 +44,13 @@ MOST = 3
 class Where(Record):
     """The part of a subject that a cause is about: positions and pairs as --positions has them.
 
-    None is all of them; ``axes`` are those that the pairs should follow.
+    None is all of them; ``axes`` are those that the pairs should follow, ``heads`` the heads.
     """
 
     positions: str | None
     pairs: str | None
     axes: tuple[int, ...] | None = None
+    heads: str | None = None
 
     def fields(self) -> dict[str, Any]:
         """What it names, as JSON has it."""

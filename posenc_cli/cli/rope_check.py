@@ -90,7 +90,11 @@ def rope_check(
     *,
     tables: Annotated[
         tuple[str, str] | None,
-        option("--tables", metavar="COS SIN", help="check tables: (L, d/2) or (L, d), two files"),
+        option(
+            "--tables",
+            metavar="COS SIN",
+            help="check tables: (L, d/2) or (L, d), two files, or twice one of cos beside sin",
+        ),
     ] = None,
     inv_freq: Annotated[
         str | None,
@@ -99,7 +103,9 @@ def rope_check(
     rotated: Annotated[
         tuple[str, str] | None,
         option(
-            "--rotated", metavar="X Y", help="check vectors before and after: (L, d), two files"
+            "--rotated",
+            metavar="X Y",
+            help="check vectors before and after: (L, d), or with --len (heads, L, d)",
         ),
     ] = None,
     impl: Annotated[

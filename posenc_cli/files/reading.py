@@ -107,17 +107,62 @@ def read_rows(path: str | os.PathLike[str]) -> FileRows:
         InvalidInput: the file is malformed, or holds no matrix of real numbers.
         Unavailable: the file cannot be opened or read.
     """
-    with _reading(path, None) as (source, form):
-        assert form.read is not None
-        stored = form.read(source)
+    return FileStack.read(path).matrix
+
+
+class FileStack:
+    """Matrices of real numbers stacked in one file; its ``shape`` has no leading axis of length 1.
+
+    Its last axis has the columns of all matrices.
+    """
+
+    def __init__(self, stored: Stored, source: Source, path: str) -> None:
+        self._stored, self._source, self.path = stored, source, path
         values = stored.values
         while values.ndim > 2 and values.shape[0] == 1:
             values = values[0]
-        if values.ndim != 2 or values.dtype.kind == "c":
-            shape = "×".join(map(str, stored.values.shape))
-            what = "complex numbers" if values.dtype.kind == "c" else f"an array of shape {shape}"
-            raise NoMatrix(source.name, what)
-        return FileRows(Stored(values, stored.dtype), source, os.fsdecode(path))
+        self._values = values
+        self.shape: tuple[int, ...] = values.shape
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> FileStack:
+        """The matrices in a file, as `read_array` finds its array.
+
+        Raises:
+            InvalidInput: the file is malformed, or holds other numbers than real ones.
+            Unavailable: the file cannot be opened or read.
+        """
+        with _reading(path, None) as (source, form):
+            assert form.read is not None
+            stored = form.read(source)
+            if stored.values.dtype.kind == "c":
+                raise NoMatrix(source.name, "complex numbers")
+            return cls(stored, source, os.fsdecode(path))
+
+    @property
+    def matrix(self) -> FileRows:
+        """The only matrix.
+
+        Raises: InvalidInput where there are several, or none.
+        """
+        if len(self.shape) != 2:
+            shape = "×".join(map(str, self._stored.values.shape))
+            raise NoMatrix(self._source.name, f"an array of shape {shape}")
+        return self._rows(self._values)
+
+    def matrices(self, rows: int) -> dict[tuple[int, ...], FileRows]:
+        """The matrices whose rows lie along this axis, by their places on the others."""
+        moved = np.moveaxis(self._values, rows, -2)
+        places = np.ndindex(moved.shape[:-2])
+        return {place: self._rows(moved[place]) for place in places}
+
+    def halves(self) -> tuple[FileRows, FileRows]:
+        """The first and the second half of the columns of the only matrix."""
+        half = self.shape[-1] // 2
+        return self._rows(self._values[:, :half]), self._rows(self._values[:, half:])
+
+    def _rows(self, values: StoredArray) -> FileRows:
+        return FileRows(Stored(values, self._stored.dtype), self._source, self.path)
 
 
 def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Loaded:

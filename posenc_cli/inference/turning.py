@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.positions import Positions
@@ -111,6 +111,22 @@ class ColumnPairing(Record):
             [*second, *range(2 * turning + 1, 2 * pairs, 2)],
         )
 
+    @classmethod
+    def of_columns(cls, columns: Sequence[int]) -> list[ColumnPairing]:
+        """How these columns may be paired among themselves; in no way where their number is odd.
+
+        >>> [pairing.second for pairing in ColumnPairing.of_columns((4, 5, 6, 7))]
+        [(6, 7), (5, 7)]
+        """
+        if not columns or len(columns) % 2:
+            return []
+        ways = (paired_columns(layout, len(columns) // 2) for layout in LAYOUTS)
+        return [_both_ways(*([columns[j] for j in of_pairs] for of_pairs in way)) for way in ways]
+
+    def others(self, width: int) -> tuple[int, ...]:
+        """Of so many columns those that no pair has."""
+        return tuple(sorted(set(range(width)) - set(self.first) - set(self.second)))
+
     @property
     def pairs(self) -> int:
         """How many pairs there are."""
@@ -160,7 +176,8 @@ class SubjectBlock(Record):
     """What a subject does at some positions.
 
     ``turned`` is z and ``mirrored`` is w (None: 0), both (n, pairs); ``rest`` (n,) bounds all else
-    (None: 0). ``seen`` (n, pairs) says which pairs could be observed (None: all). ``twist`` is x̄/x
+    (None: 0), of which ``passed`` (n,) is what becomes of the columns that no pair has (None: 0).
+    ``seen`` (n, pairs) says which pairs could be observed (None: all). ``twist`` is x̄/x
     of the one vector that was observed, where it was but one: then ``turned`` is z + w·x̄/x.
     """
 
@@ -168,6 +185,7 @@ class SubjectBlock(Record):
     turned: ComplexRows
     mirrored: ComplexRows | None = None
     rest: Reals | None = None
+    passed: Reals | None = None
     seen: Flags | None = None
     twist: ComplexRows | None = None
 
@@ -181,6 +199,12 @@ class SubjectBlock(Record):
             return stray
         rest = self.rest[:, None]
         return rest if stray is None else stray + rest
+
+    def without_passed(self) -> SubjectBlock:
+        """The same, but for what becomes of the columns that no pair has."""
+        if self.rest is None or self.passed is None:
+            return self
+        return replace(self, rest=np.maximum(self.rest - self.passed, 0), passed=None)
 
 
 class Turning(Record):

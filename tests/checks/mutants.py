@@ -874,6 +874,24 @@ mutant("second_lost", "yarn", "cos-sin-mispaired", "the second column of a pair 
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: turned(x, c, s) * (np.arange(128) < 64))
 
+# Added.
+mutant("added_turned", "plain", "cos-sin-mispaired", "rotated, and the sinusoid is added",
+    relative=False, subjects=APPLIED,
+    apply=lambda x, c, s, _: turned(x, c, s) + np.concatenate([s[:, :32], c[:, :32]], 1))
+mutant("added_interleaved", "wide", "no-rotation", "sinusoids of base 10000 are added in turn",
+    relative=False, subjects=("rotated",), apply=lambda x, *_: x + np.stack(
+        [f(np.arange(len(x))[:, None] * ladder(128, 1e4)) for f in (np.sin, np.cos)], 2
+    ).reshape(len(x), -1))
+
+# Columns that should stay.
+mutant("passed_turned", "partial", "rotary-dim", "the other 72 columns turn by a ladder of theirs",
+    relative=None, subjects=("rotated",), apply=lambda x, c, s, _: np.concatenate([
+        turned(x[:, :24], c, s), Rope(ladder(72, 1e4), 72)(x[:, 24:], np.arange(len(x)))], 1))
+mutant("passed_backward", "partial", "rotary-dim",
+    "columns that should stay are halved, and the sine is negated", also="direction",
+    subjects=APPLIED, relative=None, sign=-1, apply=lambda x, c, s, _: np.concatenate([
+        turned(x[:, :24], c, s), x[:, 24:] / 2], 1))
+
 # Rows that nobody wrote.
 mutant("grown_garbage", "plain", "uninitialised", "from row 1500 on never written: any numbers",
     relative=False, subjects=("tables", "half"), later=replace(CASES["plain"].right,
