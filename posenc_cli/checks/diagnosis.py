@@ -18,11 +18,11 @@ from posenc_cli.checks.axes import axis_cause
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.drift import SCATTER, frequency_ratio, offset_text, position_offset
 from posenc_cli.checks.mirrors import mirror_cause
+from posenc_cli.checks.missing import missing_cause, missing_values
 from posenc_cli.checks.passed import passed_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.unwritten import (
-    missing_pairs_cause,
     unwritten_cause,
     unwritten_rates_cause,
 )
@@ -51,11 +51,12 @@ from posenc_cli.inference.claims import (
 )
 from posenc_cli.inference.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.localise import Whole
 from posenc_cli.inference.position_maps import rows_as_positions
 from posenc_cli.inference.rules import Alternative, base_of, ladder
 from posenc_cli.inference.sample import Sample
-from posenc_cli.inference.tolerance import Tolerance
+from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS
 from posenc_cli.inference.uninitialised import garbage_of, outrageous_of, zeros_of
 from posenc_cli.records import replace
@@ -80,9 +81,6 @@ _NEARLY = 0.01
 
 _ONE_RATIO = 0.02
 """Of what frequencies are off by: where pairs differ by less, all are off by one number."""
-
-_FLOAT16_OVERFLOW = 65520.0
-"""From here on float16 rounds to infinity."""
 
 
 def diagnose(examination: Examination) -> tuple[Explanation, ...]:
@@ -151,23 +149,12 @@ def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation,
 
 def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
     """The causes of a subject of which some values are no numbers: of these, and of the others."""
-    known = (
-        _overflow_cause(suspect.whole)
-        or unwritten_cause(suspect.examination, outrageous_of)
-        or missing_pairs_cause(suspect.whole)
-    )
+    known = missing_cause(suspect)
     if known is not None:
         return (known,)
-    deviation = survey.reference
-    position, pair = deviation.missing_at or (0, 0)
-    total = deviation.rows * suspect.examination.reference.pairs
-    evidence = (
-        f"{deviation.missing} of {total} are not, the first at position {position}, pair {pair}"
-    )
-    if suspect.examination.subject.frequencies is not None:
-        evidence = "; ".join(suspect.examination.subject.broken)
-    missing = Explanation(Cause.UNKNOWN, "not all values are numbers", evidence)
-    if deviation.missing == total:
+    missing = missing_values(suspect, survey)
+    evidence = missing.evidence
+    if survey.reference.missing == survey.reference.rows * suspect.examination.reference.pairs:
         return (missing,)
 
     def finite_part(sample: Sample) -> Sample:
@@ -250,11 +237,7 @@ def _drift_causes(fault: Fault, suspect: Suspect) -> list[Explanation]:
     tolerance = replace(
         suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
     )
-    strict = replace(
-        suspect,
-        sample=replace(suspect.sample, tolerance=tolerance),
-        whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
-    )
+    strict = _with_tolerance(suspect, tolerance)
     held = [
         (defect, residual)
         for defect in _common_errors(strict)
@@ -399,7 +382,8 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     if explanations:
         return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
-        regime_causes(suspect)
+        _one_of(_rounded_vectors_cause(suspect))
+        or regime_causes(suspect)
         or _one_of(_position_cause(suspect))
         or _one_of(_precision_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
@@ -458,6 +442,46 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         if not _is_plain(claim) and other.parts == claim.parts
     ]
     return either(causes, others)
+
+
+def _rounded_vectors_cause(suspect: Suspect) -> Explanation | None:
+    """Turned vectors that are right but for a half precision, which all their values have."""
+    subject = suspect.examination.subject
+    half = next((half for half in HALVES if _has_digits_of(half, subject)), None)
+    if half is None or unit(half) <= unit(subject.dtype):
+        return None
+    tolerance = Tolerance.of(
+        "auto",
+        dtype=half,
+        roundings=subject.own.roundings,
+        amplitude=suspect.examination.reference.scale,
+    )
+    residual = _with_tolerance(suspect, tolerance).residual(Defect())
+    if not residual.whole:
+        return None
+    cause = Explanation(
+        Cause.TABLE_PRECISION,
+        f"the turned vectors were rounded to {half}, and stored wider",
+        f"every value is a number of {half}, and right within its roundings",
+    )
+    return with_residual(cause, residual)
+
+
+def _has_digits_of(half: str, subject: Subject) -> bool:
+    """Whether all vectors after the rotation, where some were given, have numbers of a format."""
+    if subject.vectors is None:
+        return False
+    after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
+    return all(np.array_equal(round_to_half(part, half), part) for part in after)
+
+
+def _with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
+    """The suspect, held to another tolerance."""
+    return replace(
+        suspect,
+        sample=replace(suspect.sample, tolerance=tolerance),
+        whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
+    )
 
 
 def _is_plain(claim: Claim) -> bool:
@@ -537,29 +561,6 @@ def _position_cause(suspect: Suspect) -> Explanation | None:
         which = f"position {moved[0][0]} is turned as another is, and no other of the {rows}"
         cause = replace(cause, message=which, where=Where(str(moved[0][0]), None))
     return with_residual(cause, residual)
-
-
-def _overflow_cause(whole: Whole) -> Explanation | None:
-    """Values that are missing just where a float16 overflows."""
-    for what in ("positions", "angles"):
-        first: int | None = None
-        for _, piece in whole.pieces():
-            missing = ~np.isfinite(piece.factors)
-            values = np.broadcast_to(np.abs(piece.positions)[:, None], missing.shape)
-            if what == "angles":
-                values = values * piece.reference.frequencies
-            if not np.array_equal(missing, values >= _FLOAT16_OVERFLOW):
-                break
-            if first is None and missing.any():
-                first = int(piece.positions[int(np.argmax(missing.any(axis=1)))])
-        else:
-            if first is not None:
-                return Explanation(
-                    Cause.POSITION_PRECISION,
-                    f"{what} were float16, whose largest number is 65504",
-                    f"values are missing where {what} reach 65520, as at position {first}",
-                )
-    return None
 
 
 def _precision_cause(suspect: Suspect) -> Explanation | None:

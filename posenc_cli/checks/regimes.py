@@ -153,7 +153,8 @@ def _regime_words(
             message = word.message
             along = suspect.sample.reference.coordinates is not None
             if (
-                claim.defect.offset
+                word.cause == Cause.POSITION_OFFSET
+                and claim.defect.offset
                 and first.first + claim.defect.offset == 0
                 and rows
                 and not along

@@ -11,7 +11,7 @@ from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.subject import Subject, complex_of, row_positions
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
+from posenc_cli.inference.turning import LAYOUTS, ColumnPairing, PositionRows, SubjectBlock, Turning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +72,8 @@ def rotated_subject(
         own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
-    turnings = [turning_of(pairing) for pairing in reference.likely_pairings(width)]
+    pairings = [*reference.likely_pairings(width), *_of_fewer_columns(reference)]
+    turnings = [turning_of(pairing) for pairing in pairings]
     own = _likeliest_turning(turnings)
     if own.pairs != reference.pairs and _size_scatter(own) > _TURNS:
         own = _likeliest_turning([other for other in turnings if other.pairs == reference.pairs])
@@ -92,6 +93,16 @@ def rotated_subject(
         passed=_likeliest_turning(passed) if passed else None,
         vectors=lambda rows: (x[rows], y[rows]),
     )
+
+
+def _of_fewer_columns(reference: Reference) -> list[ColumnPairing]:
+    """The pairings of code that turns a half or a quarter of the columns that it should."""
+    return [
+        ColumnPairing.named(layout, reference.pairs // share)
+        for share in (2, 4)
+        for layout in LAYOUTS
+        if reference.pairs % share == 0
+    ]
 
 
 def _observation_notes(

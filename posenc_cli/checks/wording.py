@@ -10,7 +10,7 @@ from posenc_cli.checks.verdict import Explanation, Where, distinct_digits
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Claim, Residual
 from posenc_cli.inference.defects import ENOUGH, TURNS, Defect
-from posenc_cli.inference.formats import round_to_half
+from posenc_cli.inference.formats import round_to_half, whole_codes
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
 
@@ -47,9 +47,12 @@ class Suspect(Record):
         return self.whole.residual(Claim(defect, self.sample.amplitude))
 
 
-def with_residual(explanation: Explanation, residual: Residual) -> Explanation:
-    """The explanation, its residual in its evidence too."""
-    evidence = f"{explanation.evidence}; {residual.text}" if explanation.evidence else residual.text
+def with_residual(explanation: Explanation, residual: Residual, *, others: int = 0) -> Explanation:
+    """The explanation, its residual in its evidence too, which it may share with others."""
+    text = residual.text
+    if others:
+        text = f"together with the other cause{'s' * (others > 1)}: {text}"
+    evidence = f"{explanation.evidence}; {text}" if explanation.evidence else text
     return replace(explanation, evidence=evidence, residual=residual)
 
 
@@ -77,8 +80,9 @@ def words_of(
         message = f"all values are 0{': nothing was written there' if rows else ''}"
         yield with_residual(Explanation(cause, message, ""), residual)
         return
-    for explanation in _words_of_defect(claim, suspect, residual, in_part=in_part):
-        yield with_residual(explanation, residual)
+    words = list(_words_of_defect(claim, suspect, residual, in_part=in_part))
+    for explanation in words:
+        yield with_residual(explanation, residual, others=len(words) - 1)
 
 
 def _words_of_defect(
@@ -140,9 +144,14 @@ def _words_of_roundings(
         )
     if defect.cells:
         right = residual.of_cells - residual.cells
+        message = f"cosines and sines were rounded to {defect.cells.name}, and stored wider"
+        if whole_codes(sample.factors):
+            message = (
+                f"cosines and sines are whole numbers: {sample.amplitude:g} times the right ones"
+            )
         yield Explanation(
             Cause.TABLE_PRECISION,
-            f"cosines and sines were rounded to {defect.cells.name}, and stored wider",
+            message,
             f"{right} of {residual.of_cells} pairs of cells are the exact ones, so rounded",
         )
 

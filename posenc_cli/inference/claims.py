@@ -17,6 +17,7 @@ import numpy as np
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.defects import Defect, few_rows, holds, likely_defects, nearly_holds
 from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.formats import whole_codes
 from posenc_cli.inference.rules import Alternative, Remembered
 from posenc_cli.inference.uninitialised import garbage_of
 from posenc_cli.positions import range_texts
@@ -39,7 +40,7 @@ _FEWEST = 2
 """Pairs of a group that a known mistake explains: of one alone, many could be the reason."""
 
 _CONFIRMED = 3
-"""Pairs that must share a number read off them: one gives it, and two confirm it."""
+"""Pairs, or cells, that must share a number read off them: one gives it, and two confirm it."""
 
 _TIES = 0.1
 """Of the cells of few rows: a rounding that is emulated may fall the other way in some."""
@@ -130,13 +131,16 @@ class Residual(Record):
 
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
         'reproduced to 3e-08 at all 40 positions'
+        >>> Residual(1.0, 3e-8, 9, 99, 1, 40, 7, np.ones(1, bool)).text
+        '90 of 99 cells reproduced to 3e-08, 9 not; one of the 40 positions is otherwise: 7'
         """
         if self.cells == self.of_cells:
             return "not reproduced"
         near = f"reproduced to {self.within:.2g}"
         if self.first is None:
             return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
-        return f"{near}{self.exceptions}"
+        right = self.of_cells - self.cells
+        return f"{right} of {self.of_cells} cells {near}, {self.cells} not{self.exceptions}"
 
     def fields(self) -> dict[str, object]:
         """The residual as JSON has it, finite numbers only."""
@@ -203,8 +207,11 @@ def amplitude_of(sample: Sample, *, floor: float) -> float:
     right = sample.reference.scale
     sizes = np.abs(sample.factors[sample.seen])  # (cells,)
     sizes = sizes[np.isfinite(sizes)]
-    if not sizes.size:
+    if sizes.size < _CONFIRMED:
         return right
+    if whole_codes(sample.factors[sample.seen]):
+        # A cosine near 1 keeps its size, which most of the others lose to their rounding.
+        return float(max(np.abs(part).max() for part in (sample.factors.real, sample.factors.imag)))
     amplitude = float(np.median(sizes))
     scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
     return right if abs(amplitude - right) <= max(2 * floor, scatter) else amplitude

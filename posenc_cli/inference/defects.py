@@ -36,6 +36,9 @@ What explains 0.92 of the cells of the few rows explains as much of these, where
 _FEWEST_ROWS = 0.25
 """Of the same rows: what a rule must explain of them that explains nearly all of the few."""
 
+_FEWEST_CELLS = 8
+"""That show a scale: of one or two cells the largest gives it, and nothing confirms it."""
+
 _BATCH = 16
 """Rules that are tried at once: few, since rules that are read off are dear to make."""
 
@@ -293,7 +296,7 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
     rules = Remembered(alternatives(sample.reference, rotations))
     yield from _with_rules(plain, rules, fewest)
     yield from _defects_of_one_table(sample, rules, offsets)
-    yield from (replace(plain, cells=kept) for kept in coarse_formats(sample.factors))
+    yield from (replace(plain, cells=kept) for kept in _coarse_formats(sample))
     yield from (replace(plain, reduction=change) for change in angle_changes())
     if np.abs(sample.positions).max(initial=0) > _FLOAT32_INTEGERS:
         yield replace(plain, positions="float32")
@@ -316,7 +319,8 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield replace(plain, cells=HALF_CELLS[half], angles=half)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
         yield from _with_rules(replace(plain, cells=HALF_CELLS[half]), rules, fewest)
-    for offset in offsets[:4]:
+    restart = -int(sample.positions[0])  # of a part of a subject, whose rows count from 0 again
+    for offset in [*offsets[:4], *([restart] if restart else [])]:
         yield from _with_rules(replace(plain, offset=offset), rules, fewest)
 
 
@@ -339,9 +343,15 @@ def _defects_of_one_table(
     parts = [Defect(offset=offset) for offset in offsets]
     parts += [Defect(cells=kept) for kept in HALF_CELLS.values()]
     parts += [Defect(frequencies=rule) for rule in rules]
-    parts += [Defect(cells=kept) for kept in coarse_formats(sample.factors)]
+    parts += [Defect(cells=kept) for kept in _coarse_formats(sample)]
     for part in parts:
         yield Defect(sines=part) if sound[0] else Defect(cosines=part)
+
+
+def _coarse_formats(sample: Sample) -> Iterator[CellFormat]:
+    """Formats whose scale is read off the cells, where these are enough to confirm it."""
+    if np.count_nonzero(sample.seen) >= _FEWEST_CELLS:
+        yield from coarse_formats(sample.factors)
 
 
 def _offsets(sample: Sample) -> list[float]:

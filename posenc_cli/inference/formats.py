@@ -95,8 +95,17 @@ HALF_CELLS = {half: CellFormat(half, half) for half in HALVES}
 """Cells of tables in a half precision."""
 
 
+def whole_codes(factors: ComplexRows) -> bool:
+    """Whether cells are whole numbers past 1, as those of a file of integers are."""
+    cells = factors[np.isfinite(factors)]
+    parts = np.stack([cells.real, cells.imag])
+    return bool((parts == np.rint(parts)).all() and np.abs(parts).max(initial=0.0) > 1)
+
+
 def coarse_formats(factors: ComplexRows) -> Iterator[CellFormat]:
     """Formats of few bits, and whole numbers, with the scales of a sample of cells (n, pairs)."""
+    if whole_codes(factors):
+        yield CellFormat("whole numbers", "int16")
     for kind, largest in _LARGEST.items():
         if kind in FLOAT8:
             yield CellFormat(kind, kind)

@@ -1,0 +1,93 @@
+"""Values that are no numbers, or no fractions: what is said of them is so of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.inference.formats import round_to_half
+from tests.checks import rope
+
+ROWS, PAIRS = 3000, 32
+RIGHT = rope.reference("rope", dim=2 * PAIRS)
+ANGLES = np.multiply.outer(np.arange(ROWS), 1e4 ** -(np.arange(PAIRS) / PAIRS))
+COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
+
+
+def cause_of(cos, sin, dtype=np.float32):
+    tables = (part.astype(dtype).astype(np.float32) for part in (cos, sin))
+    (cause,) = diagnose(rope.of_tables(*tables, RIGHT, f"0:{ROWS}"))
+    return cause
+
+
+def test_angles_that_overflow_are_told_by_the_first_that_does():
+    lost = ANGLES * 40 >= 65520
+    cause = cause_of(np.where(lost, np.nan, COS), np.where(lost, np.nan, SIN))
+    assert cause.cause == "position-precision"
+    assert cause.message.endswith("where position × frequency is 1638 or more")
+    assert f"all {lost.sum()} values" in cause.evidence
+
+
+@pytest.mark.parametrize("pair", [0, 3])
+def test_infinite_cosines_are_no_frequencies_that_nobody_wrote(pair):
+    lost = np.arange(PAIRS) == pair
+    cause = cause_of(np.where(lost, np.inf, COS), SIN)
+    assert cause.cause == "unknown"
+    assert f"{ROWS} are infinite, as what overflows" in cause.message
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("start", [1, 2001, 2048, ROWS - 1])
+def test_rows_that_end_in_no_numbers_are_told_from_the_first_on(start):
+    lost = np.arange(ROWS)[:, None] >= start
+    cause = cause_of(np.where(lost, np.inf, COS), np.where(lost, np.inf, SIN))
+    assert f": none from position {start} on is, and all before are" in cause.message
+    assert cause.where.positions == f"{start}:{ROWS}"
+    cause = cause_of(np.where(lost | (np.arange(ROWS) == 0)[:, None], np.inf, COS), SIN)
+    assert "none from" not in cause.message
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(("times", "dtype"), [(127, np.int8), (64, np.int8), (32767, np.int16)])
+def test_whole_numbers_are_said_to_be_so_and_not_to_be_stored_wider(times, dtype):
+    cause = cause_of(np.rint(times * COS), np.rint(times * SIN), dtype)
+    assert cause.cause == "table-precision"
+    assert cause.message == f"cosines and sines are whole numbers: {times} times the right ones"
+    assert cause.residual.whole
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("half", [np.float16, "bfloat16"])
+def test_turned_vectors_that_have_the_digits_of_a_half_precision_are_said_to(half):
+    x = rope.vectors(600, 2 * PAIRS)
+    y = turned(x, ANGLES[:600])
+    rounded = round_to_half(y, "float16" if half is np.float16 else half).astype(np.float32)
+    (cause,) = diagnose(rope.of_rotated(x, rounded, RIGHT, "0:600"))
+    assert cause.cause == "table-precision"
+    assert cause.message.startswith("the turned vectors were rounded to ")
+    rounded[100, 3] *= 1.5
+    assert diagnose(rope.of_rotated(x, rounded, RIGHT, "0:600"))[0].cause == "unknown"
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("share", [2, 4])
+def test_vectors_of_which_too_few_columns_turn_are_said_to(share):
+    right = rope.reference("rope", dim=2 * PAIRS, layout="half")
+    x = rope.vectors(600, 2 * PAIRS)
+    few = 2 * PAIRS // share
+    rates = 1e4 ** -(np.arange(few // 2) / (few // 2))
+    y = x.copy()
+    halves = np.arange(few).reshape(2, -1).T.reshape(-1)
+    y[:, halves] = turned(x[:, halves], np.multiply.outer(np.arange(600), rates))
+    (cause,) = diagnose(rope.of_rotated(x, y, right, "0:600"))
+    assert (cause.cause, cause.message) == (
+        "rotary-dim",
+        f"{few} columns turn, {2 * PAIRS} of the reference",
+    )
+
+
+def turned(x, angles):
+    """Neighbouring columns, as the reference pairs them."""
+    z = (x[:, ::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
+    return np.stack([z.real, z.imag], axis=2).reshape(x.shape).astype(np.float32)
