@@ -5,7 +5,8 @@ The tests hold both lists exactly.
 
 from __future__ import annotations
 
-from tests.checks.mutants import APPLIED, MUTANTS
+from tests.checks.mutants import MUTANTS
+from tests.checks.mutation import APPLIED
 from tests.checks.rights import RIGHTS
 
 NOT_NAMED: dict[str, str] = {}

@@ -16,7 +16,7 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.fitting import Rotations
 from posenc_cli.inference.rules import Remembered
 from tests.checks import rope
-from tests.checks.mutants import ladder, llama3, ntk, yarn
+from tests.checks.textbook import ladder, llama3, ntk, yarn
 
 PAIRS = np.arange(64)
 PLAIN = ladder(128, 1e4)

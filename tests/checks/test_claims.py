@@ -14,7 +14,7 @@ from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.records import replace
 from tests.checks import rope
-from tests.checks.mutants import to
+from tests.checks.textbook import to
 
 ROWS, PAIRS = 1500, 4
 RIGHT = rope.reference("rope", dim=2 * PAIRS)

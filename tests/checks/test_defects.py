@@ -12,7 +12,7 @@ import pytest
 
 from posenc_cli.checks.diagnosis import diagnose
 from tests.checks import rope
-from tests.checks.mutants import ladder, to
+from tests.checks.textbook import ladder, to
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 

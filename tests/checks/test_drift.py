@@ -7,7 +7,7 @@ import pytest
 
 from posenc_cli.checks.diagnosis import diagnose
 from tests.checks import rope
-from tests.checks.mutants import ladder
+from tests.checks.textbook import ladder
 
 FAR = "1000000:1002048"
 WIDE = "0:1000000:97"

@@ -12,9 +12,10 @@ from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from tests.checks import rope
-from tests.checks.mutants import AXES, CASES, FP8, HALF, MUTANTS, repeated, rotate
+from tests.checks.mutants import MUTANTS
 from tests.checks.mutants_table import FALSE, NOT_NAMED, SHOWN, mutants_markdown
 from tests.checks.rights import FURTHEST, RIGHTS
+from tests.checks.textbook import AXES, CASES, FP8, HALF, repeated, rotate
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.positions import Positions
 from tests.checks import rope
-from tests.checks.mutants import ladder, to
+from tests.checks.textbook import ladder, to
 from tests.examples import examples
 
 ROWS, DIM = 1500, 32

@@ -19,7 +19,7 @@ from posenc_cli.inference.turning import Turning
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from tests.checks import rope
-from tests.checks.mutants import CASES, Rope, ladder, llama3, ntk, yarn
+from tests.checks.textbook import CASES, Rope, ladder, llama3, ntk, yarn
 
 COUNT, PAIRS = 24, 3
 RIGHT = rope.reference("rope", dim=2 * PAIRS, layout="half")

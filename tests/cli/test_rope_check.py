@@ -15,8 +15,8 @@ from safetensors.numpy import save_file
 
 from posenc_cli.checks.checking import CONTEXT, probing_positions
 from posenc_cli.records import replace
-from tests.checks.mutants import CASES, ladder
 from tests.checks.rope import MUTANTS, vectors
+from tests.checks.textbook import CASES, ladder
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -151,7 +151,7 @@ def test_a_scheme_that_depends_on_the_length_is_checked_where_it_switches(call):
 def test_a_function_that_switches_one_position_late_is_found(call, tmp_path):
     (tmp_path / "mine.py").write_text(
         f"import sys; sys.path.insert(0, {str(MUTANTS.parent)!r})\n"
-        "from mutants import *\n"
+        "from textbook import *\n"
         "def f(x, p, limit=2048):\n"
         "    n = int(max(p)) + 1\n"
         "    n = n if n > limit else 2048\n"
@@ -177,7 +177,7 @@ def test_an_absolute_encoding_fails_the_property(call):
 
 
 @pytest.mark.slow
-def test_functions_are_called_and_may_print(call, posenc):
+def test_functions_are_called(call):
     status, out, err = call(*CHECK, "--impl", f"{MUTANTS}:right_plain")
     assert (status, err) == (0, "")
     status, out, _ = call(*CHECK, "--impl", f"{MUTANTS}:positions_bfloat16")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from posenc_cli.records import replace
-from tests.checks.mutants import CASES, ladder
 from tests.checks.rope import MUTANTS, vectors
+from tests.checks.textbook import CASES, ladder
 
 PAGE = Path(__file__).parents[2] / "docs" / "ci.md"
 SNIPPETS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
