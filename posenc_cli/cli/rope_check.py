@@ -157,7 +157,8 @@ def rope_check(
     own tables, in float32 arrays or tensors; the report says how. It runs in its own environment,
     and may take 5 minutes a call; without --len it is tried at some 100 positions of the context.
     Where the subject cannot be read or crashes, the status is 2 or 3, and a report as JUnit or for
-    GitHub says so; -q prints no report of a check that holds.
+    GitHub says so, in the file of --out too, which no other error leaves. -q prints no report of a
+    check that holds.
 
     \b
     Examples:
