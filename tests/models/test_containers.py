@@ -84,18 +84,18 @@ def test_keys_of_the_text_model_where_nothing_reads_them_are_refused(key):
     assert resolve({"model_type": "gemma3", key: None}).model_type == "gemma3_text"
 
 
-@pytest.mark.parametrize("family", ROTARY.values(), ids=list(ROTARY))
-def test_bases_and_rope_objects_of_the_table_are_such_as_rules_take(family):
-    bases = family.base if isinstance(family.base, dict) else {"": family.base}
-    assert all(type(base) is float for base in bases.values() if base is not None)
-    rope_objects = family.rope or {}
-    rope_objects = rope_objects.values() if family.nested else [rope_objects]
-    assert all(rope.get("rope_type", "default") in RULES for rope in rope_objects)
+def test_bases_and_rope_objects_of_the_table_are_such_as_rules_take():
+    for name, family in ROTARY.items():
+        bases = family.base if isinstance(family.base, dict) else {"": family.base}
+        assert all(type(base) is float for base in bases.values() if base is not None), name
+        rope_objects = family.rope or {}
+        rope_objects = rope_objects.values() if family.nested else [rope_objects]
+        assert all(rope.get("rope_type", "default") in RULES for rope in rope_objects), name
 
 
-@pytest.mark.parametrize("name", families.containers())
-def test_a_container_holds_a_text_model_that_is_known(name):
-    found = families.container(name)
-    assert found.text in ROTARY or found.text in FAMILIES
-    assert all(type(value) is int for value in found.defaults.values())
-    assert not found.flat or not found.defaults
+def test_a_container_holds_a_text_model_that_is_known():
+    for name in families.containers():
+        found = families.container(name)
+        assert found.text in ROTARY or found.text in FAMILIES, name
+        assert all(type(value) is int for value in found.defaults.values()), name
+        assert not found.flat or not found.defaults, name
