@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -46,8 +47,23 @@ for _number, _handler in (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--one-in N``: run the first of the tests, and every N-th after it."""
+    """Add what runs a share of the tests: each run takes the first of them, too."""
     parser.addoption("--one-in", type=int, default=1, metavar="N", help="run every N-th test")
+    parser.addoption(
+        "--sweeps",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run every N-th slow test, and an N-th of the examples of each property",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the share of examples that ``--sweeps`` asks for, as many as make test does at least."""
+    share = max(5, 100 // config.getoption("--sweeps"))
+    if share < settings().max_examples:
+        settings.register_profile("share", settings(), max_examples=share)
+        settings.load_profile("share")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -56,7 +72,7 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, None, None]:
     """Of each sweep mark every case slow but the first, and every n-th after it.
 
-    Of what is then chosen by marks, keep the share that ``--one-in`` asks for.
+    Of what is then chosen by marks, keep the shares that ``--sweeps`` and ``--one-in`` ask for.
     """
     cases = Counter[str]()
     for item in items:
@@ -66,9 +82,17 @@ def pytest_collection_modifyitems(
                 item.add_marker("slow")
             cases[test] += 1
     yield
-    share = config.getoption("--one-in")
-    config.hook.pytest_deselected(items=[item for n, item in enumerate(items) if n % share])
-    items[:] = items[::share]
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    left_out = {*slow} - {*slow[:: config.getoption("--sweeps")]}
+    kept = [item for item in items if item not in left_out][:: config.getoption("--one-in")]
+    config.hook.pytest_deselected(items=[*{*items} - {*kept}])
+    items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of tests: they stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
