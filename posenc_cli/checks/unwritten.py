@@ -29,7 +29,7 @@ _SHORTEST = 1e-3
 """Times the right size of a factor: no coarser format makes one so small."""
 
 _LONGEST = {SubjectKind.TABLES: (1.5, 1 / 8), SubjectKind.ROTATED: (3.9, 1 / 4)}
-"""Times the right size, and how many of a row's factors are longer, or shorter than any is. A
+"""Times the right size, and the share of all factors that are longer, or shorter than any is. A
 cosine and a sine of two pairs are no longer than √2; of vectors that have nothing to do with those
 before, one pair in 16 is 4 times as long."""
 
@@ -120,28 +120,30 @@ def unwritten_rows_cause(suspect: Suspect, start: int) -> Explanation | None:
         return None
     longest, share = _LONGEST[kind]
     positions: list[int] = []
-    uneven, steps, least, most = 0, 0, np.inf, 0.0
+    count, cells, uneven, steps = 0, 0, 0, 0
+    least, most = np.inf, 0.0
     for _, piece in whole.pieces(start):
         sizes = np.where(piece.seen, np.abs(piece.factors), piece.reference.scale)  # (n, pairs)
         sizes /= piece.reference.scale
         odd = (sizes > longest) | (sizes < _SHORTEST)
-        if (odd.mean(axis=1) < share).any():
+        if not odd.any(axis=1).all():
             return None
+        count, cells = count + int(np.count_nonzero(odd)), cells + odd.size
         with np.errstate(all="ignore"):
             changes = np.abs(np.diff(np.log(sizes), axis=0))
         uneven += int(np.count_nonzero(changes > _UNEVEN))
         steps += changes.size
         least, most = min(least, float(sizes.min())), max(most, float(sizes.max()))
         positions += piece.positions[[0, -1]].tolist()
-    if uneven < _SCATTERED * steps:
+    if count < share * cells or uneven < _SCATTERED * steps:
         return None
     first, last = positions[0], positions[-1]
     return Explanation(
         Cause.UNINITIALISED,
         f"from position {first} on, rows hold what memory held that nothing was written to: no "
         "cosines and sines",
-        f"at each of {whole.count - start} positions at least {share:.0%} of the pairs are "
-        f"multiplied by more than {longest:g} or by less than {_SHORTEST:g}; by {least:.2g} to "
+        f"{count} of {cells} pairs there, some at each of the {whole.count - start} positions, are "
+        f"multiplied by more than {longest:g} or by less than {_SHORTEST:g}; all by {least:.2g} to "
         f"{most:.2g}",
         where=Where(f"{first}:{last + 1}", None),
     )

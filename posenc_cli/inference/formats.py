@@ -32,6 +32,8 @@ _LARGEST = {
     "int16": 32767.0,
     "int8": 127.0,
     "int4": 7.0,
+    "uint8": 127.5,
+    "uint4": 7.5,
     "float8 e4m3": 448.0,
     "float8 e5m2": 57344.0,
 }
@@ -85,6 +87,8 @@ def round_to_codes(values: Reals, name: str) -> Reals:
     largest = _LARGEST[name]
     if name.startswith("int"):
         return np.clip(np.rint(values), -largest - 1, largest)
+    if name.startswith("uint"):  # its middle lies between two codes
+        return np.clip(np.rint(values - 0.5) + 0.5, -largest, largest)
     bits, least = FLOAT8[name]
     exponents = np.maximum(np.frexp(values)[1] - 1, least)
     steps = np.ldexp(1.0, exponents - bits + 1)

@@ -206,6 +206,13 @@ mutant("grown_garbage_turned", "plain", "uninitialised",
 mutant("grown_empty_wide", "wide", "uninitialised", "from row 1023 on never written: zeros",
     relative=False, **since(1023, "wide", scale=0.0))
 
+mutant("grown_noise", "wide", "uninitialised", "from row 3000 on never written: normal noise",
+    relative=False, subjects=("tables", "half"), **since(3000, "wide",
+        mend=lambda *both: tuple(np.random.default_rng(2).standard_normal((2, *both[0].shape)))))
+mutant("grown_sine_empty", "plain", "cos-sin-mispaired|uninitialised",
+    "from row 1500 on the sines are zeros", relative=False,
+    **since(1500, "plain", mend=lambda c, s: (c, 0 * s)))
+
 # Groups of pairs at other positions.
 mutant("fast_clamped", "plain", "position-offset", "the fast half of the pairs ends at 2047",
     relative=False, remap=lambda p: np.where(FAST, np.minimum(p, 2047)[:, None], p[:, None]))
@@ -222,6 +229,13 @@ mutant("slow_scaled", "plain", "frequency-rule", "positions of the slow half div
 # Formats.
 mutant("tables_int4", "plain", "table-precision", "cosines and sines in int4", relative=False,
     mend=lambda c, s: (np.rint(7 * c) / 7, np.rint(7 * s) / 7))
+
+mutant("tables_uint4", "wide", "table-precision", "cosines and sines in 16 steps from −1 to 1",
+    relative=False,
+    mend=lambda c, s: (np.rint((c + 1) * 7.5) / 7.5 - 1, np.rint((s + 1) * 7.5) / 7.5 - 1))
+mutant("cosine_in_second", "plain", "cos-sin-mispaired", "the second column has cosines for sines",
+    relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
+        np.concatenate([s[:, :32], c[:, 32:]], 1)))
 
 # Axes.
 mutant("mrope_time_text", "mrope", "axis|position-offset", "token numbers for the axis of time",
