@@ -51,6 +51,7 @@ _KIND_TEXTS = {
     "pairs": "a value for each pair",
     "complex": "complex",
     "stacked": "cosine and sine of each pair",
+    "beside": "cosines of all pairs, then sines",
     "angles in halves": "angles, each twice, in halves",
     "angles side by side": "angles, each twice, side by side",
 }
@@ -302,7 +303,10 @@ def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
         if table_role is None:
             yield from _placed(shaped)
             continue
-        of_kinds = [replace(shaped, kind=kind) for kind in _KINDS[table_role]]
+        kinds = _KINDS[table_role]
+        if any("cos_sin" in argument.parameter for argument in form.arguments):
+            kinds = ("beside", *kinds) if table_role == "freqs_cis" else kinds
+        of_kinds = [replace(shaped, kind=kind) for kind in kinds]
         if form.has("positions", "offset"):
             leads = _CACHE_LEADS if axes == "bhnd" else _LEADS[axes]
             for one in of_kinds:

@@ -11,19 +11,23 @@ import os
 import selectors
 import signal
 import subprocess
+import tempfile
 import time
 from typing import TYPE_CHECKING
 
 from posenc_cli import interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _GLANCE = 0.1
 """Seconds between looks at whether a silent process still lives."""
 
 _PARTING = 1.0
 """Seconds that a process whose pipe has ended is given to end as well."""
+
+_MOST_SAID = 200
+"""Bytes of what a program said that is told."""
 
 _MOST_AT_ONCE = 1 << 20
 """Bytes of one read: what a pipe of any system holds, and few to join."""
@@ -45,17 +49,26 @@ class Exchange:
     """A process with a pipe to it and one from it, in a process group of its own.
 
     A group of its own keeps Ctrl-C from it, and lets all be ended that it has started.
+    ``command`` is what starts it, by the descriptor that it is to take for its standard error;
+    what it says before, as a program may that is not the one expected, is kept.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Callable[[int], Sequence[str]]) -> None:
         interrupts.clean_up_by(self.end)
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            process_group=0,
-        )
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
+        spoken = os.dup(2)
+        try:
+            self._process = subprocess.Popen(
+                command(spoken),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                bufsize=0,
+                process_group=0,
+                pass_fds=[spoken],
+            )
+        finally:
+            os.close(spoken)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._into, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
@@ -104,13 +117,18 @@ class Exchange:
         del self._unread[:count]
         return data
 
+    def said(self) -> str:
+        """The first line that it said before it took its standard error; none: ""."""
+        self._said.seek(0)
+        return self._said.readline(_MOST_SAID).decode(errors="replace").strip()
+
     def end(self) -> None:
         """End the process and all that it has started in its group."""
         interrupts.clean_up_no_more_by(self.end)
         if self._process.poll() is None:
             self._kill()
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self._process.stdin, self._process.stdout, self._said):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()

@@ -61,8 +61,8 @@ class FormChoice:
         self._candidates = forms(process.signature, process.reference, process.asked.roles)
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
         self.calls = 0
-        self.form, self.outcome = self._best()
         self.untried: tuple[str, ...] = ()
+        self.form, self.outcome = self._best()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
 
@@ -79,6 +79,9 @@ class FormChoice:
                 break
         if best is None:
             raise self._no_form()
+        left = len(self._candidates) - MOST_FORMS
+        if best[0] < _FITS and left > 0:
+            self.untried = (f"{left} more ways to call it",)
         return best[1:]
 
     def _suits(self, form: CallForm) -> tuple[int, Outcome] | None:
@@ -132,7 +135,8 @@ class FormChoice:
         if not refusals:
             return self._process.invalid(
                 f"takes ({signature.text}), which is none of the known forms",
-                hint="wrap it: def rope(x, positions): …; or f(q, k, cos, sin), f(q, k, freqs_cis)",
+                hint="say what each is for, as --call q,k,cos,sin; or wrap it: "
+                "def rope(x, positions): …",
             )
         for _, error in refusals:
             if error.hint is not None and "--in-place" in error.hint:

@@ -14,7 +14,14 @@ from posenc_cli.checks.exchange import Exchange, Lateness, Silence
 from posenc_cli.checks.interpreter import TOO_OLD, chosen_python, worker_command
 from posenc_cli.checks.payloads import Payload, request, settings
 from posenc_cli.checks.signatures import Signature
-from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated, quoted_name
+from posenc_cli.errors import (
+    InvalidInput,
+    PosencError,
+    Unavailable,
+    abbreviated,
+    printable_text,
+    quoted_name,
+)
 from posenc_cli.records import Record
 from posenc_cli.transaction import note_read
 
@@ -94,7 +101,9 @@ class FunctionProcess:
         """
         flag = f"--python {quoted_name(self.python)}"
         try:
-            self._exchange = Exchange(worker_command(self.python, self.target))
+            self._exchange = Exchange(
+                lambda stderr: worker_command(self.python, self.target, stderr=stderr)
+            )
         except OSError as error:
             raise Unavailable(f"{flag}: cannot be run: {error.strerror or error}") from None
         try:
@@ -104,7 +113,9 @@ class FunctionProcess:
             what = "is older than Python 3.8"
             if silence.ended != TOO_OLD:
                 what = f"is no Python that runs: it {_ending(silence.ended)}"
-            raise Unavailable(f"{flag}: {what}") from None
+            said = self._exchange.said()
+            hint = f"it said: {printable_text(said)}" if said else None
+            raise Unavailable(f"{flag}: {what}", hint=hint) from None
         except Lateness:
             raise Unavailable(f"{flag}: did not start within a minute") from None
         except (ValueError, KeyError, TypeError):

@@ -12,9 +12,12 @@ from posenc_cli.errors import Unavailable, quoted_name
 TOO_OLD = 77
 """The status of a Python before 3.8, which has not what the worker is written in."""
 
-# Python 2 reads this too. What is named by -c finds modules in the current folder first.
+# Python 2 reads this too. What is named by -c finds modules in the current folder first. What a
+# program that is no Python says goes to a file; standard error is given to who reads this.
 _BEGINNING = f"""
-import sys
+import os, sys
+spoken = int(sys.argv[2])
+if spoken != 2: os.dup2(spoken, 2); os.close(spoken)
 if sys.version_info < (3, 8): sys.exit({TOO_OLD})
 if sys.path[:1] == [""]: del sys.path[0]
 exec(compile(open(sys.argv[1], "rb").read(), sys.argv[1], "exec"))
@@ -24,10 +27,13 @@ _ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 """Variables that name the folder of the active environment, the nearer one first."""
 
 
-def worker_command(python: str, target: str) -> list[str]:
-    """The command that runs the worker for a function, with nothing of posenc on its path."""
+def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
+    """The command that runs the worker for a function, with nothing of posenc on its path.
+
+    ``stderr`` is the descriptor that becomes its standard error.
+    """
     worker = Path(__file__).with_name("worker.py")
-    return [python, "-c", _BEGINNING, str(worker), target]
+    return [python, "-c", _BEGINNING, str(worker), str(stderr), target]
 
 
 def chosen_python(asked: str | None) -> str:

@@ -211,6 +211,8 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
         return {"freqs_cis": factors}
     if form.kind == "stacked":
         return {"freqs_cis": np.stack([factors.real, factors.imag], axis=-1)}
+    if form.kind == "beside":
+        return {"freqs_cis": np.concatenate([factors.real, factors.imag], axis=-1)}
     if form.kind == "pairs":
         return {"cos": factors.real, "sin": factors.imag}
     halves = form.kind.endswith("halves")

@@ -138,6 +138,8 @@ class Refused(Exception):
 
 def load_failure(target: str, error: BaseException) -> Refused:
     """Why a function cannot be loaded."""
+    if isinstance(error, Refused):
+        return error
     if not isinstance(error, ModuleNotFoundError):
         return Refused(f"cannot be loaded ({error_text(error)})")
     place = target.rpartition(":")[0]
@@ -163,6 +165,8 @@ def load(target: str) -> Any:
         module = import_module(place)
     target_function: Any = module
     for part in name.split("."):
+        if not hasattr(target_function, part):
+            raise Refused(f"cannot be loaded: {place} has no attribute {name!r}")
         target_function = getattr(target_function, part)
     if not callable(target_function):
         raise TypeError(f"{name} is a {type(target_function).__name__}, not a function")
@@ -233,6 +237,9 @@ def called(function: Any, header: dict[str, Any], data: bytes) -> tuple[dict[str
     arguments = [value_of(given) for given in header["arguments"]]
     named = {name: value_of(given) for name, given in header["named"].items()}
     result = function(*arguments, **named)
+    if inspect.iscoroutine(result):
+        result.close()  # else Python warns that nobody awaited it
+        raise Refused("is an async function: it must return an array, not a coroutine")
     if header["in_place"]:
         values = [arguments[place] for place in header["in_place"]]
         returned = [part for part in parts_of(result) if part is not None]

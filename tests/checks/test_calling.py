@@ -84,11 +84,12 @@ def test_right_functions_pass_however_they_are_written(body, check):
         ("def f(x, p): x *= 2; return good(x, p)", "changed its input"),
         ("def f(x, p): p += 1; return good(x, p)", "changed the positions it was given"),
         ("def f(): return 1", "raised TypeError"),
+        ("async def f(x, p): return good(x, p)", "is an async function"),
         ("def f(x, p): return f(x, p)", "raised RecursionError"),
         ("f = 3", "not a function"),
         ("raise RuntimeError('at import')", "cannot be loaded (RuntimeError: at import)"),
         ("import sys; sys.exit(0)", "cannot be loaded (SystemExit: 0)"),
-        ("def other(): pass", "has no attribute 'f'"),
+        ("def other(): pass", "mine.py has no attribute 'f'"),
         ("import os; os._exit(0)", "ended its process"),
     ],
 )
@@ -528,6 +529,11 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
 )
 def test_a_right_function_may_read_print_and_copy_its_process(body, check):
     assert check(body, positions="0:8").ok
+
+
+def test_what_a_function_prints_is_shown(check, capfd):
+    assert check("def f(x, p): os.write(1, b'aloud\\n'); return good(x, p)", positions="0:8").ok
+    assert capfd.readouterr().err.startswith("aloud\n")
 
 
 @pytest.mark.slow

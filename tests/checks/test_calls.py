@@ -49,6 +49,8 @@ def signature(text, library="numpy"):
         ("dim, end, theta=10000.0", "dim, length, base", ""),
         ("a, b, c, d", "q, k, cos, sin", "bhnd"),
         ("q, k, v, positions", "q, k, v, positions", "bhnd"),
+        ("positions, query, key, cos_sin_cache", "positions, q, k, freqs_cis", "bnhd"),
+        ("freqs, t, start_index=0", "freqs_cis, x", "bnhd"),
     ],
 )
 def test_the_form_that_a_signature_names_comes_first(declared, roles, axes):
@@ -60,6 +62,15 @@ def test_a_name_that_says_what_it_is_for_is_given_nothing_else():
     right = rope.reference("rope", dim=32)
     for declared in ("q, k, anything, positions", "x, cos, anything, offset"):
         assert forms(signature(declared), right) == []
+
+
+@pytest.mark.parametrize(("most", "said"), [(1, "the first 1 of 178 ways"), (178, "; 178 ways")])
+def test_how_many_ways_were_left_out_is_said(most, said, monkeypatch, call, tmp_path):
+    monkeypatch.setattr("posenc_cli.checks.form_choice.MOST_FORMS", most)
+    (tmp_path / "f.py").write_text("import numpy\ndef f(a, b): raise ValueError\n")
+    status, _, err = call("rope-check", "-s", "rope", "--impl", "f.py:f")
+    assert status == 2
+    assert said in err
 
 
 def test_no_signature_is_tried_in_more_ways_than_tenths_of_a_second_take():
@@ -107,11 +118,11 @@ def test_right_functions_of_every_shape_pass_and_their_form_is_said(name, call):
 WRONG = {
     "q_alone": ("no-rotation", "k: nothing turns", "q and k are not turned alike: k is not turned"),
     "pairs_of_k": ("layout", "k: columns are paired 2i", "q pairs columns i and i + 16, k 2i and"),
-    "exchanged": ("unknown", "row and its position", "returns k where q is expected"),
+    "exchanged": ("unknown", "returns k where q is expected", "returns k where q is expected"),
     "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
-    "offset_ignored": ("position-offset", "", "from row 128 on: positions restart"),
-    "cache_ignored": ("position-offset", "", "from row 128 on: positions restart"),
-    "restarted": ("position-offset", "", "from row 128 on: positions restart"),
+    "offset_ignored": ("position-offset", "", "each call starts again at position 0"),
+    "cache_ignored": ("position-offset", "are ignored: it counts rows", ""),
+    "restarted": ("position-offset", "", "each call starts again at position 0"),
     "growing": ("unknown", "", "chunks of 128 gives other values than in one call, from row 1 on"),
     "short_of_rows": ("unknown", "", "with 65600 rows gives other values than with few, from row"),
 }
@@ -141,6 +152,7 @@ def test_tables_that_are_given_do_not_hide_how_columns_are_paired(call):
     ("name", "more", "status", "words"),
     [
         ("five", (), 2, "takes (a, b, c, d, e, f), which is none of the known forms"),
+        ("five", (), 2, "say what each is for, as --call q,k,cos,sin"),
         ("left_in_place", (), 2, "--in-place takes the result from its input"),
         ("transformers", ("--in-place",), 2, "without --in-place, the result is what it returns"),
         ("transformers", ("--call", "q,k,positions"), 2, "suggests --call q,k,cos,sin"),

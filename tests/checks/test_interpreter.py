@@ -104,6 +104,12 @@ def test_a_program_that_is_no_python_is_the_environments_fault(text, words, scri
     assert words in err
 
 
+def test_what_another_program_says_is_a_hint(script, call):
+    given = ("--impl", "./mine.py:f", "--python", str(script("echo no such option >&2; exit 1")))
+    _, _, err = call(*CHECK, *given)
+    assert err.splitlines()[1:] == ["hint: it said: no such option"]
+
+
 def test_a_function_runs_in_the_environment_that_is_active(script, call, tmp_path, monkeypatch):
     python = script(f"MARK=1 {OWN}", "virtual/bin/python")
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "virtual"))
