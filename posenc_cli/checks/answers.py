@@ -9,7 +9,14 @@ import numpy as np
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.numerics.arrays import NumberArray
+    from collections.abc import Callable
+
+    from posenc_cli.numerics.arrays import Integers, NumberArray
+
+    Rows = Callable[[Integers, Integers], NumberArray]
+    """The results of some rows of a fixed input, in one call, at these positions: (n, columns)."""
+
+    Differs = Callable[[NumberArray, NumberArray], bool]
 
 _STORED = ("float16", "float32", "float64", "complex64", "complex128")
 

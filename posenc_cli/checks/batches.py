@@ -21,7 +21,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.checks.patterns import Differs
+    from posenc_cli.checks.answers import Differs
     from posenc_cli.checks.serving import ServedFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 

@@ -21,7 +21,7 @@ from posenc_cli.checks.function_process import MOST_ROWS, CallRequest
 from posenc_cli.checks.irregular import (
     ALIKE,
     COARSE,
-    Trial,
+    FunctionTrial,
     irregularities,
     is_half,
     with_faults,
@@ -34,9 +34,8 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.answers import Returned
+    from posenc_cli.checks.answers import Differs, Returned, Rows
     from posenc_cli.checks.irregular import Irregularity
-    from posenc_cli.checks.patterns import Differs, Rows
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress, SomeRows
     from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
@@ -238,7 +237,7 @@ def _of_vectors(
     readers = []
     for which, report in zip(results, reports, strict=True):
         matrices = samples[which].values
-        irregular = irregularities(Trial.of(function, which, few, matrices))
+        irregular = irregularities(FunctionTrial.of(function, which, few, matrices))
         readers.append(
             _ResultReader(
                 reference,

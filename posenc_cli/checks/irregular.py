@@ -52,7 +52,7 @@ class Irregularity(Record):
         return f"{self.message}: {self.evidence}" if self.evidence else self.message
 
 
-class Trial(Record):
+class FunctionTrial(Record):
     """A function at some positions (n,): what it makes of random vectors, and what it should.
 
     ``expected`` (n, columns) is what ``matrices`` of unit vectors, [k, j, o], make of ``x``.
@@ -68,7 +68,7 @@ class Trial(Record):
     @classmethod
     def of(
         cls, function: ServedFunction, which: int, positions: Integers, matrices: UnitMatrices
-    ) -> Trial:
+    ) -> FunctionTrial:
         """The trial of one result of a function."""
         shape = positions.size, function.form.columns
         x = np.random.default_rng(20).standard_normal(shape).astype(np.float32)
@@ -93,7 +93,7 @@ def _turned(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
     return turned
 
 
-def irregularities(trial: Trial) -> Iterator[Irregularity]:
+def irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
     """What a function does that no map of each row by its position alone does."""
     x, positions, expected = trial.x, trial.positions, trial.expected
     values = trial.given(x, positions)
@@ -122,7 +122,7 @@ def _unmeasured(what: str, evidence: str = "") -> Irregularity:
     return Irregularity(Cause.UNKNOWN, f"the function {what}", evidence, f"the function {what}")
 
 
-def _unlike_its_matrices(trial: Trial, values: NumberArray) -> Iterator[Irregularity]:
+def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[Irregularity]:
     """Why vectors become other than the unit vectors that they are made of say."""
     counting = _counting(trial)
     if counting:
@@ -153,7 +153,7 @@ def _unlike_its_matrices(trial: Trial, values: NumberArray) -> Iterator[Irregula
         yield _unmeasured("is not linear in x", bent or "unit vectors show another map than others")
 
 
-def _counting(trial: Trial) -> str:
+def _counting(trial: FunctionTrial) -> str:
     """How rows are turned by their order in the call; empty where their positions matter.
 
     Positions that begin above 0 are exchanged for others that a function which counts takes alike.
@@ -177,7 +177,7 @@ def _counting(trial: Trial) -> str:
     return ""
 
 
-def _rounding_of_vectors(trial: Trial, values: NumberArray) -> Irregularity | None:
+def _rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     """The half precision that vectors are rounded to before they turn, None where they are not."""
     if trial.differs(values, trial.expected, coarse=True):
         return None
@@ -201,7 +201,7 @@ def _rounding_of_vectors(trial: Trial, values: NumberArray) -> Irregularity | No
     return None
 
 
-def _added(trial: Trial, values: NumberArray) -> Irregularity | None:
+def _added(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     """What is added to each row whatever it holds; None where that is not all there is."""
     shift = trial.given(np.zeros_like(trial.x), trial.positions).astype(np.float64)
     if not trial.differs(shift, np.zeros_like(shift)):
@@ -226,7 +226,7 @@ def _added(trial: Trial, values: NumberArray) -> Irregularity | None:
     return Irregularity(cause, message, evidence, "the function adds to each row")
 
 
-def _mixing(trial: Trial, values: NumberArray) -> str:
+def _mixing(trial: FunctionTrial, values: NumberArray) -> str:
     """How the result of one row follows from another; empty where none does."""
     changed = trial.positions.size // 2
     x = trial.x.copy()
@@ -240,7 +240,7 @@ def _mixing(trial: Trial, values: NumberArray) -> str:
     return f"where the row at position {by} alone changes, that at position {at} does too"
 
 
-def _bent(trial: Trial, values: NumberArray) -> str:
+def _bent(trial: FunctionTrial, values: NumberArray) -> str:
     """Which sum or multiple of vectors comes out as another; empty where none does."""
     x, positions = trial.x, trial.positions
     if trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
@@ -252,7 +252,7 @@ def _bent(trial: Trial, values: NumberArray) -> str:
     return ""
 
 
-def _dependences(trial: Trial) -> Iterator[Irregularity]:
+def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     """What a row's result depends on beside the row and its position."""
     x, positions, expected = trial.x, trial.positions, trial.expected
     backward = trial.given(x[::-1], positions[::-1])[::-1]
@@ -268,7 +268,7 @@ def _dependences(trial: Trial) -> Iterator[Irregularity]:
         yield _of_rows("depends on how many rows it is given, not on their positions alone")
 
 
-def _one_for_all(trial: Trial) -> str:
+def _one_for_all(trial: FunctionTrial) -> str:
     """Which positions of a call stand for those of its rows; empty where none do."""
     where = trial.positions[trial.positions.size // 4 :][::-1]
     x = trial.x[: where.size]

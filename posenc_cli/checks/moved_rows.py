@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.patterns import Differs, Rows
+    from posenc_cli.checks.answers import Differs, Rows
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 

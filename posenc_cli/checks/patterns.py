@@ -17,14 +17,8 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from posenc_cli.numerics.arrays import Integers, NumberArray
-
-    Rows = Callable[[Integers, Integers], NumberArray]
-    """The results of some rows of a fixed input, in one call, at these positions: (n, columns)."""
-
-    Differs = Callable[[NumberArray, NumberArray], bool]
+    from posenc_cli.checks.answers import Differs, Rows
+    from posenc_cli.numerics.arrays import NumberArray
 
 SEQUENCE = 256
 """Rows of the sequence: two chunks of 128, more than float16 or bfloat16 tell apart by steps."""
