@@ -16,25 +16,30 @@ import numpy as np
 from posenc_cli.checks.added import added_cause
 from posenc_cli.checks.axes import axis_cause
 from posenc_cli.checks.codes import FindingName, SubjectKind
-from posenc_cli.checks.drift import SCATTER, frequency_ratio, offset_text, position_offset
 from posenc_cli.checks.mirrors import mirror_cause
 from posenc_cli.checks.missing import missing_cause, missing_values
+from posenc_cli.checks.nearly import (
+    common_error_causes,
+    held_to_roundings,
+    lack_of_precision,
+    precision_cause,
+    rounded_vectors_cause,
+    unexplained_drift,
+)
 from posenc_cli.checks.passed import passed_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
+from posenc_cli.checks.some_cells import pairs_cause, position_cause, standstill_cause
 from posenc_cli.checks.unwritten import (
     unwritten_cause,
     unwritten_rates_cause,
 )
-from posenc_cli.checks.verdict import MOST, Explanation, Where
+from posenc_cli.checks.verdict import MOST, Explanation
 from posenc_cli.checks.widths import fits, of_width, transposed_residual
 from posenc_cli.checks.wording import (
     Suspect,
     amplitude_cause,
     either,
-    pairs_text,
-    ratio_text,
-    spec,
     together,
     with_residual,
     words_of,
@@ -43,7 +48,6 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import (
     ALIKE,
     Claim,
-    Residual,
     amplitude_of,
     claims_that_hold,
     nearest_rotations,
@@ -51,36 +55,25 @@ from posenc_cli.inference.claims import (
 )
 from posenc_cli.inference.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.inference.fitting import fit
-from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.inference.localise import Whole
-from posenc_cli.inference.position_maps import rows_as_positions
-from posenc_cli.inference.rules import Alternative, base_of, ladder
+from posenc_cli.inference.rules import base_of, ladder
 from posenc_cli.inference.sample import Sample
-from posenc_cli.inference.tolerance import Tolerance, unit
+from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.inference.turning import ROWS
 from posenc_cli.inference.uninitialised import garbage_of, outrageous_of, zeros_of
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from posenc_cli.checks.drift import Fault
     from posenc_cli.checks.irregular import Irregularity
     from posenc_cli.checks.rope import Survey
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examination
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows, SubjectBlock
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, Reals
+    from posenc_cli.numerics.arrays import Integers
 
 _FEW_EXCEPTIONS = 0.03
 """Of the positions: where more are otherwise, they are wrong in a way of their own."""
-
-_NEARLY = 0.01
-"""Of a frequency: powers computed in a half precision are right to this."""
-
-_ONE_RATIO = 0.02
-"""Of what frequencies are off by: where pairs differ by less, all are off by one number."""
 
 
 def diagnose(examination: Examination) -> tuple[Explanation, ...]:
@@ -204,83 +197,15 @@ def _inverse_cause(examination: Examination) -> Explanation | None:
 
 def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
     """The causes where every cell is right to what float32 code can show, none where not."""
-    examination = suspect.examination
-    if examination.fault is not None:
-        return _drift_causes(examination.fault, suspect)
-    if not examination.tolerance.past_single:
-        return []
-    residual = suspect.residual(Defect())
-    if not residual.whole:
-        return []
-    cells = None if examination.survey is None else examination.survey.cells
-    if cells is None:
-        asked = f"asked for is {examination.tolerance.reason}"
-        message = "computed less precisely than asked for, but right to what float32 code can show"
-        return [Explanation(Cause.TABLE_PRECISION, message, asked, residual=residual)]
-    return [
-        Explanation(
-            Cause.TABLE_PRECISION,
-            f"cells are not correctly rounded to {cells.dtype.name}",
-            f"{cells.wrong} of {cells.total} cells, by up to {cells.units:.3g} units in the last "
-            "place, but all are right to what float32 code can show",
-            residual=residual,
-        )
-    ]
-
-
-def _drift_causes(fault: Fault, suspect: Suspect) -> list[Explanation]:
-    """The causes of errors that the tolerance of each cell grants, and roundings do not make.
-
-    An offset of the positions is the same at all of them, a ratio of frequencies adds up. Where
-    positions lie so close together that both fit alike, both are named.
-    """
-    tolerance = replace(
-        suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
+    fault = suspect.examination.fault
+    if fault is None:
+        return _one_of(lack_of_precision(suspect))
+    strict = held_to_roundings(suspect)
+    return (
+        common_error_causes(strict)
+        or [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
+        or [unexplained_drift(fault)]
     )
-    strict = _with_tolerance(suspect, tolerance)
-    held = [
-        (defect, residual)
-        for defect in _common_errors(strict)
-        if (residual := strict.residual(defect)).whole
-    ]
-    least = min((residual.largest for _, residual in held), default=0.0)
-    alike = [
-        explanation
-        for defect, residual in held
-        if residual.largest <= ALIKE * least
-        for explanation in words_of(Claim(defect, strict.sample.amplitude), strict, residual)
-    ]
-    causes = either(alike[:1], alike[1:]) if alike else []
-    causes = causes or [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
-    return causes or [
-        Explanation(
-            Cause.UNKNOWN,
-            "phases err as no rounding of a frequency and its product with the position does",
-            f"no one error of the frequency of pair {fault.pair} explains all its positions, "
-            f"as at position {fault.position}",
-        )
-    ]
-
-
-def _common_errors(suspect: Suspect) -> Iterator[Defect]:
-    """The offset of positions and the ratio of frequencies that the sample comes nearest to."""
-    sample = suspect.sample
-    if suspect.examination.fault is None or suspect.examination.fault.offset is None:
-        return
-    right = sample.reference.frequencies
-    if suspect.examination.subject.frequencies is None:
-        offset = position_offset(sample)
-        whole = float(offset_text(offset))
-        yield Defect(offset=whole if whole == round(whole) else round(offset, 3))
-    ratio = frequency_ratio(sample)
-    yield Defect(frequencies=_times(ratio, right))
-
-
-def _times(ratio: float, right: Reals) -> Alternative:
-    """All frequencies times one number near 1."""
-    more = f"1 {'+' if ratio > 1 else '−'} {abs(ratio - 1):.2g}"
-    message = f"all frequencies are {more} times the right ones"
-    return Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
 
 def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
@@ -374,7 +299,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         _inverse_cause(examination)
         or _transposed_cause(examination.subject, examination.reference)
         or unwritten_cause(examination, outrageous_of)
-        or _standstill_cause(suspect)
+        or standstill_cause(suspect)
         or axis_cause(suspect)
     )
     zeros = _one_of(unwritten_cause(examination, zeros_of))
@@ -382,13 +307,13 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     if explanations:
         return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
-        _one_of(_rounded_vectors_cause(suspect))
+        _one_of(rounded_vectors_cause(suspect))
         or regime_causes(suspect)
-        or _one_of(_position_cause(suspect))
-        or _one_of(_precision_cause(suspect))
+        or _one_of(position_cause(suspect))
+        or _one_of(precision_cause(suspect))
         or _one_of(unwritten_cause(examination, garbage_of))
         or _one_of(unwritten_rates_cause(suspect))
-        or _one_of(_pairs_cause(suspect))
+        or _one_of(pairs_cause(suspect))
     )
 
 
@@ -400,20 +325,6 @@ def _beside_zeros(causes: list[Explanation], zeros: list[Explanation]) -> list[E
 
 def _one_of(explanation: Explanation | None) -> list[Explanation]:
     return [] if explanation is None else [explanation]
-
-
-def _measured(whole: Whole, predicted: Callable[[Sample], ComplexRows], rates: Reals) -> Residual:
-    """What a rule that predicts the factors of a piece leaves over; the tolerance follows rates."""
-
-    def held() -> Iterator[tuple[Integers, Reals, Flags]]:
-        for _, piece in whole.pieces():
-            factors = predicted(piece)
-            explained = piece.explained_cells(factors, rates)
-            with np.errstate(invalid="ignore", over="ignore"):
-                missed = np.abs(piece.factors - factors) + piece.stray
-            yield piece.positions, np.where(piece.seen, missed, 0.0), explained
-
-    return Residual.measure(held())
 
 
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
@@ -444,178 +355,10 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     return either(causes, others)
 
 
-def _rounded_vectors_cause(suspect: Suspect) -> Explanation | None:
-    """Turned vectors that are right but for a half precision, which all their values have."""
-    subject = suspect.examination.subject
-    half = next((half for half in HALVES if _has_digits_of(half, subject)), None)
-    if half is None or unit(half) <= unit(subject.dtype):
-        return None
-    tolerance = Tolerance.of(
-        "auto",
-        dtype=half,
-        roundings=subject.own.roundings,
-        amplitude=suspect.examination.reference.scale,
-    )
-    residual = _with_tolerance(suspect, tolerance).residual(Defect())
-    if not residual.whole:
-        return None
-    cause = Explanation(
-        Cause.TABLE_PRECISION,
-        f"the turned vectors were rounded to {half}, and stored wider",
-        f"every value is a number of {half}, and right within its roundings",
-    )
-    return with_residual(cause, residual)
-
-
-def _has_digits_of(half: str, subject: Subject) -> bool:
-    """Whether all vectors after the rotation, where some were given, have numbers of a format."""
-    if subject.vectors is None:
-        return False
-    after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
-    return all(np.array_equal(round_to_half(part, half), part) for part in after)
-
-
-def _with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
-    """The suspect, held to another tolerance."""
-    return replace(
-        suspect,
-        sample=replace(suspect.sample, tolerance=tolerance),
-        whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
-    )
-
-
 def _is_plain(claim: Claim) -> bool:
     """Whether a claim is that a rule is left out: what gives the same table leaves it out, too."""
     rule = claim.defect.frequencies
     return rule is not None and rule.cause == Cause.SCALING_MISSING
-
-
-def _standstill_cause(suspect: Suspect) -> Explanation | None:
-    """Pairs that do not turn though they should, the others being right."""
-    sample, right = suspect.sample, suspect.sample.reference.frequencies
-    sound = sample.explained_cells(*Defect().prediction(sample)).all(axis=0)  # (pairs,)
-    factors = np.full(sample.factors.shape, complex(sample.amplitude))
-    still = sample.explained_cells(factors, np.zeros_like(right)).all(axis=0)
-    if not (sound | still).all() or sound.all() or still.all() or not sound.any():
-        return None
-    if not (right[~sound] > 0).any() or not sample.positions.any():
-        return None
-    rates = np.where(sound, right, 0.0)
-    residual = _measured(suspect.whole, lambda piece: _turned_by(rates, piece), rates)
-    pairs = np.flatnonzero(~sound)
-    cause = Explanation(
-        Cause.ROTARY_DIM,
-        f"{pairs_text(pairs.tolist(), right.size)} {'does' if pairs.size == 1 else 'do'} not turn",
-        f"the other {right.size - pairs.size} pairs are right",
-        where=Where(None, spec(pairs)),
-    )
-    return with_residual(cause, residual)
-
-
-def _turned_by(rates: Reals, piece: Sample) -> ComplexRows:
-    """The factors of these frequencies. Shape: (positions, pairs)."""
-    angles = np.multiply.outer(piece.positions.astype(np.float64), rates)
-    return np.asarray(piece.amplitude * np.exp(1j * angles), np.complex128)
-
-
-def _position_cause(suspect: Suspect) -> Explanation | None:
-    """Positions that are turned as if they were others."""
-    _, explained = rows_as_positions(suspect.sample)
-    if explained.mean() < ENOUGH:
-        return None
-    moved: list[tuple[int, int]] = []
-    count = rows = backward = 0
-    for _, piece in suspect.whole.pieces():
-        read, explained = rows_as_positions(piece)
-        plain = piece.explained_cells(*Defect().prediction(piece)).all(axis=1)
-        others = np.flatnonzero((read != piece.positions) & ~plain & explained.all(axis=1))
-        pairs = zip(piece.positions[others[:3]].tolist(), read[others[:3]].tolist(), strict=True)
-        moved += pairs if len(moved) < 3 else ()
-        count += others.size
-        backward += int(np.count_nonzero(read[others] == -piece.positions[others]))
-        if (read[others] < 0).any() and backward < count:
-            return None  # no position is negative
-        rows += piece.positions.size
-    if not moved:
-        return None
-    right = suspect.sample.reference.frequencies
-
-    def factors(piece: Sample) -> ComplexRows:
-        read, explained = rows_as_positions(piece)
-        plain = piece.explained_cells(*Defect().prediction(piece)).all(axis=1)
-        used = np.where(explained.all(axis=1) & ~plain, read, piece.positions)
-        return _turned_by(right, replace(piece, positions=used))
-
-    residual = _measured(suspect.whole, factors, right)
-    shown = ", ".join(f"{p} as {q}" for p, q in moved[:3])
-    which = f"{count} of {rows} positions are turned as others are, the first of them {moved[0][0]}"
-    cause = Explanation(Cause.POSITION_OFFSET, which, f"position {shown}")
-    if backward == count:
-        where = f"at {count} of {rows} positions, the first of them {moved[0][0]}"
-        cause = Explanation(
-            Cause.DIRECTION,
-            f"the rotation runs backward {where}",
-            "the sine has the wrong sign there",
-        )
-    elif count == 1:
-        which = f"position {moved[0][0]} is turned as another is, and no other of the {rows}"
-        cause = replace(cause, message=which, where=Where(str(moved[0][0]), None))
-    return with_residual(cause, residual)
-
-
-def _precision_cause(suspect: Suspect) -> Explanation | None:
-    """Frequencies that are nearly right in every pair."""
-    nearest, right = suspect.examination.consistency, suspect.sample.reference.frequencies
-    if nearest is None or nearest.worst.ratio > 1:
-        return None
-    frequencies = nearest.rotations.frequencies
-    off = np.abs(frequencies - right) / np.where(right > 0, right, 1)
-    if off.max() > _NEARLY or np.abs(np.angle(nearest.rotations.amplitudes)).max() > _NEARLY:
-        return None
-    turning = right > 0
-    ratios = frequencies[turning] / right[turning]
-    ratio = float(np.median(ratios))
-    if turning.sum() > 1 and np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1):
-        defect = Defect(frequencies=_times(ratio, right))
-        residual = suspect.residual(defect)
-        if residual.whole:
-            return next(words_of(Claim(defect, suspect.sample.amplitude), suspect, residual))
-    residual = _measured(
-        suspect.whole, lambda piece: _turned_by(frequencies, piece), np.abs(frequencies)
-    )
-    if not residual.whole:
-        return None
-    cause = Explanation(
-        Cause.INV_FREQ_PRECISION,
-        f"frequencies are off by up to about {off.max():.1g} of themselves",
-        ratio_text(frequencies, suspect.sample),
-    )
-    return with_residual(cause, residual)
-
-
-def _pairs_cause(suspect: Suspect) -> Explanation | None:
-    """Pairs that are wrong in a way of their own, the others being right."""
-    sample, right = suspect.sample, suspect.sample.reference.frequencies
-    residual = suspect.residual(Defect())
-    if (
-        not residual.pairs.any()
-        or residual.first is None
-        or sample.amplitude != (sample.reference.scale)
-    ):
-        return None
-    pairs = np.flatnonzero(~residual.pairs)
-    evidence = (
-        f"at {residual.rows} of {residual.of_rows} positions, the first of them {residual.first}"
-    )
-    if residual.rows == 1:
-        evidence = f"at one of {residual.of_rows} positions, {residual.first}"
-    differ = "differs" if pairs.size == 1 else "differ"
-    return Explanation(
-        Cause.UNKNOWN,
-        f"{pairs_text(pairs.tolist(), right.size)} {differ}, the others are right",
-        evidence,
-        where=Where(None, spec(pairs)),
-    )
 
 
 def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, ...]:

@@ -67,7 +67,7 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     return read, sample.explained_cells(predicted, right)
 
 
-def _rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
+def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
     """The same, of all that are no farther from 0 than the sample's own are."""
     slowest = float(sample.reference.frequencies[_turning_pairs(sample)[:1]].min(initial=np.inf))
     farthest = float(np.abs(sample.positions).max(initial=0))
@@ -102,7 +102,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     """Rules that give the positions which the rows of a sample show, the plainest first."""
     if sample.reference.coordinates is not None or not _turning_pairs(sample).size:
         return
-    read, explained = _rows_of_any_turn(sample)
+    read, explained = rows_of_any_turn(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
         yield from _maps_from_the_first_wrong(sample)

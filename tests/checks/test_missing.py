@@ -91,3 +91,17 @@ def turned(x, angles):
     """Neighbouring columns, as the reference pairs them."""
     z = (x[:, ::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
     return np.stack([z.real, z.imag], axis=2).reshape(x.shape).astype(np.float32)
+
+
+def test_rows_of_a_cache_that_grew_in_steps_are_read_at_far_positions_too():
+    """Each part of it counts from 0; few rows of each are looked at, as posenc asks functions."""
+    positions = "0:64,127:130,255:259,1023:1026,65535:65538,131070:131072"
+    where = rope.positions_array(positions)
+    held = where - np.select([where < 128, where < 256], [0, 128], 256)
+    angles = np.multiply.outer(held, RIGHT.frequencies)
+    tables = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    (cause,) = diagnose(rope.of_tables(*tables, RIGHT, positions))
+    assert cause.cause == "position-offset"
+    assert cause.message.startswith(
+        "14 of 79 positions are turned as others are, the first of them 128"
+    )

@@ -1,0 +1,185 @@
+"""Causes of numbers that are nearly right: what was rounded, and errors that all cells share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.drift import SCATTER, frequency_ratio, offset_text, position_offset
+from posenc_cli.checks.reproduced import reproduced, turned_by
+from posenc_cli.checks.verdict import Explanation
+from posenc_cli.checks.wording import either, ratio_text, with_residual, words_of
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.claims import ALIKE, Claim
+from posenc_cli.inference.defects import Defect
+from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.inference.rules import Alternative
+from posenc_cli.inference.tolerance import Tolerance, unit
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.checks.drift import Fault
+    from posenc_cli.checks.subject import Subject
+    from posenc_cli.checks.wording import Suspect
+    from posenc_cli.numerics.arrays import Reals
+
+_NEARLY = 0.01
+"""Of a frequency: powers computed in a half precision are right to this."""
+
+_ONE_RATIO = 0.02
+"""Of what frequencies are off by: where pairs differ by less, all are off by one number."""
+
+
+def lack_of_precision(suspect: Suspect) -> Explanation | None:
+    """The cause where every cell is right to what float32 code can show, and more was asked for."""
+    examination = suspect.examination
+    if not examination.tolerance.past_single:
+        return None
+    residual = suspect.residual(Defect())
+    if not residual.whole:
+        return None
+    cells = None if examination.survey is None else examination.survey.cells
+    if cells is None:
+        asked = f"asked for is {examination.tolerance.reason}"
+        message = "computed less precisely than asked for, but right to what float32 code can show"
+        return Explanation(Cause.TABLE_PRECISION, message, asked, residual=residual)
+    return Explanation(
+        Cause.TABLE_PRECISION,
+        f"cells are not correctly rounded to {cells.dtype.name}",
+        f"{cells.wrong} of {cells.total} cells, by up to {cells.units:.3g} units in the last "
+        "place, but all are right to what float32 code can show",
+        residual=residual,
+    )
+
+
+def held_to_roundings(suspect: Suspect) -> Suspect:
+    """The suspect, granted no more than what a few roundings of an angle leave at each position."""
+    tolerance = replace(
+        suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
+    )
+    return _with_tolerance(suspect, tolerance)
+
+
+def common_error_causes(strict: Suspect) -> list[Explanation]:
+    """The causes of errors that the tolerance of each cell grants, and roundings do not make.
+
+    An offset of the positions is the same at all of them, a ratio of frequencies adds up. Where
+    positions lie so close together that both fit alike, both are named.
+    """
+    held = [
+        (defect, residual)
+        for defect in _common_errors(strict)
+        if (residual := strict.residual(defect)).whole
+    ]
+    least = min((residual.largest for _, residual in held), default=0.0)
+    alike = [
+        explanation
+        for defect, residual in held
+        if residual.largest <= ALIKE * least
+        for explanation in words_of(Claim(defect, strict.sample.amplitude), strict, residual)
+    ]
+    return either(alike[:1], alike[1:]) if alike else []
+
+
+def unexplained_drift(fault: Fault) -> Explanation:
+    """What is said of such errors where nothing makes them."""
+    return Explanation(
+        Cause.UNKNOWN,
+        "phases err as no rounding of a frequency and its product with the position does",
+        f"no one error of the frequency of pair {fault.pair} explains all its positions, "
+        f"as at position {fault.position}",
+    )
+
+
+def _common_errors(suspect: Suspect) -> Iterator[Defect]:
+    """The offset of positions and the ratio of frequencies that the sample comes nearest to."""
+    sample = suspect.sample
+    if suspect.examination.fault is None or suspect.examination.fault.offset is None:
+        return
+    right = sample.reference.frequencies
+    if suspect.examination.subject.frequencies is None:
+        offset = position_offset(sample)
+        whole = float(offset_text(offset))
+        yield Defect(offset=whole if whole == round(whole) else round(offset, 3))
+    ratio = frequency_ratio(sample)
+    yield Defect(frequencies=_times(ratio, right))
+
+
+def _times(ratio: float, right: Reals) -> Alternative:
+    """All frequencies times one number near 1."""
+    more = f"1 {'+' if ratio > 1 else '−'} {abs(ratio - 1):.2g}"
+    message = f"all frequencies are {more} times the right ones"
+    return Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
+
+
+def rounded_vectors_cause(suspect: Suspect) -> Explanation | None:
+    """Turned vectors that are right but for a half precision, which all their values have."""
+    subject = suspect.examination.subject
+    half = next((half for half in HALVES if _has_digits_of(half, subject)), None)
+    if half is None or unit(half) <= unit(subject.dtype):
+        return None
+    tolerance = Tolerance.of(
+        "auto",
+        dtype=half,
+        roundings=subject.own.roundings,
+        amplitude=suspect.examination.reference.scale,
+    )
+    residual = _with_tolerance(suspect, tolerance).residual(Defect())
+    if not residual.whole:
+        return None
+    cause = Explanation(
+        Cause.TABLE_PRECISION,
+        f"the turned vectors were rounded to {half}, and stored wider",
+        f"every value is a number of {half}, and right within its roundings",
+    )
+    return with_residual(cause, residual)
+
+
+def _has_digits_of(half: str, subject: Subject) -> bool:
+    """Whether all vectors after the rotation, where some were given, have numbers of a format."""
+    if subject.vectors is None:
+        return False
+    after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
+    return all(np.array_equal(round_to_half(part, half), part) for part in after)
+
+
+def _with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
+    """The suspect, held to another tolerance."""
+    return replace(
+        suspect,
+        sample=replace(suspect.sample, tolerance=tolerance),
+        whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
+    )
+
+
+def precision_cause(suspect: Suspect) -> Explanation | None:
+    """Frequencies that are nearly right in every pair."""
+    nearest, right = suspect.examination.consistency, suspect.sample.reference.frequencies
+    if nearest is None or nearest.worst.ratio > 1:
+        return None
+    frequencies = nearest.rotations.frequencies
+    off = np.abs(frequencies - right) / np.where(right > 0, right, 1)
+    if off.max() > _NEARLY or np.abs(np.angle(nearest.rotations.amplitudes)).max() > _NEARLY:
+        return None
+    turning = right > 0
+    ratios = frequencies[turning] / right[turning]
+    ratio = float(np.median(ratios))
+    if turning.sum() > 1 and np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1):
+        defect = Defect(frequencies=_times(ratio, right))
+        residual = suspect.residual(defect)
+        if residual.whole:
+            return next(words_of(Claim(defect, suspect.sample.amplitude), suspect, residual))
+    residual = reproduced(
+        suspect.whole, lambda piece: turned_by(frequencies, piece), np.abs(frequencies)
+    )
+    if not residual.whole:
+        return None
+    cause = Explanation(
+        Cause.INV_FREQ_PRECISION,
+        f"frequencies are off by up to about {off.max():.1g} of themselves",
+        ratio_text(frequencies, suspect.sample),
+    )
+    return with_residual(cause, residual)
