@@ -220,6 +220,8 @@ def _added(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
     cause, message = Cause.UNKNOWN, "a vector is added to each row"
     if np.abs(matrices - unit).max() <= near:
         cause, message = Cause.NO_ROTATION, "a vector is added to each row, and nothing turns"
+    elif np.ptp(shift, axis=0).max() <= near:
+        message = "the same vector is added to each row"
     elif np.abs(products - unit).max() <= near and np.ptp(lengths) <= near * lengths[row]:
         cause = Cause.COS_SIN_MISPAIRED
         message = "rows are turned, and a vector of the same length at all positions is added"

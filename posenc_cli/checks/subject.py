@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Reals
     from posenc_cli.schemes.tables import Layout
 
+    Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
+    """Rows of vectors before and after."""
+
 GivenRows = NumberArray | FileRows
 """A matrix, or one in a file, of which some rows are asked for at a time."""
 
@@ -74,7 +77,7 @@ class Subject(Record):
     call: dict[str, Any] | None = None
     key: Subject | None = None
     passed: Turning | None = None
-    vectors: Callable[[SomeRows], tuple[NumberArray, NumberArray]] | None = None
+    vectors: Vectors | None = None
 
     def far_wider(self, reference: Reference) -> bool:
         """Whether it turns so many more pairs than the reference that none of them is evaluated.

@@ -326,6 +326,19 @@ def test_a_size_that_no_pair_can_be_cut_to_is_told_and_one_that_grows_is_no_fact
     assert first.cause == "unknown"
 
 
+def test_columns_beyond_the_pairs_that_are_multiplied_hide_no_layout():
+    right = rope.reference("rope", dim=64, partial=0.5, layout="half")
+    x = rope.vectors(ROWS, 64)
+    cos, sin = tables_at(np.arange(ROWS))
+    pairs = (x[:, 0:32:2] + 1j * x[:, 1:32:2]) * (cos + 1j * sin)
+    y = 3 * x
+    y[:, 0:32:2], y[:, 1:32:2] = pairs.real, pairs.imag
+    first, second = diagnose(rope.of_rotated(x, y, right, f"0:{ROWS}"))
+    assert (first.cause, second.cause) == ("rotary-dim", "layout")
+    assert "no pair of the reference has are multiplied by 3" in first.message
+    assert "columns are paired 2i and 2i+1" in second.message
+
+
 @pytest.mark.slow
 def test_rows_that_hold_something_else_are_not_taken_for_memory_that_nobody_wrote():
     right = rope.reference("rope", dim=32, layout="half")
