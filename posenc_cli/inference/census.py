@@ -21,6 +21,7 @@ from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
     UNREDUCED_FULL,
     UNREDUCED_TABLES,
+    arithmetic_format,
     bfloat16_limits,
     bits_of_difference,
     computation_of,
@@ -426,5 +427,7 @@ def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
     if waves is None or waves.growth is not None or as_large:
         return ((1.0, 0.0),) * len(tables)
     size = np.pi if tables == ("angles",) else float(waves.scale) * trial.hypothesis.multiplier
-    rounding = 4 * unit(trial.rounded.name) * size
+    # What an arithmetic computed is no nearer than it rounds, however wide the file is.
+    coarsest = max(unit(trial.rounded.name), unit(arithmetic_format(trial.arithmetic).name))
+    rounding = 4 * coarsest * size
     return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.noise)

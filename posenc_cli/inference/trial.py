@@ -518,7 +518,7 @@ def _unreduced_angles(
     """
     rotation = encoding.bound.rotation
     layout = rotation.layout if table == UNREDUCED_FULL else None
-    own = REAL_DTYPES.get(arithmetic, FLOAT64)
+    own = arithmetic_format(arithmetic)
     frequencies = round_to(
         np.array([float(f) for f in exact_frequencies(rotation.waves)]), FLOAT64, own
     )
@@ -529,6 +529,11 @@ def _unreduced_angles(
         return narrow(repeated_columns(angles, layout), None, rounded)
 
     return rows
+
+
+def arithmetic_format(arithmetic: str) -> DType:
+    """The number format that an arithmetic rounds to; float64 stands for exact values."""
+    return REAL_DTYPES.get(arithmetic, FLOAT64)
 
 
 def repeated_columns(pairs: RealRows, layout: str | None) -> RealRows:

@@ -465,3 +465,11 @@ def test_wrong_pairs_are_said_with_their_number_in_text_and_json(call, tmp_path)
     fields = json.loads(out)
     assert (status, fields["scheme"], fields["exact"]) == (1, None, False)
     assert fields["candidates"][0]["pairs_differing"] == [3, 4, 9]
+
+
+def test_float32_angles_in_a_wider_file_are_not_called_damaged():
+    rates = 1 / 500_000.0 ** (np.arange(0, 128, 2, dtype=np.float32) / 128)
+    angles = np.outer(np.arange(1024, dtype=np.float32), rates.astype(np.float32))
+    match = of(np.exp(1j * angles.astype(np.complex128))).match
+    assert match is not None
+    assert (match.scheme, match.arithmetic) == ("rope", "float32")
