@@ -35,7 +35,6 @@ from posenc_cli.schemes.inverse import (
 )
 from posenc_cli.schemes.rotary import rope
 from posenc_cli.schemes.scaled import rope_linear
-from posenc_cli.schemes.sinusoids import sinusoidal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -509,8 +508,10 @@ def wider_ladders(bound: Bound) -> Iterator[str]:
 def sinusoidal_proposals(
     rates: Rates, *, columns: str, order: str, odd: str, dim: int
 ) -> Iterator[Proposal]:
-    """Sinusoidal matrices whose frequencies agree with rates."""
-    given = {"dim": dim, "layout": columns, "order": order, "odd": odd}
-    for proposal in _proposals(sinusoidal, Measured(rates.values, rates.errors, given)):
-        if agrees(proposal.frequencies, rates, loose=0.004):
-            yield proposal
+    """Sinusoidal matrices whose frequencies agree with rates, whatever their columns are."""
+    settled = {"dim": dim, "layout": columns, "order": order, "odd": odd}
+    for scheme in schemes_of("absolute"):
+        given = {name: value for name, value in settled.items() if name in scheme.parameters}
+        for proposal in _proposals(scheme, Measured(rates.values, rates.errors, given)):
+            if agrees(proposal.frequencies, rates, loose=0.004):
+                yield proposal

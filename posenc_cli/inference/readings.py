@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
+    from posenc_cli.schemes.declare import Content
 
 _UNEVEN = 0.02
 """Of the size of pairs: more than the rounding of any number format makes them scatter."""
@@ -61,6 +62,35 @@ class View(Record):
     def count(self) -> int:
         """How many pairs there are."""
         return int(self.pairs.shape[1])
+
+    def places(self, width: int) -> dict[str, Integers]:
+        """Where in a sinusoidal matrix the sine and the cosine of each pair are read."""
+        pair = np.arange(self.count)
+        if self.columns == "interleaved":
+            first, second = 2 * pair, 2 * pair + 1
+        elif self.columns == "concat":
+            first, second = pair, (width + 1) // 2 + pair
+        else:
+            share = self.count // self.axes
+            first = pair + share * (pair // share)
+            second = first + share
+        named = ("sin", "cos") if self.order == "sin-first" else ("cos", "sin")
+        return dict(zip(named, (first, second), strict=True))
+
+
+def reads_columns(view: View, content: Content, width: int) -> bool:
+    """Whether a sinusoidal matrix has its sines and cosines where a view reads them."""
+    waves = content.waves
+    if waves is None or waves.count < view.count or content.width != width:
+        return False
+    places = {function: np.full(waves.count, -1) for function in ("sin", "cos")}
+    for placement in content.columns().placements:
+        if placement.function != "zero":
+            columns = np.arange(width)[placement.columns]
+            of_waves = np.arange(waves.count)[placement.waves][: columns.size]
+            places[placement.function][of_waves] = columns[: of_waves.size]
+    read = view.places(width)
+    return all(np.array_equal(places[name][: view.count], read[name]) for name in read)
 
 
 def bare_views(evidence: Evidence) -> Iterator[View]:

@@ -27,7 +27,7 @@ from posenc_cli.inference.candidates import (
 )
 from posenc_cli.inference.census import position_rounding
 from posenc_cli.inference.rates import Rates, positions_at, rates_of
-from posenc_cli.inference.readings import function_views, repetitions, views
+from posenc_cli.inference.readings import function_views, reads_columns, repetitions, views
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import (
     BACKWARD,
@@ -40,6 +40,7 @@ from posenc_cli.inference.trial import (
 from posenc_cli.records import replace
 from posenc_cli.schemes.growing import xpos
 from posenc_cli.schemes.inverse import KNOWN_BASES, Guess, snap
+from posenc_cli.schemes.relative import transformer_xl
 from posenc_cli.schemes.rotary import rope
 from posenc_cli.schemes.sinusoids import sinusoidal
 
@@ -387,10 +388,10 @@ def _roughly(content: Content, table: str | None, positions: Integers) -> RealRo
 def _known_encodings(pairs: int) -> Iterator[tuple[str, dict[str, Any], float]]:
     for base in KNOWN_BASES[:8]:
         # Tried where nothing else was read, so dearer than all that is read off.
-        yield "rope", {"dim": 2 * pairs, "base": base}, 5.0
+        yield rope.name, {"dim": 2 * pairs, "base": base}, 5.0
     for base in KNOWN_BASES[:2]:
         for side in ("query", "key"):
-            yield "xpos", {"dim": 2 * pairs, "base": base, "side": side}, 6.0
+            yield xpos.name, {"dim": 2 * pairs, "base": base, "side": side}, 6.0
     for preset in presets():
         rotary = catalogue.BUILT_IN[preset.proposal.scheme].kind == "rotary"
         if rotary and preset.proposal.frequencies.size == pairs:
@@ -464,7 +465,7 @@ def _row_positions(
     pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal
 ) -> list[Integers]:
     """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
-    signed = proposal.scheme == "sinusoidal"
+    signed = catalogue.find(proposal.scheme).kind != "rotary"
     frequencies = proposal.frequencies[: pairs.shape[1]]
     rows = evidence.rows
     known = pairs.shape[0]
@@ -509,11 +510,14 @@ def _sinusoidal(
         rates, columns=view.columns, order=view.order, odd=view.odd, dim=dim
     )
     for proposal in sorted(proposals, key=lambda proposal: proposal.cost):
+        scheme = catalogue.find(proposal.scheme)
+        if not reads_columns(view, scheme.bind(proposal.given).content, dim):
+            continue
         for positions in _row_positions(view.pairs, evidence, rates, proposal):
             if not backward:
                 if positions.min() >= 0:
                     yield Hypothesis(
-                        "sinusoidal",
+                        proposal.scheme,
                         proposal.given,
                         (None,),
                         positions,
@@ -526,10 +530,11 @@ def _sinusoidal(
                     )
                 continue
             fits = view.columns == "concat" and view.order == "sin-first"
-            if fits and proposal.given["spacing"] == "vaswani" and dim % 2 == 0:
+            spacing = proposal.given.get("spacing")
+            if fits and spacing == "vaswani" and dim % 2 == 0:
                 given = {"dim": dim, "base": proposal.given["base"]}
                 yield Hypothesis(
-                    "transformer-xl",
+                    transformer_xl.name,
                     given,
                     (None,),
                     -positions,
@@ -547,7 +552,7 @@ def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterato
     index = np.arange(pairs)
     logarithms = np.log((2 * index + 0.8 * pairs) / (2.8 * pairs))
     for plain in rotary_proposals(rates, None):
-        if plain.scheme != "rope":
+        if plain.scheme != rope.name:
             continue
         for positions in _row_positions(view.pairs, evidence, rates, plain):
             if positions.size < 2 or positions[1] == positions[0]:
@@ -571,7 +576,7 @@ def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterato
             if proposal_of(xpos, Guess(given)) is None:
                 continue
             yield Hypothesis(
-                "xpos",
+                xpos.name,
                 given,
                 view.tables,
                 positions,

@@ -17,7 +17,11 @@ from tests.checks import rope
 MODULE = '''
 from typing import Annotated, Any
 
-from posenc_cli.schemes.declare import Bias, Rotation, Waves, bias, rotary
+from posenc_cli.numerics.placements import Placement
+from posenc_cli.schemes.declare import (
+    Bias, Coordinates, Rotation, Sinusoids, Waves, absolute, bias, rotary
+)
+from posenc_cli.schemes.grids import Grid
 from posenc_cli.schemes.inverse import Guess
 from posenc_cli.schemes.parameters import Base, Dim, Heads, Param
 from posenc_cli.schemes.rotary import PairLayout, ladder, rotated_dim
@@ -97,6 +101,33 @@ def slanted(*, heads: Heads = 4) -> Bias:
     return Bias(heads, "offset", lambda xp: 1 / (xp.arange(0, heads) + heads), scores)
 
 
+def _sinusoids(frequencies, count, dim, coordinates=None):
+    placements = Placement("cos", slice(0, count)), Placement("sin", slice(count, dim))
+    return Sinusoids(Waves(count, frequencies, coordinates=coordinates), dim, placements)
+
+
+@absolute(source="a user", formula="cos(p · θ_i), then sin(p · θ_i), θ_i = 1/(1 + i)")
+def harmonics(*, dim: Dim = 64) -> Sinusoids:
+    """Cosines first, of frequencies that are a harmonic series."""
+    return _sinusoids(lambda xp: 1 / (1 + xp.arange(0, dim // 2)), dim // 2, dim)
+
+
+@absolute(source="a user", formula="cos and sin of x, then y, times base^(−i/n)")
+def tiles(*, dim: Dim = 64, base: Base = 10_000.0, grid: Grid = (4, 4)) -> Sinusoids:
+    """Columns of the x axis first."""
+    share = dim // 4
+
+    def frequencies(xp: Any) -> Any:
+        ladder = 1 / base ** (xp.arange(0, share) / share)
+        return xp.concat([ladder, ladder])
+
+    def at(numbers: Any) -> Any:
+        return numbers // grid[1], numbers % grid[1]
+
+    axes = (1,) * share + (0,) * share
+    return _sinusoids(frequencies, 2 * share, dim, Coordinates(axes, at=at))
+
+
 @rotary(source="a user", formula="none")
 def broken(*, dim: Dim = 64, base: Base = 10_000.0) -> Rotation:
     """A scheme whose code raises."""
@@ -110,7 +141,7 @@ def plugins(tmp_path, monkeypatch):
     info = tmp_path / "users-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: users\nVersion: 1\n")
-    names = ("harmonic", "rising", "seeded", "bare", "slanted", "broken")
+    names = ("harmonic", "rising", "seeded", "bare", "slanted", "harmonics", "tiles", "broken")
     lines = [f"{name} = users_schemes:{name}\n" for name in names]
     (info / "entry_points.txt").write_text(f"[{catalogue.PLUGIN_GROUP}]\n{''.join(lines)}")
     monkeypatch.syspath_prepend(tmp_path)
@@ -156,6 +187,23 @@ def test_a_users_scheme_without_a_choice_of_layout_is_identified_too():
 
 
 @pytest.mark.slow
+def test_a_users_sinusoids_are_identified_where_their_own_columns_are():
+    angles = np.outer(np.arange(5, 105), 1 / (1 + np.arange(16)))
+    match = identify(Evidence.of_arrays(np.concatenate([np.cos(angles), np.sin(angles)], 1))).match
+    assert match is not None
+    assert (match.scheme, match.params, str(match.positions)) == ("harmonics", {"dim": 32}, "5:105")
+
+
+@pytest.mark.parametrize("base", [10_000.0, 500.0])
+def test_a_users_grid_is_identified(base):
+    rates = base ** -(np.arange(8) / 8)
+    y, x = np.divmod(np.arange(48), 8)
+    angles = np.concatenate([np.outer(x, rates), np.outer(y, rates)], axis=1)
+    match = identify(Evidence.of_arrays(np.concatenate([np.cos(angles), np.sin(angles)], 1))).match
+    assert match is not None
+    assert (match.scheme, match.params) == ("tiles", {"dim": 32, "base": base, "grid": (6, 8)})
+
+
 def test_a_users_bias_is_identified_with_its_heads():
     distances = np.abs(np.subtract.outer(np.arange(24), np.arange(24)))
     scores = -distances / (6 + np.arange(6))[:, None, None]
