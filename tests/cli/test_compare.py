@@ -24,6 +24,12 @@ def report(call, *arguments):
     return status, document
 
 
+def words(call, *arguments):
+    """The status, and what is said, as one line."""
+    status, out, _ = call("compare", *arguments)
+    return status, " ".join(out.split())
+
+
 def test_equal_files_are_status_0(call, tmp_path):
     table = matrix("rope", "0:8", dim=8)
     table[3, 3] = np.nan
@@ -347,27 +353,25 @@ def test_what_goes_on_changing_is_said_to_be_compared_at_some_lengths_alone(call
     for factor in (4.0, 2.0):
         scaling = {"rope_type": "dynamic", "factor": factor}
         (tmp_path / f"{factor:g}.json").write_text(json.dumps({**LLAMA, "rope_scaling": scaling}))
-    words = ("compare", "4.json", "2.json", "--tol", "0.495")
-    status, out, _ = call(*words)
+    sides = ("4.json", "2.json", "--tol", "0.495")
+    status, told = words(call, *sides)
     assert status == 0
     said = "other lengths may have frequencies of their own, and were not compared"
-    assert said in " ".join(out.split())
-    assert json.loads(call(*words, "--json")[1])["all_lengths"] is False
-    assert call(*words, "--set", "seq_len=16777216")[0] == 1
-    assert said not in " ".join(call("compare", "llama-2-7b", "llama-3-8b")[1].split())
+    assert said in told
+    assert report(call, *sides)[1]["all_lengths"] is False
+    assert call("compare", *sides, "--set", "seq_len=16777216")[0] == 1
+    assert said not in words(call, "llama-2-7b", "llama-3-8b")[1]
 
 
 def test_arrays_of_one_length_say_that_others_were_not_compared(call, tmp_path):
     scaling = {"rope_type": "dynamic", "factor": 4.0}
     (tmp_path / "dyn.json").write_text(json.dumps({**LLAMA, "rope_scaling": scaling}))
-    status, out, _ = call("compare", "dyn.json", "--as", "vllm", "--len", "64")
+    status, told = words(call, "dyn.json", "--as", "vllm", "--len", "64")
     assert status == 0
-    words = " ".join(out.split())
-    assert "equal: all 4096 values (64 × 64)" in words
-    assert "A was computed for a sequence of 64" in words
-    assert "from 4097 on, and again with further positions" in words
-    _, out, _ = call("compare", "dyn.json", "dyn.json", "--len", "64")
-    assert "was computed for" not in out
+    assert "equal: all 4096 values (64 × 64)" in told
+    assert "A was computed for a sequence of 64" in told
+    assert "from 4097 on, and again with further positions" in told
+    assert "was computed for" not in words(call, "dyn.json", "dyn.json", "--len", "64")[1]
 
 
 def test_lists_of_factors_are_compared_for_short_and_for_long_sequences(call):
@@ -466,16 +470,14 @@ def test_rows_that_follow_the_length_are_compared_at_one_and_it_is_said(call):
 def test_files_that_differ_are_identified_where_that_is_asked(call, tmp_path):
     for name, base in (("a", 10_000.0), ("b", 500_000.0)):
         np.save(tmp_path / f"{name}.npy", matrix("rope", "0:64", dim=32, base=base))
-    status, out, _ = call("compare", "a.npy", "b.npy", "--identify")
+    status, told = words(call, "a.npy", "b.npy", "--identify")
     assert status == 1
-    words = " ".join(out.split())
-    assert "A is rope, dim 32, base 10000" in words
-    assert "B is rope, dim 32, base 500000" in words
-    assert "(all 64 rows compared; largest difference 0)" in words
-    _, out, _ = call("compare", "a.npy", "b.npy", "--identify", "--json")
-    assert json.loads(out)["identities"]["b"].startswith("rope, dim 32, base 500000")
-    _, out, _ = call("compare", "a.npy", "b.npy")
-    assert "A is" not in out
+    assert "A is rope, dim 32, base 10000" in told
+    assert "B is rope, dim 32, base 500000" in told
+    assert "(all 64 rows compared; largest difference 0)" in told
+    _, document = report(call, "a.npy", "b.npy", "--identify")
+    assert document["identities"]["b"].startswith("rope, dim 32, base 500000")
+    assert "A is" not in words(call, "a.npy", "b.npy")[1]
 
 
 def test_files_that_are_equal_are_not_identified(call, tmp_path):

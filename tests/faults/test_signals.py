@@ -170,6 +170,7 @@ def test_an_ignored_signal_stays_ignored(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_of_a_function_too(number, tmp_path):
     (tmp_path / "f.py").write_text(

@@ -46,7 +46,7 @@ every_output = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(13)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 @every_output
 def test_a_full_stdout_is_status_3(arguments, posenc, tmp_path):
@@ -59,7 +59,7 @@ def test_a_full_stdout_is_status_3(arguments, posenc, tmp_path):
     assert "Exception ignored" not in done.stderr
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(13)
 @every_output
 def test_a_closed_stdout_is_status_3(arguments, tmp_path):
     command = shlex.join([*POSENC, *arguments]) + " >&-"
@@ -79,7 +79,7 @@ def test_what_needs_no_stdout_works_without(tmp_path):
     assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(13)
 @every_output
 def test_a_reader_that_has_gone_is_status_141_in_silence(arguments, tmp_path):
     reading, writing = os.pipe()
