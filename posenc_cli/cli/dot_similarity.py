@@ -7,7 +7,8 @@ import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from posenc_cli.cli.choosing import Choice, check_subject
+from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile, MatrixOutput
 from posenc_cli.cli.options import OptionGroup, number_format, option, whole_option

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from posenc_cli.backends.base import Arithmetic
-from posenc_cli.cli.choosing import Choice
+from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, TableName, number_format, option

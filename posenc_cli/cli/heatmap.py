@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli.cli.choosing import Choice, check_subject
+from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.options import TableName, option, whole_option

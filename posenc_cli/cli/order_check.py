@@ -8,7 +8,7 @@ import typer
 
 from posenc_cli import catalogue
 from posenc_cli.budget import check_size
-from posenc_cli.cli.choosing import Choice
+from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, option
 from posenc_cli.errors import InvalidInput

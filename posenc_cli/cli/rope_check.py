@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from posenc_cli.cli.choosing import Choice
+from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import ReportOptions, form_option, one_of, option

@@ -1,0 +1,186 @@
+"""The encoding and the positions that someone chooses: by scheme, by config or by model."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli import catalogue
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, fresh, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encode.precision import Precision
+    from posenc_cli.encode.request import Encoding, Plan, Request
+    from posenc_cli.models.resolved import Resolved
+    from posenc_cli.schemes.declare import Scheme
+
+
+class Choice(Record):
+    """The encoding and the positions that a command line chooses.
+
+    A hybrid ``A+B`` has a choice for each of its ``parts``. Of a config or a model, ``origin`` says
+    which it was and how it was read, ``warnings`` what a reader of the result should know, and
+    ``context`` how many positions the model takes and where that is said.
+    """
+
+    scheme: Scheme
+    given: Mapping[str, object]
+    positions: Positions | None
+    backend: str = "auto"
+    device: str | None = None
+    threads: int | None = None
+    parts: tuple[Choice, ...] = ()
+    warnings: tuple[str, ...] = ()
+    origin: Mapping[str, str] = fresh(dict)
+    context: tuple[int, str] | None = None
+
+    @property
+    def source(self) -> str:
+        """The config or the model that was named, if one was."""
+        return self.origin.get("config") or self.origin.get("model", "")
+
+    @property
+    def name(self) -> str:
+        """What names the encoding: its scheme, or those of its parts joined by ``+``."""
+        return "+".join(part.scheme.name for part in self.parts) or self.scheme.name
+
+    def engine(self, plan: Plan, *, arithmetic: Arithmetic = "exact") -> Engine:
+        """What computes a plan: the backend asked for, or the one that suits it.
+
+        Raises: InvalidInput, Unavailable: it does not exist, or cannot be used here.
+        """
+        from posenc_cli.backends.registry import choose, find
+        from posenc_cli.encode.engine import Engine, threads_for
+
+        values = plan.long_waves if arithmetic == "exact" else None
+        backend = choose(self.backend, device=self.device, values=values).backend
+        if plan.computed_as != "waves":
+            # Asked for by name or device, it must exist; but rows and scores are NumPy's.
+            backend = find("numpy")
+        return Engine(
+            backend=backend,
+            arithmetic=arithmetic,
+            device=self.device,
+            threads=threads_for(plan.values, self.threads),
+        )
+
+    def encoding(self, seq_len: int | None = None) -> Encoding:
+        """The scheme with its parameters settled, for its positions unless a length is said.
+
+        Raises: InvalidInput where the choice is a hybrid: each of its parts has its own.
+        """
+        from posenc_cli.encode.request import Encoding
+
+        if self.parts:
+            raise InvalidInput(
+                f"--scheme {self.name}: is {len(self.parts)} encodings, and this takes one",
+                hint=f"--scheme {self.scheme.name}",
+            )
+        if seq_len is None and self.positions is not None:
+            seq_len = self.positions.last + 1
+        return Encoding.of(self.scheme, self.given, seq_len=seq_len)
+
+    def at_first(self, count: int) -> Choice:
+        """The choice at its first positions: so many, or as many as it has."""
+        capacity = self.encoding().bound.content.capacity
+        count = min(count, capacity.positions) if capacity else count
+        return replace(self, positions=Positions.contiguous(0, count))
+
+    def requests(
+        self, precision: Precision, *, table: str | None = None, head: int | None = None
+    ) -> list[Request]:
+        """What is asked for of each part: the table of a rotary one, the head of a bias.
+
+        Raises: InvalidInput where a hybrid has no part that a table or a head is of.
+        """
+        from posenc_cli.encode.request import Request
+
+        kinds = [part.scheme.kind for part in self.parts]
+        for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):
+            if kinds and value is not None and kind not in kinds:
+                raise InvalidInput(f"{flag} {value}: no part of {self.name} is {kind}")
+        return [
+            Request(
+                part.encoding(),
+                part.positions,
+                precision,
+                table=table if not kinds or part.scheme.kind == "rotary" else None,
+                head=head if not kinds or part.scheme.kind == "bias" else None,
+            )
+            for part in self.parts or (self,)
+        ]
+
+
+def choice_of_layers(
+    resolved: Resolved,
+    given: Mapping[str, object],
+    *,
+    name: str,
+    layer_type: str | None,
+    origin: Mapping[str, str],
+    **fields: Any,
+) -> Choice:
+    """The choice of the layers of a config, whose parameters those ``given`` replace.
+
+    ``name`` is what warnings call the config.
+
+    Raises: InvalidInput where layers differ and no type is named, or there is no such type.
+    """
+    layers = resolved.layer(layer_type)
+    scheme = catalogue.find(layers.scheme)
+    warnings = list(resolved.warnings)
+    if scheme.weights and not {"weights", "seed"} & {*given}:
+        warnings.append(
+            f"{name}: says how large its table is, and not what was trained: the values are "
+            "drawn at random (--set weights=FILE reads them)"
+        )
+    context = layers.derived.get("context")
+    return Choice(
+        scheme,
+        {**layers.values(), **given},
+        **fields,
+        warnings=tuple(warnings),
+        origin=origin,
+        context=None if context is None else (int(context.value), context.source),
+    )
+
+
+def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Choice:
+    """The choice of a scheme, or of the parts of a hybrid ``A+B``.
+
+    A part takes the parameters it has, and ``part.name`` is a parameter of that part alone.
+    """
+    if not all(name.split("+")):
+        raise InvalidInput(f"--scheme {abbreviated(name)}: must be A+B, with a name on either side")
+    schemes = [catalogue.find(part) for part in name.split("+")]
+    if len(schemes) == 1:
+        return Choice(schemes[0], given, **fields)
+    names = [scheme.name for scheme in schemes]
+    for part in names:
+        if names.count(part) > 1:
+            raise InvalidInput(f"--scheme {abbreviated(name)}: {part} is in it twice")
+    parts = []
+    taken: set[str] = set()
+    for scheme in schemes:
+        # Dashes in the names of parameters are underscores to --set, and so in these.
+        own = {key: f"{scheme.name}.{key}".replace("-", "_") for key in scheme.parameters}
+        mine = {
+            key: given[full] if full in given else given[key]
+            for key, full in own.items()
+            if full in given or key in given
+        }
+        taken |= {*mine, *own.values()}
+        parts.append(Choice(scheme, mine, **fields))
+    for key in given:
+        if key not in taken:
+            raise InvalidInput(
+                f"--set {key}: none of {', '.join(names)} has a parameter {key!r}",
+                hint=nearest(key, chain.from_iterable(scheme.parameters for scheme in schemes)),
+            )
+    return Choice(schemes[0], {}, **fields, parts=tuple(parts))
