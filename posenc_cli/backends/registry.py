@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING
 
 from posenc_cli.backends.base import Backend, Status
@@ -59,8 +60,9 @@ def names() -> list[str]:
     return [*BUILT_IN, *(name for name in _plugins() if name not in BUILT_IN)]
 
 
+@cache
 def find(name: str) -> Backend:
-    """The backend of a name.
+    """The backend of a name, always the same one.
 
     Raises: InvalidInput for an unknown name; Unavailable where it cannot be loaded.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from posenc_cli.numerics import exact
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from posenc_cli.schemes.declare import Waves
 
 
+@lru_cache(maxsize=16)
 def wave_filler(waves: Waves, engine: Engine) -> WaveFiller:
-    """What fills blocks with the cosines and sines of ``waves``, computed by an engine."""
+    """What fills blocks with the cosines and sines of ``waves``, computed by an engine.
+
+    It is kept: its 60-digit frequencies and its table of phasors take longer than a short table.
+    """
     if waves.growth is not None:
         from posenc_cli.encode.growing import GrowingWaves
 

@@ -7,6 +7,7 @@ Hugging Face's own keys. Finding one reads that file alone.
 from __future__ import annotations
 
 import json
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,15 @@ class Preset(Record):
     config: Mapping[str, Any]
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """The names of all presets, in alphabetical order; none of them is read.
 
     >>> "llama-3.1-8b" in names()
     True
     """
     files_ = (file.name for file in _folder().iterdir())
-    return sorted(name.removesuffix(_SUFFIX) for name in files_ if name.endswith(_SUFFIX))
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in files_ if name.endswith(_SUFFIX)))
 
 
 def find(name: str) -> Preset:

@@ -1,0 +1,303 @@
+"""What callers give: encodings, positions and number formats, and errors in the words of arguments.
+
+Below this floor errors name the options of the command line; they leave it naming arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+
+from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
+from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest
+from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from posenc_cli.models.resolved import Layers, Resolved, Sourced
+    from posenc_cli.numerics.arrays import Integers
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+ArrayLike = TypeVar("ArrayLike")
+"""An array of NumPy or a tensor of torch; what is like it is of its type."""
+
+
+class ArgumentError(InvalidInput, ValueError):
+    """An argument that is wrong: ``message`` says which and the rule it breaks, ``hint`` helps."""
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
+
+
+class ModelEncoding(Record):
+    """The positional encoding of a model's layers, read from its config.
+
+    ``scheme`` names its scheme, ``parameters`` says each parameter with its ``source``, the key or
+    the default that it comes from, ``derived`` what follows from them (the context, the attention
+    factor), and ``warnings`` what a reader should know. Every function that takes an encoding
+    takes this.
+    """
+
+    scheme: str
+    parameters: Mapping[str, Sourced]
+    derived: Mapping[str, Sourced]
+    layer_type: str | None
+    warnings: tuple[str, ...]
+    choice: Choice
+
+    @classmethod
+    def of(cls, resolved: Resolved, *, name: str, layer_type: str | None) -> ModelEncoding:
+        """The encoding of the layers of a type, or of all where they are alike."""
+        layers: Layers = resolved.layer(layer_type)
+        origin = {"config": name} | ({"layer_type": layer_type} if layer_type else {})
+        choice = choice_of_layers(
+            resolved, {}, name=name, layer_type=layer_type, origin=origin, positions=None
+        )
+        return cls(
+            *(layers.scheme, layers.params, layers.derived, layers.layer_type),
+            choice.warnings,
+            choice,
+        )
+
+
+EncodingLike: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | ModelEncoding | object"
+"""A scheme (``"rope"``, ``"sinusoidal+t5"``) or a model (``"llama-3-8b"``) by name, the path of a
+config.json, a config as a dict or as transformers' PretrainedConfig, or a `ModelEncoding`."""
+
+PositionsLike: TypeAlias = "int | range | str | Sequence[int] | object"
+"""How many positions from 0 on, a range, ``"0:4096:2"``, or whole numbers in an array or a tensor
+of any shape."""
+
+
+def in_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """``function``, whose errors name arguments, and are ValueErrors where an argument is wrong."""
+
+    @functools.wraps(function)
+    def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        try:
+            return function(*arguments, **named)
+        except ArgumentError:
+            raise
+        except PosencError as error:
+            message, hint = (text and argument_text(text) for text in (error.message, error.hint))
+            if isinstance(error, InvalidInput):
+                raise ArgumentError(message or "", hint=hint) from None
+            raise type(error)(message or "", hint=hint) from None
+
+    return call
+
+
+_ARGUMENTS = {
+    "--set": "",
+    "--len": "positions",
+    "--start": "positions",
+    "--scheme": "encoding",
+    "--config": "config",
+    "--as": "runtime",
+}
+"""What arguments are called whose options have other names; the rest of the names are alike."""
+
+_OPTION = re.compile(r"(--[a-z][a-z-]*)( |=)?")
+_COMMAND = re.compile(r"posenc (schemes|models)(?: (?=lists)| ([\w-]+))")
+
+
+def argument_text(text: str) -> str:
+    """A message about options, about arguments.
+
+    >>> argument_text("--round-to float32: float16 does not hold every value of it")
+    'round_to float32: float16 does not hold every value of it'
+    >>> argument_text("--set odd=truncate, or --len N: posenc schemes lists what there is")
+    'odd=truncate, or positions N: posenc.schemes() lists what there is'
+    """
+
+    def argument(match: re.Match[str]) -> str:
+        name = _ARGUMENTS.get(match[1], match[1].removeprefix("--").replace("-", "_"))
+        return f"{name}{match[2] or ''}" if name else ""
+
+    text = _COMMAND.sub(lambda match: f"posenc.{match[1]}() " if not match[2] else match[0], text)
+    return _OPTION.sub(argument, text)
+
+
+def choice_of(
+    encoding: EncodingLike,
+    positions: Positions | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Choice:
+    """The choice of an encoding at positions; ``parameters`` replace those that it says.
+
+    Raises: InvalidInput where there is no such encoding, or it has no such parameter.
+    """
+    given = dict(parameters or {})
+    if isinstance(encoding, Choice):
+        choice = encoding
+    elif isinstance(encoding, str) and not _is_path(encoding):
+        choice = _named_choice(encoding, given)
+        return replace(choice, **_of_parts(choice, positions=positions, **fields))
+    else:
+        choice = model_encoding(encoding).choice
+    changes = {"given": {**choice.given, **given}, "positions": positions, **fields}
+    return replace(choice, **changes)
+
+
+def _of_parts(choice: Choice, **fields: Any) -> dict[str, Any]:
+    """The fields of a choice, and its parts with the same."""
+    return {**fields, "parts": tuple(replace(part, **fields) for part in choice.parts)}
+
+
+def _named_choice(name: str, given: dict[str, object]) -> Choice:
+    """The choice of a scheme's or a model's name.
+
+    Raises: InvalidInput with the names most like it where there is neither.
+    """
+    from posenc_cli import catalogue
+    from posenc_cli.models import library
+
+    if name in library.names():
+        choice = model_encoding(name).choice
+        return replace(choice, given={**choice.given, **given})
+    try:
+        return choice_of_schemes(name, given, positions=None)
+    except InvalidInput as error:
+        if "unknown scheme" not in error.message:
+            raise
+        near = nearest(name, [*catalogue.BUILT_IN, *library.names()])
+        hint = near or "posenc.schemes() and posenc.models() list what there is"
+        raise ArgumentError(
+            f"{abbreviated(name)} is neither a scheme nor a model", hint=hint
+        ) from None
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith(".json") or os.sep in text
+
+
+def model_encoding(
+    config: EncodingLike, *, layer_type: str | None = None, runtime: str | None = None
+) -> ModelEncoding:
+    """What a config or a model says of positions.
+
+    Raises: InvalidInput where it is no config, or means no encoding; Unavailable where it cannot be
+        read.
+    """
+    from posenc_cli.models.config import read_config, resolve
+    from posenc_cli.models.library import find, names
+
+    if isinstance(config, ModelEncoding):
+        return config
+    name = "config"
+    if isinstance(config, str) and config in names():
+        name, content = config, find(config).config
+    elif isinstance(config, str | os.PathLike):
+        name = os.fspath(config)
+        content = read_config(name, flag=None)
+    elif isinstance(config, Mapping):
+        content = config
+    elif callable(getattr(config, "to_dict", None)):
+        content = config.to_dict()  # type: ignore[attr-defined]
+    else:
+        raise ArgumentError(
+            f"a {type(config).__name__} is no encoding: give the name of a scheme or a model, a "
+            "config (a path, a dict, or an object with to_dict) or what from_config returns"
+        )
+    resolved = resolve(content, runtime=runtime or "transformers", name=name)
+    return ModelEncoding.of(resolved, name=name, layer_type=layer_type)
+
+
+class GivenPositions(Record):
+    """Positions, and the shape of the array that they were given as."""
+
+    positions: Positions
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, given: PositionsLike) -> GivenPositions:
+        """Positions as callers give them.
+
+        Raises: InvalidInput where they are no whole numbers from 0 to 2^53, or none.
+        """
+        match given:
+            case Positions():
+                positions = given
+            case bool():
+                raise _no_positions(given)
+            case int():
+                if given < 1:
+                    raise ArgumentError(f"positions {given}: must be at least 1, or name some")
+                positions = Positions.contiguous(0, given)
+            case range() if given and given.step > 0:
+                positions = Positions((given,))
+            case str():
+                positions = Positions.parse(given)
+            case _:
+                return cls._of_array(given)
+        positions = positions.within_exact_range(option="positions")
+        return cls(positions, (positions.count,))
+
+    @classmethod
+    def _of_array(cls, given: object) -> GivenPositions:
+        import numpy as np
+
+        detach = getattr(given, "detach", None)
+        array = np.asarray(given if detach is None else detach().cpu())
+        if array.dtype.kind not in "iu" or not array.size:
+            raise _no_positions(given)
+        if int(array.max()) > 2**62:
+            raise ArgumentError(f"positions: {array.max()} is past 2^53, the last that is exact")
+        positions = Positions(_runs(array.reshape(-1).astype(np.int64)))
+        return cls(positions.within_exact_range(option="positions"), array.shape)
+
+
+def _no_positions(given: object) -> ArgumentError:
+    return ArgumentError(
+        f"positions: a {type(given).__name__} of this kind holds no positions",
+        hint="give a number of them, a range, or an array of whole numbers",
+    )
+
+
+def _runs(numbers: Integers) -> tuple[range, ...]:
+    """Whole numbers in their order, as ranges of those that follow one another: (n,)."""
+    import numpy as np
+
+    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+    starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), numbers.size]
+    return tuple(
+        range(first, first + stop - start)
+        for start, stop, first in zip(starts, stops, numbers[starts].tolist(), strict=True)
+    )
+
+
+_SHORT = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32"}
+_SHORT |= {"float": "float32", "fp64": "float64", "double": "float64"}
+
+
+@lru_cache(maxsize=64)
+def _named_dtype(name: str) -> DType:
+    name = _SHORT.get(name, name)
+    if name not in REAL_DTYPES:
+        raise ArgumentError(
+            f"dtype {abbreviated(name)}: must be one of {', '.join(REAL_DTYPES)}",
+            hint=nearest(name, REAL_DTYPES),
+        )
+    return REAL_DTYPES[name]
+
+
+def number_format(dtype: object) -> DType:
+    """A number format: by name, or as NumPy's or torch's dtype.
+
+    Raises: ArgumentError where posenc writes none such.
+
+    >>> import numpy as np
+    >>> number_format("bf16").name, number_format(np.float64).name
+    ('bfloat16', 'float64')
+    """
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    return _named_dtype(name.removeprefix("torch."))

@@ -1,0 +1,360 @@
+"""Encodings as arrays: rows, tables of cosines and sines, frequencies and biases."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
+
+import numpy as np
+
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    ArrayLike,
+    GivenPositions,
+    choice_of,
+    in_arguments,
+    model_encoding,
+    number_format,
+)
+from posenc_cli.api.arrays import delivered, format_of_result
+from posenc_cli.encode import blocks as block_rules
+from posenc_cli.encode.arrays import position_array
+from posenc_cli.encode.engine import Engine
+from posenc_cli.encode.precision import Precision
+from posenc_cli.encode.request import Encoding, Request
+from posenc_cli.encode.scores import score_rule
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from posenc_cli.api.arguments import EncodingLike, ModelEncoding, PositionsLike
+    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.choice import Choice
+    from posenc_cli.encode.request import Plan
+    from posenc_cli.numerics.arrays import StoredArray
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.schemes.declare import Scheme
+
+
+class Tables(NamedTuple, Generic[ArrayLike]):
+    """Cosines and sines of a rotary encoding, each (…, pairs), or (…, columns) where full."""
+
+    cos: ArrayLike
+    sin: ArrayLike
+
+
+@overload
+def encode(
+    encoding: EncodingLike,
+    positions: PositionsLike = ...,
+    *,
+    table: str | None = ...,
+    head: int | None = ...,
+    dtype: object = ...,
+    round_to: object = ...,
+    arithmetic: Arithmetic = ...,
+    out: None = ...,
+    like: None = ...,
+    **parameters: object,
+) -> NDArray[Any]: ...
+@overload
+def encode(
+    encoding: EncodingLike,
+    positions: PositionsLike = ...,
+    *,
+    table: str | None = ...,
+    head: int | None = ...,
+    dtype: object = ...,
+    round_to: object = ...,
+    arithmetic: Arithmetic = ...,
+    out: ArrayLike,
+    like: None = ...,
+    **parameters: object,
+) -> ArrayLike: ...
+@overload
+def encode(
+    encoding: EncodingLike,
+    positions: PositionsLike = ...,
+    *,
+    table: str | None = ...,
+    head: int | None = ...,
+    dtype: object = ...,
+    round_to: object = ...,
+    arithmetic: Arithmetic = ...,
+    out: None = ...,
+    like: ArrayLike,
+    **parameters: object,
+) -> ArrayLike: ...
+@in_arguments
+def encode(
+    encoding: EncodingLike,
+    positions: PositionsLike = None,
+    *,
+    table: str | None = None,
+    head: int | None = None,
+    dtype: object = None,
+    round_to: object = None,
+    arithmetic: Arithmetic = "exact",
+    out: Any = None,
+    like: Any = None,
+    **parameters: object,
+) -> Any:
+    """The matrix of an encoding: what ``posenc generate`` writes, as an array.
+
+    Args:
+        encoding: a scheme or a model by name, a config (path, dict, PretrainedConfig), or what
+            `from_config` returns.
+        positions: how many from 0 on, a range, ``"0:4096:2"``, or whole numbers of any shape.
+        table: of a rotary encoding ``cos-sin`` (the default), ``cos``, ``sin``, ``cos-full``,
+            ``sin-full``, ``interleaved``, ``angles``, ``complex`` or ``inv-freq``.
+        head: one head of a bias.
+        dtype: float16, float32 (the default) or float64; bfloat16 with a tensor.
+        round_to: a coarser format that the values are rounded to first.
+        arithmetic: ``exact``, or what frameworks compute in float64, float32 or bfloat16.
+        out: an array or a tensor to fill; it is returned.
+        like: an array or a tensor, whose kind, device and dtype the result has.
+        parameters: of the scheme: ``dim=128``, ``base=5e5``.
+
+    Returns: (positions…, columns); of a bias (heads, L, L), of frequencies (pairs,). Each value is
+        the correctly rounded one (in float64, within 1e-15 of it).
+
+    Raises: ValueError where an argument is wrong.
+
+    >>> encode("rope", 2, dim=4, table="angles")
+    array([[0.  , 0.  ],
+           [1.  , 0.01]], dtype=float32)
+    """
+    form = format_of_result(dtype, like, out)
+    given = None if positions is None else GivenPositions.of(positions)
+    choice = choice_of(encoding, given.positions if given else None, parameters)
+    requests = choice.requests(_precision(form, round_to), table=table, head=head)
+    if len(requests) > 1:
+        raise ArgumentError(
+            f"encoding {choice.name!r}: is {len(requests)} encodings, and this gives one matrix",
+            hint="encode each by itself",
+        )
+    plan = cached_request(requests[0]).plan()
+    return delivered(
+        _result_shape(plan, given),
+        plan.dtype,
+        lambda values: fill_values(values, plan, choice, arithmetic),
+        like=like,
+        out=out,
+    )
+
+
+def _precision(form: DType, round_to: object) -> Precision:
+    return Precision.of(form, None if round_to is None else number_format(round_to))
+
+
+def cached_request(request: Request) -> Request:
+    """The request, with the encoding of an earlier one of the same parameters."""
+    bound = request.encoding.bound
+    waves = bound.content.waves
+    if waves is None or waves.coordinates is not None or waves.growth is not None:
+        return request  # its parameters may name a file, or do not say whether it is for keys
+    try:
+        kept = _kept_encoding(bound.scheme, tuple(bound.params.items()))
+    except TypeError:  # a user's parameter that has no hash
+        return request
+    return replace(request, encoding=kept)
+
+
+@lru_cache(maxsize=32)
+def _kept_encoding(scheme: Scheme, params: tuple[tuple[str, Any], ...]) -> Encoding:
+    return Encoding.of(scheme, dict(params), seq_len=None)
+
+
+def _result_shape(plan: Plan, given: GivenPositions | None) -> tuple[int, ...]:
+    """The shape of a result: rows stand where their positions stood."""
+    if given is None or len(given.shape) == 1 or plan.shape[:1] != (given.positions.count,):
+        return plan.shape
+    return (*given.shape, *plan.shape[1:])
+
+
+def fill_values(
+    values: StoredArray, plan: Plan, choice: Choice, arithmetic: Arithmetic = "exact"
+) -> None:
+    """Compute what is planned into an array of its shape."""
+    flat, done = values.reshape(-1), 0
+    for block in plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks():
+        flat[done : done + block.size] = block.reshape(-1)
+        done += block.size
+
+
+@in_arguments
+def blocks(
+    encoding: EncodingLike,
+    positions: PositionsLike = None,
+    *,
+    table: str | None = None,
+    head: int | None = None,
+    dtype: object = None,
+    round_to: object = None,
+    arithmetic: Arithmetic = "exact",
+    **parameters: object,
+) -> Iterator[NDArray[Any]]:
+    """The rows that `encode` gives, some at a time: any length in constant memory.
+
+    Every argument is that of `encode`, and is checked before the first block is computed. What has
+    several heads comes head by head.
+
+    >>> [block.shape for block in blocks("rope", 5000, dim=256)]
+    [(1024, 256), (1024, 256), (1024, 256), (1024, 256), (904, 256)]
+    """
+    form = format_of_result(dtype, None, None)
+    given = None if positions is None else GivenPositions.of(positions)
+    choice = choice_of(encoding, given.positions if given else None, parameters)
+    (request,) = choice.requests(_precision(form, round_to), table=table, head=head)
+    plan = cached_request(request).plan()
+    return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()
+
+
+@overload
+def tables(
+    encoding: EncodingLike,
+    positions: PositionsLike,
+    *,
+    full: bool = ...,
+    dtype: object = ...,
+    round_to: object = ...,
+    arithmetic: Arithmetic = ...,
+    like: None = ...,
+    **parameters: object,
+) -> Tables[NDArray[Any]]: ...
+@overload
+def tables(
+    encoding: EncodingLike,
+    positions: PositionsLike,
+    *,
+    full: bool = ...,
+    dtype: object = ...,
+    round_to: object = ...,
+    arithmetic: Arithmetic = ...,
+    like: ArrayLike,
+    **parameters: object,
+) -> Tables[ArrayLike]: ...
+@in_arguments
+def tables(
+    encoding: EncodingLike,
+    positions: PositionsLike,
+    *,
+    full: bool = False,
+    dtype: object = None,
+    round_to: object = None,
+    arithmetic: Arithmetic = "exact",
+    like: Any = None,
+    **parameters: object,
+) -> Tables[Any]:
+    """The tables of cosines and sines of a rotary encoding, attention factor included.
+
+    ``full`` repeats each value for both columns of its pair, as the encoding's layout pairs them.
+    The other arguments are those of `encode`.
+
+    Returns: two arrays (positions…, pairs), or (positions…, 2 · pairs) where full.
+
+    Raises: ValueError where an argument is wrong, or the encoding is not rotary.
+
+    >>> cos, sin = tables("rope", 4096, dim=128, base=500_000.0)
+    >>> cos.shape, cos.dtype.name
+    ((4096, 64), 'float32')
+    """
+    how: dict[str, Any] = {"dtype": dtype, "round_to": round_to, "like": like, **parameters}
+    names = ("cos-full", "sin-full") if full else ("cos", "sin")
+    cos, sin = (
+        encode(encoding, positions, table=name, arithmetic=arithmetic, **how) for name in names
+    )
+    return Tables(cos, sin)
+
+
+@in_arguments
+def frequencies(encoding: EncodingLike, *, dtype: object = "float64", **parameters: object) -> Any:
+    """The inverse frequencies θ_i of an encoding that is made of waves (``inv_freq``).
+
+    Returns: (pairs,) in radians per position, correctly rounded.
+
+    Raises: ValueError where an argument is wrong, or the encoding has no waves.
+
+    >>> frequencies("rope", dim=4)
+    array([1.  , 0.01])
+    """
+    choice = choice_of(encoding, None, parameters)
+    bound = choice.encoding().bound
+    waves = bound.content.waves
+    if waves is None:
+        raise ArgumentError(f"encoding {bound.scheme.name!r}: is not made of waves")
+    precision = Precision.of(format_of_result(dtype, None, None), None)
+    return block_rules.frequencies_of(waves, precision=precision, engine=Engine())
+
+
+@in_arguments
+def bias(
+    encoding: EncodingLike,
+    queries: PositionsLike,
+    keys: PositionsLike = None,
+    *,
+    head: int | None = None,
+    dtype: object = None,
+    like: Any = None,
+    **parameters: object,
+) -> Any:
+    """What a bias adds to the scores of queries and keys; without ``keys`` they are the queries.
+
+    Returns: (heads, queries, keys), or (queries, keys) of one head, correctly rounded.
+
+    Raises: ValueError where an argument is wrong, or the encoding is no bias.
+
+    >>> bias("alibi", [3], 4, heads=2)[0]
+    array([[-0.1875, -0.125 , -0.0625,  0.    ]], dtype=float32)
+    """
+    form = format_of_result(dtype, like, None)
+    at = [GivenPositions.of(given) for given in (queries, queries if keys is None else keys)]
+    if any(len(places.shape) != 1 for places in at):
+        raise ArgumentError("queries, keys: must be one row of positions each")
+    last = max(places.positions.last for places in at)
+    choice = choice_of(encoding, None, parameters)
+    encoded = choice.encoding(last + 1)
+    content = encoded.bound.content
+    if content.heads is None:
+        raise ArgumentError(f"encoding {choice.name!r}: is {choice.scheme.kind}, not a bias")
+    if head is not None and not 0 <= head < content.heads:
+        raise ArgumentError(f"head {head}: the heads are 0 to {content.heads - 1}")
+    rule = score_rule(content, encoded.lookup, precision=Precision.of(form, None), engine=Engine())
+    rows, columns = (position_array(places.positions) for places in at)
+    heads = range(content.heads) if head is None else range(head, head + 1)
+
+    def fill(values: StoredArray) -> None:
+        if content.by == "key":
+            offsets, where = columns, np.broadcast_to(np.arange(columns.size), values.shape[-2:])
+        else:
+            offsets, where = np.unique(columns[None, :] - rows[:, None], return_inverse=True)
+        for scores, one in zip(values.reshape(-1, rows.size, columns.size), heads, strict=True):
+            scores[...] = rule(one, offsets)[where.reshape(scores.shape)]
+
+    shape = (rows.size, columns.size)
+    return delivered(shape if head is not None else (content.heads, *shape), form, fill, like=like)
+
+
+@in_arguments
+def from_config(
+    config: EncodingLike, *, layer_type: str | None = None, runtime: str | None = None
+) -> ModelEncoding:
+    """The encoding of a model, each value with where it comes from.
+
+    Args:
+        config: the path of a config.json or its folder, a dict, transformers' PretrainedConfig, or
+            the name of a model that `models` lists.
+        layer_type: which layers, where they differ.
+        runtime: the program that reads the config, ``vllm`` or ``llama.cpp``; else transformers.
+
+    Raises: ValueError where it is no config, or means no encoding; Unavailable where it cannot be
+        read.
+
+    >>> llama = from_config("llama-3-8b")
+    >>> llama.scheme, llama.parameters["base"].value, llama.parameters["base"].source
+    ('rope', 500000.0, 'rope_theta')
+    """
+    return model_encoding(config, layer_type=layer_type, runtime=runtime)

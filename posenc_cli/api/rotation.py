@@ -1,0 +1,161 @@
+"""Vectors turned by a rotary encoding, of NumPy or of torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    ArrayLike,
+    GivenPositions,
+    choice_of,
+    in_arguments,
+)
+from posenc_cli.api.arrays import is_tensor, tensor_like
+from posenc_cli.api.encoding import cached_request, fill_values
+from posenc_cli.encode.precision import Precision
+from posenc_cli.inference.turning import paired_columns
+from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from posenc_cli.api.arguments import EncodingLike, PositionsLike
+    from posenc_cli.choice import Choice
+    from posenc_cli.encode.request import Request
+    from posenc_cli.schemes.declare import Rotation
+
+
+@overload
+def rotate(
+    q: ArrayLike,
+    k: None,
+    positions: PositionsLike,
+    encoding: EncodingLike,
+    *,
+    sequence_axis: int = ...,
+    **parameters: object,
+) -> ArrayLike: ...
+@overload
+def rotate(
+    q: ArrayLike,
+    k: ArrayLike,
+    positions: PositionsLike,
+    encoding: EncodingLike,
+    *,
+    sequence_axis: int = ...,
+    **parameters: object,
+) -> tuple[ArrayLike, ArrayLike]: ...
+@in_arguments
+def rotate(
+    q: Any,
+    k: Any,
+    positions: PositionsLike,
+    encoding: EncodingLike,
+    *,
+    sequence_axis: int = -2,
+    **parameters: object,
+) -> Any:
+    """Queries and keys, turned by a rotary encoding: the reference to hold other code against.
+
+    The tables are the correctly rounded ones, in float32, or float64 where the vectors are; the
+    vectors are turned in that format and come back in theirs. Columns that do not turn pass
+    through. Of torch, gradients flow.
+
+    Args:
+        q, k: arrays or tensors whose last axis is a head's columns; ``k`` may be None.
+        positions: one for each place along the sequence axis, (n,), or a row for each sequence of
+            a batch, (batch, n). A number n stands for 0 … n − 1.
+        encoding: as for `encode`.
+        sequence_axis: −2 for (…, heads, n, columns), −3 for (…, n, heads, columns).
+
+    Returns: (q, k) turned, or q alone where there is no k.
+
+    Raises: ValueError where an argument is wrong, or shapes do not go together.
+
+    >>> import numpy as np
+    >>> rotate(np.array([[1.0, 0.0], [1.0, 0.0]]), None, 2, "rope", dim=2)
+    array([[1.        , 0.        ],
+           [0.54030231, 0.84147098]])
+    """
+    given = GivenPositions.of(positions)
+    choice = choice_of(encoding, given.positions, parameters)
+    if choice.parts or choice.scheme.kind != "rotary":
+        raise ArgumentError(f"encoding {choice.name!r}: turns nothing; it is not rotary")
+    rotator = _Rotator(choice, choice.encoding().bound.rotation, given.shape, sequence_axis)
+    turned_q = rotator.turned("q", q)
+    return turned_q if k is None else (turned_q, rotator.turned("k", k))
+
+
+class _Rotator(Record):
+    """A rotation at positions of a shape, along an axis of the vectors."""
+
+    choice: Choice
+    rotation: Rotation
+    places: tuple[int, ...]
+    sequence_axis: int
+
+    def turned(self, name: str, x: Any) -> Any:
+        """Vectors, turned: of keys the amplitudes fall where those of queries grow.
+
+        Raises: ArgumentError where they have not the axes or the columns that it takes.
+        """
+        self._check(name, tuple(x.shape))
+        cos, sin = (self._beside(table, x) for table in self._tables(x, of_keys=name == "k"))
+        layout, waves, parts = self.rotation.layout, self.rotation.waves, self.rotation.blocks
+        first, second = map(list, paired_columns(layout, waves.count, parts))
+        a, b = x[..., first], x[..., second]
+        out = x.clone() if is_tensor(x) else np.array(x)
+        out[..., first] = _in_format_of(x, a * cos - b * sin)
+        out[..., second] = _in_format_of(x, b * cos + a * sin)
+        return out
+
+    def _check(self, name: str, shape: tuple[int, ...]) -> None:
+        axis, length = self.sequence_axis, self.places[-1]
+        if axis not in (-2, -3):
+            raise ArgumentError(f"sequence_axis {axis}: must be −2 or −3")
+        if len(shape) < max(-axis, len(self.places) + 1 - (axis + 2)):
+            raise ArgumentError(f"{name}: has {len(shape)} axes, too few for these positions")
+        if shape[axis] != length or shape[-1] < self.rotation.width:
+            raise ArgumentError(
+                f"{name}: has the shape {shape}; {length} positions along axis {axis} and at least "
+                f"{self.rotation.width} columns are needed"
+            )
+        if shape[: len(self.places) - 1] != self.places[:-1] and len(self.places) > 1:
+            raise ArgumentError(f"{name}: has the shape {shape}, the positions {self.places}")
+
+    def _tables(self, x: Any, *, of_keys: bool) -> tuple[Any, Any]:
+        """The cosines and sines that turn ``x``, (positions, pairs) each."""
+        stored = FLOAT64 if str(x.dtype).endswith("float64") else FLOAT32
+        request = self.choice.requests(Precision.of(stored, None), table="cos-sin")[0]
+        request = _for_keys(request) if of_keys else request
+        plan = cached_request(request).plan()
+        values = np.empty(plan.shape, plan.dtype.numpy)
+        fill_values(values, plan, self.choice)
+        table = tensor_like(values, x) if is_tensor(x) else values
+        return table[:, : self.rotation.waves.count], table[:, self.rotation.waves.count :]
+
+    def _beside(self, table: Any, x: Any) -> Any:
+        """A table with the axes of length 1 that put its rows beside the vectors they turn."""
+        before = len(x.shape) + self.sequence_axis - len(self.places) + 1
+        heads_before = [1] * (before if len(self.places) > 1 else 0)
+        heads_after = [1] * (-self.sequence_axis - 2)
+        return table.reshape(
+            *self.places[:-1], *heads_before, self.places[-1], *heads_after, table.shape[-1]
+        )
+
+
+def _for_keys(request: Request) -> Request:
+    """The request for keys: where amplitudes grow, they fall for these."""
+    bound = request.encoding.bound
+    growth = bound.rotation.waves.growth
+    if growth is None:
+        return request
+    waves = replace(bound.rotation.waves, growth=replace(growth, span=-growth.span))
+    falling = replace(bound, content=replace(bound.rotation, waves=waves))
+    return replace(request, encoding=replace(request.encoding, bound=falling))
+
+
+def _in_format_of(x: Any, values: Any) -> Any:
+    return values.to(x.dtype) if is_tensor(x) else values.astype(x.dtype)
