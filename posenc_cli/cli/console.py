@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli.budget import TABLE_ROWS, check_size
 from posenc_cli.cli import streams
 from posenc_cli.cli.options import OptionGroup, option
 
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.cli.options import OutputOptions
+    from posenc_cli.render.typesetting import Typesetter
 
 COLORS = ("auto", "always", "never")
 
@@ -71,50 +70,24 @@ class Console(OptionGroup):
         document = {"schema": f"posenc/{schema}/1", **fields}
         return json.dumps(document, allow_nan=False, indent=2)
 
-    def paragraph_text(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
-        """A paragraph, wrapped to the width of the terminal.
+    @property
+    def typesetter(self) -> Typesetter:
+        """What sets text for stdout: as wide as it, and in what it can show."""
+        from posenc_cli.render.typesetting import Typesetter
 
-        Its lines stand in by ``indent`` columns, all but the first by ``hanging`` where that is
-        given.
-        """
-        return textwrap.fill(
-            self._spelling(" ".join(text.split())),
-            self.width,
-            initial_indent=" " * indent,
-            subsequent_indent=" " * (indent if hanging is None else hanging),
-        )
+        spelled = streams.ascii_spelling if self.ascii_only else str
+        return Typesetter(self.width, self.uses_color(sys.stdout), spelled)
+
+    def paragraph_text(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
+        """A paragraph, wrapped to the width of the terminal, as `Typesetter.paragraph` does it."""
+        return self.typesetter.paragraph(text, indent=indent, hanging=hanging)
 
     def table_text(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table, wrapped to the width of the terminal.
 
         Raises: InvalidInput where it has more rows than are laid out.
         """
-        check_size("the table", len(rows), TABLE_ROWS, "rows", hint="--json has them all")
-        from rich.box import Box
-        from rich.console import Console as RichConsole
-        from rich.table import Table
-
-        line = " -- " if self.ascii_only else " ── "
-        rule = Box("\n".join(["    ", "    ", line, *["    "] * 5, ""]))
-        table = Table(box=rule, show_edge=False, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(self._spelling(column), overflow="fold")
-        for row in rows:
-            table.add_row(*map(self._spelling, row))
-        colored = self.uses_color(sys.stdout)
-        text = io.StringIO()
-        RichConsole(
-            file=text,
-            width=self.width,
-            force_terminal=colored,
-            color_system="standard" if colored else None,
-            no_color=not colored,
-            markup=False,
-            highlight=False,
-            emoji=False,
-            legacy_windows=False,
-        ).print(table)
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+        return self.typesetter.table(columns, rows)
 
     @property
     def width(self) -> int:
@@ -145,10 +118,6 @@ class Console(OptionGroup):
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
         return bool(stream.isatty())
-
-    def _spelling(self, text: str) -> str:
-        """``text`` as stdout can show it; spelled before it is laid out, so that widths hold."""
-        return streams.ascii_spelling(text) if self.ascii_only else text
 
 
 def drop_absurd_sizes() -> None:

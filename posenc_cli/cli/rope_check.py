@@ -20,6 +20,7 @@ from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
 from posenc_cli.render import report as rendering
 from posenc_cli.render.report import FailedSubject
+from posenc_cli.render.report_text import report_text
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _text_in(form: str, report: Report, request: CheckRequest, console: Console)
         return rendering.junit_text(report, _place(request))
     if form == "github":
         return rendering.github_text(report, _code_place(request))
-    return _text(console, report)
+    return report_text(report, console.typesetter, height=console.height)
 
 
 def _error_text_in(form: str, failed: FailedSubject, request: CheckRequest) -> str:
@@ -273,73 +274,6 @@ def _form(output: RopeCheckOutput) -> str:
         form = forms.get(output.suffix, "table")
         check_suffix(output.out, FORMATS[form], "a report as text")
     return form
-
-
-def _text(console: Console, report: Report) -> str:
-    """The report for a person: the verdict, the findings, the cause, and where it goes wrong."""
-    text = console.paragraph_text
-    failed = [finding for finding in report.findings if not finding.ok]
-    header = ["check", "result", "worst", "allowed", "where"]
-    picture = _picture(console, report) if failed else None
-    blocks = [
-        [
-            text(rendering.verdict(report)),
-            text(f"{rendering.scope(report)}; tolerance {report.tolerance}"),
-        ],
-        [console.table_text(header, rendering.rows(report))],
-        [text(line) for line in [rendering.farthest_text(report)] if line],
-        [text(f"{finding.check}: {finding.message}") for finding in failed],
-        *(
-            [text(line) for line in (f"cause: {why.text}", why.evidence) if line]
-            for why in report.diagnosis
-        ),
-        [text(f"note: {note}") for note in report.notes],
-        [picture] if picture else [],
-    ]
-    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
-
-
-def _picture(console: Console, report: Report) -> str | None:
-    """The error by position, where there is one to show."""
-    points = [(p, error) for p, error in report.curve if 0 < error < float("inf")]
-    if len(points) < 3:  # which show no course
-        return None
-    from posenc_cli.render.blocks import Medium, Page
-    from posenc_cli.render.figure import Curve, Curves
-    from posenc_cli.render.terminal import curves_text
-
-    errors = [error for _, error in points]
-    figure = Curves(
-        tuple(
-            Curve(x=tuple(float(p) for p, _ in part), y=tuple(e for _, e in part), name=name)
-            for name, part in _parts(points, report)
-        ),
-        title="deviation from the reference by position",
-        x_label="position",
-        y_label="deviation",
-        y_scale="log" if max(errors) > 10 * min(errors) else "linear",
-    )
-    return curves_text(figure, Page(console.width, min(14, console.height), Medium()))
-
-
-def _parts(
-    points: list[tuple[int, float]], report: Report
-) -> list[tuple[str, list[tuple[int, float]]]]:
-    """The points of the curve by the place that a cause is about, each with its name."""
-    from posenc_cli.positions import Positions
-
-    parts: list[tuple[str, list[tuple[int, float]]]] = []
-    for why in report.diagnosis:
-        if why.where is None or why.where.positions is None:
-            continue
-        ranges = Positions.parse(why.where.positions).ranges
-        inside = [point for point in points if any(r.start <= point[0] < r.stop for r in ranges)]
-        points = [point for point in points if point not in inside]
-        if inside:
-            parts.append((f"{why.cause} at {why.where.positions}", inside))
-    if points:
-        parts.insert(0, ("elsewhere" if parts else "", points))
-    return parts
 
 
 class StepSummary(Record):

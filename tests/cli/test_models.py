@@ -67,7 +67,7 @@ def test_json_is_whole(call):
     _, out, _ = call("models", "--json")
     document = json.loads(out)
     assert document["schema"] == "posenc/models/1"
-    assert [each["name"] for each in document["models"]] == library.names()
+    assert [each["name"] for each in document["models"]] == [*library.names()]
     (one,) = json.loads(call("models", "phi-3-vision-128k", "--json")[1])["models"]
     assert one["config"] == library.find("phi-3-vision-128k").config
     assert len(one["layers"][0]["params"]["long_factor"]) == 48

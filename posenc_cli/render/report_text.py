@@ -1,0 +1,81 @@
+"""The report of a check for a person: the verdict, the findings, the cause, where it goes wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.render.report import farthest_text, rows, scope, verdict
+
+if TYPE_CHECKING:
+    from posenc_cli.checks.verdict import Report
+    from posenc_cli.render.typesetting import Typesetter
+
+_HEIGHT = 14
+"""Lines of the curve, where there is room for so many."""
+
+
+def report_text(report: Report, typesetter: Typesetter, *, height: int = _HEIGHT) -> str:
+    """The report for a person: the verdict, the findings, the cause, and where it goes wrong."""
+    text = typesetter.paragraph
+    failed = [finding for finding in report.findings if not finding.ok]
+    header = ["check", "result", "worst", "allowed", "where"]
+    picture = _picture(report, typesetter.width, height) if failed else None
+    blocks = [
+        [
+            text(verdict(report)),
+            text(f"{scope(report)}; tolerance {report.tolerance}"),
+        ],
+        [typesetter.table(header, rows(report))],
+        [text(line) for line in [farthest_text(report)] if line],
+        [text(f"{finding.check}: {finding.message}") for finding in failed],
+        *(
+            [text(line) for line in (f"cause: {why.text}", why.evidence) if line]
+            for why in report.diagnosis
+        ),
+        [text(f"note: {note}") for note in report.notes],
+        [picture] if picture else [],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+
+
+def _picture(report: Report, width: int, height: int) -> str | None:
+    """The error by position, where there is one to show."""
+    points = [(p, error) for p, error in report.curve if 0 < error < float("inf")]
+    if len(points) < 3:  # which show no course
+        return None
+    from posenc_cli.render.blocks import Medium, Page
+    from posenc_cli.render.figure import Curve, Curves
+    from posenc_cli.render.terminal import curves_text
+
+    errors = [error for _, error in points]
+    figure = Curves(
+        tuple(
+            Curve(x=tuple(float(p) for p, _ in part), y=tuple(e for _, e in part), name=name)
+            for name, part in _parts(points, report)
+        ),
+        title="deviation from the reference by position",
+        x_label="position",
+        y_label="deviation",
+        y_scale="log" if max(errors) > 10 * min(errors) else "linear",
+    )
+    return curves_text(figure, Page(width, min(_HEIGHT, height), Medium()))
+
+
+def _parts(
+    points: list[tuple[int, float]], report: Report
+) -> list[tuple[str, list[tuple[int, float]]]]:
+    """The points of the curve by the place that a cause is about, each with its name."""
+    from posenc_cli.positions import Positions
+
+    parts: list[tuple[str, list[tuple[int, float]]]] = []
+    for why in report.diagnosis:
+        if why.where is None or why.where.positions is None:
+            continue
+        ranges = Positions.parse(why.where.positions).ranges
+        inside = [point for point in points if any(r.start <= point[0] < r.stop for r in ranges)]
+        points = [point for point in points if point not in inside]
+        if inside:
+            parts.append((f"{why.cause} at {why.where.positions}", inside))
+    if points:
+        parts.insert(0, ("elsewhere" if parts else "", points))
+    return parts

@@ -1,0 +1,71 @@
+"""Paragraphs and tables as text of some width, whoever shows it."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from typing import TYPE_CHECKING
+
+from posenc_cli.budget import TABLE_ROWS, check_size
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+WIDTH = 80
+
+
+class Typesetter(Record):
+    """How text is set: columns at most, in bold or not, ``spelled`` in what can be shown.
+
+    >>> print(Typesetter(20).paragraph("one, two, three, four and five"))
+    one, two, three,
+    four and five
+    """
+
+    width: int = WIDTH
+    colored: bool = False
+    spelled: Callable[[str], str] = str
+
+    def paragraph(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
+        """A paragraph, wrapped.
+
+        Its lines stand in by ``indent`` columns, all but the first by ``hanging`` where that is
+        given.
+        """
+        return textwrap.fill(
+            self.spelled(" ".join(text.split())),
+            self.width,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent if hanging is None else hanging),
+        )
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        """A table, its cells wrapped where it would be wider.
+
+        Raises: InvalidInput where it has more rows than are laid out.
+        """
+        check_size("the table", len(rows), TABLE_ROWS, "rows", hint="--json has them all")
+        from rich.box import Box
+        from rich.console import Console
+        from rich.table import Table
+
+        rule = Box("\n".join(["    ", "    ", self.spelled(" ── "), *["    "] * 5, ""]))
+        table = Table(box=rule, show_edge=False, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(self.spelled(column), overflow="fold")
+        for row in rows:
+            table.add_row(*map(self.spelled, row))
+        text = io.StringIO()
+        Console(
+            file=text,
+            width=self.width,
+            force_terminal=self.colored,
+            color_system="standard" if self.colored else None,
+            no_color=not self.colored,
+            markup=False,
+            highlight=False,
+            emoji=False,
+            legacy_windows=False,
+        ).print(table)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
