@@ -1,1 +1,64 @@
-"""posenc: generate, inspect, check and visualize transformer positional encodings."""
+"""posenc: generate, inspect, check and visualize transformer positional encodings.
+
+>>> import posenc_cli as posenc
+>>> cos, sin = posenc.tables("llama-3.1-8b", 8192)
+>>> posenc.rope_check("llama-3.1-8b", tables=(cos, sin)).ok
+True
+
+What is exported here is stable; what else the package holds may change.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from posenc_cli.api.arguments import ArgumentError as ArgumentError
+    from posenc_cli.api.arguments import ModelEncoding as ModelEncoding
+    from posenc_cli.api.checking import RopeReport as RopeReport
+    from posenc_cli.api.checking import compare as compare
+    from posenc_cli.api.checking import identify as identify
+    from posenc_cli.api.checking import rope_check as rope_check
+    from posenc_cli.api.encoding import Tables as Tables
+    from posenc_cli.api.encoding import bias as bias
+    from posenc_cli.api.encoding import blocks as blocks
+    from posenc_cli.api.encoding import encode as encode
+    from posenc_cli.api.encoding import frequencies as frequencies
+    from posenc_cli.api.encoding import from_config as from_config
+    from posenc_cli.api.encoding import tables as tables
+    from posenc_cli.api.listing import alibi_slopes as alibi_slopes
+    from posenc_cli.api.listing import models as models
+    from posenc_cli.api.listing import schemes as schemes
+    from posenc_cli.api.rotation import rotate as rotate
+    from posenc_cli.errors import PosencError as PosencError
+    from posenc_cli.errors import Unavailable as Unavailable
+
+    __version__: str
+
+_MODULES = {
+    "arguments": ("ArgumentError", "ModelEncoding"),
+    "checking": ("RopeReport", "compare", "identify", "rope_check"),
+    "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
+    "listing": ("alibi_slopes", "models", "schemes"),
+    "rotation": ("rotate",),
+}
+_EXPORTS = {
+    **{name: f"posenc_cli.api.{module}" for module, names in _MODULES.items() for name in names},
+    **dict.fromkeys(("PosencError", "Unavailable"), "posenc_cli.errors"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What is exported is imported when it is asked for: `posenc --version` needs none of it."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("posenc-cli")
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_EXPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*_EXPORTS, "__version__"]

@@ -34,7 +34,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.checks.subject import Subject
+    from posenc_cli.checks.subject import GivenArray, Subject
     from posenc_cli.encode.engine import Engine
     from posenc_cli.encode.request import Encoding
     from posenc_cli.inference.tolerance import ToleranceRule
@@ -66,9 +66,9 @@ class CheckRequest(Record):
     ``calling`` says how the function is to be called.
     """
 
-    tables: tuple[str, str] | None = None
-    inv_freq: str | None = None
-    rotated: tuple[str, str] | None = None
+    tables: tuple[GivenArray, GivenArray] | None = None
+    inv_freq: GivenArray | None = None
+    rotated: tuple[GivenArray, GivenArray] | None = None
     impl: str | None = None
     calling: CallRequest = CallRequest()
 
@@ -93,8 +93,8 @@ class CheckRequest(Record):
         }
         for kind, given in kinds.items():
             if given is not None:
-                names = [given] if isinstance(given, str) else given
-                return f"{kind} {' '.join(map(quoted_name, names))}"
+                names = given if isinstance(given, tuple) else (given,)
+                return f"{kind} {' '.join(map(subjects.name_of, names))}"
         return "posenc's own tables"
 
     @property
@@ -102,7 +102,8 @@ class CheckRequest(Record):
         """The file of the subject, the first of two; of a function where it is defined."""
         if self.impl is not None:
             return definition_place(self.impl, python=self.calling.python)
-        file = next(filter(None, (*(self.tables or ()), self.inv_freq, *(self.rotated or ()))), "")
+        given = (*(self.tables or ()), self.inv_freq, *(self.rotated or ()))
+        file = next((path for path in given if isinstance(path, str)), None)
         return SourcePlace(file) if file else None
 
 
@@ -213,7 +214,7 @@ class Check(Record):
         if self.asked.rotated:
             return matrices_of_heads(*self.asked.rotated, "--rotated", self.positions)
         first, second = self.asked.tables or ("", "")
-        if first == second:
+        if first is second or (isinstance(first, str) and first == second):
             return {(): subjects.tables_side_by_side(first, "--tables")}
         return {(): subjects.matrix_pair(first, second, "--tables")}
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.regimes import joined_residual
+from posenc_cli.checks.subject import name_of
 from posenc_cli.checks.verdict import MOST, Explanation, Report, Where, merge_reports
 from posenc_cli.checks.wording import spec
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import FileStack
 from posenc_cli.inference.causes import Cause
 from posenc_cli.positions import range_texts
@@ -18,7 +19,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from posenc_cli.checks.subject import Matrices
+    from posenc_cli.checks.subject import GivenArray, Matrices
     from posenc_cli.positions import Positions
 
     _Head = tuple[int, ...]
@@ -29,7 +30,7 @@ _MOST_UNKNOWN = 4
 
 
 def matrices_of_heads(
-    first: str, second: str, flag: str, positions: Positions | None
+    first: GivenArray, second: GivenArray, flag: str, positions: Positions | None
 ) -> dict[_Head, Matrices]:
     """Two files of vectors by head: (L, d), or with axes of heads and sequences before d.
 
@@ -37,9 +38,9 @@ def matrices_of_heads(
 
     Raises: InvalidInput where shapes differ, or it is open which axis that is.
     """
-    stacks = FileStack.read(first), FileStack.read(second)
+    stacks = FileStack.of(first), FileStack.of(second)
     shapes = ["×".join(map(str, stack.shape)) for stack in stacks]
-    name = f"{flag} {quoted_name(first)} {quoted_name(second)}"
+    name = f"{flag} {name_of(first)} {name_of(second)}"
     if shapes[0] != shapes[1]:
         raise InvalidInput(f"{name}: must have one shape, not {shapes[0]} and {shapes[1]}")
     shape = stacks[0].shape

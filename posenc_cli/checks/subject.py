@@ -15,7 +15,7 @@ from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.widths import fits, ladder_of_all, of_width
 from posenc_cli.encode.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.reading import FileRows, FileStack, NoMatrix, read_array, read_rows
+from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read_array
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import (
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
     """Rows of vectors before and after."""
+
+GivenArray = str | Loaded
+"""The path of a file that holds an array, or an array that is there."""
 
 GivenRows = NumberArray | FileRows
 """A matrix, or one in a file, of which some rows are asked for at a time."""
@@ -123,10 +126,15 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
 
 
 Matrices = tuple[FileRows, FileRows]
-"""Two files of rows that belong together."""
+"""Two matrices whose rows belong together."""
 
 
-def matrix_pair(first: str, second: str, flag: str) -> Matrices:
+def name_of(given: GivenArray) -> str:
+    """What messages call an array that is to be checked."""
+    return quoted_name(given) if isinstance(given, str) else given.path
+
+
+def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
     """Two matrices of one shape.
 
     Raises: InvalidInput where their shapes differ, or one is no matrix of real numbers.
@@ -136,38 +144,38 @@ def matrix_pair(first: str, second: str, flag: str) -> Matrices:
     if shapes[0] != shapes[1]:
         sizes = [f"{rows}×{columns}" for rows, columns in shapes]
         raise InvalidInput(
-            f"{flag} {quoted_name(first)} {quoted_name(second)}: must have one shape, "
+            f"{flag} {name_of(first)} {name_of(second)}: must have one shape, "
             f"not {sizes[0]} and {sizes[1]}"
         )
     return matrices
 
 
-def tables_side_by_side(path: str, flag: str) -> Matrices:
-    """Cosines and sines in one file: in the first and the second half of its columns.
+def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
+    """Cosines and sines in one array: in the first and the second half of its columns.
 
     Raises: InvalidInput where it is no matrix, or has an odd number of columns.
     """
     try:
-        stack = FileStack.read(path)
+        stack = FileStack.of(given)
         if stack.matrix.shape[1] % 2 == 0:
             return stack.halves()
     except NoMatrix as error:
-        raise InvalidInput(f"{flag} {quoted_name(path)}: {error.rule}") from None
+        raise InvalidInput(f"{flag} {name_of(given)}: {error.rule}") from None
     raise InvalidInput(
-        f"{flag} {quoted_name(path)}: has an odd number of columns; one file for both tables has "
+        f"{flag} {name_of(given)}: has an odd number of columns; one file for both tables has "
         "the sines beside the cosines"
     )
 
 
-def _matrix_of(path: str, flag: str) -> FileRows:
-    """The real matrix in a file; leading axes of length 1 are dropped.
+def _matrix_of(given: GivenArray, flag: str) -> FileRows:
+    """The real matrix in a file or in memory; leading axes of length 1 are dropped.
 
     Raises: InvalidInput when it is no matrix of real numbers.
     """
     try:
-        return read_rows(path)
+        return FileStack.of(given).matrix
     except NoMatrix as error:
-        raise InvalidInput(f"{flag} {quoted_name(path)}: {error.rule}") from None
+        raise InvalidInput(f"{flag} {name_of(given)}: {error.rule}") from None
 
 
 def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
@@ -338,21 +346,21 @@ def _repeats(reference: Reference, layout: Layout) -> bool:
     return bool(np.allclose(frequencies[first], frequencies[second], rtol=1e-6, atol=0))
 
 
-def inverse_frequencies(path: str, reference: Reference, positions: Positions) -> Subject:
-    """Frequencies in a file, as what turns the pairs.
+def inverse_frequencies(given: GivenArray, reference: Reference, positions: Positions) -> Subject:
+    """Frequencies in a file or in memory, as what turns the pairs.
 
     Raises: InvalidInput when they are no row of real numbers.
     """
-    loaded = read_array(path)
+    loaded = read_array(given) if isinstance(given, str) else given
     values = loaded.values
     if values.size != max(values.shape) or values.dtype.kind != "f":
         shape = "×".join(map(str, values.shape))
         raise InvalidInput(
-            f"--inv-freq {quoted_name(path)}: must be one row of real numbers, not an array of "
+            f"--inv-freq {name_of(given)}: must be one row of real numbers, not an array of "
             f"shape {shape}"
         )
     return frequency_subject(
-        values.reshape(-1), loaded.dtype, reference, positions, name=quoted_name(path)
+        values.reshape(-1), loaded.dtype, reference, positions, name=name_of(given)
     )
 
 

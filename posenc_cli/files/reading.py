@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS, READ_BY_SUFFIX
 from posenc_cli.files.source import Stored, open_source
@@ -65,7 +65,7 @@ class FileRows:
     its values hold. A stream, text and what is compressed are held whole.
     """
 
-    def __init__(self, stored: Stored, source: Source, path: str) -> None:
+    def __init__(self, stored: Stored, source: Source | None, path: str) -> None:
         self._values, self._source = stored.values, source
         self._mapping = _mapping(stored.values)
         self.shape: tuple[int, int] = (stored.values.shape[0], stored.values.shape[1])
@@ -87,6 +87,8 @@ class FileRows:
             # Pages of a file count as memory of the process that reads them, until it lets go of
             # them: of those of the rows before. What views these reads the file again.
             self._mapping.madvise(mmap.MADV_DONTNEED)
+        if self._source is None:
+            return self._values[rows]
         return _widen(Stored(self._values[rows], self.dtype), self._source)
 
 
@@ -113,16 +115,28 @@ def read_rows(path: str | os.PathLike[str]) -> FileRows:
 class FileStack:
     """Matrices of real numbers stacked in one file; its ``shape`` has no leading axis of length 1.
 
-    Its last axis has the columns of all matrices.
+    Its last axis has the columns of all matrices. An array that is in memory has no ``source``.
     """
 
-    def __init__(self, stored: Stored, source: Source, path: str) -> None:
+    def __init__(self, stored: Stored, source: Source | None, path: str) -> None:
         self._stored, self._source, self.path = stored, source, path
         values = stored.values
         while values.ndim > 2 and values.shape[0] == 1:
             values = values[0]
         self._values = values
         self.shape: tuple[int, ...] = values.shape
+
+    @classmethod
+    def of(cls, given: str | Loaded) -> FileStack:
+        """The matrices of a path, or of an array that was read already.
+
+        Raises: InvalidInput, Unavailable: as `read`.
+        """
+        if isinstance(given, str):
+            return cls.read(given)
+        if given.values.dtype.kind == "c":
+            raise NoMatrix(given.path, "complex numbers")
+        return cls(Stored(given.values, given.dtype), None, given.path)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> FileStack:
@@ -147,7 +161,7 @@ class FileStack:
         """
         if len(self.shape) != 2:
             shape = "×".join(map(str, self._stored.values.shape))
-            raise NoMatrix(self._source.name, f"an array of shape {shape}")
+            raise NoMatrix(quoted_name(self.path), f"an array of shape {shape}")
         return self._rows(self._values)
 
     def matrices(self, rows: int) -> dict[tuple[int, ...], FileRows]:

@@ -1,0 +1,222 @@
+"""Checks of what others computed: a rotary encoding held against a reference, arrays told apart."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    GivenPositions,
+    choice_of,
+    in_arguments,
+    number_format,
+)
+from posenc_cli.api.arrays import is_tensor
+from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
+from posenc_cli.checks.compare import Side, comparison
+from posenc_cli.checks.function_process import CallRequest
+from posenc_cli.checks.identify import identify_files
+from posenc_cli.checks.verdict import Report
+from posenc_cli.files.reading import Loaded, read_array
+from posenc_cli.render.report import fields
+from posenc_cli.render.report_text import report_text
+from posenc_cli.render.typesetting import Typesetter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.api.arguments import EncodingLike, PositionsLike
+    from posenc_cli.checks.compare import ArrayComparison, RotationComparison
+    from posenc_cli.checks.identify import Identification
+    from posenc_cli.inference.causes import Cause
+    from posenc_cli.inference.tolerance import ToleranceRule
+
+
+class RopeReport(Report):
+    """What `rope_check` found: ``str()`` of it is what the command prints.
+
+    ``ok`` says whether every one of the ``findings`` holds, and ``diagnosis`` why one fails, the
+    likeliest cause first.
+    """
+
+    @property
+    def cause(self) -> Cause | None:
+        """The likeliest cause, None where all is right."""
+        return self.diagnosis[0].cause if self.diagnosis else None
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``posenc rope-check --format json`` prints, as a dict of plain values."""
+        return {"schema": "posenc/rope-check/1", **fields(self)}
+
+    def __str__(self) -> str:
+        return report_text(self, Typesetter())
+
+
+@in_arguments
+def rope_check(
+    reference: EncodingLike,
+    *,
+    tables: tuple[object, object] | None = None,
+    inv_freq: object = None,
+    rotated: tuple[object, object] | None = None,
+    impl: str | None = None,
+    positions: PositionsLike | None = None,
+    tol: ToleranceRule = "auto",
+    call: tuple[str, ...] = (),
+    python: str | None = None,
+    in_place: bool = False,
+    **parameters: object,
+) -> RopeReport:
+    """Whether an implementation of RoPE is right: for all q and k, and against a reference.
+
+    One subject is checked, and posenc's own tables where none is given. Arrays may be of NumPy or
+    of torch, or paths of files.
+
+    Args:
+        reference: the encoding that is right, as for `encode`.
+        tables: cosines and sines, (L, d/2) or (L, d) each.
+        inv_freq: inverse frequencies, (d/2,).
+        rotated: vectors before and after, (L, d) each.
+        impl: a function as ``module:function`` or ``./file.py:function``; it runs in a process of
+            its own, by ``python`` where that is given, its arguments as ``call`` names them.
+        positions: of the rows, or those to look at; as for `encode`.
+        tol: ``auto``, ``float32``, ``float64``, ``exact``, or a largest deviation.
+        parameters: of the reference: ``dim=128``, ``base=5e5``, ``layout="half"``.
+
+    Raises: ValueError where an argument is wrong, or the subject cannot be read or called.
+
+    >>> from posenc_cli.api.encoding import tables
+    >>> report = rope_check("rope", tables=tables("rope", 64, dim=8, base=1e6), dim=8)
+    >>> report.ok, str(report.cause)
+    (False, 'base')
+    """
+    given = None if positions is None else GivenPositions.of(positions)
+    choice = choice_of(reference, given.positions if given else None, parameters)
+    request = CheckRequest(
+        tables=_pair(tables, "tables", ("cos", "sin")),
+        inv_freq=None if inv_freq is None else _given(inv_freq, "inv_freq"),
+        rotated=_pair(rotated, "rotated", ("x", "y")),
+        impl=impl,
+        calling=CallRequest(python, call, in_place),
+    )
+    check = Check(
+        asked=request,
+        encoding=choice.encoding,
+        engine=lambda request: choice.engine(request.plan()),
+        positions=choice.positions,
+        rule=tol,
+    )
+    try:
+        return RopeReport(**check.report().as_dict())
+    except SubjectError as failure:
+        raise failure.error from None
+
+
+def _pair(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, Any] | None:
+    """Two arrays that belong together, None where none are given.
+
+    Raises: ArgumentError where they are not two.
+    """
+    if given is None:
+        return None
+    if isinstance(given, np.ndarray | str) or len(given) != 2:
+        raise ArgumentError(f"{name}: must be two arrays, ({', '.join(names)})")
+    return _given(given[0], names[0]), _given(given[1], names[1])
+
+
+def _given(value: object, name: str) -> str | Loaded:
+    return os.fspath(value) if isinstance(value, str | os.PathLike) else loaded_array(value, name)
+
+
+def loaded_array(value: object, name: str) -> Loaded:
+    """An array, a tensor, or what NumPy makes an array of, as one that was read from a file.
+
+    Raises: ArgumentError where it holds no numbers.
+    """
+    dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    if is_tensor(value):
+        tensor: Any = value
+        value = (tensor.float() if dtype == "bfloat16" else tensor).detach().cpu().numpy()
+    values = np.asarray(value)
+    if not values.size or not values.ndim or values.dtype.kind not in "fciub":
+        raise ArgumentError(f"{name}: holds no numbers")
+    dtype = dtype or values.dtype.name
+    if values.dtype.kind in "iub":
+        values = values.astype(np.float64)
+    return Loaded(np.ascontiguousarray(values), dtype, name)
+
+
+@in_arguments
+def identify(*arrays: object) -> Identification:
+    """What an array is, or a table of cosines and one of sines: arrays, tensors or paths.
+
+    ``match`` of the result is what every cell fits, None where nothing does; ``nearest`` what it
+    would be but for some rows; ``summary`` says it in a line.
+
+    Raises: ValueError where there are none or more than two, or they hold no numbers.
+
+    >>> from posenc_cli.api.encoding import encode
+    >>> match = identify(encode("sinusoidal", 64, dim=16)).match
+    >>> match.scheme, match.params["dim"], match.exact
+    ('sinusoidal', 16, True)
+    """
+    if not 1 <= len(arrays) <= 2:
+        raise ArgumentError(f"{len(arrays)} arrays: one is identified, or cosines and sines")
+    names = ("array",) if len(arrays) == 1 else ("cos", "sin")
+    return identify_files(
+        [
+            read_array(value) if isinstance(value, str | os.PathLike) else loaded_array(value, name)
+            for value, name in zip(arrays, names, strict=True)
+        ]
+    )
+
+
+@in_arguments
+def compare(
+    a: object,
+    b: object,
+    positions: PositionsLike | None = None,
+    *,
+    tol: float = 0.0,
+    table: str | None = None,
+    head: int | None = None,
+    dtype: object = None,
+    **parameters: object,
+) -> ArrayComparison | RotationComparison:
+    """How far two arrays or encodings are apart; ``ok`` says whether by at most ``tol``.
+
+    Two rotary encodings without positions are compared pair by pair, at every length that matters.
+    NaN equals NaN. ``parameters`` are of both encodings; of one, give what `from_config` returns.
+
+    Raises: ValueError where they cannot be compared.
+
+    >>> compare("llama-2-7b", "llama-3-8b").ok
+    False
+    """
+    given = None if positions is None else GivenPositions.of(positions)
+    sides = [_side(value, name, parameters) for value, name in ((a, "a"), (b, "b"))]
+    return comparison(
+        sides,
+        given.positions if given else None,
+        table=table,
+        head=head,
+        dtype=None if dtype is None else number_format(dtype),
+        tolerance=tol,
+    )
+
+
+def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
+    """One side of a comparison: an array where it is one, else an encoding.
+
+    Raises: InvalidInput where it is neither.
+    """
+    if is_tensor(value) or isinstance(value, np.ndarray):
+        return Side(name, loaded=loaded_array(value, name))
+    choice = choice_of(value, None, parameters)
+    if choice.parts:
+        raise ArgumentError(f"{name}: {choice.name!r} is several encodings, and one is compared")
+    title = value if isinstance(value, str) else name
+    return Side(title, scheme=choice.scheme, given=choice.given, warnings=choice.warnings)
