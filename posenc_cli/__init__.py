@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from posenc_cli.api.listing import alibi_slopes as alibi_slopes
     from posenc_cli.api.listing import models as models
     from posenc_cli.api.listing import schemes as schemes
+    from posenc_cli.api.pictures import SimilarityReport as SimilarityReport
+    from posenc_cli.api.pictures import Spectrum as Spectrum
+    from posenc_cli.api.pictures import heatmap as heatmap
+    from posenc_cli.api.pictures import similarity as similarity
+    from posenc_cli.api.pictures import spectrum as spectrum
     from posenc_cli.api.rotation import rotate as rotate
     from posenc_cli.errors import PosencError as PosencError
     from posenc_cli.errors import Unavailable as Unavailable
@@ -41,6 +46,7 @@ _MODULES = {
     "checking": ("RopeReport", "compare", "identify", "rope_check"),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
     "listing": ("alibi_slopes", "models", "schemes"),
+    "pictures": ("SimilarityReport", "Spectrum", "heatmap", "similarity", "spectrum"),
     "rotation": ("rotate",),
 }
 _EXPORTS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,15 +15,15 @@ from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, 
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
 from posenc_cli.files.save import save
-from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES, DType
-from posenc_cli.records import Record, replace
+from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from posenc_cli.analysis.parts import SimilarityPart
     from posenc_cli.analysis.similarity import Similarity
     from posenc_cli.analysis.verdict import Verdict
-    from posenc_cli.encode.engine import Engine
     from posenc_cli.files.declare import Format
     from posenc_cli.files.save import Saved
 
@@ -138,6 +137,24 @@ def dot_similarity(
         _print(judged, replace(picture, title=None), output, console, profile=profile)
 
 
+def _of_file(source: str, aspect: SimilarityOptions) -> SimilarityPart:
+    """The rows of a file."""
+    from posenc_cli.analysis.parts import part_of_array
+    from posenc_cli.files.reading import read_array
+
+    for flag, value in (("--content", aspect.content), ("--head", aspect.head)):
+        if value is not None:
+            raise InvalidInput(f"{flag} {value}: cannot go with --in, whose rows are as they are")
+    return part_of_array(read_array(source), name=quoted_name(source), normalize=aspect.normalize)
+
+
+def _of_choice(choice: Choice, aspect: SimilarityOptions) -> list[SimilarityPart]:
+    """An encoding, or the parts of a hybrid."""
+    from posenc_cli.analysis.parts import parts_of
+
+    return parts_of(choice, **aspect.as_dict())
+
+
 def _check(
     picture: ColorPictureOptions, output: SimilarityOutput, dtype: DType | None, *, writes: bool
 ) -> None:
@@ -149,83 +166,6 @@ def _check(
         )
     if dtype is not None and not writes:
         raise InvalidInput(f"--dtype {dtype.name}: goes with a matrix in a file, --out matrix.npy")
-
-
-class SimilarityPart(Record):
-    """What is looked at, of a hybrid a part: what computes it, and what was asked for."""
-
-    similarity: Similarity
-    engine: Engine
-    fields: dict[str, Any]
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """What goes with its values in a file."""
-        fields = {"quantity": self.similarity.quantity, **self.fields}
-        return {
-            name: value if isinstance(value, str) else json.dumps(value)
-            for name, value in fields.items()
-            if value is not None
-        }
-
-
-def _of_file(source: str, aspect: SimilarityOptions) -> SimilarityPart:
-    """The rows of a file."""
-    from posenc_cli.analysis.similarity import similarity_of_array
-    from posenc_cli.encode.engine import Engine, threads_for
-    from posenc_cli.files.reading import read_array
-
-    for flag, value in (("--content", aspect.content), ("--head", aspect.head)):
-        if value is not None:
-            raise InvalidInput(f"{flag} {value}: cannot go with --in, whose rows are as they are")
-    loaded = read_array(source)
-    similarity = similarity_of_array(
-        loaded.values, loaded.dtype, name=quoted_name(source), normalize=aspect.normalize
-    )
-    shape = list(loaded.values.shape)
-    fields = {"in": source, "shape": shape, "dtype": loaded.dtype, "normalize": aspect.normalize}
-    return SimilarityPart(
-        similarity, Engine(threads=threads_for(similarity.count**2, None)), fields
-    )
-
-
-def _of_choice(choice: Choice, aspect: SimilarityOptions) -> list[SimilarityPart]:
-    """An encoding, or the parts of a hybrid.
-
-    Raises: InvalidInput where none of them has what is asked for.
-    """
-    from posenc_cli.analysis.similarity import similarity
-    from posenc_cli.encode.engine import threads_for
-    from posenc_cli.encode.precision import Precision
-
-    kinds = [part.scheme.kind for part in choice.parts or (choice,)]
-    for flag, value, kind in (
-        ("--content", aspect.content, "rotary"),
-        ("--head", aspect.head, "bias"),
-    ):
-        if value is not None and kind not in kinds:
-            raise InvalidInput(
-                f"{flag} {value}: goes with {kind} schemes; {choice.name} is "
-                f"{' and '.join(dict.fromkeys(kinds))}"
-            )
-    one_head = (aspect.head or 0) if "bias" in kinds else None
-    parts = []
-    for request in choice.requests(Precision.of(FLOAT64, None), head=one_head):
-        content = aspect.content or "ones"
-        engine = choice.engine(request.plan())
-        subject = similarity(request, engine, content=content, normalize=aspect.normalize)
-        held = content if request.scheme.kind == "rotary" else None
-        description = request.description()
-        names = ("scheme", "params", "positions", "head", "weights")
-        fields = {name: description[name] for name in names}
-        parts.append(
-            SimilarityPart(
-                subject,
-                replace(engine, threads=threads_for(subject.count**2, choice.threads)),
-                {**fields, "content": held, "normalize": aspect.normalize},
-            )
-        )
-    return parts
 
 
 def _save(

@@ -11,17 +11,13 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.options import TableName, option, whole_option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
-from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.records import replace
+from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
     from posenc_cli.render.figure import Figure
 
 _PART = 650, 800
 """The width and height, in pixels, of each of many parts of a hybrid."""
-
-_FIRST = 512
-"""Positions of a model that are shown where nobody says how many."""
 
 
 def column_range(flag: str, text: str) -> range:
@@ -87,7 +83,9 @@ def heatmap(
     output.prepare()
     seen = {"dims": dims, "split": not unsplit}
     if choice is not None:
-        figure, fields = _encoded(choice, table, head, **seen)
+        from posenc_cli.render.encoded import figure_of_choice
+
+        figure, fields = figure_of_choice(choice, table, head, **seen)
     elif table is not None:
         raise InvalidInput(f"--table {abbreviated(table)}: cannot go with --in")
     else:
@@ -113,34 +111,3 @@ def _stored(path: str, head: int | None, **seen: Any) -> tuple[Figure, dict[str,
     loaded = read_array(path)
     figure = figure_of_array(loaded, head=head, **seen)
     return figure, {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
-
-
-def _encoded(
-    choice: Choice, table: str | None, head: int | None, **seen: Any
-) -> tuple[Figure, dict[str, Any]]:
-    """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
-    from posenc_cli.encode.precision import Precision
-    from posenc_cli.numerics.dtypes import FLOAT64
-    from posenc_cli.render.encoded import figure_of, hybrid_figure
-
-    if choice.source and choice.positions is None and table != "inv-freq":
-        content = choice.encoding().bound.content
-        if content.waves is None or not content.capacity:
-            choice = choice.at_first(_FIRST)  # but a grid is shown whole
-    requests = choice.requests(Precision.of(FLOAT64, None), table=table, head=head)
-    if choice.parts:  # one head stands for all where there is another part to see
-        requests = [
-            replace(request, head=request.head or 0) if request.scheme.kind == "bias" else request
-            for request in requests
-        ]
-    parts = [
-        {**request.description(), "random_weights": request.random_weights is not None}
-        for request in requests
-    ]
-    if not choice.parts:
-        figure = figure_of(requests[0], choice.engine, **seen)
-        if choice.source:
-            figure = replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
-        return figure, parts[0]
-    figure = hybrid_figure(requests, choice.name, choice.engine, **seen)
-    return figure, {"scheme": choice.name, "parts": parts}

@@ -10,7 +10,7 @@ from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show, wrapped_lines
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import quoted_name
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def spectrum(
     """
     check_subject(choice, source)
     output.prepare()
-    report = _of_file(source or "") if choice is None else _of_choice(choice)
+    from posenc_cli.render.spectra import choice_report
+
+    report = _of_file(source or "") if choice is None else choice_report(choice)
     for warning in report.warnings:
         console.warning(warning)
     if output.out is not None:
@@ -67,32 +69,6 @@ def _of_file(source: str) -> SpectrumReport:
     return file_report(read_array(source), name=quoted_name(source))
 
 
-def _of_choice(choice: Choice) -> SpectrumReport:
-    """The waves of an encoding, or the power spectrum of its columns.
-
-    Raises: InvalidInput where it is a bias, or its positions are not evenly spaced.
-    """
-    from posenc_cli.analysis.spectrum import DEFAULT_CONTEXT
-    from posenc_cli.encode.precision import Precision
-    from posenc_cli.numerics.dtypes import FLOAT64
-    from posenc_cli.render.spectra import row_report, wave_report
-
-    content = choice.encoding().bound.content
-    if content.heads is not None:
-        raise InvalidInput(
-            f"--scheme {choice.name}: is a bias, which has neither waves nor rows of positions",
-            hint=f"posenc dot-similarity --scheme {choice.name} shows it",
-        )
-    waves = content.waves is not None
-    if choice.positions is None and not waves:
-        choice = choice.at_first(DEFAULT_CONTEXT)
-    (request,) = choice.requests(Precision.of(FLOAT64, None))
-    title = f"{quoted_name(choice.source)}: " if choice.source else ""
-    if waves:
-        return wave_report(request, choice.engine, stated_context=choice.context, prefix=title)
-    return row_report(request, choice.engine, prefix=title)
-
-
 def _print(
     report: SpectrumReport, look: PictureOptions, output: FigureOutput, console: Console
 ) -> None:
@@ -105,13 +81,13 @@ def _print(
     if sys.stdout.isatty() and look.height is None:
         # Besides: the two lines above a table, a note on what it leaves out, and the prompt.
         room = console.height - len(words) - 3
-        fitting = max(_FEWEST_ROWS, room - (LOWEST if report.figure is None else _LEAST_LINES))
+        fitting = max(_FEWEST_ROWS, room - (LOWEST if report.curves is None else _LEAST_LINES))
         if fitting < len(rows):
             room -= 1
             rows = [rows[i] for i in spread(len(rows), fitting - 1)]
             words = wrapped_lines(report.notes(len(rows)), look, console)
         height = max(LOWEST, room - len(rows))
     print(console.table_text(report.columns, rows))
-    if report.figure is not None:
-        show(report.figure, replace(look, height=look.height or height), output, console)
+    if report.curves is not None:
+        show(report.curves, replace(look, height=look.height or height), output, console)
     print("\n".join(words))

@@ -18,7 +18,9 @@ from posenc_cli.analysis.encoded import (
 )
 from posenc_cli.analysis.sampling import Points, spread, wavelengths_by_values
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
-from posenc_cli.errors import InvalidInput
+from posenc_cli.encode.precision import Precision
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Curve, Curves, Heatmap, Panels
@@ -28,11 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
+    from posenc_cli.choice import Choice
     from posenc_cli.encode.request import Request
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.render.figure import Figure
     from posenc_cli.schemes.declare import Bound, Waves
 
+_FIRST = 512
+"""Positions of a model that are shown where nobody says how many."""
 _MOST_BANDS = 8  # side by side: more are too narrow for their names
 _MOST_HEADS = 1 << 12
 """Heads of a bias that are drawn together: the coefficients of all are computed for each."""
@@ -53,6 +58,33 @@ class _DrawnColumns(Record):
     bands: tuple[Band, ...]
     waves: Sequence[int] | None
     computed: Sequence[int] | None = None
+
+
+def figure_of_choice(
+    choice: Choice, table: str | None, head: int | None, **seen: Any
+) -> tuple[Figure, dict[str, Any]]:
+    """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
+    if choice.source and choice.positions is None and table != "inv-freq":
+        content = choice.encoding().bound.content
+        if content.waves is None or not content.capacity:
+            choice = choice.at_first(_FIRST)  # but a grid is shown whole
+    requests = choice.requests(Precision.of(FLOAT64, None), table=table, head=head)
+    if choice.parts:  # one head stands for all where there is another part to see
+        requests = [
+            replace(request, head=request.head or 0) if request.scheme.kind == "bias" else request
+            for request in requests
+        ]
+    parts = [
+        {**request.description(), "random_weights": request.random_weights is not None}
+        for request in requests
+    ]
+    if not choice.parts:
+        figure = figure_of(requests[0], choice.engine, **seen)
+        if choice.source:
+            figure = replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
+        return figure, parts[0]
+    figure = hybrid_figure(requests, choice.name, choice.engine, **seen)
+    return figure, {"scheme": choice.name, "parts": parts}
 
 
 def figure_of(

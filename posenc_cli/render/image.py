@@ -10,6 +10,7 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import re
@@ -45,9 +46,10 @@ from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE
 from posenc_cli.render.ticks import minus, number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Page
     from matplotlib.gridspec import GridSpec
     from matplotlib.transforms import Bbox
 
@@ -77,14 +79,11 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
 
     Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
     """
-    matplotlib = load_matplotlib()
-    with matplotlib.rc_context(), warnings.catch_warnings(record=True) as caught:
+    content = io.BytesIO()
+    with _settings(style), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(style.settings)
         drawing = Drawing(style)
         drawing.add(figure)
-        content = io.BytesIO()
         drawing.page.savefig(
             content,
             format=form,
@@ -96,6 +95,27 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
     wrong = warnings_of(heatmaps_of(figure), drawing.shown)
     boxes = _missing_glyphs([str(warning.message) for warning in caught])
     return Picture(content.getvalue(), (*wrong, *boxes), tuple(drawing.shown))
+
+
+def drawn_page(figure: Figure, style: Style) -> Page:
+    """A figure as one of matplotlib's, to be shown or changed.
+
+    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    """
+    with _settings(style):
+        drawing = Drawing(style)
+        drawing.add(figure)
+        return drawing.page
+
+
+@contextlib.contextmanager
+def _settings(style: Style) -> Iterator[None]:
+    """Within it, matplotlib is set up as the style says, and as nothing else does."""
+    matplotlib = load_matplotlib()
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(style.settings)
+        yield
 
 
 def _missing_glyphs(messages: Sequence[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from posenc_cli.analysis.similarity import finite_or_none, rows_of, rows_of_array
 from posenc_cli.analysis.spectrum import (
+    DEFAULT_CONTEXT,
     along,
     context_of,
     neighbours,
@@ -21,7 +22,9 @@ from posenc_cli.analysis.spectrum import (
     wave_spectrum,
 )
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
-from posenc_cli.errors import InvalidInput
+from posenc_cli.encode.precision import Precision
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.render.encoded import parameters_text
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.analysis.spectrum import Neighbours, PowerSpectrum, WaveSpectrum
+    from posenc_cli.choice import Choice
     from posenc_cli.encode.request import Request
     from posenc_cli.files.reading import Loaded
 
@@ -55,7 +59,7 @@ class SpectrumReport(Record):
     columns: list[str]
     rows: list[list[str]]
     all_rows: int
-    figure: Curves | None
+    curves: Curves | None
     sentences: list[str]
     fields: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
@@ -65,9 +69,9 @@ class SpectrumReport(Record):
 
         Raises: InvalidInput where there is none.
         """
-        if self.figure is None:
+        if self.curves is None:
             raise InvalidInput("--out: no column changes, so there is no spectrum to draw")
-        return self.figure
+        return self.curves
 
     def notes(self, rows: int) -> list[str]:
         """What is to be said below a table of so many of the rows."""
@@ -75,6 +79,27 @@ class SpectrumReport(Record):
             return self.sentences
         elided = f"the table has {rows} of {self.all_rows} rows; --json has them all"
         return [elided, *self.sentences]
+
+
+def choice_report(choice: Choice) -> SpectrumReport:
+    """The waves of an encoding, or the power spectrum of its columns.
+
+    Raises: InvalidInput where it is a bias, or its positions are not evenly spaced.
+    """
+    content = choice.encoding().bound.content
+    if content.heads is not None:
+        raise InvalidInput(
+            f"--scheme {choice.name}: is a bias, which has neither waves nor rows of positions",
+            hint=f"posenc dot-similarity --scheme {choice.name} shows it",
+        )
+    waves = content.waves is not None
+    if choice.positions is None and not waves:
+        choice = choice.at_first(DEFAULT_CONTEXT)
+    (request,) = choice.requests(Precision.of(FLOAT64, None))
+    title = f"{quoted_name(choice.source)}: " if choice.source else ""
+    if waves:
+        return wave_report(request, choice.engine, stated_context=choice.context, prefix=title)
+    return row_report(request, choice.engine, prefix=title)
 
 
 def wave_report(
