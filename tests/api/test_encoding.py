@@ -1,0 +1,171 @@
+"""Encodings as arrays: the values that the command writes, in the shapes that callers want."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+from posenc_cli.encode.fillers import wave_filler
+from tests.memory import peak
+
+CASES = {
+    "sinusoidal": ({"dim": 16}, ["--dim", "16"]),
+    "rope": ({"dim": 16, "base": 5e5}, ["--dim", "16", "--base", "5e5"]),
+    "rope-dynamic": ({"dim": 16, "factor": 2.0}, ["--dim", "16", "--set", "factor=2"]),
+    "alibi": ({"heads": 3}, ["--heads", "3"]),
+    "t5": ({"heads": 2}, ["--heads", "2"]),
+    "shaw": ({"dim": 8}, ["--dim", "8"]),
+    "xpos": ({"dim": 8}, ["--dim", "8"]),
+    "learned": ({"dim": 8, "max_len": 64}, ["--dim", "8", "--set", "max_len=64"]),
+}
+
+
+@pytest.mark.parametrize("scheme", CASES)
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_the_values_are_those_that_the_command_writes(call, tmp_path, scheme, dtype):
+    parameters, options = CASES[scheme]
+    status, _, err = call(
+        "generate", "-s", scheme, "-l", "40", *options, "--dtype", dtype, "-o", "a.npy"
+    )
+    assert status == 0, err
+    expected = np.load(tmp_path / "a.npy")
+    for _ in range(2):  # what is kept of the first call is right for the second
+        values = posenc.encode(scheme, 40, dtype=dtype, **parameters)
+        assert values.dtype == expected.dtype
+        assert values.shape == expected.shape
+        assert values.tobytes() == expected.tobytes()
+
+
+def test_a_length_that_a_scheme_follows_is_not_that_of_an_earlier_call():
+    def lowest(count):
+        return posenc.encode("rope-dynamic", count, dim=8, factor=4.0, table="angles")[5, -1]
+
+    assert lowest(64) != lowest(65536)
+    assert lowest(64) == posenc.encode("rope", 6, dim=8, table="angles")[5, -1]
+
+
+@pytest.mark.parametrize("name", ["rope_default_d64_theta10000", "rope_default_d128_theta500000"])
+def test_tables_are_a_peers_but_for_its_roundings(golden, name):
+    case, arrays = golden(name)
+    dim = int(case["params"].get("dim", 0)) or int(name.split("_d")[2].split("_")[0])
+    base = float(name.rpartition("theta")[2])
+    cos, sin = posenc.tables(
+        "rope", arrays["positions"], full=True, dim=dim, base=base, layout="half"
+    )
+    near = arrays["positions"] < 1024
+    for ours, theirs in ((cos, arrays["cos"]), (sin, arrays["sin"])):
+        assert ours.shape == theirs.shape
+        assert np.abs(ours - theirs)[near].max() < 2e-4  # frequencies in float32 at position 1023
+
+
+def test_rows_stand_where_their_positions_stood():
+    ids = np.array([[3, 1, 1], [0, 9, 2]])
+    table = posenc.encode("sinusoidal", ids, dim=8)
+    assert table.shape == (2, 3, 8)
+    assert np.array_equal(table, posenc.encode("sinusoidal", 10, dim=8)[ids])
+    cos, sin = posenc.tables("rope", ids, dim=8)
+    assert cos.shape == sin.shape == (2, 3, 4)
+
+
+def test_a_result_fills_out_and_is_it():
+    out = np.empty((4, 8), np.float16)
+    assert posenc.encode("rope", 4, dim=8, out=out) is out
+    assert np.array_equal(out, posenc.encode("rope", 4, dim=8, dtype="float16"))
+    strided = np.zeros((8, 8))[::2]
+    posenc.encode("rope", 4, dim=8, out=strided)
+    assert np.array_equal(strided, posenc.encode("rope", 4, dim=8, dtype="float64"))
+    with pytest.raises(ValueError, match=r"out: has the shape \(4, 8\), the result \(5, 8\)"):
+        posenc.encode("rope", 5, dim=8, out=out)
+    with pytest.raises(ValueError, match="out: is float16, the result float32"):
+        posenc.encode("rope", 4, dim=8, out=out, dtype="float32")
+
+
+def test_blocks_are_the_rows_of_the_whole():
+    rows = list(posenc.blocks("rope", 70_000, dim=16))
+    assert len(rows) > 1
+    assert np.array_equal(np.concatenate(rows), posenc.encode("rope", 70_000, dim=16))
+
+
+def test_blocks_of_any_length_take_the_same_memory():
+    def draw(count):
+        for _ in posenc.blocks("rope", count, dim=128):
+            pass
+
+    draw(1000)
+    assert peak(lambda: draw(1 << 17)) < 1.2 * peak(lambda: draw(1 << 14)) + (1 << 20)
+
+
+def test_arguments_of_blocks_are_checked_before_the_first_is_asked_for():
+    with pytest.raises(ValueError, match="dim 3"):
+        posenc.blocks("rope", 4, dim=3)
+
+
+def test_a_bias_of_some_queries_and_keys_is_that_part_of_the_whole():
+    for scheme, parameters in (
+        ("alibi", {"heads": 3}),
+        ("t5", {"heads": 2}),
+        ("sandwich", {"heads": 2}),
+    ):
+        whole = posenc.encode(scheme, 12, **parameters)
+        assert np.array_equal(posenc.bias(scheme, 12, **parameters), whole)
+        part = posenc.bias(scheme, [11, 3], range(2, 12), **parameters)
+        assert np.array_equal(part, whole[:, [11, 3]][:, :, 2:12])
+        one = posenc.bias(scheme, [11], 12, head=1, **parameters)
+        assert np.array_equal(one, whole[1, 11:])
+
+
+def test_alibis_bias_is_blooms_but_for_a_number_a_row(golden):
+    _, arrays = golden("alibi_bloom")
+    ours = posenc.bias("alibi", [16], 17, heads=12)
+    theirs = arrays[
+        "alibi_h12"
+    ]  # slope · key, which softmax cannot tell from slope · (key − query)
+    assert np.abs((ours - ours[..., :1]) - (theirs - theirs[..., :1])).max() < 1e-5
+
+
+def test_frequencies_are_those_of_the_formula():
+    assert np.allclose(posenc.frequencies("rope", dim=8), 1e4 ** -(np.arange(4) / 4), rtol=1e-15)
+    assert posenc.frequencies("sinusoidal", dim=8, dtype="float32").dtype == np.float32
+
+
+def test_a_config_says_where_each_value_comes_from():
+    model = posenc.from_config({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
+    assert (model.scheme, model.layer_type) == ("rope", None)
+    assert model.parameters["base"].source == "default of llama"
+    assert posenc.from_config("gemma-3-4b", layer_type="full_attention").layer_type
+
+
+def test_a_repeated_call_computes_no_frequencies_again():
+    posenc.encode("rope", 4, dim=34)
+    before = wave_filler.cache_info().misses
+    for count in (4, 9):
+        posenc.encode("rope", count, dim=34)
+    assert wave_filler.cache_info().misses == before
+
+
+def test_slopes_are_the_papers():
+    assert np.array_equal(posenc.alibi_slopes(8), 2.0 ** -np.arange(1.0, 9.0))
+    with pytest.raises(ValueError, match="heads"):
+        posenc.alibi_slopes(0)
+
+
+class TestTorch:
+    """Tensors in, tensors out."""
+
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+
+    def test_a_result_is_like_a_tensor(self):
+        like = self.torch.zeros(1, dtype=self.torch.bfloat16)
+        table = posenc.encode("rope", self.torch.arange(6).reshape(2, 3), dim=8, like=like)
+        assert (table.dtype, table.shape) == (self.torch.bfloat16, (2, 3, 8))
+        exact = posenc.encode("rope", 6, dim=8, round_to="bfloat16")
+        assert np.array_equal(table.float().numpy().reshape(6, 8), exact)
+        assert (
+            posenc.encode("rope", 2, dim=8, like=self.torch.arange(3)).dtype == self.torch.float32
+        )
+
+    def test_a_tensor_is_filled(self):
+        out = self.torch.empty((4, 8), dtype=self.torch.float16)
+        assert posenc.encode("rope", 4, dim=8, out=out) is out
+        assert np.array_equal(out.numpy(), posenc.encode("rope", 4, dim=8, dtype="float16"))
