@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from benchmarks.sizes import Sizes
-    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encoding.engine import Engine
     from posenc_cli.numerics.dtypes import DType
 
 POSITIONS = (4095, 65535, 131071, 1048575, 2**24 + 1, 2**31, 2**53 - 1)

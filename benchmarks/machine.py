@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from posenc_cli.encode.engine import processors
+from posenc_cli.encoding.engine import processors
 
 LIBRARIES = (
     "numpy",

@@ -13,14 +13,14 @@ import numpy as np
 from benchmarks.machine import installed
 from posenc_cli import catalogue
 from posenc_cli.backends import registry
-from posenc_cli.encode.arrays import position_array, rows_a_block
-from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.fillers import wave_filler
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.request import Encoding, Plan, Request
+from posenc_cli.encoding.arrays import position_array, rows_a_block
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Plan, Request
+from posenc_cli.formulas.tables import rotary_placements
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.positions import Positions
-from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.backends.base import Arithmetic
-    from posenc_cli.schemes.declare import Waves
+    from posenc_cli.formulas.declare import Waves
 
 BASE = 500_000.0
 DIM = 128

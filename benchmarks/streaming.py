@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.measuring import Goal, Measurement, Section, paired
 from benchmarks.posenc_tables import DIM, THREADS, Work, engine, torch_threads
 from posenc_cli.backends import registry
-from posenc_cli.encode.arrays import BLOCK_VALUES
+from posenc_cli.encoding.arrays import BLOCK_VALUES
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.files.save import save
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from benchmarks.sizes import Sizes
-    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encoding.engine import Engine
 
 SHARED_MEMORY = Path("/dev/shm")
 DTYPE = "float32"

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
-from posenc_cli.records import Record, replace
-from posenc_cli.schemes import (
+from posenc_cli.formulas import (
     alibi,
     counting,
     grids,
@@ -23,7 +22,8 @@ from posenc_cli.schemes import (
     sinusoids,
     yarn,
 )
-from posenc_cli.schemes.declare import Scheme
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,6 +129,6 @@ def _loaded(target: str, name: str) -> Scheme:
     if not isinstance(loaded, Scheme):
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: is a {type(loaded).__name__}, not a scheme",
-            hint="declare it with posenc_cli.schemes.declare: @absolute, @rotary or @bias",
+            hint="declare it with posenc_cli.formulas.declare: @absolute, @rotary or @bias",
         )
     return loaded

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from posenc_cli.backends.base import Arithmetic
-    from posenc_cli.encode.engine import Engine
-    from posenc_cli.encode.precision import Precision
-    from posenc_cli.encode.request import Encoding, Plan, Request
-    from posenc_cli.models.resolved import Resolved
-    from posenc_cli.schemes.declare import Scheme
+    from posenc_cli.configs.resolved import Resolved
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.precision import Precision
+    from posenc_cli.encoding.request import Encoding, Plan, Request
+    from posenc_cli.formulas.declare import Scheme
 
 
 class Choice(Record):
@@ -56,7 +56,7 @@ class Choice(Record):
         Raises: InvalidInput, Unavailable: it does not exist, or cannot be used here.
         """
         from posenc_cli.backends.registry import choose, find
-        from posenc_cli.encode.engine import Engine, threads_for
+        from posenc_cli.encoding.engine import Engine, threads_for
 
         values = plan.long_waves if arithmetic == "exact" else None
         backend = choose(self.backend, device=self.device, values=values).backend
@@ -75,7 +75,7 @@ class Choice(Record):
 
         Raises: InvalidInput where the choice is a hybrid: each of its parts has its own.
         """
-        from posenc_cli.encode.request import Encoding
+        from posenc_cli.encoding.request import Encoding
 
         if self.parts:
             raise InvalidInput(
@@ -99,7 +99,7 @@ class Choice(Record):
 
         Raises: InvalidInput where a hybrid has no part that a table or a head is of.
         """
-        from posenc_cli.encode.request import Request
+        from posenc_cli.encoding.request import Request
 
         kinds = [part.scheme.kind for part in self.parts]
         for flag, value, kind in (("--table", table, "rotary"), ("--head", head, "bias")):

@@ -1,4 +1,4 @@
-"""Read the families of posenc_cli/models/rotary.json off transformers again.
+"""Read the families of posenc_cli/configs/rotary.json off transformers again.
 
 Usage: python tools/families.py [--check] [MODEL_TYPE…]
 

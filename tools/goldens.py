@@ -33,7 +33,7 @@ from unittest import mock
 
 import numpy as np
 
-from posenc_cli.models import families, nonrotary, vision
+from posenc_cli.configs import families, nonrotary, vision
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
 PRESETS = Path(__file__).parents[1] / "posenc_cli" / "models" / "presets"

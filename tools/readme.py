@@ -15,14 +15,14 @@ from benchmarks.report import readme_section
 from posenc_cli.backends import registry
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.configs import library
 from posenc_cli.files.formats import FORMATS
+from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.inference.causes import Cause
-from posenc_cli.models import library
-from posenc_cli.schemes.tables import ROTARY_TABLES
 from tests.checks.mutants_table import mutants_markdown
 
 if TYPE_CHECKING:
-    from posenc_cli.schemes.parameters import Parameter
+    from posenc_cli.formulas.parameters import Parameter
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"

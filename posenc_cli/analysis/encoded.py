@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from posenc_cli.analysis.sampling import CellValues
-    from posenc_cli.encode.engine import Engine
-    from posenc_cli.encode.request import Plan, Request
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.request import Plan, Request
+    from posenc_cli.formulas.declare import Waves
     from posenc_cli.numerics.arrays import Reals, StoredRows
     from posenc_cli.positions import Positions
-    from posenc_cli.schemes.declare import Waves
 
     EngineFor = Callable[[Plan], Engine]
 

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
-from posenc_cli.encode.engine import Engine, threads_for
-from posenc_cli.encode.precision import Precision
+from posenc_cli.encoding.engine import Engine, threads_for
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.encode.fillers import wave_filler
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.scores import score_rule
+from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.scores import score_rule
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.placements import Placement
@@ -31,9 +31,9 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from posenc_cli.encode.engine import Engine
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.formulas.declare import Content, RowLookup, Waves
     from posenc_cli.numerics.arrays import Integers, Reals
-    from posenc_cli.schemes.declare import Content, RowLookup, Waves
 
 _BLOCK_VALUES = 1 << 17  # cosines held at a time: a megabyte, which stays in the cache
 _PRECISION = Precision.of(FLOAT64, None)

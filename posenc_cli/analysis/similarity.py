@@ -29,8 +29,8 @@ from posenc_cli.analysis.profile import (
     wave_profile,
     wave_weights,
 )
-from posenc_cli.encode.arrays import BLOCK_BYTES, position_array, repeated_rows, sliding_rows
-from posenc_cli.encode.scores import score_rule
+from posenc_cli.encoding.arrays import BLOCK_BYTES, position_array, repeated_rows, sliding_rows
+from posenc_cli.encoding.scores import score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.rounding import narrow
@@ -40,8 +40,9 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from posenc_cli.encode.engine import Engine
-    from posenc_cli.encode.request import Request
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.request import Request
+    from posenc_cli.formulas.declare import Rotation, Waves
     from posenc_cli.numerics.arrays import (
         Integers,
         RealRows,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
         StoredRows,
     )
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import Rotation, Waves
 
 QueryKeyContent = Literal["ones", "random", "independent"]
 Normalization = Literal["dot", "cosine"]

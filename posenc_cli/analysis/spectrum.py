@@ -18,7 +18,7 @@ from posenc_cli.analysis.encoded import wavelengths
 from posenc_cli.analysis.profile import wave_weights
 from posenc_cli.analysis.similarity import finite_or_none
 from posenc_cli.budget import HELD_VALUES, check_size
-from posenc_cli.encode.precision import Precision
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from posenc_cli.analysis.products import MatrixRows
-    from posenc_cli.encode.engine import Engine
-    from posenc_cli.encode.request import Encoding, Request
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.request import Encoding, Request
+    from posenc_cli.formulas.declare import Bound, Waves
     from posenc_cli.numerics.arrays import RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import Bound, Waves
 
 Along = Literal["positions", "offsets"]
 Zone = Literal["kept", "blended", "interpolated", "quickened", "still"]
@@ -145,7 +145,7 @@ def along(bound: Bound) -> Along:
 
 def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
     """How many places each wave's axis has."""
-    from posenc_cli.encode.arrays import position_array
+    from posenc_cli.encoding.arrays import position_array
 
     coordinates = waves.coordinates
     assert coordinates is not None
@@ -181,7 +181,7 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
     params = bound.params
     if bound.scheme.kind != "rotary" or "base" not in params or "factor" not in params:
         return None
-    from posenc_cli.schemes.rotary import ladder
+    from posenc_cli.formulas.rotary import ladder
 
     plain = list(ladder(exact, 2 * len(frequencies), params["base"]))
     ratios = [float(ratio) for ratio in exact.asarray(plain) / exact.asarray(frequencies)]

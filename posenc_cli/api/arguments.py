@@ -21,7 +21,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from posenc_cli.models.resolved import Layers, Resolved, Sourced
+    from posenc_cli.configs.resolved import Layers, Resolved, Sourced
     from posenc_cli.numerics.arrays import Integers
 
 Parameters = ParamSpec("Parameters")
@@ -159,7 +159,7 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
     Raises: InvalidInput with the names most like it where there is neither.
     """
     from posenc_cli import catalogue
-    from posenc_cli.models import library
+    from posenc_cli.configs import library
 
     if name in library.names():
         choice = model_encoding(name).choice
@@ -188,8 +188,8 @@ def model_encoding(
     Raises: InvalidInput where it is no config, or means no encoding; Unavailable where it cannot be
         read.
     """
-    from posenc_cli.models.config import read_config, resolve
-    from posenc_cli.models.library import find, names
+    from posenc_cli.configs.config import read_config, resolve
+    from posenc_cli.configs.library import find, names
 
     if isinstance(config, ModelEncoding):
         return config

@@ -17,12 +17,12 @@ from posenc_cli.api.arguments import (
     number_format,
 )
 from posenc_cli.api.arrays import delivered, format_of_result
-from posenc_cli.encode import blocks as block_rules
-from posenc_cli.encode.arrays import position_array
-from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.request import Encoding, Request
-from posenc_cli.encode.scores import score_rule
+from posenc_cli.encoding import blocks as block_rules
+from posenc_cli.encoding.arrays import position_array
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Request
+from posenc_cli.encoding.scores import score_rule
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from posenc_cli.api.arguments import EncodingLike, ModelEncoding, PositionsLike
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.choice import Choice
-    from posenc_cli.encode.request import Plan
+    from posenc_cli.encoding.request import Plan
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import Scheme
 
 
 class Tables(NamedTuple, Generic[ArrayLike]):

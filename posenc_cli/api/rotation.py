@@ -15,7 +15,7 @@ from posenc_cli.api.arguments import (
 )
 from posenc_cli.api.arrays import is_tensor, tensor_like
 from posenc_cli.api.encoding import cached_request, fill_values
-from posenc_cli.encode.precision import Precision
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.inference.turning import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.records import Record, replace
@@ -23,8 +23,8 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from posenc_cli.api.arguments import EncodingLike, PositionsLike
     from posenc_cli.choice import Choice
-    from posenc_cli.encode.request import Request
-    from posenc_cli.schemes.declare import Rotation
+    from posenc_cli.encoding.request import Request
+    from posenc_cli.formulas.declare import Rotation
 
 
 @overload

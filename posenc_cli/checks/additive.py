@@ -28,7 +28,7 @@ from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Report
 
 if TYPE_CHECKING:
-    from posenc_cli.encode.request import Request
+    from posenc_cli.encoding.request import Request
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import Progress
 

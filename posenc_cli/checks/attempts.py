@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.inference.census import census, row_positions
 from posenc_cli.inference.forms import (
     certain_forms,
@@ -36,7 +37,6 @@ from posenc_cli.inference.waves import (
     wave_hypotheses,
 )
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

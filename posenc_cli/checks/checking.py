@@ -23,8 +23,8 @@ from posenc_cli.checks.keys import report_of_both
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.rotated import vectors
 from posenc_cli.checks.verdict import Report, examine, merge_reports
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.request import Request
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.inference.reference import Reference
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.checks.subject import GivenArray, Subject
-    from posenc_cli.encode.engine import Engine
-    from posenc_cli.encode.request import Encoding
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.request import Encoding
+    from posenc_cli.formulas.declare import Bound
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import PositionRows, Progress
-    from posenc_cli.schemes.declare import Bound
 
 CONTEXT = 131072
 """Positions that are probed where nothing says how long the context is."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from posenc_cli.formulas.parameters import OWN_OPTIONS, as_text
 from posenc_cli.inference.tolerance import real_format
 from posenc_cli.inference.trial import UNREDUCED_TABLES
-from posenc_cli.schemes.parameters import OWN_OPTIONS, as_text
 
 if TYPE_CHECKING:
     from posenc_cli.inference.evidence import Evidence

@@ -13,12 +13,12 @@ from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks.difference import Operand, difference
 from posenc_cli.checks.lengths import LengthRule, depends_on_length, length_rule
 from posenc_cli.checks.rotations import rotation_difference
-from posenc_cli.encode.engine import Engine, threads_for
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.request import Encoding, Request
+from posenc_cli.configs import library
+from posenc_cli.encoding.engine import Engine, threads_for
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import quoted_name
 from posenc_cli.inference.tolerance import real_format
-from posenc_cli.models import library
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.difference import Difference
     from posenc_cli.checks.rotations import RotationDifference
-    from posenc_cli.encode.request import Plan
+    from posenc_cli.encoding.request import Plan
     from posenc_cli.files.reading import Loaded
+    from posenc_cli.formulas.declare import Bound, Scheme
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import Bound, Scheme
 
 
 class Side(Record):

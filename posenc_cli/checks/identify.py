@@ -22,6 +22,7 @@ from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.checks.attempts import attempts_of_forms
 from posenc_cli.checks.commands import commands_of
 from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.inference.candidates import wider_ladders
 from posenc_cli.inference.census import position_rounding
 from posenc_cli.inference.evidence import Evidence
@@ -34,7 +35,6 @@ from posenc_cli.inference.trial import (
 )
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

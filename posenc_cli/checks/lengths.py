@@ -18,7 +18,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.schemes.declare import Scheme
+    from posenc_cli.formulas.declare import Scheme
 
 _FURTHER = 4
 """Doublings past a length from which a rule goes on to give other frequencies."""

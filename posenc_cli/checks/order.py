@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
-from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.request import Encoding
-from posenc_cli.encode.scores import score_rule
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding
+from posenc_cli.encoding.scores import score_rule
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import compute
@@ -45,9 +45,9 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.encode.scores import ScoreRule
+    from posenc_cli.encoding.scores import ScoreRule
+    from posenc_cli.formulas.declare import Content, Scheme, Waves
     from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
-    from posenc_cli.schemes.declare import Content, Scheme, Waves
 
 Expectation = Literal["auto", "order", "none"]
 

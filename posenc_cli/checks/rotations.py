@@ -10,7 +10,7 @@ from posenc_cli.numerics import exact
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.schemes.declare import Rotation
+    from posenc_cli.formulas.declare import Rotation
 
 
 _PLACES = 1 << 20

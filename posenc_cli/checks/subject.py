@@ -13,9 +13,10 @@ import numpy as np
 
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.widths import fits, ladder_of_all, of_width
-from posenc_cli.encode.fillers import wave_filler
+from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read_array
+from posenc_cli.formulas.tables import rotary_placements
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import (
@@ -30,16 +31,15 @@ from posenc_cli.numerics.arrays import NumberArray
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from posenc_cli.checks.irregular import Irregularity
+    from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import ComplexRows, Reals
-    from posenc_cli.schemes.tables import Layout
 
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
     """Rows of vectors before and after."""

@@ -10,9 +10,9 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import ReportOptions, form_option, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
+from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.inference.slopes import check_slopes, read_slopes
 from posenc_cli.records import replace
-from posenc_cli.schemes.alibi import SlopesRule, exact_slopes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

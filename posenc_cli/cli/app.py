@@ -15,7 +15,7 @@ from posenc_cli.cli.console import WIDEST_PIPED, Console
 from posenc_cli.cli.options import OptionGroup
 from posenc_cli.cli.streams import ReaderGone
 from posenc_cli.errors import InvalidInput, abbreviated
-from posenc_cli.schemes.parameters import OWN_OPTIONS
+from posenc_cli.formulas.parameters import OWN_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

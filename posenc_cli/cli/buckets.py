@@ -10,8 +10,8 @@ from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.formulas.buckets import RULES, BucketRule
 from posenc_cli.positions import LARGEST_POSITION, Positions
-from posenc_cli.schemes.buckets import RULES, BucketRule
 
 _NEAREST = Positions.contiguous(-600, 1201)
 """Relative positions past the last that either rule tells apart: 128 of T5, 512 of DeBERTa."""
@@ -68,7 +68,7 @@ def buckets(
       posenc buckets t5 --set bidirectional=false --positions -200:1
       posenc buckets deberta --set max_position=1024 --json
     """
-    from posenc_cli.encode.buckets import assign_buckets
+    from posenc_cli.encoding.buckets import assign_buckets
 
     assigned = assign_buckets(rule, settings_of(settings), positions)
     if as_json:

@@ -21,8 +21,8 @@ from posenc_cli.cli.options import (
     whole_option,
 )
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.positions import Positions
-from posenc_cli.schemes.parameters import OWN_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -291,8 +291,8 @@ MAKERS: Mapping[object, Callable[..., Any]] = {Choice: required_choice, Choice |
 
 def _of_config(source: SourceOptions, given: Mapping[str, object], **fields: Any) -> Choice:
     """The choice of a config or a model, whose parameters those ``given`` replace."""
-    from posenc_cli.models.config import read_config, resolve
-    from posenc_cli.models.library import find as find_model
+    from posenc_cli.configs.config import read_config, resolve
+    from posenc_cli.configs.library import find as find_model
 
     ((flag, name),) = source.names.items()
     config = read_config(name) if flag == "--config" else find_model(name).config

@@ -19,10 +19,10 @@ from posenc_cli.cli.options import (
     option,
     settings_option,
 )
-from posenc_cli.models.runtimes import RUNTIMES
+from posenc_cli.configs.runtimes import RUNTIMES
+from posenc_cli.formulas.parameters import Param, as_text, parameter
+from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
-from posenc_cli.schemes.parameters import Param, as_text, parameter
-from posenc_cli.schemes.tables import ROTARY_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

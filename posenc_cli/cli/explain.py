@@ -11,23 +11,23 @@ import typer
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, settings_of, settings_option
-from posenc_cli.errors import Unavailable, nearest
-from posenc_cli.models import library
-from posenc_cli.models.config import (
+from posenc_cli.configs import library
+from posenc_cli.configs.config import (
     override,
     read_config,
     resolve,
     with_turning_columns,
 )
-from posenc_cli.models.resolved import TRANSFORMERS
+from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.errors import Unavailable, nearest
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import replace
-from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.models.config import Layers, Resolved, Sourced
+    from posenc_cli.configs.config import Layers, Resolved, Sourced
 
 _LONGEST_VALUE = 24
 

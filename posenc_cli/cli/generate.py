@@ -10,7 +10,7 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import Head, TableName, number_format, option
-from posenc_cli.encode.precision import Precision
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of
 from posenc_cli.files.save import save
@@ -20,7 +20,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.encode.request import Request
+    from posenc_cli.encoding.request import Request
     from posenc_cli.files.declare import Format
     from posenc_cli.files.matrix import Matrix
     from posenc_cli.files.save import Saved

@@ -9,7 +9,7 @@ import typer
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.schemes.parameters import as_text
+from posenc_cli.formulas.parameters import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

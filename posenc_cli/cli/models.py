@@ -10,13 +10,13 @@ import typer
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json
-from posenc_cli.models import library
-from posenc_cli.models.config import resolve
-from posenc_cli.schemes.parameters import as_text
+from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
+from posenc_cli.formulas.parameters import as_text
 
 if TYPE_CHECKING:
-    from posenc_cli.models.library import Preset
-    from posenc_cli.models.resolved import Layers, Resolved
+    from posenc_cli.configs.library import Preset
+    from posenc_cli.configs.resolved import Layers, Resolved
 
 _LONGEST = 30
 

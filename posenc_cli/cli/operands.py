@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.checks.compare import Side
+from posenc_cli.configs import library
+from posenc_cli.configs.config import read_config, resolve
+from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest
 from posenc_cli.files.formats import READ_BY_SUFFIX
 from posenc_cli.files.reading import read_array
-from posenc_cli.models import library
-from posenc_cli.models.config import read_config, resolve
-from posenc_cli.models.resolved import TRANSFORMERS
+from posenc_cli.formulas.parameters import flag
 from posenc_cli.records import replace
-from posenc_cli.schemes.parameters import flag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,8 +12,8 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json
 
 if TYPE_CHECKING:
-    from posenc_cli.schemes.declare import Scheme
-    from posenc_cli.schemes.parameters import Parameter
+    from posenc_cli.formulas.declare import Scheme
+    from posenc_cli.formulas.parameters import Parameter
 
 
 def schemes(

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import PosencError
+from posenc_cli.formulas.inverse import COMMON_FACTORS, FACTORS, KNOWN_BASES
+from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import is_number, rotary_schemes, usual_values
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.differences import (
@@ -36,15 +38,13 @@ from posenc_cli.inference.rules import (
     ladder,
     number_text,
 )
-from posenc_cli.schemes.inverse import COMMON_FACTORS, FACTORS, KNOWN_BASES
-from posenc_cli.schemes.rotary import rope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.schemes.declare import Scheme
 
 _CONTEXTS = (4096, 8192, 2048, 32768)
 """Contexts that a scaling nobody asked for is likely to have been given."""

@@ -2,7 +2,7 @@
 
 Each proposal is a scheme with parameters whose frequencies agree with what was measured, as well as
 that is known; whether the array fits is for a trial to say. What a scheme's parameters may be, its
-inverse says (:mod:`posenc_cli.schemes.inverse`); one that gives none, such as a user's, is tried
+inverse says (:mod:`posenc_cli.formulas.inverse`); one that gives none, such as a user's, is tried
 with its defaults, with numbers that published models have, and with one parameter solved for.
 Rules are evaluated in float64. Imports NumPy: import it only where something is computed.
 """
@@ -19,10 +19,8 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
-from posenc_cli.inference.presets import layers_of_models
-from posenc_cli.records import Record, fresh
-from posenc_cli.schemes.declare import Scheme
-from posenc_cli.schemes.inverse import (
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.inverse import (
     CONTEXTS,
     FACTORS,
     KNOWN_BASES,
@@ -33,16 +31,18 @@ from posenc_cli.schemes.inverse import (
     digit_count,
     snap,
 )
-from posenc_cli.schemes.rotary import rope
-from posenc_cli.schemes.scaled import rope_linear
+from posenc_cli.formulas.rotary import rope
+from posenc_cli.formulas.scaled import rope_linear
+from posenc_cli.inference.presets import layers_of_models
+from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from posenc_cli.formulas.declare import Bound, Kind
+    from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.inference.rates import Rates
     from posenc_cli.numerics.arrays import Reals
-    from posenc_cli.schemes.declare import Bound, Kind
-    from posenc_cli.schemes.parameters import Parameter
 
 _PLAIN = 5
 """Parameters of a scheme that is plain: a ladder and a number, whose inverse takes no time."""

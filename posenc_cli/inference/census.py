@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.encode.engine import Engine, threads_for
+from posenc_cli.encoding.engine import Engine, threads_for
 from posenc_cli.files.source import release
 from posenc_cli.inference.rates import positions_at
 from posenc_cli.inference.tolerance import unit
@@ -37,11 +37,11 @@ from posenc_cli.records import Record, fresh
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from posenc_cli.formulas.declare import Content, Waves
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.trial import Computation, Hypothesis, Trial
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import Content, Waves
 
     RowPositions = Callable[[Integers], Integers]
     """The positions of some rows."""

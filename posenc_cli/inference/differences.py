@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import presets
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.rules import Alternative, base_of, frequencies_of, number_text
-from posenc_cli.schemes.parameters import as_text
-from posenc_cli.schemes.rotary import rope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.inference.candidates import PresetProposal
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Reals
-    from posenc_cli.schemes.declare import Scheme
 
 SHAPE = ("dim", "partial", "layout")
 """Parameters that say which columns turn, not how fast."""

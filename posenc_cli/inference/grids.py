@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import PosencError
+from posenc_cli.formulas.inverse import KNOWN_BASES, snap
 from posenc_cli.inference.candidates import known_schemes
 from posenc_cli.inference.readings import bare_views, reads_columns, views
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.records import replace
-from posenc_cli.schemes.inverse import KNOWN_BASES, snap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.readings import View
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Reals
-    from posenc_cli.schemes.declare import Scheme
 
 _KINDS = {"rotary": "rotary", "sinusoidal": "absolute"}
 """The kind of scheme that a way to read an array is of."""

@@ -16,6 +16,8 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
+from posenc_cli.formulas.inverse import Measured, digit_count, snap
+from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import is_number, rotary_proposals, solved
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.differences import SHAPE, difference
@@ -23,8 +25,6 @@ from posenc_cli.inference.rates import Rates
 from posenc_cli.inference.rules import Alternative, base_of, ladder
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.schemes.inverse import Measured, digit_count, snap
-from posenc_cli.schemes.rotary import rope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.trial import UNREDUCED_TABLES, exact_frequencies
-from posenc_cli.models import library
-from posenc_cli.models.config import resolve
 
 if TYPE_CHECKING:
+    from posenc_cli.configs.resolved import Layers
+    from posenc_cli.formulas.declare import Bound, Content, Waves
     from posenc_cli.inference.trial import Trial
-    from posenc_cli.models.resolved import Layers
     from posenc_cli.numerics.arrays import Integers, Reals
-    from posenc_cli.schemes.declare import Bound, Content, Waves
 
 _NEAR = 1e-9
 """Frequencies in float64 farther apart than that are not the same in more digits either."""

@@ -19,9 +19,9 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from posenc_cli.formulas.declare import Content
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
-    from posenc_cli.schemes.declare import Content
 
 _UNEVEN = 0.02
 """Of the size of pairs: more than the rounding of any number format makes them scatter."""

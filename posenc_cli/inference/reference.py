@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encode.axial import read_coordinates
-from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.fillers import wave_filler
+from posenc_cli.encoding.axial import read_coordinates
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Rotation, Waves
+from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.tables import rotary_placements
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.fixed_point import exact_cell
 from posenc_cli.numerics.rounding import widen
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.declare import Rotation, Waves
-from posenc_cli.schemes.parameters import as_text
-from posenc_cli.schemes.tables import rotary_placements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
     from posenc_cli.backends.base import WaveFiller
-    from posenc_cli.encode.request import Encoding
+    from posenc_cli.encoding.request import Encoding
+    from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import Coordinates
 
 _LARGEST_POWER = 700.0
 """Of e: e^709 is the largest that float64 has, and its inverse is no normal number."""
@@ -242,7 +242,7 @@ class Reference(Record):
         """The scheme and the parameters that matter, on one line.
 
         >>> from posenc_cli import catalogue
-        >>> from posenc_cli.encode.request import Encoding
+        >>> from posenc_cli.encoding.request import Encoding
         >>> Reference.of(Encoding.of(catalogue.find("rope"), {}, seq_len=None)).text
         'rope dim=64 base=10000 layout=interleaved'
         """

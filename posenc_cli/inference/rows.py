@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.encode.weights import DrawnTable
+from posenc_cli.encoding.weights import DrawnTable
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.positions import LARGEST_POSITION

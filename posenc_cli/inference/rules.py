@@ -13,10 +13,10 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.inference.causes import Cause
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Reals
-    from posenc_cli.schemes.declare import Scheme
 
 
 Recalled = TypeVar("Recalled")

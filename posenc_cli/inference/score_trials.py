@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.scores import score_rule
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.scores import score_rule
 from posenc_cli.files.source import release
+from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.inference.census import BLOCK_CELLS, Census, part_of
 from posenc_cli.inference.profiles import hidden_scores
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import ARITHMETICS, Trial, bits_of_difference, formats_of
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record, replace
-from posenc_cli.schemes.alibi import exact_slopes
 
 if TYPE_CHECKING:
-    from posenc_cli.encode.request import Encoding
+    from posenc_cli.encoding.request import Encoding
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.profiles import BiasProfile
     from posenc_cli.inference.trial import Hypothesis

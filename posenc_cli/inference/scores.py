@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.formulas.alibi import alibi, rules_of
+from posenc_cli.formulas.inverse import Guess, MeasuredScores
 from posenc_cli.inference.candidates import answered, schemes_of, usual_values
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import round_to
-from posenc_cli.schemes.alibi import alibi, rules_of
-from posenc_cli.schemes.inverse import Guess, MeasuredScores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from posenc_cli.formulas.declare import Scheme
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.profiles import BiasProfile
-    from posenc_cli.schemes.declare import Scheme
 
 _UNGUESSED = 1.9
 """What a scheme costs that gives no inverse: it is believed behind posenc's own."""

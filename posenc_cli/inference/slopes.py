@@ -8,17 +8,17 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.formulas.alibi import exact_slopes, rules_of
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES
 from posenc_cli.records import Record
-from posenc_cli.schemes.alibi import exact_slopes, rules_of
-from posenc_cli.schemes.parameters import as_text
 from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.schemes.alibi import SlopesRule
+    from posenc_cli.formulas.alibi import SlopesRule
 
 
 _MORE_HEADS = (8, 16, 32, 64, 128, 12, 24, 40, 48, 96, 112)

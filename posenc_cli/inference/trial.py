@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.encode import blocks
-from posenc_cli.encode.axial import read_coordinates
-from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.precision import Precision
-from posenc_cli.encode.request import Encoding
+from posenc_cli.encoding import blocks
+from posenc_cli.encoding.axial import read_coordinates
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE, real_format, smallest, unit
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64, REAL_DTYPES
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from decimal import Decimal
 
+    from posenc_cli.formulas.declare import Bound, Waves
+    from posenc_cli.formulas.tables import PlacedColumns
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
-    from posenc_cli.schemes.declare import Bound, Waves
-    from posenc_cli.schemes.tables import PlacedColumns
 
     Computation = Callable[[Any], NumberArray]
     """Positions (n,), or None where there are none, to the rows at them."""

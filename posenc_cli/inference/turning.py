@@ -19,9 +19,9 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from posenc_cli.formulas.tables import Layout
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.positions import Positions
-    from posenc_cli.schemes.tables import Layout
 
     SomeRows = slice | Integers
     """Which rows of a subject."""

@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
+from posenc_cli.formulas.growing import xpos
+from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
+from posenc_cli.formulas.relative import transformer_xl
+from posenc_cli.formulas.rotary import rope
+from posenc_cli.formulas.sinusoids import sinusoidal
 from posenc_cli.inference.candidates import (
     FEW_OF,
     Proposal,
@@ -38,19 +43,14 @@ from posenc_cli.inference.trial import (
     distances,
 )
 from posenc_cli.records import replace
-from posenc_cli.schemes.growing import xpos
-from posenc_cli.schemes.inverse import KNOWN_BASES, Guess, snap
-from posenc_cli.schemes.relative import transformer_xl
-from posenc_cli.schemes.rotary import rope
-from posenc_cli.schemes.sinusoids import sinusoidal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from posenc_cli.formulas.declare import Content
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.inference.readings import View
     from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
-    from posenc_cli.schemes.declare import Content
 
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""

@@ -18,23 +18,23 @@ from posenc_cli.analysis.encoded import (
 )
 from posenc_cli.analysis.sampling import Points, spread, wavelengths_by_values
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
-from posenc_cli.encode.precision import Precision
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Curve, Curves, Heatmap, Panels
-from posenc_cli.schemes.parameters import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.choice import Choice
-    from posenc_cli.encode.request import Request
+    from posenc_cli.encoding.request import Request
+    from posenc_cli.formulas.declare import Bound, Waves
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.render.figure import Figure
-    from posenc_cli.schemes.declare import Bound, Waves
 
 _FIRST = 512
 """Positions of a model that are shown where nobody says how many."""

@@ -22,7 +22,7 @@ from posenc_cli.analysis.spectrum import (
     wave_spectrum,
 )
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
-from posenc_cli.encode.precision import Precision
+from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.analysis.spectrum import Neighbours, PowerSpectrum, WaveSpectrum
     from posenc_cli.choice import Choice
-    from posenc_cli.encode.request import Request
+    from posenc_cli.encoding.request import Request
     from posenc_cli.files.reading import Loaded
 
 MOST_ROWS = 128

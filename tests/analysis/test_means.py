@@ -8,9 +8,9 @@ import pytest
 from posenc_cli.analysis import similarity as module
 from posenc_cli.analysis.similarity import similarity
 from posenc_cli.analysis.verdict import verdict
-from posenc_cli.encode.engine import Engine
+from posenc_cli.encoding.engine import Engine
 from posenc_cli.render.similarities import matrix_figure, similarity_fields
-from tests.encoding import request
+from tests.matrices import request
 
 
 def similarity_of(scheme, positions, **given):

@@ -19,9 +19,9 @@ from posenc_cli.analysis.sampling import (
     steps,
     wavelengths_by_values,
 )
-from posenc_cli.encode.engine import Engine
+from posenc_cli.encoding.engine import Engine
 from posenc_cli.positions import Positions
-from tests.encoding import matrix, request
+from tests.matrices import matrix, request
 
 LONG = st.integers(min_value=1, max_value=2**62)
 

@@ -12,10 +12,10 @@ from posenc_cli.analysis import products, verdict
 from posenc_cli.analysis.products import MatrixRows, diagonals, product_rows, windows_of
 from posenc_cli.analysis.profile import Profile
 from posenc_cli.analysis.similarity import similarity, similarity_of_array
-from posenc_cli.encode.engine import Engine
+from posenc_cli.encoding.engine import Engine
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT16, FLOAT64
-from tests.encoding import matrix, request
+from tests.matrices import matrix, request
 
 EPSILON = 2.0**-53
 
@@ -204,9 +204,9 @@ def test_bytes_do_not_depend_on_blocks_threads_or_length(scheme, monkeypatch):
     np.testing.assert_array_equal(whole(of, FLOAT64, threads=2), expected)
     longer = whole(similarity_of(scheme, "0:340", head=head), FLOAT64)
     np.testing.assert_array_equal(longer[:300, :300], expected)
-    monkeypatch.setattr("posenc_cli.encode.arrays.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("posenc_cli.encoding.arrays.BLOCK_BYTES", 5000)
     np.testing.assert_array_equal(whole(of, FLOAT64), expected)
-    monkeypatch.setattr("posenc_cli.encode.arrays._VIEWED_BYTES", 1)
+    monkeypatch.setattr("posenc_cli.encoding.arrays._VIEWED_BYTES", 1)
     np.testing.assert_array_equal(whole(of, FLOAT64), expected)
     monkeypatch.setattr(products, "HELD_VALUES", 64)
     np.testing.assert_array_equal(whole(of, FLOAT64), expected)

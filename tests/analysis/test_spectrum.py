@@ -20,14 +20,14 @@ from posenc_cli.analysis.spectrum import (
     spectrum_fields,
     wave_spectrum,
 )
-from posenc_cli.encode.engine import Engine
-from posenc_cli.encode.request import Encoding
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.render.spectra import power_figure
-from posenc_cli.schemes.declare import Rotation, Waves, rotary
-from tests.encoding import matrix, request
+from tests.matrices import matrix, request
 
 
 def waves_of(scheme, context=None, **given):
@@ -165,7 +165,7 @@ def test_the_first_equal_neighbours_are_those_of_the_rounded_table():
 def test_equal_neighbours_are_found_across_blocks(monkeypatch):
     given = {"dim": 2, "factor": 1e4}
     expected = neighbours_of("rope-linear", "0:30000", **given)["bfloat16"].rows
-    monkeypatch.setattr("posenc_cli.encode.arrays.BLOCK_VALUES", 2 * (expected + 1))
+    monkeypatch.setattr("posenc_cli.encoding.arrays.BLOCK_VALUES", 2 * (expected + 1))
     assert neighbours_of("rope-linear", "0:30000", **given)["bfloat16"].rows == expected
 
 

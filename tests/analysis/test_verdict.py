@@ -16,10 +16,10 @@ from posenc_cli.analysis.products import (
     windows_of,
 )
 from posenc_cli.analysis.similarity import Similarity, similarity, similarity_of_array
-from posenc_cli.encode.engine import Engine
+from posenc_cli.encoding.engine import Engine
 from posenc_cli.positions import Positions
 from posenc_cli.render.similarities import sentences, similarity_fields
-from tests.encoding import request
+from tests.matrices import request
 
 COUNT, WAVELENGTH = 4000, 1801
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from posenc_cli.encode.fillers import wave_filler
+from posenc_cli.encoding.fillers import wave_filler
 from tests.memory import peak
 
 CASES = {

@@ -12,10 +12,10 @@ import pytest
 
 from posenc_cli import catalogue
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.encode.request import Encoding
+from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.numerics import exact
-from posenc_cli.schemes.declare import BucketBias, Rotation, Rows, Sinusoids
 
 POSITIONS = np.array([0, 1, 2, 5, 17, 39, 40, 511, 600, 1999])
 OFFSETS = np.array([*range(-300, 301), -(2**53), 2**53])

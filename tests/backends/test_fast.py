@@ -20,6 +20,7 @@ from posenc_cli.backends import fast, registry
 from posenc_cli.backends.fast import FastBackend
 from posenc_cli.backends.numpy import NumpyBackend
 from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics import cells
 from posenc_cli.numerics import exact as xp
 from posenc_cli.numerics.dtypes import (
@@ -32,7 +33,6 @@ from posenc_cli.numerics.dtypes import (
 )
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import replace
-from posenc_cli.schemes.tables import ROTARY_TABLES
 from tests.contracts.test_schemes import SMALL
 from tests.examples import examples
 

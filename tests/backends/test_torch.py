@@ -13,16 +13,16 @@ import pytest
 
 from posenc_cli.backends.torch import TorchBackend
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.encode import arrays as blocks_module
-from posenc_cli.encode.engine import Engine
+from posenc_cli.encoding import arrays as blocks_module
+from posenc_cli.encoding.engine import Engine
 from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.formulas.rotary import rope
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.numerics.waves import WaveTable
-from posenc_cli.schemes.rotary import rope
 from tests.contracts.test_schemes import SMALL
-from tests.encoding import request
+from tests.matrices import request
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from posenc_cli.backends import torch_waves  # noqa: E402

@@ -13,7 +13,7 @@ from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.rotated import rotated_subject
 from posenc_cli.checks.subject import frequency_subject, table_subject
 from posenc_cli.checks.verdict import Examination, examine
-from posenc_cli.encode.request import Encoding
+from posenc_cli.encoding.request import Encoding
 from posenc_cli.inference.reference import Reference
 from posenc_cli.positions import Positions
 

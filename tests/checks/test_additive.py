@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.checks.additive import additive_report
-from tests.encoding import matrix, request
+from tests.matrices import matrix, request
 
 
 def relative(scheme, positions="0:12", rule="auto", **given):

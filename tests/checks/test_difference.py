@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from posenc_cli.checks import difference as module
 from posenc_cli.checks.difference import Operand, difference
 from posenc_cli.errors import InvalidInput
-from tests.encoding import request
+from tests.matrices import request
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 

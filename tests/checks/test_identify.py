@@ -11,8 +11,8 @@ from posenc_cli.checks.identify import identify
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.numerics.dtypes import BFLOAT16
 from posenc_cli.numerics.rounding import widen
-from tests.encoding import matrix
 from tests.examples import examples
+from tests.matrices import matrix
 
 ONE_TABLE = ("cos-sin", "interleaved", "cos", "sin", "cos-full", "sin-full", "complex", "angles")
 PAIRED = (("cos", "sin"), ("cos-full", "sin-full"))

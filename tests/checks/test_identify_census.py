@@ -14,8 +14,8 @@ from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.census import Census, Largest
 from posenc_cli.inference.evidence import Evidence, short_numbers
-from tests.encoding import matrix
 from tests.examples import examples
+from tests.matrices import matrix
 
 
 def of(*arrays, dtype=None):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from posenc_cli.checks.identify import identify
 from posenc_cli.inference.evidence import Evidence
-from tests.encoding import matrix
 from tests.examples import examples
+from tests.matrices import matrix
 
 
 def of(*arrays):

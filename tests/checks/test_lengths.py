@@ -6,8 +6,8 @@ import pytest
 
 from posenc_cli.catalogue import find
 from posenc_cli.checks.lengths import LengthRule, length_rule
-from posenc_cli.schemes.declare import Rotation, Waves, rotary
-from posenc_cli.schemes.parameters import SequenceLength  # noqa: TC001 - read by the decorator
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.parameters import SequenceLength  # noqa: TC001 - read by the decorator
 
 LISTS = {"dim": 8, "short_factor": (1.0,) * 4, "long_factor": (2.0,) * 4}
 
@@ -66,8 +66,8 @@ def test_rope_check_looks_where_the_rule_changes_whatever_its_parameters_are_cal
 ):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "two_contexts.py").write_text(
-        "from posenc_cli.schemes.declare import Rotation, Waves, rotary\n"
-        "from posenc_cli.schemes.parameters import SequenceLength\n"
+        "from posenc_cli.formulas.declare import Rotation, Waves, rotary\n"
+        "from posenc_cli.formulas.parameters import SequenceLength\n"
         "@rotary(source='Test 2026', formula='θ = 1/(1 + steps)', convention='Two steps.')\n"
         "def two_steps(*, seq_len: SequenceLength = None) -> Rotation:\n"
         "    'A rotation of two contexts.'\n"

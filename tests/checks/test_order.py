@@ -14,9 +14,9 @@ from posenc_cli.checks.order import (
     permutations,
     words_of,
 )
-from posenc_cli.encode.request import Encoding
+from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput
-from posenc_cli.schemes.declare import Bias, Rows, absolute, bias
+from posenc_cli.formulas.declare import Bias, Rows, absolute, bias
 
 WORDS = ("dog", "bites", "man")
 LONGROPE = {name: tuple(1 + 0.1 * i for i in range(32)) for name in ("short_factor", "long_factor")}

@@ -18,13 +18,13 @@ MODULE = '''
 from typing import Annotated, Any
 
 from posenc_cli.numerics.placements import Placement
-from posenc_cli.schemes.declare import (
+from posenc_cli.formulas.declare import (
     Bias, Coordinates, Rotation, Sinusoids, Waves, absolute, bias, rotary
 )
-from posenc_cli.schemes.grids import Grid
-from posenc_cli.schemes.inverse import Guess
-from posenc_cli.schemes.parameters import Base, Dim, Heads, Param
-from posenc_cli.schemes.rotary import PairLayout, ladder, rotated_dim
+from posenc_cli.formulas.grids import Grid
+from posenc_cli.formulas.inverse import Guess
+from posenc_cli.formulas.parameters import Base, Dim, Heads, Param
+from posenc_cli.formulas.rotary import PairLayout, ladder, rotated_dim
 
 
 @rotary(source="a user", formula="θ_i = 1 / (1 + slope · i^power)")

@@ -174,7 +174,7 @@ def test_backends_are_listed_even_where_auto_has_none(call):
 
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_the_number_of_threads_reaches_the_engine(threads, call, monkeypatch):
-    from posenc_cli.encode import engine
+    from posenc_cli.encoding import engine
 
     seen = []
     monkeypatch.setattr(

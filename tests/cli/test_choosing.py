@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from posenc_cli.models import library
-from tests.encoding import matrix
+from posenc_cli.configs import library
+from tests.matrices import matrix
 
 LLAMA = {"dim": 128, "base": 500_000, "layout": "half"}
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.cli.exits import main
-from posenc_cli.models import families, nonrotary, vision
+from posenc_cli.configs import families, nonrotary, vision
 from tests.examples import examples
 
 SIZES = {

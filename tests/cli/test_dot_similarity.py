@@ -12,7 +12,7 @@ from posenc_cli.analysis.similarity import similarity_of_array
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.render.figure import Heatmap
 from posenc_cli.render.similarities import profile_figure
-from tests.encoding import matrix
+from tests.matrices import matrix
 
 
 def asked(call, *arguments):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.models.library import find, names
+from posenc_cli.configs.library import find, names
 
 GEMMA = {
     "model_type": "gemma3_text",
@@ -189,7 +189,7 @@ def test_reading_a_config_needs_neither_numpy_nor_torch(posenc, config):
     done = posenc(*("explain", path), flags=["-X", "importtime"])
     assert done.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "posenc_cli.models.config" in imported
+    assert "posenc_cli.configs.config" in imported
     assert not imported & {"numpy", "torch", "matplotlib", "plotext"}
 
 

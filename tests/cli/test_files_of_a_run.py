@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import posenc_cli
+from posenc_cli.configs import library
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.atomic import replacing
 from posenc_cli.files.formats import FORMATS
-from posenc_cli.models import library
 from posenc_cli.transaction import note_read, open_input, transaction
 
 FUNCTION = "def f(x, positions):\n    return x\n"
@@ -272,9 +272,9 @@ OWN = {
     "transaction.py",  # where they are opened
     "files/atomic.py",  # what is written
     "files/npz.py",  # members of an archive
-    "models/families.py",
-    "models/library.py",
-    "models/nonrotary.py",
+    "configs/families.py",
+    "configs/library.py",
+    "configs/nonrotary.py",
     "render/colors.py",  # data of posenc's own
     "checks/worker.py",  # another process
     "cli/rope_check.py",  # the summary of a GitHub step, which is added to

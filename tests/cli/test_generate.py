@@ -231,7 +231,7 @@ def test_inverse_frequencies_need_no_length(call, tmp_path):
 
 def test_a_scheme_of_ones_own_is_named_by_module_and_attribute(posenc, tmp_path):
     (tmp_path / "mine.py").write_text(
-        "from posenc_cli.schemes.declare import Rows, absolute\n"
+        "from posenc_cli.formulas.declare import Rows, absolute\n"
         "@absolute(source='me', formula='p²')\n"
         "def squares(*, dim: int = 2) -> Rows:\n"
         "    '''Squares.'''\n"
@@ -268,8 +268,8 @@ def test_values_too_large_for_the_format_are_told(call, tmp_path):
 
 USERS = """
 from decimal import Decimal
-from posenc_cli.schemes.declare import *
-from posenc_cli.schemes.parameters import Dim
+from posenc_cli.formulas.declare import *
+from posenc_cli.formulas.parameters import Dim
 
 @absolute(source="me", formula="?")
 def nothing(*, dim: Dim = 4): return None

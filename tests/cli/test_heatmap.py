@@ -12,7 +12,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from tests.encoding import matrix
+from tests.matrices import matrix
 from tests.render.ansi import cells_of
 
 WIDE = 80

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.encoding import matrix
+from tests.matrices import matrix
 
 
 def test_a_hybrid_writes_each_part_as_if_alone(call, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.encoding import matrix
+from tests.matrices import matrix
 
 
 def report(call, *arguments):

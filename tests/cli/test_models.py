@@ -9,7 +9,7 @@ import pytest
 
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.listing import parameters_text
-from posenc_cli.models import library
+from posenc_cli.configs import library
 
 
 def test_lists_every_model_within_80_columns(call):

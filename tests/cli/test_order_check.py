@@ -9,7 +9,7 @@ import pytest
 from posenc_cli import catalogue
 
 USERS = '''
-from posenc_cli.schemes.declare import Rows, absolute
+from posenc_cli.formulas.declare import Rows, absolute
 
 
 @absolute(source="a user", formula="0")

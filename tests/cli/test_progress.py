@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.cli import progress
-from tests.encoding import request
+from tests.matrices import request
 from tests.processes import PATIENCE, spawn
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.encoding import matrix
+from tests.matrices import matrix
 
 
 def asked(call, *arguments):

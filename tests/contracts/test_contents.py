@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from posenc_cli.catalogue import BUILT_IN
-from posenc_cli.schemes import declare
-from tests.encoding import request
+from posenc_cli.formulas import declare
+from tests.matrices import request
 
 PACKAGE = Path(__file__).parents[2] / "posenc_cli"
 KINDS = {"Rotation", "Sinusoids", "Rows", "Bias", "BucketBias"}
@@ -43,4 +43,4 @@ def test_nobody_asks_for_the_kind_of_a_content_but_its_declaration():
         if isinstance(name, ast.Name | ast.Attribute)
         and ast.unparse(name).rpartition(".")[2] in KINDS
     }
-    assert asked == {"schemes/declare.py"}
+    assert asked == {"formulas/declare.py"}

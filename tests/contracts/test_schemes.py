@@ -10,12 +10,12 @@ import pytest
 
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.streams import ascii_spelling
-from posenc_cli.encode import arrays
+from posenc_cli.encoding import arrays
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import narrow
-from tests.encoding import matrix, request
+from tests.matrices import matrix, request
 
 SMALL = {
     "learned": {"extend": "random"},

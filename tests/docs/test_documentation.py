@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from posenc_cli.cli.app import COMMANDS, function_of
-from posenc_cli.models import library as models
-from tests.encoding import matrix
+from posenc_cli.configs import library as models
+from tests.matrices import matrix
 from tests.processes import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_every_file_that_a_page_speaks_of_is_there(page):
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
     named = set(re.findall(r"`([\w./-]+(?:\.(?:py|md|json|toml|txt)|/))`", text))
     assert len(named) > 10
-    places = (ROOT, ROOT / "posenc_cli", ROOT / "posenc_cli" / "models")
+    places = (ROOT, ROOT / "posenc_cli", ROOT / "posenc_cli" / "configs")
     missing = [name for name in named if not any((place / name).exists() for place in places)]
     assert sorted(missing) == []
 

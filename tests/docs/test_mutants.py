@@ -129,6 +129,6 @@ def test_a_run_again_counts_those_killed_before_and_keeps_what_a_reader_wrote(mo
 def test_the_saved_sample_was_killed_but_for_one_in_ten_of_each_package():
     saved = json.loads(mutants.RESULT.read_text("utf-8"))
     shares = mutants.shares(saved)
-    assert set(shares) >= {"schemes", "models", "checks", "encode", "cli", "render"}
+    assert set(shares) >= {"formulas", "configs", "checks", "encoding", "cli", "render"}
     assert min(counts["mutants"] for counts in saved["packages"].values()) >= 35
     assert {name: share for name, share in shares.items() if share < 0.9} == {}

@@ -428,7 +428,7 @@ def test_a_fifo_is_written_directly(tmp_path):
 
 
 def test_a_bug_is_status_70_without_a_traceback(call, monkeypatch):
-    from posenc_cli.encode.request import Request
+    from posenc_cli.encoding.request import Request
 
     def broken(self):
         raise ZeroDivisionError("oops\nsecond line")

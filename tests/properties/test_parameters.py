@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.dot_similarity import CONTENTS
 from posenc_cli.cli.exits import main
+from posenc_cli.formulas.buckets import RULES
+from posenc_cli.formulas.parameters import OWN_OPTIONS
+from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES
-from posenc_cli.schemes.buckets import RULES
-from posenc_cli.schemes.parameters import OWN_OPTIONS
-from posenc_cli.schemes.tables import ROTARY_TABLES
 from tests.examples import examples
 
 FLOATS = [

@@ -1,0 +1,98 @@
+"""The families that the class names of ``architectures`` speak of, and how they bear on model_type.
+
+transformers goes by model_type and most other runtimes by the class. Where model_type is unknown,
+the class is all that says which code is meant; where both are known and lead to different
+encodings, one of them is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from posenc_cli.configs import families, nonrotary, vision
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from posenc_cli.configs.keys import Keys
+
+KEY = "architectures"
+_WHAT_FOR = re.compile(
+    r"(For[A-Z]\w*|(LMHead|DoubleHeads|WithLMHead|MT|Encoder|Text|PreTrained)*Model\w*)$"
+)
+"""The end of a class name, which says what the model is for, not which it is."""
+
+
+class Named(Record):
+    """A class name that speaks of a family: where it stands, and the model type of the family."""
+
+    source: str
+    name: str
+    model_type: str
+
+    def text(self) -> str:
+        """Where the name stands, and the name, for a message."""
+        return f"{self.source} {abbreviated(self.name)}"
+
+
+def family_of(name: str) -> str | None:
+    """The model type whose class a name is, None where it is no class of transformers.
+
+    >>> family_of("DeepseekV4ForCausalLM"), family_of("GPT2LMHeadModel"), family_of("MyModel")
+    ('deepseek_v4', 'gpt2', None)
+    """
+    return _model_types().get(_plain(_WHAT_FOR.sub("", name)))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]", "", name).lower()
+
+
+@cache
+def _model_types() -> Mapping[str, str]:
+    """Every model type of transformers, by its name in plain letters."""
+    known = (*families.others(), *families.containers(), *families.names())
+    read = (*nonrotary.FAMILIES, *nonrotary.REFUSED, *vision.FAMILIES)
+    return {_plain(name): name for name in (*known, *read)}
+
+
+def named_classes(keys: Keys) -> Iterator[Named]:
+    """The classes of a config that speak of a family.
+
+    Raises: InvalidInput where architectures is no list of texts.
+    """
+    listed = keys.texts(KEY)
+    for i, name in enumerate(listed.value if listed else ()):
+        model_type = family_of(name)
+        if model_type is not None:
+            yield Named(f"{keys.path(KEY)}.{i}", name, model_type)
+
+
+def is_alike(one: str, other: str) -> bool:
+    """Whether two model types are one, or one is the text model within the other.
+
+    >>> is_alike("gemma3", "gemma3_text"), is_alike("llama", "mistral")
+    (True, False)
+    """
+    texts = {one, families.text_model_type(one)} & {other, families.text_model_type(other)}
+    return bool(texts - {None}) or f"{one}_text" == other or f"{other}_text" == one
+
+
+def substitute_class(model_type: str, keys: Keys) -> Named | None:
+    """The class that says how to read a model type that nothing is known of.
+
+    Raises: InvalidInput where classes speak of several families.
+    """
+    classes = list(named_classes(keys))
+    for other in classes[1:]:
+        if not is_alike(other.model_type, classes[0].model_type):
+            raise InvalidInput(
+                f"{keys.name}: model type {abbreviated(model_type)} is unknown, and "
+                f"{classes[0].text()} and {other.text()} are of different families",
+                hint="in a copy of the file, keep the class that is meant",
+            )
+    return classes[0] if classes else None

@@ -1,0 +1,200 @@
+"""A Hugging Face config.json in, the right schemes out, each value with where it came from.
+
+A config means what transformers 5 makes of it. ``resolve`` finds the text model in it
+(:mod:`~posenc_cli.configs.text_models`), and its family's reader does the rest:
+:mod:`~posenc_cli.configs.rope` for rotary families, :mod:`~posenc_cli.configs.nonrotary` for the
+others. What another runtime makes of the same config
+is a change to that: where one is named, :func:`resolve` hands the layers of each type, with the
+rope object they came from, to ``runtimes.adjust``, which gives the layers as that runtime has them,
+and what to warn of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli import catalogue
+from posenc_cli.configs import families, nonrotary, vision
+from posenc_cli.configs.architectures import KEY, is_alike, named_classes
+from posenc_cli.configs.config_file import FILE, read_config
+from posenc_cli.configs.family_keys import FamilyKeys
+from posenc_cli.configs.keys import Keys
+from posenc_cli.configs.resolved import (
+    TRANSFORMERS,
+    Layers,
+    Notes,
+    Resolved,
+    Sourced,
+    check_values,
+)
+from posenc_cli.configs.rope import rope_layers
+from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude
+from posenc_cli.configs.text_models import SAME, TextModel, text_model
+from posenc_cli.configs.unread import note_unread
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.numerics import exact
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from posenc_cli.configs.rope_objects import RopeObject
+
+__all__ = [
+    "Layers",
+    "Resolved",
+    "Sourced",
+    "override",
+    "read_config",
+    "resolve",
+    "with_turning_columns",
+]
+
+
+def resolve(
+    config: Mapping[str, Any], *, runtime: str = TRANSFORMERS, name: str = FILE
+) -> Resolved:
+    """What a config says of positions, in the schemes of the catalogue.
+
+    ``runtime`` reads it as another program does, and ``name`` is how errors call the config.
+
+    Raises: InvalidInput, naming the key, for what contradicts itself, lacks a value, or stands for
+    no scheme.
+
+    >>> config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
+    >>> resolve(config).layer().params["base"]
+    Sourced(value=10000.0, source='default of llama')
+    """
+    top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
+    model = text_model(top, notes)
+    ropes: Sequence[RopeObject | None]
+    if model.family is not None:
+        keys = FamilyKeys(model.keys, model.family, notes)
+        layers, ropes = zip(*rope_layers(keys), strict=True)
+    else:
+        layers = tuple(_not_rotary(model, notes))
+        ropes = [None] * len(layers)
+        for group in layers:
+            check_values(top.name, group.scheme, group.params)
+    _note_other_classes(top, model, layers, notes)
+    if runtime != TRANSFORMERS:
+        layers = tuple(_layers_as(runtime, model, zip(layers, ropes, strict=True), notes))
+    unread = note_unread(top, model, layers, notes)
+    return Resolved(
+        model.model_type,
+        layers,
+        unread=unread,
+        warnings=(*notes.headlines, *notes.warnings),
+        defaulted=tuple(notes.defaulted),
+        contradicted=tuple(notes.contradicted),
+        headlines=tuple(notes.headlines),
+    )
+
+
+def _layers_as(
+    runtime: str,
+    model: TextModel,
+    layers: Iterable[tuple[Layers, RopeObject | None]],
+    notes: Notes,
+) -> Iterator[Layers]:
+    """Layers as another runtime has them.
+
+    Raises: InvalidInput where it is not known what the runtime does, or it cannot.
+    """
+    from posenc_cli.configs import runtimes
+
+    for group, rope in layers:
+        other, warnings = runtimes.adjust(group, rope, model, runtime=runtime)
+        check_values(model.keys.name, other.scheme, other.params)
+        for warning in warnings:
+            notes.warn(warning)
+        yield _with_magnitude(other)
+
+
+def override(layers: Layers, given: Mapping[str, object]) -> Layers:
+    """Layers with parameters that a user gave in place of what the config says.
+
+    Raises: InvalidInput where their scheme has no such parameter, or cannot take the value.
+    """
+    bound = catalogue.find(layers.scheme).bind({**layers.values(), **given})
+    params = {name: Sourced(bound.params[name], "command line") for name in given}
+    return _with_magnitude(replace(layers, params={**layers.params, **params}))
+
+
+def _with_magnitude(layers: Layers) -> Layers:
+    """Layers whose attention factor follows from their parameters as they are now."""
+    derived = {name: value for name, value in layers.derived.items() if name not in MAGNITUDE}
+    if "head_dim" in derived and "dim" in layers.params:
+        derived["head_dim"] = layers.params["dim"]
+    return replace(layers, derived={**derived, **magnitude(layers.scheme, layers.params)})
+
+
+def with_turning_columns(layers: Layers) -> Layers:
+    """Layers with how many columns of a head turn: two for each pair whose frequency is not 0.
+
+    >>> config = {"model_type": "gemma4_text", "num_hidden_layers": 6}
+    >>> with_turning_columns(resolve(config).layer("full_attention")).derived["rotated"].value
+    128
+    """
+    scheme = catalogue.find(layers.scheme)
+    waves = scheme.bind(layers.values()).content.waves
+    if waves is None or scheme.kind != "rotary" or "head_dim" not in layers.derived:
+        return layers
+    pairs = sum(frequency != 0 for frequency in waves.frequencies(exact))
+    head, rest = layers.derived["head_dim"], layers.derived
+    rotated = Sourced(2 * pairs, "derived: 2 × the pairs whose frequency is not 0")
+    return replace(layers, derived={"head_dim": head, "rotated": rotated, **rest})
+
+
+def _note_other_classes(
+    top: Keys, model: TextModel, layers: Sequence[Layers], notes: Notes
+) -> None:
+    """Warn of a class of another family than the model type's, where that is read otherwise."""
+    text, model_type = model.keys, model.model_type
+    stated = (model_type, top.values.get("model_type"), text.values.get("model_type"))
+    own = [SAME.get(name, name) for name in stated if isinstance(name, str)]
+    for class_ in (*named_classes(top), *(() if text is top else named_classes(text))):
+        if any(is_alike(class_.model_type, name) for name in own):
+            continue
+        try:
+            other = resolve({**text.values, "model_type": class_.model_type, KEY: None})
+        except InvalidInput:
+            alike = False
+        else:
+            alike = _encodings(other.layers) == _encodings(layers)
+        if not alike:
+            notes.headline(
+                f"{class_.text()} is a class of {class_.model_type}, and model type {model_type} "
+                "is read otherwise: transformers goes by the model type, as is done here, and "
+                "engines that go by the class run another model"
+            )
+            notes.contradict(class_.source)
+
+
+def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
+    """What layers have, whatever they are called and wherever it was read."""
+    return [(group.layers, group.scheme, group.values()) for group in layers]
+
+
+def _not_rotary(model: TextModel, notes: Notes) -> Iterable[Layers]:
+    """The layers of a model without rope.
+
+    Raises: InvalidInput for one that no scheme stands for.
+    """
+    keys, model_type, container = model.keys, model.model_type, model.container
+    if model_type in nonrotary.REFUSED:
+        reason, hint = nonrotary.REFUSED[model_type]
+        raise InvalidInput(f"{keys.name}: {model_type} {reason}; no scheme does", hint=hint)
+    if model_type in vision.FAMILIES:
+        return vision.layers(keys, model_type, notes)
+    family = nonrotary.FAMILIES.get(model_type)
+    if family is not None:
+        if container is not None and container.defaults:
+            family = nonrotary.within(family, container.defaults)
+            model_type = container.model_type
+        return nonrotary.Reader(keys, model_type, family, notes).layers()
+    rotary = families.rotary(model_type)
+    hidden = keys.count("hidden_size")
+    if hidden is None and rotary is not None:
+        hidden = Sourced(rotary.defaults["hidden_size"], f"default of {model_type}")
+    return [Layers(None, (), "nope", {"dim": hidden} if hidden else {})]

@@ -1,0 +1,202 @@
+"""What a model type leaves unsaid: the defaults, names and habits of each family, as data.
+
+Rotary families are in ``rotary.json``, one line a model type, as Hugging Face transformers 5 has
+them. A config usually says neither how columns are paired nor which layers go without rotation.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal
+
+from posenc_cli.records import Record, fresh, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+Nope = Literal["no_rope_layers", "unless sliding", "unless sliding type", "unless sliding, if any"]
+"""How a family tells which layers go without rotation."""
+
+
+class Rotary(Record):
+    """A family of rotary models: a row of ``rotary.json``.
+
+    Each field is described in ``rotary.schema.json`` beside it, but for these. ``known`` is False
+    of a model type that nothing is known of, and ``any_names`` says that its config may have any
+    name for a key. ``owner`` is the model type whose defaults these are, where that is one around
+    it.
+    """
+
+    model_type: str
+    defaults: Mapping[str, Any] = fresh(dict)
+    aliases: Mapping[str, str] = fresh(dict)
+    base: float | Mapping[str, float] | None = 10_000.0
+    partial: float = 1.0
+    partial_ignored: bool = False
+    rope: Mapping[str, Any] | None = None
+    nested: bool = False
+    slice: bool = False
+    slice_head: Literal["slice", "whole", "name"] | None = None
+    own_original: bool = False
+    plain_softmax: bool = False
+    layout: str = "half"
+    nope: Nope | None = None
+    cycle: tuple[str, ...] = ()
+    cycle_key: str | None = None
+    exceptions: Mapping[str, Sequence[int]] = fresh(dict)
+    indices: str | None = None
+    at_least: str | None = None
+    last: str | None = None
+    needs_layer_types: bool = False
+    local: Mapping[str, Any] | None = None
+    head_dims: Mapping[str, Any] = fresh(dict)
+    keys: Mapping[str, str | None] = fresh(dict)
+    mrope: Mapping[str, Any] | None = None
+    when: Mapping[str, Any] | None = None
+    renamed: Mapping[str, str] = fresh(dict)
+    alpha: bool = False
+    types: tuple[str, ...] = ()
+    needs_head_dim: bool = False
+    scales_queries: bool = False
+    refused: str | None = None
+    known: bool = True
+    any_names: bool = False
+    own_code: Mapping[str, Any] = fresh(dict)
+    owner: str | None = None
+
+    @property
+    def default_source(self) -> str:
+        """Where the values that a config leaves out come from."""
+        return f"default of {self.owner or self.model_type}"
+
+    def base_of(self, layer_type: str | None) -> float | None:
+        """The base of the layers of a type, None where configs must say it."""
+        if self.base is None or isinstance(self.base, float | int):
+            return self.base
+        return self.base.get(layer_type or "")
+
+
+class Container(Record):
+    """A model of text and images or sound, around a text model.
+
+    Its fields too are described in ``rotary.schema.json``.
+    """
+
+    model_type: str
+    text: str
+    defaults: Mapping[str, Any] = fresh(dict)
+    base: float | None = None
+    merged: bool = False
+    flat: bool = False
+
+    def around(self, family: Rotary) -> Rotary:
+        """A family with the defaults that it has in this model."""
+        if not self.defaults and self.base is None:
+            return family
+        base = family.base if self.base is None else self.base
+        defaults = {**family.defaults, **self.defaults}
+        return replace(family, defaults=defaults, base=base, owner=self.model_type)
+
+
+ANY_NAME: Mapping[str, tuple[str, ...]] = {
+    "hidden_size": ("hidden_size", "d_model", "n_embd", "dim", "model_dim"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "max_position_embeddings": (
+        *("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length"),
+        *("seq_length", "model_max_length"),
+    ),
+    "head_dim": ("head_dim", "attention_head_dim", "kv_channels", "d_kv"),
+    "rope_theta": ("rope_theta", "rotary_emb_base", "rope_base"),
+    "partial_rotary_factor": (
+        *("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_percent"),
+        "rotary_emb_fraction",
+    ),
+}
+"""What keys are called in configs of model types that are not known here."""
+
+LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "rope_theta_local", "swa_rope_theta")
+GLOBAL_BASES = ("global_rope_theta", "rope_theta_global", "rope_global_base_freq")
+BASES = ("rope_theta", "rotary_emb_base", "rope_base", "rotary_base", "rope_embedding_base")
+"""What the base is called by one code or another: of layers whose window slides, of the others
+where those have one of their own, and of all."""
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    text = (files("posenc_cli.configs") / "rotary.json").read_text("utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table
+
+
+def rotary(model_type: str) -> Rotary | None:
+    """The rotary family of a model type, if it is one.
+
+    >>> rotary("gpt_neox").partial, rotary("cohere").layout, rotary("bert")
+    (0.25, 'interleaved', None)
+    """
+    row = _table()["families"].get(model_type)
+    return None if row is None else Rotary(model_type, **row)
+
+
+def names() -> tuple[str, ...]:
+    """The model types of the rotary families.
+
+    >>> "llama" in names()
+    True
+    """
+    return tuple(_table()["families"])
+
+
+def all_rotary() -> tuple[Rotary, ...]:
+    """Every rotary family, by name."""
+    return tuple(Rotary(name, **row) for name, row in sorted(_table()["families"].items()))
+
+
+def unknown(model_type: str) -> Rotary:
+    """A model type that nothing is known of, read like Llama's."""
+    return Rotary(model_type, known=False, any_names=True)
+
+
+def text_model_type(model_type: str) -> str | None:
+    """The model type of the text model within a model of text and images or sound.
+
+    >>> text_model_type("qwen2_vl")
+    'qwen2_vl_text'
+    """
+    around = container(model_type)
+    return None if around is None else around.text
+
+
+def container(model_type: str) -> Container | None:
+    """The model of text and images or sound of a model type, if it is one.
+
+    >>> container("voxtral").base
+    100000000.0
+    """
+    row = _table()["containers"].get(model_type)
+    if row is None:
+        return None
+    return Container(model_type, **({"text": row} if isinstance(row, str) else row))
+
+
+def containers() -> tuple[str, ...]:
+    """The model types of text and images or sound."""
+    return tuple(_table()["containers"])
+
+
+def others() -> tuple[str, ...]:
+    """The model types of transformers that are neither rotary nor around a text model."""
+    return tuple(_table()["others"])
+
+
+def is_known(model_type: str) -> bool:
+    """Whether transformers has a model type, be it one that posenc does not read.
+
+    >>> is_known("vit"), is_known("my_model")
+    (True, False)
+    """
+    return model_type in _table()["others"]

@@ -1,0 +1,90 @@
+"""The keys of a rotary text model, by the names and with the defaults of its family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.families import ANY_NAME
+from posenc_cli.configs.keys import first, json_text
+from posenc_cli.configs.resolved import Sourced
+from posenc_cli.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from posenc_cli.configs.families import Rotary
+    from posenc_cli.configs.keys import Keys
+    from posenc_cli.configs.resolved import Notes
+
+CONTEXT = "max_position_embeddings"
+ORIGINAL = "original_max_position_embeddings"
+SHARE = "partial_rotary_factor"
+
+
+class FamilyKeys:
+    """What reads of a rotary config share: its keys, its family, and the notes they leave."""
+
+    def __init__(self, text: Keys, family: Rotary, notes: Notes) -> None:
+        self.text = text
+        self.family = family
+        self.notes = notes
+        self.default_source = family.default_source
+
+    def error(self, message: str, *, hint: str | None = None) -> InvalidInput:
+        """The error for what a config says or lacks."""
+        return InvalidInput(f"{self.text.name}: {message}", hint=hint)
+
+    def default(self, value: Any) -> Sourced:
+        """A value of the model type's."""
+        return Sourced(value, self.default_source)
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """What the family calls a key at the top of the config, empty where it has it nowhere."""
+        name = self.family.keys.get(key, key)
+        others = ANY_NAME.get(key, ()) if self.family.any_names else ()
+        return (*([] if name is None else [name]), *others)
+
+    def number(self, key: str) -> Sourced | None:
+        """A number at the top of the config, by whatever name."""
+        return first(*(self.text.number(name) for name in self.names(key)))
+
+    def count(self, key: str) -> Sourced | None:
+        """A whole number of the config by whatever name, or the model type's.
+
+        Raises: InvalidInput where it is none.
+        """
+        names: tuple[str, ...] = (self.family.aliases.get(key, key), key)
+        if self.family.any_names:
+            names += ANY_NAME.get(key, ())
+        count = first(*(self.text.count(name) for name in names))
+        if count is None and key in self.family.defaults:
+            count = self.default(self.family.defaults[key])
+        return count
+
+    def needed_count(self, key: str) -> Sourced:
+        """A whole number that must be there.
+
+        Raises: InvalidInput.
+        """
+        count = self.count(key)
+        if count is None:
+            raise self.error(f"{self.text.path(key)} is missing")
+        return count
+
+    def size(self, key: str) -> Sourced | None:
+        """A size of the config, or the model type's, which is noted."""
+        size = self.count(key)
+        return None if size is None else self.note_size(key, size)
+
+    def note_size(self, key: str, size: Sourced) -> Sourced:
+        """A size; where it is the model type's, that is noted, unless another name says so too."""
+        if size.source != self.default_source:
+            return size
+        text = self.text
+        stated = {name: text.values[name] for name in ANY_NAME.get(key, ()) if text.has(name)}
+        if size.value not in stated.values():
+            self.notes.size(text.path(key), size)
+            for name, value in stated.items():
+                self.notes.warn(
+                    f"{text.path(name)} {json_text(value)} has no effect: transformers' "
+                    f"{self.family.model_type} reads {text.path(key)}"
+                )
+        return size

@@ -1,0 +1,248 @@
+"""The keys of a config: each is checked as it is read, and remembered as read."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.resolved import Sourced
+from posenc_cli.errors import InvalidInput, abbreviated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import UnionType
+
+LARGEST_COUNT = 1 << 53
+LONGEST_NAME = 64
+_LONGEST_VALUE = 60
+_ROPE_LIKE = re.compile(
+    r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
+    r"|original_max_pos|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
+)
+
+
+def printable(name: str) -> str:
+    r"""A name that a file gives, escaped and shortened where a message could not show it.
+
+    >>> printable("rope_theta"), printable("a\x1b[2J")
+    ('rope_theta', "'a\\x1b[2J'")
+    """
+    if name.isprintable() and name.isascii() and len(name) <= LONGEST_NAME:
+        return name
+    return abbreviated(name.encode("ascii", "backslashreplace").decode())
+
+
+def json_text(value: object) -> str:
+    """A value as its file spells it, on one line and shortened.
+
+    >>> json_text(True), json_text(None), json_text("1e4"), len(json_text("x" * 999))
+    ('true', 'null', '"1e4"', 60)
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "inf", -math.inf: "-inf"}.get(value, "NaN")
+    text = json.dumps(value)
+    half = _LONGEST_VALUE // 2 - 1
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:half]} … {text[1 - half :]}"
+
+
+OFF = ("alibi", "use_alibi", "use_dynamic_ntk", "use_logn_attn", "use_mem_rope", "rotary_value")
+"""Keys of which false says nothing."""
+
+
+class Keys:
+    """A JSON object whose keys are read by type; None stands for one that is absent or null."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        *,
+        name: str,
+        prefix: str = "",
+        read: set[str] | None = None,
+    ) -> None:
+        self.values = values
+        self.name = name
+        self.prefix = prefix
+        self.read = set() if read is None else read
+
+    def path(self, key: str) -> str:
+        """The path of a key from the top of the file, as messages can show it."""
+        return f"{self.prefix}{printable(key)}"
+
+    def invalid(self, key: str, rule: str) -> InvalidInput:
+        """The error for the value of a key that breaks a rule."""
+        value = json_text(self.values.get(key))
+        return InvalidInput(f"{self.name}: {self.path(key)} {value}: {rule}")
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there, be it null; asking is no reading."""
+        return key in self.values
+
+    def get(self, key: str) -> Sourced | None:
+        """Whatever a key holds."""
+        if key not in self.values:
+            return None
+        self.read.add(self.path(key))
+        value = self.values[key]
+        return None if value is None else Sourced(value, self.path(key))
+
+    def number(
+        self, key: str, *, above: float | None = 0, minimum: float | None = None
+    ) -> Sourced | None:
+        """A finite number, as a float.
+
+        Raises: InvalidInput for anything else, or one that is not above a bound.
+        """
+        stated = self.get(key)
+        if stated is None:
+            return None
+        value = stated.value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.invalid(key, "must be a number")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise self.invalid(key, "must be a finite number")
+        if above is not None and minimum is None and number <= above:
+            raise self.invalid(key, f"must be above {above:g}")
+        if minimum is not None and number < minimum:
+            raise self.invalid(key, f"must be at least {minimum:g}")
+        return Sourced(number, stated.source)
+
+    def count(self, key: str, *, minimum: int = 1) -> Sourced | None:
+        """A whole number, which may be written as 4096.0.
+
+        Raises: InvalidInput for anything else, or one below the minimum.
+        """
+        stated = self.get(key)
+        if stated is None:
+            return None
+        value = stated.value
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.invalid(key, "must be a whole number")
+        if not minimum <= value <= LARGEST_COUNT:
+            raise self.invalid(key, f"must be from {minimum} to 2^53")
+        return Sourced(value, stated.source)
+
+    def flag(self, key: str) -> Sourced | None:
+        """True or false.
+
+        Raises: InvalidInput for anything else.
+        """
+        return self._of_kind(key, bool, "must be true or false")
+
+    def text(self, key: str) -> Sourced | None:
+        """A text.
+
+        Raises: InvalidInput for anything else.
+        """
+        return self._of_kind(key, str, "must be a text")
+
+    def numbers(self, key: str) -> Sourced | None:
+        """A list of numbers above 0, as a tuple of floats.
+
+        Raises: InvalidInput for anything else.
+        """
+        rule = "must be a list of numbers"
+        listed = self._of_kind(key, list | tuple, rule)
+        if listed is None:
+            return None
+        items = {str(i): item for i, item in enumerate(listed.value)}
+        below = Keys(items, name=self.name, prefix=f"{listed.source}.")
+        numbers = [number.value for number in map(below.number, items) if number is not None]
+        if not numbers or len(numbers) < len(items):
+            raise self.invalid(key, rule)
+        return Sourced(tuple(numbers), listed.source)
+
+    def counts(self, key: str) -> Sourced | None:
+        """A list of whole numbers from 0 on, as a tuple.
+
+        Raises: InvalidInput for anything else.
+        """
+        rule = "must be a list of whole numbers"
+        listed = self._of_kind(key, list | tuple, rule)
+        if listed is None:
+            return None
+        if not all(type(item) is int and 0 <= item <= LARGEST_COUNT for item in listed.value):
+            raise self.invalid(key, rule)
+        return Sourced(tuple(listed.value), listed.source)
+
+    def texts(self, key: str) -> Sourced | None:
+        """A list of texts, as a tuple.
+
+        Raises: InvalidInput for anything else.
+        """
+        rule = "must be a list of texts"
+        listed = self._of_kind(key, list | tuple, rule)
+        if listed is None:
+            return None
+        if not all(isinstance(item, str) for item in listed.value):
+            raise self.invalid(key, rule)
+        return Sourced(tuple(listed.value), listed.source)
+
+    def section(self, key: str) -> Keys | None:
+        """A JSON object within this one.
+
+        Raises: InvalidInput for anything else.
+        """
+        stated = self._of_kind(key, Mapping, "must be an object")
+        if stated is None:
+            return None
+        return Keys(stated.value, name=self.name, prefix=f"{stated.source}.", read=self.read)
+
+    def _of_kind(self, key: str, kind: type | UnionType, rule: str) -> Sourced | None:
+        """A value of some types.
+
+        Raises: InvalidInput, by ``rule``, for one of another.
+        """
+        stated = self.get(key)
+        if stated is not None and not isinstance(stated.value, kind):
+            raise self.invalid(key, rule)
+        return stated
+
+    def _is_off(self, key: str) -> bool:
+        """Whether a key only says that something is as it is without it."""
+        return key in OFF and self.values[key] is False
+
+    def unread(self, *, skipped: Sequence[str] = ()) -> Iterator[str]:
+        """The paths of rope-like keys that nothing read, but for the objects ``skipped``."""
+        for key, value in self.values.items():
+            path = self.path(key)
+            if value is None or key in skipped or self._is_off(key):
+                continue
+            if _ROPE_LIKE.search(key) and path not in self.read:
+                yield path
+            elif isinstance(value, Mapping):
+                below = Keys(value, name=self.name, prefix=f"{path}.", read=self.read)
+                if path in self.read and _ROPE_LIKE.search(path):
+                    yield from below._never_read()
+                else:
+                    yield from below.unread()
+
+    def _never_read(self) -> Iterator[str]:
+        """All paths within that nothing read, be they rope-like or not."""
+        for key, value in self.values.items():
+            path = self.path(key)
+            if value is None:
+                continue
+            if path not in self.read:
+                yield path
+            elif isinstance(value, Mapping):
+                below = Keys(value, name=self.name, prefix=f"{path}.", read=self.read)
+                yield from below._never_read()
+
+
+def first(*values: Sourced | None) -> Sourced | None:
+    """The first value there is.
+
+    >>> first(None, Sourced(1, "here")).source
+    'here'
+    """
+    return next((value for value in values if value is not None), None)

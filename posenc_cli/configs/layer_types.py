@@ -1,0 +1,222 @@
+"""The types of a model's layers: which there are, and which of them rotate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.errors import abbreviated, nearest
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.configs.family_keys import FamilyKeys
+    from posenc_cli.configs.resolved import Sourced
+
+WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
+"""Layer types that have no attention, and so nothing that positions enter."""
+LARGEST_LAYERS = 10_000
+LONGEST_NAME = 100
+_COUNT = "num_hidden_layers"
+_HYBRID = "hybrid_layer_pattern"
+_FULL, _SLIDING, _REST = "full_attention", "sliding_attention", "linear_attention"
+KNOWN = (
+    *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
+    *("indexed_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
+    *("minimax_m3_sparse", "conv", "moe", "hybrid", "hybrid_sliding"),
+    *("reference_sliding_attention", "linear_attention"),
+)
+"""The names that transformers 5 takes in ``layer_types``."""
+RENAMED = {
+    "attention": "full_attention",
+    "mamba": "linear_attention",
+    "deepseek_sparse_attention": "indexed_attention",
+    "qwen_sparse_attention": "indexed_attention",
+}
+"""Older names, which transformers replaces."""
+
+
+class Group(Record):
+    """The layers of one type; ``label`` is None where a config tells no types apart."""
+
+    label: str | None
+    layers: tuple[int, ...]
+    is_nope: bool = False
+
+
+def groups(keys: FamilyKeys) -> list[Group]:
+    """The layers with attention, by type, in the order of their first.
+
+    Raises: InvalidInput.
+    """
+    family = keys.family
+    types = _types(keys)
+    if types and family.last and types[-1] != family.last:
+        if keys.text.has("layer_types"):
+            keys.notes.warn(
+                f"{keys.text.path('layer_types')} ends in {types[-1]}: transformers makes the last "
+                f"layer of {family.model_type} {family.last}, and warns"
+            )
+        types[-1] = family.last
+    _note_hybrid_pattern(keys, types)
+    turning = _rotations(keys, types)
+    by_kind: dict[tuple[str | None, bool], list[int]] = {}  # of a type, and whether they rotate
+    for layer, (label, turns) in enumerate(zip(types, turning, strict=True)):
+        if label not in WITHOUT_ATTENTION:
+            by_kind.setdefault((label, turns), []).append(layer)
+    if not by_kind:
+        return [Group(None, ())]
+    split = {label for label, turns in by_kind if (label, not turns) in by_kind}
+    return [
+        Group(_name(label, turns, label in split), tuple(layers), is_nope=not turns)
+        for (label, turns), layers in by_kind.items()
+    ]
+
+
+def _note_hybrid_pattern(keys: FamilyKeys, types: Sequence[str | None]) -> None:
+    """Warn of MiMo's own list of layers, 1 where a window slides, where it is not followed."""
+    text = keys.text
+    listed = text.values.get(_HYBRID)
+    if not isinstance(listed, list | tuple) or not set(types) <= {_FULL, _SLIDING}:
+        return
+    stated = [_SLIDING if flag == 1 else _FULL for flag in listed]
+    apart = [i for i, (one, other) in enumerate(zip(types, stated, strict=False)) if one != other]
+    if apart or len(stated) != len(types):
+        where = f"layer {apart[0]} is {types[apart[0]]}" if apart else f"{len(types)} layers"
+        keys.notes.warn(
+            f"{text.path(_HYBRID)} has no effect: transformers reads layer_types alone, and takes "
+            f"those of the model type without it: {where}"
+        )
+        keys.notes.contradict(text.path(_HYBRID))
+
+
+def _name(label: str | None, turns: bool, split: bool) -> str | None:
+    """The name of a group: that of its type, unless it stands for only a part of it."""
+    if not split:
+        return label
+    return (label or "rope") if turns else "nope"
+
+
+def _types(keys: FamilyKeys) -> list[str | None]:
+    text, family = keys.text, keys.family
+    stated = _count(keys)
+    listed = text.texts("layer_types")
+    if listed is not None:
+        return _transformers_types(keys, listed, stated)
+    listed = text.texts("layers_block_type")
+    if listed is not None:
+        return list(listed.value)
+    if family.needs_layer_types:
+        raise keys.error(f"{text.path('layer_types')} is missing")
+    count = stated.value if stated else family.defaults.get(_COUNT, 0)
+    indices = text.counts(family.indices) if family.indices else None
+    if indices is not None:
+        return [_FULL if layer in indices.value else _REST for layer in range(count)]
+    return _cycle_types(keys, count)
+
+
+def _count(keys: FamilyKeys) -> Sourced | None:
+    """How many layers the config says there are."""
+    text, family = keys.text, keys.family
+    name = family.aliases.get(_COUNT, _COUNT)
+    count = text.count(name)
+    if count is None and family.any_names:
+        count = text.count("n_layer") or text.count("num_layers") or text.count("n_layers")
+    if count is not None and count.value > LARGEST_LAYERS:
+        raise text.invalid(name, f"must be at most {LARGEST_LAYERS}")
+    return count
+
+
+def _transformers_types(
+    keys: FamilyKeys, listed: Sourced, count: Sourced | None
+) -> list[str | None]:
+    """The types of a list, as transformers takes them.
+
+    Raises: InvalidInput for a name that it does not know, or a list of another length.
+    """
+    types = [RENAMED.get(name, name) for name in listed.value]
+    for layer, name in enumerate(types):
+        if keys.family.known and name not in KNOWN:
+            raise keys.error(
+                f"{listed.source}.{layer} {abbreviated(name)}: is no layer type of transformers",
+                hint=nearest(name, KNOWN) or f"it knows {', '.join(KNOWN[:3])} and others",
+            )
+        if not name.isprintable() or len(name) > LONGEST_NAME:
+            raise keys.error(
+                f"{listed.source}.{layer} {abbreviated(name)}: must be a name of at "
+                f"most {LONGEST_NAME} printable characters"
+            )
+    if count is not None and count.value != len(types):
+        raise keys.error(f"{listed.source} has {len(types)} names for {count.source} {count.value}")
+    return list(types)
+
+
+def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
+    """The types of layers where a config does not list them."""
+    family = keys.family
+    cycle = family.cycle
+    if not cycle:
+        return [None] * count
+    period = _period(keys)
+    if period is not None and len(cycle) > 1:
+        # The one type that differs keeps its place: at the end of each period, or at its start.
+        at_start = cycle.count(cycle[0]) == 1
+        special, usual = (cycle[0], cycle[1]) if at_start else (cycle[-1], cycle[0])
+        usuals = (usual,) * (period.value - 1)
+        cycle = (special, *usuals) if at_start else (*usuals, special)
+        cycle = cycle if period.value else (special,)
+    types = [cycle[i % len(cycle)] for i in range(count)]
+    for label, layers in family.exceptions.items():
+        for layer in layers:
+            if -count <= layer < count:
+                types[layer] = label
+    if types and family.at_least and family.at_least not in types:
+        types[-1] = family.at_least
+    return list(types)
+
+
+def _period(keys: FamilyKeys) -> Sourced | None:
+    """The length of the cycle, where the config gives one."""
+    text, key = keys.text, keys.family.cycle_key
+    if key is None:
+        return None
+    if isinstance(text.values.get(key), str):
+        raise text.invalid(key, "must be a number; give layer_types")
+    return text.count(key, minimum=0)
+
+
+def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
+    """Whether each layer rotates.
+
+    Raises: InvalidInput.
+    """
+    text, family = keys.text, keys.family
+    if family.nope is None and not (not family.known and text.has("no_rope_layers")):
+        return [True] * len(types)
+    if family.nope in ("no_rope_layers", None):
+        return _rotation_flags(keys, len(types))
+    sliding = [label == "sliding_attention" for label in types]
+    if family.nope == "unless sliding type":
+        return sliding
+    window = text.values.get("sliding_window", family.defaults.get("sliding_window"))
+    if family.nope == "unless sliding":
+        return sliding if window is not None else [False] * len(types)
+    return sliding if window is not None else [True] * len(types)
+
+
+def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
+    """Whether each layer rotates: 1 in ``no_rope_layers`` says that it does."""
+    text = keys.text
+    listed = text.get("no_rope_layers")
+    if listed is not None and listed.value:
+        flags = listed.value
+        if not isinstance(flags, list | tuple) or any(flag not in (0, 1) for flag in flags):
+            raise text.invalid("no_rope_layers", "must be a list of 0 and 1")
+        if len(flags) != count:
+            raise keys.error(
+                f"{text.path('no_rope_layers')} has {len(flags)} numbers for {count} layers"
+            )
+        return [bool(flag) for flag in flags]
+    interval = text.count("no_rope_layer_interval")
+    period = interval.value if interval else 4
+    return [(layer + 1) % period != 0 for layer in range(count)]

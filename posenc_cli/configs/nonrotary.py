@@ -1,0 +1,332 @@
+"""Model types whose positions are not turned: learned and sinusoidal tables, biases, offsets.
+
+Each family is a row of ``nonrotary.json``: which keys its config uses, and what it leaves unsaid.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.keys import first
+from posenc_cli.configs.layer_types import LARGEST_LAYERS
+from posenc_cli.configs.resolved import Layers, Sourced
+from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from posenc_cli.configs.keys import Keys
+    from posenc_cli.configs.resolved import Notes
+
+
+class NonRotaryFamily(Record):
+    """A family of models without rope.
+
+    ``dim``, ``rows``, ``heads`` and ``layers`` name the keys, each with its default. ``offset``
+    is how many rows of a learned table come before that of the first token, and whether the table
+    has them beside those it is said to have (``extra``); ``padding`` stands for pad_token_id + 1.
+    ``params`` are parameters that no key holds.
+    """
+
+    read: str
+    dim: tuple[str, int] = ("hidden_size", 768)
+    rows: tuple[str, int] = ("max_position_embeddings", 512)
+    heads: tuple[str, int] = ("num_attention_heads", 12)
+    layers: tuple[str, int] = ("num_hidden_layers", 12)
+    offset: int | str = 0
+    extra: bool = False
+    pad: int | None = None
+    params: Mapping[str, Any] | None = None
+
+
+def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFamily:
+    """A family with the defaults that it has in a larger model.
+
+    >>> within(NonRotaryFamily("learned"), {"hidden_size": 1024}).dim
+    ('hidden_size', 1024)
+    """
+    dim, rows, heads, layers = (
+        (key, defaults.get(key, default))
+        for key, default in (family.dim, family.rows, family.heads, family.layers)
+    )
+    return replace(family, dim=dim, rows=rows, heads=heads, layers=layers)
+
+
+FAMILIES: Mapping[str, NonRotaryFamily] = {
+    model_type: NonRotaryFamily(**row)
+    for model_type, row in json.loads(
+        (files("posenc_cli.configs") / "nonrotary.json").read_text("utf-8")
+    ).items()
+}
+
+SYNONYMS = (
+    ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    ("hidden_size", "n_embd", "d_model"),
+    ("max_position_embeddings", "n_positions"),
+)
+"""What transformers takes for one another in the configs of these families."""
+
+REFUSED: Mapping[str, tuple[str, str | None]] = {
+    "deberta": ("scores relative positions by content", "posenc buckets deberta"),
+    "deberta-v2": ("scores relative positions by content", "posenc buckets deberta"),
+    "sew-d": ("scores relative positions by content", "posenc buckets deberta"),
+    "mpnet": ("has learned rows and T5's buckets at once", "posenc generate -s learned+t5"),
+    "rwkv": ("has no attention", None),
+    "mamba": ("has no attention", None),
+    "mamba2": ("has no attention", None),
+    "falcon_mamba": ("has no attention", None),
+    "xlstm": ("has no attention", None),
+}
+"""Model types that no scheme stands for: why, and what comes near."""
+
+
+class Reader:
+    """Reads the config of a family without rope."""
+
+    def __init__(self, text: Keys, model_type: str, family: NonRotaryFamily, notes: Notes) -> None:
+        self.text = text
+        self.family = family
+        self.notes = notes
+        self.default_source = f"default of {model_type}"
+        self.model_type = model_type
+
+    def layers(self) -> Iterator[Layers]:
+        """The layers of each type.
+
+        Raises: InvalidInput.
+        """
+        read = _READERS[self.family.read]
+        yield from read(self)
+
+    def _count(self, named: tuple[str, int], *, minimum: int = 1) -> Sourced:
+        key, default = named
+        also = next((names for names in SYNONYMS if key in names), (key,))
+        count = first(*(self.text.count(name, minimum=minimum) for name in (key, *also)))
+        if count is None:
+            count = Sourced(default, self.default_source)
+            if key in (self.family.dim[0], self.family.heads[0]):
+                self.notes.size(self.text.path(key), count)
+        return count
+
+    def _indices(self) -> tuple[int, ...]:
+        count = self._count(self.family.layers, minimum=0).value
+        return tuple(range(min(count, LARGEST_LAYERS)))
+
+    def _head(self) -> Sourced:
+        """The share of the hidden size that a head has."""
+        hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
+        return Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+
+    def _context(self) -> dict[str, Sourced]:
+        return {"context": self._count(self.family.rows)}
+
+    def _first_row(self) -> Sourced:
+        """The row, or the position, of the first token."""
+        if self.family.offset != "padding":
+            return Sourced(self.family.offset, self.default_source)
+        pad = first(*(self.text.count(key, minimum=0) for key in ("pad_token_id", "padding_idx")))
+        if pad is not None:
+            return Sourced(pad.value + 1, f"derived: {pad.source} + 1")
+        if self.family.pad is None:
+            raise InvalidInput(f"{self.text.name}: {self.text.path('pad_token_id')} is missing")
+        return Sourced(self.family.pad + 1, f"derived: {self.default_source} + 1")
+
+    def _fixed(self) -> dict[str, Sourced]:
+        params = self.family.params or {}
+        return {name: Sourced(value, self.default_source) for name, value in params.items()}
+
+    def learned(self) -> Iterator[Layers]:
+        """A table of trained rows."""
+        rows, offset = self._count(self.family.rows), self._first_row()
+        if rows.source == self.default_source:
+            self.notes.size(self.text.path(self.family.rows[0]), rows)
+        length = rows
+        if self.family.extra:
+            length = Sourced(rows.value + offset.value, f"derived: {rows.source} + {offset.value}")
+        if offset.value >= length.value:
+            raise InvalidInput(
+                f"{self.text.name}: {rows.source} {rows.value}: must be above {offset.value}, the "
+                "rows before the first token's"
+            )
+        params = {"dim": self._count(self.family.dim), "max_len": length}
+        if offset.value:
+            params["offset"] = offset
+        context = Sourced(length.value - offset.value, "derived: max_len − offset")
+        self._note_relative_key()
+        yield Layers(None, (), "learned", params, {"context": context})
+
+    def _note_relative_key(self) -> None:
+        kind = self.text.text("position_embedding_type")
+        if kind is not None and kind.value.startswith("relative_key"):
+            self.notes.warn(
+                f"{kind.source} {kind.value} has no effect: transformers 5's {self.model_type} "
+                "has absolute positions alone (posenc generate -s shaw has relative keys)"
+            )
+
+    def sinusoidal(self) -> Iterator[Layers]:
+        """Sines and cosines, added to the embeddings."""
+        derived = self._context()
+        if self.family.offset:
+            start = self._first_row()
+            derived["first_position"] = start
+            self.notes.warn(
+                f"{self.model_type} numbers its first token {start.value}: --start {start.value}"
+            )
+        yield Layers(
+            None, (), "sinusoidal", {"dim": self._count(self.family.dim), **self._fixed()}, derived
+        )
+
+    def xlm(self) -> Iterator[Layers]:
+        """Sines and cosines, or a table that began as such."""
+        flag = self.text.flag("sinusoidal_embeddings")
+        dim = self._count(self.family.dim)
+        if flag is not None and flag.value:
+            yield Layers(None, (), "sinusoidal", {"dim": dim}, self._context())
+        else:
+            yield from self.learned()
+
+    def whisper(self) -> Iterator[Layers]:
+        """Sines and cosines for sound, trained rows for text."""
+        dim = self._count(self.family.dim)
+        ladder = {"layout": "concat", "spacing": "tensor2tensor"}
+        encoder = {"dim": dim} | {k: Sourced(v, self.default_source) for k, v in ladder.items()}
+        source = self._count(("max_source_positions", 1500))
+        target = self._count(("max_target_positions", 448))
+        yield Layers("encoder", (), "sinusoidal", encoder, {"context": source})
+        yield Layers("decoder", (), "learned", {"dim": dim, "max_len": target}, {"context": target})
+
+    def t5(self) -> Iterator[Layers]:
+        """T5's buckets, whose encoder looks both ways."""
+        params = {
+            "heads": self._count(self.family.heads),
+            "num_buckets": self._count(("relative_attention_num_buckets", 32)),
+            "max_distance": self._count(("relative_attention_max_distance", 128)),
+        }
+        local = self.text.text("encoder_attention_type")
+        if local is not None and local.value != "local":
+            self.notes.warn("the side bias of longt5's global tokens is left out")
+        encoder = self._indices()
+        decoder = self.text.count("num_decoder_layers", minimum=0)
+        sides = {
+            "encoder": (encoder, True),
+            "decoder": (
+                tuple(range(min(decoder.value, LARGEST_LAYERS))) if decoder else encoder,
+                False,
+            ),
+        }
+        for side, (layers, both) in sides.items():
+            flag = {"bidirectional": Sourced(both, self.default_source)}
+            yield Layers(side, layers, "t5", params | flag)
+
+    def bloom(self) -> Iterator[Layers]:
+        """ALiBi by key."""
+        yield self._alibi("bloom")
+
+    def mpt(self) -> Iterator[Layers]:
+        """ALiBi by distance from the last key."""
+        attention = self.text.section("attn_config")
+        if attention is not None:
+            flag = attention.flag("alibi")
+            if flag is not None and not flag.value:
+                self.notes.warn(
+                    f"{flag.source} false has no effect: transformers' mpt always adds ALiBi"
+                )
+            bias = attention.number("alibi_bias_max")
+            if bias is not None and bias.value != 8:
+                self.notes.warn(
+                    f"{bias.source} {bias.value:g} has no effect: transformers' mpt takes 8"
+                )
+        context = self._count(("max_seq_len", 2048))
+        yield self._alibi("mpt", {"context": context})
+
+    def falcon(self) -> Iterator[Layers]:
+        """ALiBi by key, which Falcon scales."""
+        layers = replace(self._alibi("bloom"), derived={"head_dim": self._head()})
+        self.notes.warn("falcon divides the bias by √head_dim and rounds its slopes to bfloat16")
+        yield layers
+
+    def _alibi(self, form: str, derived: Mapping[str, Sourced] | None = None) -> Layers:
+        params = {
+            "heads": self._count(self.family.heads),
+            "form": Sourced(form, self.default_source),
+        }
+        return Layers(None, self._indices(), "alibi", params, derived or {})
+
+    def gptj(self) -> Iterator[Layers]:
+        """Rope of the first columns of a head."""
+        head, rotated = self._head(), self.text.count("rotary_dim")
+        if self.text.has("rotary_dim") and rotated is None:
+            raise InvalidInput(f"{self.text.name}: rotary_dim null: must be a number")
+        rotated = rotated or Sourced(64, self.default_source)
+        if rotated.value % 2 or not 2 <= rotated.value <= head.value:
+            raise InvalidInput(
+                f"{self.text.name}: {rotated.source} {rotated.value}: must be even, from 2 to the "
+                f"{head.value} columns of a head"
+            )
+        params = self._plain_rope(head)
+        if rotated.value != head.value:
+            share = Sourced(rotated.value / head.value, f"derived: {rotated.source} / head_dim")
+            params["partial"] = share
+        derived = {"head_dim": head, **self._context()}
+        yield Layers(None, self._indices(), "rope", params, derived)
+
+    def roformer(self) -> Iterator[Layers]:
+        """The paper's rope."""
+        head = self._head()
+        derived = {"head_dim": head, **self._context()}
+        yield Layers(None, self._indices(), "rope", self._plain_rope(head), derived)
+
+    def _plain_rope(self, head: Sourced) -> dict[str, Sourced]:
+        """The parameters of the paper's rope, whose base no config of these families holds."""
+        if head.value < 2 or head.value % 2:
+            raise InvalidInput(f"{self.text.name}: head_dim {head.value}: must be even")
+        return {
+            "dim": head,
+            "base": Sourced(10_000.0, self.default_source),
+            "layout": Sourced("interleaved", self.default_source),
+        }
+
+    def transformer_xl(self) -> Iterator[Layers]:
+        """Sinusoids of offsets, which queries meet."""
+        clamp = self.text.get("clamp_len")
+        if clamp is not None and isinstance(clamp.value, int) and clamp.value > 0:
+            self.notes.warn(
+                f"{clamp.source} {clamp.value} is left out: farther offsets share its row"
+            )
+        params = {"dim": self._count(self.family.dim)}
+        yield Layers(None, self._indices(), "transformer-xl", params)
+
+    def nemotron(self) -> Iterator[Layers]:
+        """No positions at all in the layers with attention; the others are no attention's."""
+        listed = first(self.text.texts("layers_block_type"), self.text.texts("layer_types"))
+        pattern = self.text.text("hybrid_override_pattern")
+        types = listed.value if listed else pattern.value if pattern else _NEMOTRON
+        if len(types) > LARGEST_LAYERS:
+            raise InvalidInput(f"{self.text.name}: has more than {LARGEST_LAYERS} layers")
+        with_attention = ("*", "attention", "full_attention")
+        layers = tuple(i for i, name in enumerate(types) if name in with_attention)
+        params = {"dim": self._count(self.family.dim)}
+        yield Layers("full_attention", layers, "nope", params, self._context())
+
+
+_NEMOTRON = "ME*-"
+"""The layers of Nemotron-H where a config lists none: only * is attention."""
+
+_READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
+    "learned": Reader.learned,
+    "sinusoidal": Reader.sinusoidal,
+    "xlm": Reader.xlm,
+    "whisper": Reader.whisper,
+    "t5": Reader.t5,
+    "bloom": Reader.bloom,
+    "mpt": Reader.mpt,
+    "falcon": Reader.falcon,
+    "gptj": Reader.gptj,
+    "roformer": Reader.roformer,
+    "transformer-xl": Reader.transformer_xl,
+    "nemotron": Reader.nemotron,
+}

@@ -1,0 +1,322 @@
+"""Rope as a config describes it: rope_parameters, the older rope_scaling, and what surrounds them.
+
+Values are taken in transformers' order: from the rope object, then from the top of the config,
+then from the model type. :func:`rope_layers` reads them; what each step needs stands below it:
+:mod:`~posenc_cli.configs.layer_types` says which layers there are,
+:mod:`~posenc_cli.configs.rope_objects` which JSON object is theirs,
+:mod:`~posenc_cli.configs.head_dims` how wide their heads are, and
+:mod:`~posenc_cli.configs.rope_rules` what their rope type reads. All take the config's keys as
+:class:`~posenc_cli.configs.family_keys.FamilyKeys`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
+from posenc_cli.configs.family_keys import CONTEXT, SHARE, FamilyKeys
+from posenc_cli.configs.head_dims import REST, head_dim
+from posenc_cli.configs.keys import first, json_text
+from posenc_cli.configs.layer_types import groups
+from posenc_cli.configs.resolved import Layers, Sourced, check_values
+from posenc_cli.configs.rope_objects import rope_objects
+from posenc_cli.configs.rope_rules import RENAMED, RULES, magnitude
+from posenc_cli.errors import abbreviated, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from posenc_cli.configs.layer_types import Group
+    from posenc_cli.configs.rope_objects import RopeObject
+
+
+def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
+    """The layers of each type, in the order of their first, each with its rope object.
+
+    Raises: InvalidInput.
+    """
+    layer_groups = groups(keys)
+    objects = rope_objects(keys, layer_groups)
+    for group in layer_groups:
+        rope = None if group.is_nope else objects[group.label]
+        if rope is None:
+            hidden = keys.count("hidden_size")
+            params = {} if hidden is None else {"dim": hidden}
+            yield Layers(group.label, group.layers, "nope", params, _context(keys)), None
+        else:
+            yield _rope_of(keys, group, rope), rope
+
+
+def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
+    """The rope of one group of layers.
+
+    Raises: InvalidInput.
+    """
+    rope_type = _rope_type(keys, rope)
+    head = head_dim(keys, group, rope_type)
+    share = _share(keys, rope, rope_type, head)
+    rotated = _width(keys, rope_type, head, share)
+    params = {
+        "dim": head,
+        "base": _base(keys, rope, group.label),
+        "layout": _layout(keys),
+        **({} if share is None else {"partial": share}),
+    }
+    scheme, more = RULES[rope_type](keys, rope, rotated)
+    params |= more
+    if scheme != "mrope":
+        _note_axes(keys, rope)
+    _note_query_scale(keys, rope)
+    check_values(keys.text.name, scheme, params)
+    return Layers(group.label, group.layers, scheme, params, _derived(keys, scheme, params))
+
+
+def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
+    """The rule that the rope object names.
+
+    Raises: InvalidInput for an unknown one, or for two that contradict each other.
+    """
+    new, old = rope.text("rope_type"), rope.text("type")
+    if old is not None and new is None and not rope.reads_type:
+        keys.notes.warn(
+            f"{old.source} {abbreviated(old.value)} has no effect: transformers' "
+            f"{keys.family.model_type} reads rope_type alone, and scales nothing"
+        )
+        return "default"
+    stated = first(new, old)
+    if stated is None:
+        return "default"
+    types = keys.family.types or tuple(RULES)
+    renamed = {**RENAMED, **keys.family.renamed}
+    name, *other = [str(renamed.get(key.value, key.value)) for key in (new, old) if key]
+    if old is not None and other not in ([], [name]):
+        raise keys.error(
+            f"{stated.source} {abbreviated(stated.value)} contradicts "
+            f"{old.source} {abbreviated(old.value)}"
+        )
+    if name not in types:
+        raise keys.error(
+            f"{stated.source} {abbreviated(stated.value)}: "
+            f"{keys.family.model_type} takes {', '.join(types)}",
+            hint=nearest(stated.value, types),
+        )
+    return name
+
+
+def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
+    """The base of the ladder of wavelengths.
+
+    Raises: InvalidInput where it is not above 1, or must be there and is not.
+    """
+    text, family = keys.text, keys.family
+    key = (family.local or {}).get(label or "", "rope_theta")
+    names = () if key is None else keys.names(key)
+    base = rope.number("rope_theta")
+    if base is not None:
+        _note_second_base(keys, base, names)
+    else:
+        base = first(*(text.number(name) for name in names))
+    of_type = f" of {label} layers" if family.nested and label else ""
+    if base is None:
+        usual = family.base_of(label)
+        if usual is None:
+            raise keys.error(f"{rope.path('rope_theta')} is missing")
+        base = keys.default(usual)
+        if text.values.get("rope_theta") == usual:
+            # OLMo 3 takes its default for some layers beside the rope_theta of the others.
+            return base
+        missing = f"has no rope_theta{of_type}: {usual:g} is the {keys.default_source}"
+    else:
+        missing = f"has no rope_parameters: those of {family.model_type} are taken"
+    if base.source.startswith("default of") and not _is_stated(keys, label, base.value):
+        keys.notes.warn(f"{text.name} {missing}")
+        keys.notes.default(f"rope_theta{of_type}")
+    if base.value <= 1:
+        raise keys.error(f"{base.source} {base.value:g}: must be above 1")
+    return base
+
+
+def _is_stated(keys: FamilyKeys, label: str | None, base: float) -> bool:
+    """Whether the config says a base that is the model type's, by a name of other code."""
+    names = LOCAL_BASES if "sliding" in (label or "") else (*BASES, *GLOBAL_BASES)
+    return any(keys.text.values.get(name) == base for name in names)
+
+
+def _note_second_base(keys: FamilyKeys, base: Sourced, names: tuple[str, ...]) -> None:
+    """Warn of a base beside the rope object that is not the object's."""
+    for name in names if not base.source.startswith("default of") else ():
+        second = keys.text.values.get(name)
+        if second is None:
+            continue
+        if second == base.value:
+            keys.text.get(name)
+        else:
+            keys.notes.warn(
+                f"{keys.text.path(name)} {json_text(second)} has no effect: {base.source} "
+                f"{base.value:g} goes before it"
+            )
+
+
+def _layout(keys: FamilyKeys) -> Sourced:
+    layout = keys.family.layout
+    if layout in ("half", "interleaved"):
+        known = keys.family.known
+        return Sourced(layout, keys.default_source if known else "assumed, as Llama's")
+    flag = keys.text.flag(layout)
+    if flag is None:
+        return keys.default("interleaved")
+    return Sourced("interleaved" if flag.value else "half", flag.source)
+
+
+def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) -> Sourced | None:
+    """The share of the head that turns, None where it is all of it.
+
+    Raises: InvalidInput.
+    """
+    family, plain = keys.family, rope_type == "default"
+    if family.partial_ignored and plain:
+        _note_ignored_share(keys, rope)
+        return None
+    share = _stated_share(keys, rope, head, plain=plain)
+    has_own = family.partial != 1 and (plain or not family.nested)
+    if share is None and not rope.is_default and has_own:
+        share = keys.default(family.partial)
+    if share is None or share.value == 1:
+        return None
+    if family.slice:
+        _check_slice(keys, share, head)
+        return None
+    if share.value > 1:
+        raise keys.error(f"{share.source} {share.value:g}: must be at most 1")
+    return share
+
+
+def _stated_share(
+    keys: FamilyKeys, rope: RopeObject, head: Sourced, *, plain: bool
+) -> Sourced | None:
+    """The share of the head that the config says, in the rope object, at the top, or in columns.
+
+    Raises: InvalidInput.
+    """
+    text, family = keys.text, keys.family
+    share = rope.number(SHARE)
+    if share is not None:
+        return share
+    if SHARE in (family.rope or {}) and family.slice:
+        # Mistral 4 turns the whole head without it, which its attention has no room for.
+        raise keys.error(f"{rope.path(SHARE)} is missing")
+    if not (family.nested and plain):
+        share = keys.number(SHARE)
+    elif text.values.get(SHARE) is not None:
+        keys.notes.warn(
+            f"{text.path(SHARE)} has no effect: for plain rope transformers' "
+            f"{family.model_type} looks for it in the object of each layer type"
+        )
+    if share is None and (family.any_names or "rotary_dim" in family.keys):
+        columns = text.count("rotary_dim")
+        if columns is not None:
+            return Sourced(columns.value / head.value, f"derived: {columns.source} / head_dim")
+    return share
+
+
+def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
+    """Of latent attention the slice turns as a whole; the share of the head must say the same.
+
+    Raises: InvalidInput.
+    """
+    rest = keys.text.count(REST, minimum=0)
+    if share.source.startswith("default of"):
+        return
+    # Mistral 4 states the share that the slice is of the whole head.
+    of_whole = SHARE in (keys.family.rope or {}) and rest is not None
+    if not of_whole or int((rest.value + head.value) * share.value) != head.value:  # type: ignore[union-attr]
+        raise keys.error(
+            f"{share.source} {share.value:g}: the {head.value} columns of qk_rope_head_dim turn as "
+            "a whole"
+        )
+
+
+def _note_ignored_share(keys: FamilyKeys, rope: RopeObject) -> None:
+    """Warn of a share that transformers does not look at."""
+    for part in (rope, keys.text):
+        ignored = part.values.get(SHARE)
+        if ignored == 1:
+            part.get(SHARE)
+        elif ignored is not None:
+            keys.notes.warn(
+                f"{part.path(SHARE)} {json_text(ignored)} has no effect: in "
+                f"transformers {keys.family.model_type} turns the whole head"
+            )
+
+
+def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
+    """How many columns turn.
+
+    Raises: InvalidInput where they make no pairs.
+    """
+    rotated, part = int(head.value), ""
+    if share is not None and rope_type != "proportional":
+        rotated = int(head.value * share.value)
+        part = f" × {share.value:g} ({share.source})"
+    if rotated < 2 or rotated % 2:
+        raise keys.error(
+            f"head_dim {head.value} ({head.source}){part} turns {rotated} columns: pairs need an "
+            "even number of them, from 2 on"
+        )
+    return rotated
+
+
+def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
+    """Note that a stretched rope of several axes is read for text, whose axes agree."""
+    sections = rope.get("mrope_section")
+    rope.get("mrope_interleaved")
+    if keys.family.mrope is not None or (sections is not None and not keys.family.known):
+        keys.notes.warn("the axes of images and video are left out: the encoding is that of text")
+
+
+def _note_query_scale(keys: FamilyKeys, rope: RopeObject) -> None:
+    """Note what queries are multiplied by, beside the rotation."""
+    if not keys.family.scales_queries:
+        return
+    beta = rope.get("llama_4_scaling_beta")
+    if beta is not None:
+        keys.notes.warn(
+            f"{beta.source} {json_text(beta.value)} is no part of the rotation: queries are "
+            "multiplied by 1 + beta · ln(1 + ⌊p / L⌋), which breaks the dependence on m − n alone"
+        )
+
+
+def _context(keys: FamilyKeys) -> dict[str, Sourced]:
+    context = keys.count(CONTEXT)
+    return {} if context is None else {"context": context}
+
+
+def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
+    """What follows from the parameters of a rotation."""
+    derived = {"head_dim": params["dim"]}
+    if keys.family.slice:
+        rest = keys.text.count(REST, minimum=0)
+        missing = Sourced(None, f"{keys.text.path(REST)} is not given")
+        derived["beside_slice"] = rest or missing
+    derived |= magnitude(scheme, params)
+    softmax = _softmax_multiplier(keys, params)
+    if softmax is not None:
+        derived["softmax_multiplier"] = softmax
+    return derived | _context(keys)
+
+
+def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sourced | None:
+    """What latent attention multiplies the scores by, beside the rotation."""
+    from posenc_cli.formulas.yarn import yarn_magnitude
+
+    text, family = keys.text, keys.family
+    if not family.slice or family.plain_softmax or "factor" not in params:
+        return None
+    rope = text.values.get("rope_scaling") or text.values.get("rope_parameters")
+    over = (rope or family.rope or {}).get("mscale_all_dim")
+    factor = params["factor"].value
+    if not isinstance(over, int | float) or not over or factor <= 1:
+        return None
+    check_values(text.name, "rope-yarn", {"mscale_all_dim": Sourced(over, "mscale_all_dim")})
+    multiplier = float(yarn_magnitude(factor, over))
+    return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")

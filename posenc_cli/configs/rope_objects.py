@@ -1,0 +1,141 @@
+"""The rope object of each group of layers: which of a config's JSON objects holds for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.keys import Keys, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.configs.families import Rotary
+    from posenc_cli.configs.family_keys import FamilyKeys
+    from posenc_cli.configs.layer_types import Group
+
+
+class DefaultKeys(Keys):
+    """What a model type says where its config does not."""
+
+    def path(self, _key: str) -> str:
+        """Where the value comes from, which is no key of the file."""
+        return f"default of {self.prefix}"
+
+
+class RopeObject(Keys):
+    """The rope object of some layers: one JSON object, or several of which the first rules.
+
+    ``reads_type`` is False where transformers does not look at the older key ``type``.
+    """
+
+    def __init__(self, *parts: Keys, reads_type: bool = True) -> None:
+        values = {key: value for part in reversed(parts) for key, value in part.values.items()}
+        super().__init__(values, name=parts[0].name, read=parts[0].read)
+        self.parts = parts
+        self.reads_type = reads_type
+
+    def path(self, key: str) -> str:
+        """The path of a key in the object that has it; in the last where none has it."""
+        part = next((part for part in self.parts if part.has(key)), self.parts[-1])
+        return part.path(key)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the config holds none of it."""
+        return all(isinstance(part, DefaultKeys) for part in self.parts)
+
+
+def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, RopeObject | None]:
+    """The rope object of each group, by its label; None where it is null: no rotation.
+
+    The older ``rope_scaling`` goes before ``rope_parameters``, as in transformers, of which nothing
+    counts then.
+
+    Raises: InvalidInput where a layer type has none.
+    """
+    text, family = keys.text, keys.family
+    scaling = text.section("rope_scaling")
+    scaling = scaling if scaling and scaling.values else None
+    if family.local is not None:
+        return _objects_by_base_key(text, family.local["scaled"], groups, scaling)
+    rope = scaling or text.section("rope_parameters")
+    if scaling is not None:
+        _note_second_object(keys, scaling)
+    if rope is None:
+        rope = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
+        if family.rope is not None:
+            rope = _default(family, family.rope, text.name)
+    labels = [group.label for group in groups]
+    nested = [label for label in labels if label is not None and rope.has(label)]
+    if not nested and not family.nested:
+        return dict.fromkeys(labels, RopeObject(rope))
+    if not nested:
+        raise keys.error(
+            f"{rope.prefix.rstrip('.')}: {family.model_type} needs an object for each layer type: "
+            f"{', '.join(filter(None, labels))}"
+        )
+    if family.known and not family.nested:
+        raise keys.error(
+            f"{rope.path(nested[0])}: {family.model_type} has one rope for all layers, not one for "
+            "each layer type"
+        )
+    return {group.label: _object_of_type(keys, rope, group) for group in groups}
+
+
+def _note_second_object(keys: FamilyKeys, scaling: Keys) -> None:
+    """Warn of a ``rope_parameters`` beside ``rope_scaling`` that does not say the same."""
+    text = keys.text
+    second = text.values.get("rope_parameters")
+    if not isinstance(second, Mapping) or not second:
+        return
+    first, other = (
+        {"rope_type" if key == "type" else key: value for key, value in values.items()}
+        for values in (scaling.values, second)
+    )
+    apart = [key for key in {**first, **other} if first.get(key) != other.get(key)]
+    if not apart:
+        text.get("rope_parameters")
+        for key in second:
+            text.read.add(f"{text.path('rope_parameters')}.{key}")
+        return
+    keys.notes.warn(
+        f"{text.path('rope_parameters')} has no effect: transformers reads rope_scaling alone "
+        f"where both are there, and they differ in {', '.join(map(printable, apart[:6]))}"
+    )
+
+
+def _objects_by_base_key(
+    text: Keys, scaled: Sequence[str], groups: Sequence[Group], scaling: Keys | None
+) -> dict[str | None, RopeObject | None]:
+    """The objects of a family that takes ``rope_scaling`` into those of the ``scaled`` types."""
+    given = text.section("rope_parameters")
+    empty = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
+    merged: dict[str | None, RopeObject | None] = {}
+    for group in groups:
+        own = given.section(group.label) if given and group.label else None
+        parts = [scaling] if scaling and group.label in scaled else []
+        reads_type = given is not None or not parts
+        merged[group.label] = RopeObject(*parts, own or empty, reads_type=reads_type)
+    return merged
+
+
+def _object_of_type(keys: FamilyKeys, rope: Keys, group: Group) -> RopeObject | None:
+    """The object of a layer type among those of all."""
+    if group.is_nope:
+        return None
+    if group.label is None or not rope.has(group.label):
+        raise keys.error(
+            f"{rope.prefix.rstrip('.')} has nothing for the layer type {group.label!r}"
+        )
+    section = rope.section(group.label)
+    if section is None:
+        return None
+    if isinstance(rope, DefaultKeys):
+        section = _default(keys.family, section.values, rope.name)
+    return RopeObject(section)
+
+
+def _default(family: Rotary, values: Mapping[str, Any], name: str) -> DefaultKeys:
+    """The rope object that a family has where a config has none."""
+    return DefaultKeys(values, name=name, prefix=family.model_type)

@@ -1,0 +1,321 @@
+"""What each rope type reads of its object: the scheme it stands for, and its parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.family_keys import CONTEXT, ORIGINAL
+from posenc_cli.configs.keys import first, json_text
+from posenc_cli.configs.resolved import Sourced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from posenc_cli.configs.family_keys import FamilyKeys
+    from posenc_cli.configs.rope_objects import RopeObject
+
+    Params = dict[str, Sourced]
+
+RENAMED = {"su": "longrope", "mrope": "default"}
+"""Older names of rope types."""
+MAGNITUDE = ("attention_factor", "logit_multiplier")
+"""The derived values that :func:`magnitude` gives."""
+_STEP = (
+    "transformers only warns of equal factors and takes them for a step; in a copy of the file, "
+    "a high_freq_factor a little larger says the same"
+)
+_BETAS = {"beta_fast": 32, "beta_slow": 1}
+"""The ends of YaRN's ramp, in turns, where nothing says them."""
+
+
+def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
+    """Plain rope, or that of a model whose tokens have positions on three axes."""
+    family, mrope = keys.family, keys.family.mrope or {}
+    sections = None
+    if mrope or not family.known:
+        sections = rope.counts("mrope_section")
+    if not mrope and sections is None:
+        return "rope", {}
+    if sections is None:
+        sections = keys.default(tuple(mrope["sections"]))
+        keys.notes.size("mrope_section", keys.default(list(sections.value)))
+    if len(sections.value) != 3 or sum(sections.value) != rotated // 2:
+        raise keys.error(
+            f"mrope_section {list(sections.value)} ({sections.source}): must be three numbers "
+            f"whose sum is {rotated // 2}, the pairs of {rotated} columns"
+        )
+    params = {"sections": sections}
+    stated = rope.get("mrope_interleaved")
+    interleaved = keys.default(bool(mrope.get("interleaved")))
+    if stated is not None and not family.known:
+        interleaved = Sourced(stated.value is True, stated.source)
+    elif stated is not None and stated.value is not interleaved.value:
+        keys.notes.warn(
+            f"{stated.source} {json_text(stated.value)} has no effect: "
+            f"{family.model_type} deals its axes out "
+            f"{'pair by pair' if interleaved.value else 'in whole sections'}"
+        )
+    if interleaved.value:
+        params["interleaved"] = interleaved
+    if "order" in mrope:
+        params["order"] = keys.default(mrope["order"])
+    return "mrope", params
+
+
+def linear(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
+    """Positions divided by a factor."""
+    return "rope-linear", {"factor": _needed(keys, rope, "factor")}
+
+
+def dynamic(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
+    """A base that grows with the sequence; HunYuan's, with its alpha, does not."""
+    if rotated == 2:
+        raise keys.error("rope_type dynamic needs more than one pair")
+    if keys.family.alpha:
+        alpha = rope.number("alpha", minimum=0)
+        if alpha is not None and alpha.value:
+            return "rope-ntk", {"factor": alpha}
+    return "rope-dynamic", {
+        "factor": _needed(keys, rope, "factor"),
+        CONTEXT: keys.needed_count(CONTEXT),
+    }
+
+
+def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
+    """YaRN; a factor of null is the ratio of the contexts."""
+    original = _original(keys, rope)
+    if rope.has("factor") and rope.get("factor") is None:
+        context = keys.needed_count(CONTEXT)
+        factor = Sourced(
+            context.value / original.value, f"derived: {context.source} / {original.source}"
+        )
+    else:
+        factor = _needed(keys, rope, "factor")
+        _note_lengths(keys, rope, factor, original)
+    params = {"factor": factor, ORIGINAL: original}
+    # transformers reads 0 as if it were not there.
+    params |= _above_zero({name: rope.number(name, minimum=0) for name in _BETAS})
+    fast, slow = (params[name].value if name in params else usual for name, usual in _BETAS.items())
+    if fast < slow:
+        path = rope.path("beta_fast")
+        keys.notes.warn(f"{path} {fast:g} is below beta_slow {slow:g}: transformers warns of it")
+        keys.notes.contradict(path)
+    params |= _yarn_magnitude(keys, rope)
+    if not keys.family.nested:
+        truncate = rope.flag("truncate")
+        if truncate is not None:
+            params["truncate"] = truncate
+    elif rope.values.get("truncate") is False:
+        keys.notes.warn(
+            f"{rope.path('truncate')} false has no effect: transformers looks for truncate beside "
+            "the layer types"
+        )
+    return "rope-yarn", params
+
+
+def _above_zero(numbers: Mapping[str, Sourced | None]) -> Params:
+    """The numbers that are there and not 0."""
+    return {name: number for name, number in numbers.items() if number and number.value}
+
+
+def _note_lengths(keys: FamilyKeys, rope: RopeObject, factor: Sourced, original: Sourced) -> None:
+    """Warn of a factor that is not the ratio of the lengths, where transformers does.
+
+    A context that is the original one says that it was never raised; transformers passes it.
+    """
+    context = keys.count(CONTEXT)
+    before = rope.count(ORIGINAL) or original
+    if context is None or context.value in (before.value, factor.value * before.value):
+        return
+    keys.notes.warn(
+        f"{factor.source} {factor.value:g} contradicts {CONTEXT} {context.value} / {before.source} "
+        f"{before.value}, which is {context.value / before.value:g}: transformers warns of it, and "
+        "takes the factor"
+    )
+    keys.notes.contradict(factor.source)
+
+
+def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
+    """What says how YaRN multiplies cosines and sines."""
+    scale = rope.number("attention_factor")
+    mscales = {name: rope.number(name, minimum=0) for name in ("mscale", "mscale_all_dim")}
+    if scale is not None:
+        return {"attention_factor": scale}
+    given = _above_zero(mscales)
+    if len(given) == 1:
+        (only,) = given.values()
+        keys.notes.warn(
+            f"{only.source} alone has no effect on cosines and sines: transformers wants mscale "
+            "and mscale_all_dim both, and not 0; the attention factor is 0.1 ln(factor) + 1"
+        )
+    return given if len(given) == 2 else {}
+
+
+def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
+    """Llama 3.1's stretching of long wavelengths."""
+    names = ("factor", "low_freq_factor", "high_freq_factor")
+    params = {name: _needed(keys, rope, name) for name in names}
+    low, high = params["low_freq_factor"], params["high_freq_factor"]
+    if high.value <= low.value:
+        raise keys.error(
+            f"{high.source} {high.value:g}: must be above {low.source} {low.value:g}, which the "
+            "blend between them divides by",
+            hint=_STEP if high.value == low.value else None,
+        )
+    original, context = _original(keys, rope), keys.count(CONTEXT)
+    if (
+        context is not None
+        and original.value >= context.value
+        and original.source != context.source
+    ):
+        keys.notes.warn(
+            f"{original.source} {original.value} is not below {CONTEXT} {context.value}: "
+            "transformers warns of it"
+        )
+        keys.notes.contradict(original.source)
+    return "rope-llama3", {**params, ORIGINAL: original}
+
+
+def longrope(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
+    """LongRoPE's two lists of factors."""
+    params = {}
+    for name in ("short_factor", "long_factor"):
+        factors = rope.numbers(name)
+        if factors is None:
+            raise keys.error(f"{rope.path(name)} is missing")
+        if len(factors.value) != rotated // 2:
+            raise keys.error(
+                f"{factors.source} has {len(factors.value)} numbers: {rotated} rotated columns "
+                f"make {rotated // 2} pairs"
+            )
+        params[name] = factors
+    original = params[ORIGINAL] = _original(keys, rope)
+    factor, scale = rope.number("factor"), rope.number("attention_factor")
+    if factor is not None:
+        params["factor"] = factor
+    else:
+        params[CONTEXT] = keys.needed_count(CONTEXT)
+    if scale is not None:
+        params["attention_factor"] = scale
+    elif original.value == 1:
+        raise keys.error(f"{original.source} 1: must be at least 2")
+    if keys.family.model_type == "phimoe":
+        params |= _phimoe(keys, rope, params)
+    return "rope-longrope", params
+
+
+def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -> Params:
+    """What PhiMoE has of its own: factors for short texts throughout, and two amplitudes."""
+    short, long = (_needed(keys, rope, name) for name in ("short_mscale", "long_mscale"))
+    keys.notes.warn(
+        f"transformers' phimoe uses short_factor at any length; past {params[ORIGINAL].value} "
+        f"positions its attention factor is {long.source} {long.value:g}"
+    )
+    factors = params["short_factor"]
+    return {
+        "attention_factor": short,
+        "long_factor": Sourced(factors.value, f"{factors.source}, as phimoe uses it"),
+    }
+
+
+def proportional(_keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
+    """A share of the pairs that turns, the others at rest."""
+    factor = rope.number("factor")
+    return "rope-proportional", {} if factor is None else {"factor": factor}
+
+
+def _needed(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
+    """A number of the rope object that must be there.
+
+    Raises: InvalidInput.
+    """
+    number = rope.number(key)
+    if number is None:
+        raise keys.error(f"{rope.path(key)} is missing")
+    if key == "factor" and number.value < 1:
+        keys.notes.warn(f"{number.source} {number.value:g} is below 1: transformers warns of it")
+    return number
+
+
+def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
+    """The length the model was trained on first.
+
+    In a rope of all layers a number at the top of the config goes before that of the object;
+    in those of single layer types it counts for nothing.
+
+    Raises: InvalidInput where nothing says it.
+    """
+    own = rope.count(ORIGINAL)
+    top = None if keys.family.nested else keys.count(ORIGINAL)
+    if top is not None and own is not None and top.value != own.value:
+        keys.notes.warn(
+            f"{top.source} {top.value} goes before {own.source} {own.value}, as in transformers"
+        )
+        keys.notes.contradict(own.source)
+    length = first(top, own)
+    if length is None:
+        length = _longest(keys)
+        keys.notes.warn(
+            f"{rope.path(ORIGINAL)} is not given: {length.source} {length.value} is taken for it, "
+            "as in transformers"
+        )
+        keys.notes.default(ORIGINAL)
+    elif length is top and length.source == keys.default_source:
+        keys.notes.size(ORIGINAL, length)
+    return length
+
+
+def _longest(keys: FamilyKeys) -> Sourced:
+    """The context that stands for the original one where nothing else says it.
+
+    Raises: InvalidInput where nothing says it either.
+    """
+    if keys.family.own_original:
+        return keys.text.count(CONTEXT) or keys.default(keys.family.defaults[CONTEXT])
+    return keys.needed_count(CONTEXT)
+
+
+RULES: Mapping[str, Callable[[FamilyKeys, RopeObject, int], tuple[str, Params]]] = {
+    "default": default,
+    "linear": linear,
+    "dynamic": dynamic,
+    "yarn": yarn,
+    "longrope": longrope,
+    "llama3": llama3,
+    "proportional": proportional,
+}
+"""What reads each rope type."""
+
+
+def magnitude(scheme: str, params: Mapping[str, Sourced]) -> Params:
+    """What a scheme multiplies cosines and sines by, and so logits; empty where by nothing."""
+    factor = attention_factor(scheme, {name: param.value for name, param in params.items()})
+    if factor is None:
+        return {}
+    given = params.get("attention_factor")
+    source = given.source if given else f"derived: the rule of {scheme}"
+    return {
+        "attention_factor": Sourced(factor, source),
+        "logit_multiplier": Sourced(factor**2, "derived: attention_factor²"),
+    }
+
+
+def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
+    """What a scheme multiplies cosines and sines by, None where it has no such factor.
+
+    >>> attention_factor("rope-yarn", {"factor": 32.0})
+    1.3465735902799727
+    """
+    from posenc_cli.formulas.longrope import longrope_attention_factor
+    from posenc_cli.formulas.yarn import yarn_attention_factor
+
+    if scheme not in ("rope-yarn", "rope-longrope"):
+        return None
+    if "attention_factor" in params:
+        return float(params["attention_factor"])
+    if scheme == "rope-yarn":
+        mscales = {name: params.get(name) for name in ("mscale", "mscale_all_dim")}
+        return float(yarn_attention_factor(params["factor"], **mscales))
+    original = params[ORIGINAL]
+    stretched = params.get(CONTEXT, original)
+    return float(longrope_attention_factor(params.get("factor"), stretched, original))

@@ -1,0 +1,438 @@
+"""What other runtimes make of the same config: their known differences, as data.
+
+transformers 5 is what a config means. Each entry of :data:`DIFFERENCES` is one point at which
+another runtime is known to compute something else, read in that runtime's own code at the version
+its :class:`Runtime` names. What was not read is refused: no runtime's behaviour is guessed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs import runtime_rules as rules
+from posenc_cli.configs.resolved import TRANSFORMERS, Sourced
+from posenc_cli.configs.runtime_rules import LayerReading
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from posenc_cli.configs.keys import Keys
+    from posenc_cli.configs.resolved import Layers
+    from posenc_cli.configs.runtime_rules import Changes
+    from posenc_cli.configs.text_models import TextModel
+
+__all__ = [
+    "DIFFERENCES",
+    "RUNTIMES",
+    "Adjusted",
+    "LayerReading",
+    "Runtime",
+    "RuntimeDifference",
+    "adjust",
+    "find",
+    "read_as",
+]
+
+
+class Runtime(Record):
+    """A runtime at the version whose code was read.
+
+    ``model_types`` are those whose rotary embedding was traced through its code, each with the
+    schemes for which that was done; elsewhere it is not known what the runtime does.
+    """
+
+    name: str
+    version: str
+    model_types: Mapping[str, frozenset[str]]
+
+
+class RuntimeDifference(Record):
+    """One point at which a runtime differs from transformers 5.
+
+    ``evidence`` is where that can be read. ``rule(reading)`` gives the changes, empty where the
+    difference makes none for this config. ``model_types`` limits it, empty to none.
+    """
+
+    runtime: str
+    topic: str
+    schemes: frozenset[str]
+    what: str
+    evidence: str
+    rule: Callable[[LayerReading], Changes]
+    model_types: frozenset[str] = frozenset()
+
+    def applies(self, reading: LayerReading) -> bool:
+        """Whether it concerns this kind of layer."""
+        return reading.scheme in self.schemes and (
+            not self.model_types or reading.model_type in self.model_types
+        )
+
+
+class Adjusted(Record):
+    """What a runtime makes of a reading: the scheme, its parameters, and why they differ.
+
+    ``reasons`` says for each parameter that differs (``scheme`` too) which difference it is.
+    """
+
+    scheme: str
+    params: Mapping[str, Any]
+    reasons: Mapping[str, RuntimeDifference]
+
+
+def find(name: str) -> Runtime:
+    """The runtime of a name.
+
+    Raises: InvalidInput with the nearest name as a hint.
+
+    >>> find("vllm").version
+    '0.33.0'
+    """
+    if name not in RUNTIMES:
+        known = ", ".join(RUNTIMES)
+        raise InvalidInput(
+            f"--as {abbreviated(name)}: must be one of {known}", hint=nearest(name, RUNTIMES)
+        )
+    return RUNTIMES[name]
+
+
+def read_as(runtime: str, reading: LayerReading) -> Adjusted:
+    """What a runtime makes of what transformers reads, in plain values.
+
+    Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
+    """
+    known = find(runtime)
+    if runtime == TRANSFORMERS:
+        return Adjusted(reading.scheme, reading.params, {})
+    if reading.scheme not in known.model_types.get(reading.model_type, frozenset()):
+        raise InvalidInput(
+            f"--as {runtime}: what {runtime} {known.version} makes of {reading.scheme} in "
+            f"{reading.model_type} was not read in its code, and is not guessed",
+            hint=_known(known),
+        )
+    scheme, params = reading.scheme, dict(reading.params)
+    reasons: dict[str, RuntimeDifference] = {}
+    for difference in DIFFERENCES:
+        if difference.runtime != runtime or not difference.applies(reading):
+            continue
+        for name, value in difference.rule(reading).items():
+            if name == "scheme":
+                scheme = value
+            elif value is None:
+                if params.pop(name, None) is None:
+                    continue
+            elif params.get(name) == value:
+                continue
+            else:
+                params[name] = value
+            reasons[name] = difference
+    return Adjusted(scheme, params, reasons)
+
+
+def adjust(
+    layers: Layers, rope: Keys | None, model: TextModel, *, runtime: str
+) -> tuple[Layers, tuple[str, ...]]:
+    """Layers as a runtime reads them, and for each difference what it is and its evidence.
+
+    ``rope`` is their rope object in the config of ``model``, None of layers without.
+
+    Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
+    """
+    known = find(runtime)
+    if rope is None:
+        if layers.scheme != "nope":
+            raise InvalidInput(
+                f"--as {runtime}: what {runtime} {known.version} makes of {layers.scheme} was not "
+                "read in its code, and is not guessed"
+            )
+        return layers, ()
+    context, top = layers.derived.get("context"), model.keys
+    reading = LayerReading(
+        model_type=model.model_type,
+        scheme=layers.scheme,
+        params=layers.values(),
+        config=top.values,
+        rope=rope.values,
+        container="" if top.values.get("rope_parameters") is None else "rope_parameters",
+        context=context.value if context else None,
+        name=top.name,
+        prefix=top.prefix,
+    )
+    result = read_as(runtime, reading)
+    params = {
+        name: layers.params[name]
+        if name in layers.params and layers.params[name].value == value
+        else Sourced(value, f"{runtime}: {result.reasons[name].topic}")
+        for name, value in result.params.items()
+    }
+    differences = {id(reason): reason for reason in result.reasons.values()}.values()
+    return replace(layers, scheme=result.scheme, params=params), tuple(
+        f"{runtime} {known.version}: {difference.what} ({difference.evidence})"
+        for difference in differences
+    )
+
+
+def _known(runtime: Runtime) -> str:
+    return f"known of {runtime.name}: {', '.join(sorted(runtime.model_types))}"
+
+
+_PLAIN = frozenset({"rope", "rope-linear"})
+_SCALED = _PLAIN | {"rope-yarn", "rope-llama3", "rope-dynamic"}
+
+
+def _of(schemes: frozenset[str], *model_types: str) -> dict[str, frozenset[str]]:
+    return dict.fromkeys(model_types, schemes)
+
+
+_LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
+
+RUNTIMES: Mapping[str, Runtime] = {
+    runtime.name: runtime
+    for runtime in (
+        Runtime(TRANSFORMERS, "5.23", {}),
+        Runtime(
+            "transformers-4.50",
+            "4.50.3",
+            {
+                **_of(_SCALED, "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "olmo2"),
+                **_of(_SCALED, "gemma", "gemma2", "gemma3_text", "cohere", "starcoder2"),
+                **_of(_PLAIN | {"rope-longrope"}, "phi3"),
+                **_of(_SCALED, "gpt_neox", "phi", "stablelm", "granite"),
+            },
+        ),
+        Runtime(
+            "vllm",
+            "0.33.0",
+            {
+                **_of(_SCALED, *_LLAMA_LIKE, "mixtral", "gemma2", "gemma3_text", "cohere"),
+                **_of(_SCALED, "ministral3", "stablelm", "falcon"),
+                **_of(_SCALED | {"rope-longrope"}, "phi3", "phimoe"),
+                **_of(_PLAIN | {"rope-yarn"}, *rules.DEEPSEEK),
+                **_of(frozenset({"rope-yarn"}), "gpt_oss"),
+                **_of(_PLAIN | {"rope-proportional"}, "gemma4_text"),
+                **_of(_SCALED | {"nope"}, "llama4_text"),
+                # Their modules are transformers' own here, but for those that follow the length.
+                **_of(_SCALED - {"rope-dynamic"}, "gpt_neox", "olmo2", "olmo3", "phi"),
+                **_of(_SCALED - {"rope-dynamic"} | {"nope"}, "smollm3"),
+            },
+        ),
+        Runtime(
+            "vllm-0.11",
+            "0.11.0",
+            {
+                **_of(_SCALED, *_LLAMA_LIKE, "gemma3_text"),
+                **_of(_PLAIN | {"rope-yarn"}, *rules.DEEPSEEK),
+                **_of(frozenset({"rope-yarn"}), "gpt_oss"),
+            },
+        ),
+        Runtime(
+            "llama.cpp",
+            "as in llama-cpp-python 0.3.36",
+            {
+                **_of(_SCALED, "llama", "mistral", "mixtral"),
+                **_of(_SCALED - {"rope-llama3"}, "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
+                **_of(_PLAIN, "gemma3_text"),
+                **_of(_PLAIN | {"rope-yarn"}, *rules.DEEPSEEK, "ministral3", "olmo3"),
+                **_of(frozenset({"rope-yarn"}), "gpt_oss"),
+                **_of(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
+            },
+        ),
+    )
+}
+"""The runtimes by name, transformers 5 first."""
+
+
+_YARN = frozenset({"rope-yarn"})
+_LONGROPE = frozenset({"rope-longrope"})
+_DYNAMIC = frozenset({"rope-dynamic"})
+_HUB = "https://github.com"
+_TRANSFORMERS_450 = f"{_HUB}/huggingface/transformers/blob/v4.50.3/src/transformers"
+_VLLM = f"{_HUB}/vllm-project/vllm/blob/v0.33.0/vllm/model_executor"
+_VLLM_11 = f"{_HUB}/vllm-project/vllm/blob/v0.11.0/vllm/model_executor"
+_LLAMA_CPP = f"{_HUB}/ggml-org/llama.cpp"
+_ROTARY = "layers/rotary_embedding"
+
+DIFFERENCES: tuple[RuntimeDifference, ...] = (
+    RuntimeDifference(
+        "transformers-4.50",
+        "container",
+        _SCALED | _LONGROPE,
+        "reads rope_theta and rope_scaling only",
+        f"{_TRANSFORMERS_450}/models/llama/configuration_llama.py",
+        rules.old_container,
+    ),
+    RuntimeDifference(
+        "transformers-4.50",
+        "original length",
+        _YARN,
+        "ramps from max_position_embeddings; knows no mscale and always truncates",
+        f"{_TRANSFORMERS_450}/modeling_rope_utils.py",
+        rules.old_yarn,
+    ),
+    RuntimeDifference(
+        "transformers-4.50",
+        "fields",
+        _LONGROPE,
+        "takes a mapping of type, short_factor and long_factor alone",
+        f"{_TRANSFORMERS_450}/models/phi3/configuration_phi3.py",
+        rules.old_longrope,
+        frozenset({"phi3"}),
+    ),
+    *(
+        RuntimeDifference(
+            runtime,
+            "fields",
+            _YARN,
+            "divides by beta_fast and beta_slow as they stand",
+            evidence,
+            partial(rules.no_beta_of_zero, runtime=runtime),
+        )
+        for runtime, evidence in (
+            ("vllm", f"{_VLLM}/{_ROTARY}/common.py"),
+            ("vllm-0.11", f"{_VLLM_11}/{_ROTARY}/common.py"),
+            ("llama.cpp", f"{_LLAMA_CPP}/blob/master/ggml/src/ggml.c"),
+        )
+    ),
+    RuntimeDifference(
+        "vllm",
+        "partial rotation",
+        frozenset({"rope"}),
+        "turns only the share partial_rotary_factor states, for every model",
+        f"{_VLLM}/{_ROTARY}/__init__.py",
+        rules.vllm_share,
+        frozenset(_LLAMA_LIKE),
+    ),
+    RuntimeDifference(
+        "vllm",
+        "truncate",
+        _YARN,
+        "honours truncate of nested rope_parameters too",
+        f"{_VLLM}/{_ROTARY}/__init__.py",
+        rules.vllm_nested_truncate,
+        frozenset({*_LLAMA_LIKE, "gemma3_text"}),
+    ),
+    RuntimeDifference(
+        "vllm",
+        "attention factor",
+        _YARN,
+        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0; always truncates",
+        f"{_VLLM}/{_ROTARY}/deepseek_scaling_rope.py",
+        rules.vllm_deepseek,
+        rules.DEEPSEEK,
+    ),
+    RuntimeDifference(
+        "vllm",
+        "attention factor",
+        _YARN,
+        "hands neither attention_factor nor mscale on",
+        f"{_VLLM}/models/gpt_oss.py",
+        rules.vllm_gpt_oss,
+        frozenset({"gpt_oss"}),
+    ),
+    RuntimeDifference(
+        "vllm",
+        "choice of factors",
+        _LONGROPE,
+        "chooses once, by max_model_len (here seq_len; by default the original length where the "
+        "top level states it); ignores factor and attention_factor",
+        f"{_VLLM}/{_ROTARY}/phi3_long_rope_scaled_rope.py",
+        rules.vllm_longrope,
+    ),
+    RuntimeDifference(
+        "vllm",
+        "dynamic length",
+        _DYNAMIC,
+        "stretches by the context over max_trained_positions, which is 1 without that key",
+        f"{_VLLM}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
+        rules.vllm_dynamic,
+    ),
+    RuntimeDifference(
+        "vllm",
+        "factor",
+        frozenset({"rope-proportional"}),
+        "ignores factor",
+        f"{_VLLM}/{_ROTARY}/gemma4_rope.py",
+        rules.vllm_proportional,
+    ),
+    RuntimeDifference(
+        "vllm-0.11",
+        "container",
+        _SCALED,
+        "reads rope_theta and rope_scaling only",
+        f"{_VLLM_11}/models/llama.py",
+        rules.vllm11_container,
+    ),
+    RuntimeDifference(
+        "vllm-0.11",
+        "attention factor",
+        _YARN,
+        "reads attn_factor in place of attention_factor, mscale in DeepSeek alone, and always "
+        "truncates",
+        f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
+        rules.vllm11_yarn,
+    ),
+    RuntimeDifference(
+        "vllm-0.11",
+        "dynamic length",
+        _DYNAMIC,
+        "stretches once, for max_position_embeddings · factor positions",
+        f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
+        rules.vllm11_dynamic,
+    ),
+    RuntimeDifference(
+        "llama.cpp",
+        "fields",
+        _PLAIN | _YARN,
+        "takes ministral3 with rope_type yarn, mscale_all_dim and llama_4_scaling_beta alone",
+        f"{_LLAMA_CPP}/blob/master/conversion/mistral3.py",
+        rules.llama_cpp_ministral,
+        frozenset({"ministral3"}),
+    ),
+    RuntimeDifference(
+        "llama.cpp",
+        "original length",
+        _YARN | {"rope-llama3"},
+        "takes the original length in the rope object before the one beside it, and 8192 for "
+        "llama3 where neither is there",
+        f"{_LLAMA_CPP}/blob/master/conversion/base.py",
+        rules.llama_cpp_original,
+    ),
+    RuntimeDifference(
+        "llama.cpp",
+        "fields",
+        _LONGROPE | {"rope"},
+        "needs an original length, stretched or not",
+        f"{_LLAMA_CPP}/blob/master/conversion/phi.py",
+        rules.llama_cpp_original,
+        frozenset({"phi3", "phimoe"}),
+    ),
+    RuntimeDifference(
+        "llama.cpp",
+        "attention factor",
+        _YARN,
+        "amplitude is 1 + 0.1 ln(factor) whatever attention_factor says, over "
+        "g(mscale_all_dim) in Ministral 3 and cancelled in DeepSeek; always truncates",
+        f"{_LLAMA_CPP}/pull/17945",
+        rules.llama_cpp_yarn,
+    ),
+    RuntimeDifference(
+        "llama.cpp",
+        "choice of factors",
+        _LONGROPE,
+        "chooses once, by the context it allocates (here seq_len; the whole context by default); "
+        "ignores factor and attention_factor",
+        f"{_LLAMA_CPP}/blob/master/src/llama-model.cpp",
+        rules.llama_cpp_longrope,
+    ),
+    RuntimeDifference(
+        "llama.cpp",
+        "dynamic length",
+        _DYNAMIC,
+        "does not stretch: its converter leaves the type out",
+        f"{_LLAMA_CPP}/blob/master/conversion/base.py",
+        rules.llama_cpp_dynamic,
+    ),
+)
+"""Every known difference, in the order in which they are applied."""

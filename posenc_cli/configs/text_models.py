@@ -1,0 +1,202 @@
+"""The text model of a config: where its keys stand, and which family reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.configs import families, nonrotary, vision
+from posenc_cli.configs.architectures import substitute_class
+from posenc_cli.configs.layer_types import LONGEST_NAME
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from posenc_cli.configs.keys import Keys
+    from posenc_cli.configs.resolved import Notes
+
+SAME = {"kimi_k2": "deepseek_v3"}
+"""Model types that are another's by a name of their own, as transformers' Kimi K2.5 has it."""
+_SECTIONS = ("text_config", "llm_config", "language_config", "text_encoder", "decoder", "generator")
+"""Where a model of text and something else keeps its text model."""
+_CALLED = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
+"""What transformers calls model types of older files."""
+_SHORT = 3  # letters: so short a name is near to too many others
+_TEXT_KEYS = (
+    *("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim"),
+    *("max_position_embeddings", "rope_theta", "rope_scaling", "rope_parameters"),
+)
+"""Keys of a text model that speak of positions."""
+_ROPE_KEYS = (
+    *("rope_theta", "rope_scaling", "rope_parameters"),
+    *("rotary_dim", "rotary_pct", "rotary_emb_base"),
+)
+"""Keys of which one says that a model type that nothing is known of has rope."""
+_NOT_ROTARY = (nonrotary.FAMILIES, nonrotary.REFUSED, vision.FAMILIES)
+
+
+class TextModel(Record):
+    """A text model: its model type, its keys, and its family, None where that has no rope.
+
+    ``container`` is the model around it, where that gives it defaults of its own.
+    """
+
+    model_type: str
+    keys: Keys
+    family: families.Rotary | None
+    container: families.Container | None
+
+
+def text_model(top: Keys, notes: Notes) -> TextModel:
+    """The text model in a config.
+
+    Raises: InvalidInput where there are several, or nothing reads it.
+    """
+    stated, keys = _stated_model(top)
+    container = _container(top, keys)
+    model_type = _known_model_type(stated, keys, notes)
+    family = _rotary_family(model_type, keys, notes)
+    if family is not None and model_type != stated:
+        family = replace(family, any_names=True)
+    if family is not None and container is not None:
+        family = container.around(family)
+    return TextModel(model_type, keys, family, container)
+
+
+def _stated_model(top: Keys) -> tuple[str, Keys]:
+    """The model type that a config states of its text model, and where its keys stand.
+
+    Raises: InvalidInput where there are several.
+    """
+    outer = top.text("model_type")
+    if outer is None and top.has("model_type"):
+        raise top.invalid("model_type", "must be a text")
+    nested = [key for key in _SECTIONS if isinstance(top.values.get(key), dict)]
+    thinker = top.values.get("thinker_config")
+    if isinstance(thinker, dict) and isinstance(thinker.get("text_config"), dict):
+        section = top.section("thinker_config")
+        text = section.section("text_config") if section else None
+    elif len(nested) > 1:
+        raise InvalidInput(
+            f"{top.name}: has several text models: {', '.join(nested)}",
+            hint="save the one you mean as a config of its own",
+        )
+    else:
+        text = top.section(nested[0]) if nested else None
+    default = families.text_model_type(outer.value) if outer else None
+    if text is None:
+        return _printable_type(top, default or (outer.value if outer else None)), top
+    inner = text.text("model_type")
+    return _printable_type(text, inner.value if inner else default), text
+
+
+def _printable_type(keys: Keys, model_type: str | None) -> str:
+    """A model type that can be shown.
+
+    Raises: InvalidInput.
+    """
+    path = f"{keys.name}: {keys.path('model_type')}"
+    if model_type is None:
+        raise InvalidInput(f"{path} is missing: it says how the rest is meant")
+    if not model_type or not model_type.isprintable() or len(model_type) > LONGEST_NAME:
+        raise InvalidInput(
+            f"{path} {abbreviated(model_type)}: must be a name of 1 to {LONGEST_NAME} printable "
+            "characters"
+        )
+    return SAME.get(model_type, model_type)
+
+
+def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
+    """The model type to read a config as: its own or, where that is unknown, its class's.
+
+    Raises: InvalidInput for a class whose family is not read.
+    """
+    family = families.rotary(model_type)
+    if family is not None or families.is_known(model_type):
+        return model_type
+    if any(model_type in table for table in _NOT_ROTARY):
+        return model_type
+    class_ = substitute_class(model_type, keys)
+    if class_ is None:
+        return model_type
+    family = families.rotary(class_.model_type)
+    if family is not None and family.refused is not None:
+        raise InvalidInput(
+            f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {class_.text()} is "
+            f"{class_.model_type}'s, which {family.refused}"
+        )
+    notes.headline(
+        f"model type {abbreviated(model_type)} is unknown: it is read as {class_.model_type}, "
+        f"whose class {class_.text()} is"
+    )
+    notes.default("model_type")
+    return families.text_model_type(class_.model_type) or class_.model_type
+
+
+def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary | None:
+    """The rotary family of a model type; of an unknown one, where its keys speak of rope.
+
+    Raises: InvalidInput for a family that no scheme stands for.
+    """
+    family = families.rotary(model_type)
+    if family is not None:
+        if family.refused is not None:
+            raise InvalidInput(f"{keys.name}: {model_type} {family.refused}")
+        when = family.when
+        if when is None:
+            return family
+        value = keys.get(when["key"])
+        return family if (value.value if value else when["default"]) == when["is"] else None
+    if any(model_type in table for table in _NOT_ROTARY):
+        return None
+    if families.is_known(model_type):
+        raise InvalidInput(f"{keys.name}: posenc reads no configs of model type {model_type!r}")
+    if not any(keys.has(key) for key in _ROPE_KEYS):
+        raise _unknown(model_type, keys)
+    near = _nearest(model_type)
+    notes.headline(
+        f"model type {abbreviated(model_type)} is unknown: it is read as if it were like Llama"
+        f"{'' if near is None else f' ({near})'}"
+    )
+    notes.default("model_type")
+    return families.unknown(model_type)
+
+
+def _unknown(model_type: str, keys: Keys) -> InvalidInput:
+    """The error for a model type that nothing is known of, nor how its keys are meant."""
+    unread = [*keys.unread()]
+    if keys.get("position_embedding_type"):
+        unread.append("position_embedding_type")
+    reason = "no key of the config speaks of rope"
+    if unread:
+        reason = f"its keys ({', '.join(unread[:4])}) are those of its own code, which is not read"
+    return InvalidInput(
+        f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {reason}",
+        hint=_nearest(model_type) or "--scheme and --set say what a config does not",
+    )
+
+
+def _nearest(model_type: str) -> str | None:
+    """A hint at the model type that one may be meant for."""
+    if model_type in _CALLED:
+        return f"transformers calls it {_CALLED[model_type]!r}"
+    known = [*families.names(), *nonrotary.FAMILIES, *vision.FAMILIES]
+    return nearest(model_type.lower(), known) if len(model_type) > _SHORT else None
+
+
+def _container(top: Keys, text: Keys) -> families.Container | None:
+    """The model around a text model, where that gives the text model defaults of its own.
+
+    Raises: InvalidInput where the text model's keys stand at the top, and nothing reads them there.
+    """
+    outer = top.text("model_type")
+    container = families.container(outer.value) if outer else None
+    if container is None or text is not top:
+        return container if container and container.merged else None
+    stray = [key for key in _TEXT_KEYS if top.values.get(key) is not None]
+    if stray and not container.flat:
+        raise InvalidInput(
+            f"{top.name}: {stray[0]}: transformers reads the keys of {container.model_type}'s text "
+            "model in text_config alone, and would take its defaults here",
+            hint=f"for the text model alone, say model_type {container.text}",
+        )
+    return container

@@ -1,0 +1,290 @@
+"""Keys about rotation that nothing read: which of them agree with what holds, and what to say.
+
+A key that says what is so anyway is no finding. One that says otherwise by a name which another
+code reads is a rival: whoever runs that code turns by another angle. Of the rest nothing is known
+but that nothing read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
+from posenc_cli.configs.keys import Keys, json_text, printable
+from posenc_cli.configs.rope_rules import RENAMED
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from posenc_cli.configs.families import Rotary
+    from posenc_cli.configs.resolved import Layers, Notes
+    from posenc_cli.configs.text_models import TextModel
+
+_SHARES = (
+    *("partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_percent"),
+    "rotary_emb_fraction",
+)
+_WIDTHS = ("rotary_dim", "rope_dim", "rotary_ndims", "rotary_emb_dim", "qk_rope_head_dim")
+_INTERLEAVED = (
+    *("rope_interleave", "rope_interleaved", "rotary_interleaved", "rotary_emb_interleaved"),
+    *("interleaved_rope", "use_interleaved_rope", "rope_traditional"),
+)
+_HALVES = ("rope_is_neox_style", "rotary_is_neox_style")
+_ROTATES = ("rotary", "rope", "use_rope", "use_rotary", "rotary_embedding", "use_rotary_embedding")
+_LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
+_NEUTRAL = ("attn_factor", "attention_factor", "extrapolation_factor", "rope_ratio")
+"""Factors of which 1 says nothing."""
+
+
+_OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "token2wav_config")
+"""Parts of a config that are other models than the text's, be they there or not."""
+
+
+class Rival(Record):
+    """A key that says otherwise than what holds: what it speaks of, and what that is here."""
+
+    source: str
+    value: Any
+    quantity: str
+    held: str
+
+
+class Holding:
+    """What holds of the layers of a config, by the names that other code has for it."""
+
+    def __init__(self, layers: Sequence[Layers], text: Keys) -> None:
+        self.layers = layers
+        self.text = text
+        self.rotating = [group for group in layers if {"base", "dim"} <= group.params.keys()]
+
+    def values(self, key: str) -> tuple[str, list[Any]] | None:
+        """What a key speaks of, and what that is in each of the layers; None where unknown."""
+        spoken = self._quantity(key)
+        if spoken is None:
+            return None
+        quantity, layers, value_in = spoken
+        return quantity, [value_in(group) for group in layers]
+
+    def _quantity(self, key: str) -> tuple[str, Sequence[Layers], Callable[[Layers], Any]] | None:
+        """What a key speaks of, of which layers, and what gives it of one."""
+        if key in (*BASES, *LOCAL_BASES, *GLOBAL_BASES):
+            return "base", self._based(key), lambda group: group.params["base"].value
+        if key in _ROTATES:
+            return "rotation", self.layers[:1], lambda _group: bool(self.rotating)
+        for keys, quantity, value_in in _QUANTITIES:
+            if key in keys:
+                return quantity, self.rotating, value_in
+        return None
+
+    def _based(self, key: str) -> list[Layers]:
+        """The layers of whose base a key speaks."""
+        local = any(self.text.has(name) for name in LOCAL_BASES)
+        if key in LOCAL_BASES:
+            return [group for group in self.rotating if _slides(group)]
+        if local or key in GLOBAL_BASES:
+            return [group for group in self.rotating if not _slides(group)]
+        return self.rotating
+
+    def agrees(self, key: str, value: Any) -> bool:
+        """Whether what a key says is so anyway."""
+        spoken = self.values(key)
+        if spoken is not None:
+            return bool(spoken[1]) and all(_same(value, held) for held in spoken[1])
+        return any(rule(self, key, value) for rule in _RULES)
+
+
+def _slides(layers: Layers) -> bool:
+    return "sliding" in (layers.layer_type or "")
+
+
+def _share(layers: Layers) -> Any:
+    partial = layers.params.get("partial")
+    return partial.value if partial else 1
+
+
+def _width(layers: Layers) -> Any:
+    share = 1 if layers.scheme == "rope-proportional" else _share(layers)
+    return int(layers.params["dim"].value * share)
+
+
+def _is_interleaved(layers: Layers) -> bool:
+    layout = layers.params.get("layout")
+    return layout is not None and bool(layout.value == "interleaved")
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Whether two values of JSON say the same; true is no 1."""
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+def _is_mrope(holding: Holding, key: str, value: Any) -> bool:
+    uses = any(group.scheme == "mrope" for group in holding.layers)
+    return key == "use_mrope" and value is uses
+
+
+def _is_neutral(_holding: Holding, key: str, value: Any) -> bool:
+    return key in _NEUTRAL and _same(value, 1)
+
+
+def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:
+    """A factor of 1 where nothing is stretched."""
+    plain = all("factor" not in group.params for group in holding.layers)
+    return plain and _same(value, 1) and key in ("factor", "rope_factor", "rope_scaling_factor")
+
+
+def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
+    """A length that is the layers' own, or their context where none is stretched."""
+    if key not in _LENGTHS or isinstance(value, bool):
+        return False
+    lengths = []
+    for group in holding.rotating:
+        context = group.derived.get("context")
+        own = group.params.get(_LENGTHS[0], context) if key == _LENGTHS[0] else context
+        factor = group.params.get("factor")
+        if own is None:
+            return False
+        stretched = factor.value if factor and _LENGTHS[0] not in group.params else 1
+        lengths.append((own.value, own.value / stretched))
+    return bool(lengths) and all(value in pair for pair in lengths)
+
+
+def _is_parameter(holding: Holding, key: str, value: Any) -> bool:
+    """A parameter or what follows from one, such as truncate, by the scheme's own name."""
+    held = [
+        group.params.get(key) or group.derived.get(key) or _default(group, key)
+        for group in holding.rotating
+    ]
+    values = [getattr(stated, "value", stated) for stated in held if stated is not None]
+    return bool(values) and all(_same(value, other) for other in values)
+
+
+def _default(layers: Layers, name: str) -> Any:
+    """What a scheme takes for a parameter that nothing gives."""
+    from posenc_cli import catalogue
+
+    parameter = catalogue.find(layers.scheme).parameters.get(name)
+    return None if parameter is None else parameter.default
+
+
+_QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = (
+    (_SHARES, "share that turns", _share),
+    (_WIDTHS, "number of columns that turn", _width),
+    (_INTERLEAVED, "interleaved layout", _is_interleaved),
+    (_HALVES, "layout in halves", lambda group: not _is_interleaved(group)),
+)
+"""The keys of what all rotating layers have, what that is called, and what gives it."""
+
+_RULES = (_is_mrope, _is_neutral, _is_unstretched, _is_original_length, _is_parameter)
+
+
+def note_unread(
+    top: Keys, model: TextModel, layers: Sequence[Layers], notes: Notes
+) -> tuple[str, ...]:
+    """The keys about rotation that nothing read and that do not agree; warns of them.
+
+    The warnings say which code reads what, as far as that is known.
+    """
+    paths = tuple(top.unread(skipped=_other_models(top, model.keys)))
+    findings = tuple(_findings(top, paths, Holding(layers, model.keys)))
+    family, own_code = model.family, _own_code(top)
+    for finding in findings:
+        if isinstance(finding, Rival) and not _is_told(finding.source, notes):
+            notes.headline(_rival_text(finding, family, own_code))
+    silent = [path for path in findings if isinstance(path, str) and not _is_told(path, notes)]
+    text = f"nothing read {', '.join(silent)}"
+    if silent and family is not None and not family.known:
+        notes.warn(f"{text}: the code of {family.model_type} is not known, and may")
+    elif silent and own_code is not None:
+        notes.warn(f"{text}, nor does transformers' own code; that of {own_code} may")
+    elif silent:
+        notes.warn(f"{text}: transformers does not either")
+    return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
+
+
+def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:
+    """The parts of a config that are other models than the text's."""
+    if text is top:
+        return ()
+    sections = (*(key for key in top.values if key.endswith("_config")), *_OTHER_PARTS)
+    return tuple(key for key in sections if not text.prefix.startswith(f"{key}."))
+
+
+def _own_code(top: Keys) -> str | None:
+    """The file of the model's own code that a config names in auto_map, None where it names none.
+
+    >>> _own_code(Keys({"auto_map": {"AutoModel": "modeling_x.XModel"}}, name="config.json"))
+    'modeling_x.py (auto_map)'
+    """
+    auto_map = top.values.get("auto_map")
+    for key, name in auto_map.items() if isinstance(auto_map, dict) else ():
+        if isinstance(name, str) and "Config" not in key:
+            return f"{printable(name.rpartition('--')[2].partition('.')[0])}.py (auto_map)"
+    return None
+
+
+def _findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str | Rival]:
+    """Of the keys that nothing read, those that do not agree with what holds."""
+    read = [(path.rpartition(".")[2], _value(top, path)) for path in sorted(top.read)]
+    for path in paths:
+        key, value = path.rpartition(".")[2], _value(top, path)
+        spoken = holding.values(key)
+        if holding.agrees(key, value):
+            continue
+        if spoken is None or not spoken[1] or not _comparable(value, spoken[1][0]):
+            if not any(name == key and _says_the_same(value, other) for name, other in read):
+                yield path
+        else:
+            held = ", ".join(dict.fromkeys(map(_number_text, spoken[1])))
+            yield Rival(path, value, spoken[0], held)
+
+
+def _comparable(value: Any, held: Any) -> bool:
+    """Whether a value of a config is of the kind of what holds: a flag, or a number."""
+    return not isinstance(value, Mapping | list | str) and (
+        isinstance(value, bool) == isinstance(held, bool)
+    )
+
+
+def _number_text(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else json_text(value)
+
+
+def _value(top: Keys, path: str) -> Any:
+    """What stands at a path; None where its keys had to be escaped to be shown."""
+    value: Any = top.values
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _says_the_same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, older names of rope types aside."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return _renamed(one) == _renamed(other)
+    return other is not None and _same(one, other)
+
+
+def _renamed(rope: Mapping[str, Any]) -> dict[str, Any]:
+    types = {RENAMED.get(rope[key], rope[key]) for key in ("rope_type", "type") if key in rope}
+    rest = {key: value for key, value in rope.items() if key not in ("rope_type", "type")}
+    return {**rest, "rope_type": sorted(map(str, types))}
+
+
+def _is_told(path: str, notes: Notes) -> bool:
+    """Whether a warning has named a key already."""
+    return any(path in text for text in (*notes.headlines, *notes.warnings))
+
+
+def _rival_text(rival: Rival, family: Rotary | None, own_code: str | None) -> str:
+    stated = f"{rival.source} {json_text(rival.value)}"
+    held = f"the {rival.quantity} here is {rival.held}"
+    if family is not None and not family.known:
+        return f"{stated} is not read: {held}, and what the model's own code takes is not known"
+    name = f"transformers' {family.model_type}" if family else "transformers"
+    text = f"{stated} has no effect: {name} does not read it, and {held}"
+    own = family.own_code if family else {}
+    if rival.source.rpartition(".")[2] in own.get("reads", ()):
+        return f"{text}; the model's own code ({own['file']}) does, and takes it"
+    return f"{text}; {own_code}, the model's own code, may" if own_code else text

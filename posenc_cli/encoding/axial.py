@@ -1,0 +1,264 @@
+"""Waves that follow several axes: each axis' waves are filled by the engine, at its coordinates.
+
+Owns the way from positions to coordinates, by formula or from a file, and from the columns of each
+axis to those of the table. Along a grid the same few coordinates come again and again: their cells
+are computed once and copied.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Capacity, Waves
+from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.placements import Placement
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from posenc_cli.backends.base import WaveFiller
+    from posenc_cli.formulas.declare import AxesFile, Coordinates
+    from posenc_cli.numerics.arrays import Integers, Places, StoredRows
+    from posenc_cli.numerics.dtypes import DType
+
+    FillerOf = Callable[[Waves], WaveFiller]
+
+_LARGEST = 2.0**53  # integers up to it are the same as float64
+_LAYOUTS_KEPT = 4  # a picture asks for a table whole and in parts
+
+
+class AxialWaves:
+    """Cosines and sines of waves that each follow one of several axes.
+
+    Shape: as :class:`posenc_cli.backends.base.WaveFiller` says.
+    """
+
+    def __init__(self, waves: Waves, filler_of: FillerOf) -> None:
+        """``filler_of`` gives what fills columns with waves that follow the position itself."""
+        coordinates = read_coordinates(waves.coordinates) if waves.coordinates else None
+        if coordinates is None or coordinates.at is None:
+            raise ValueError("these waves follow no axes")
+        if len(coordinates.axes) != waves.count:
+            raise ValueError(f"{len(coordinates.axes)} axes where {waves.count} were declared")
+        self._at = coordinates.at
+        self._count = waves.count
+        followed = np.asarray(coordinates.axes, np.intp)
+        ladder = lru_cache(maxsize=1)(waves.frequencies)
+        self._axes = [
+            _AxisFiller.of(axis, np.flatnonzero(followed == axis), waves, ladder, filler_of)
+            for axis in sorted(set(coordinates.axes))
+        ]
+        self._layouts = LRUCache[list[_AxisColumns]](_LAYOUTS_KEPT)
+
+    def fill(
+        self,
+        out: StoredRows,
+        positions: Integers,
+        placements: Sequence[Placement],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Write the placements' columns of ``out``, a row a position; leave others alone."""
+        if dtype.component is not None:
+            dtype = dtype.component
+            out = out.view(dtype.numpy)
+        if positions.size == 0:
+            return
+        for placement in placements:
+            if placement.function == "zero":
+                out[:, placement.columns] = 0
+        coordinates = self._at(positions)  # (positions,) for each axis
+        for axis, columns in zip(self._axes, self._columns(placements, out.shape[1]), strict=True):
+            axis.fill(out, coordinates[axis.index], columns, dtype)
+
+    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
+        """The angles coordinate · frequency in (−π, π], in radians."""
+        out = np.empty((positions.size, self._count), dtype.numpy)
+        if positions.size == 0:
+            return out
+        coordinates = self._at(positions)
+        for axis in self._axes:
+            out[:, axis.waves] = axis.angles(coordinates[axis.index], dtype)
+        return out
+
+    def _columns(self, placements: Sequence[Placement], width: int) -> list[_AxisColumns]:
+        """Return the columns of each axis, the same for each block of a table."""
+        return self._layouts.get(
+            (width, *(placement.key for placement in placements)),
+            lambda: [
+                _AxisColumns.of(axis.waves, placements, width, self._count) for axis in self._axes
+            ],
+        )
+
+
+class _AxisColumns(Record):
+    """The columns of a table that hold waves of one axis.
+
+    ``there`` places its waves in the table, ``apart`` in a narrower one of its columns alone, in
+    the same order; ``copies`` pairs columns of the table with columns of the narrow one.
+    """
+
+    width: int
+    there: tuple[Placement, ...]
+    apart: tuple[Placement, ...]
+    copies: tuple[tuple[slice, slice], ...]
+
+    @classmethod
+    def of(
+        cls, waves: Places, placements: Sequence[Placement], width: int, count: int
+    ) -> _AxisColumns:
+        """The columns of the axis that these ``waves`` of ``count`` follow."""
+        inner = np.full(count, -1)  # (waves,): the place on this axis, -1 of another's
+        inner[waves] = np.arange(waves.size)
+        parts = []  # function, columns (n,) and places of waves (n,)
+        for placement in placements:
+            if placement.function == "zero":
+                continue
+            columns = np.arange(width)[placement.columns]
+            placed = inner[np.arange(count)[placement.waves]]
+            if columns.size != placed.size:
+                raise ValueError(f"{columns.size} columns cannot hold {placed.size} waves")
+            mine = placed >= 0
+            parts.append((placement.function, columns[mine], placed[mine]))
+        owned = np.unique(np.concatenate([columns for _, columns, _ in parts] or [inner[:0]]))
+        there, apart = [], []
+        for function, columns, placed in parts:
+            there += [Placement(function, *run) for run in _runs(columns, placed)]
+            ranks = np.searchsorted(owned, columns)
+            apart += [Placement(function, *run) for run in _runs(ranks, placed)]
+        copies = tuple(_runs(owned, np.arange(owned.size)))
+        return cls(owned.size, tuple(there), tuple(apart), copies)
+
+
+class _Repeated(NamedTuple):
+    """Coordinates that repeat: each of a range once, and which of them every row has."""
+
+    once: Integers
+    rows: Integers
+
+    @classmethod
+    def among(cls, coordinates: Integers) -> _Repeated | None:
+        """The coordinates so, or None where computing a whole range would not pay."""
+        low, high = int(coordinates.min()), int(coordinates.max())
+        if 2 * (high - low + 1) > coordinates.size:
+            return None
+        return cls(np.arange(low, high + 1, dtype=np.int64), coordinates - low)
+
+
+class _AxisFiller(Record):
+    """One axis, which of all waves follow it, and what fills columns with them."""
+
+    index: int
+    waves: Places
+    filler: WaveFiller
+
+    @classmethod
+    def of(
+        cls,
+        index: int,
+        waves: Places,
+        whole: Waves,
+        ladder: Callable[[Any], Any],
+        filler_of: FillerOf,
+    ) -> _AxisFiller:
+        """The axis that these ``waves`` of the ``whole`` follow."""
+        runs = [run for run, _ in _runs(waves, waves)]
+
+        def frequencies(xp: Any) -> Any:
+            every = ladder(xp)
+            if every.shape[0] != whole.count:
+                raise ValueError(f"{every.shape[0]} frequencies where {whole.count} were declared")
+            return every[runs[0]] if len(runs) == 1 else xp.concat([every[run] for run in runs])
+
+        return cls(index, waves, filler_of(Waves(waves.size, frequencies, scale=whole.scale)))
+
+    def fill(
+        self, out: StoredRows, coordinates: Integers, columns: _AxisColumns, dtype: DType
+    ) -> None:
+        if columns.width == 0:
+            return
+        repeated = _Repeated.among(coordinates)
+        if repeated is None:
+            self.filler.fill(out, coordinates, columns.there, dtype=dtype)
+            return
+        narrow = np.empty((repeated.once.size, columns.width), out.dtype)
+        self.filler.fill(narrow, repeated.once, columns.apart, dtype=dtype)
+        cells = np.take(narrow, repeated.rows, axis=0)
+        for target, source in columns.copies:
+            out[:, target] = cells[:, source]
+
+    def angles(self, coordinates: Integers, dtype: DType) -> StoredRows:
+        repeated = _Repeated.among(coordinates)
+        if repeated is None:
+            return self.filler.angles(coordinates, dtype=dtype)
+        return np.take(self.filler.angles(repeated.once, dtype=dtype), repeated.rows, axis=0)
+
+
+def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:
+    """Two rising sequences as slices: stretches in which both go on by steps of their own.
+
+    >>> list(_runs(np.array([0, 3, 6, 7]), np.array([0, 1, 2, 3])))
+    [(slice(0, 7, 3), slice(0, 3, 1)), (slice(7, 8, 1), slice(3, 4, 1))]
+    """
+    start = 0
+    while start < first.size:
+        stop = start + 1
+        steps = (1, 1)
+        if stop < first.size:
+            steps = int(first[stop] - first[start]), int(second[stop] - second[start])
+        while stop < first.size and steps == (
+            first[stop] - first[stop - 1],
+            second[stop] - second[stop - 1],
+        ):
+            stop += 1
+        yield (
+            slice(int(first[start]), int(first[stop - 1]) + 1, steps[0]),
+            slice(int(second[start]), int(second[stop - 1]) + 1, steps[1]),
+        )
+        start = stop
+
+
+def read_coordinates(coordinates: Coordinates) -> Coordinates:
+    """Coordinates that are at hand: those in a file are read.
+
+    Raises: InvalidInput where the file does not hold them; Unavailable where it cannot be read.
+    """
+    if coordinates.file is None:
+        return coordinates
+    rows = _read(coordinates.file)
+
+    def at(positions: Integers) -> tuple[Integers, ...]:
+        return tuple(row[positions] for row in rows)
+
+    capacity = Capacity(
+        rows.shape[1],
+        f"axes={coordinates.file.path} has {rows.shape[1]} columns",
+        "give the file a column for each position",
+    )
+    return replace(coordinates, at=at, capacity=capacity, file=None)
+
+
+def _read(file: AxesFile) -> Integers:
+    """The integers of a file, one row an axis."""
+    from posenc_cli.files.reading import read_array
+
+    values = read_array(file.path).values
+    where = f"--set axes={file.path}"
+    if values.ndim != 2 or values.shape[0] != file.axes:
+        shape = "×".join(map(str, values.shape))
+        raise InvalidInput(
+            f"{where}: holds a {shape} array; it must be {file.axes}×L, one row an axis",
+            hint="transpose it" if values.ndim == 2 and values.shape[1] == file.axes else None,
+        )
+    if np.iscomplexobj(values) or not (np.isfinite(values) & (values == np.trunc(values))).all():
+        raise InvalidInput(f"{where}: must hold integers only")
+    if np.abs(values).max() > _LARGEST:
+        raise InvalidInput(f"{where}: must hold integers of magnitude up to 2^53")
+    return values.astype(np.int64)

@@ -1,0 +1,137 @@
+"""The matrix of a content, block by block: what computes it for each kind of content.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.encoding.arrays import in_arithmetic, position_blocks, rows_a_block
+from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.formulas.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
+from posenc_cli.numerics import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.precision import Precision
+    from posenc_cli.formulas.declare import Content, RowLookup, Waves
+    from posenc_cli.numerics.arrays import Integers, StoredRows, StoredValues
+    from posenc_cli.positions import Positions
+
+    RowRule = Callable[[Integers], StoredRows]
+    """Positions (P,) → rows (P, columns)."""
+
+
+def matrix_blocks(
+    content: Content,
+    lookup: RowLookup | None,
+    positions: Positions,
+    *,
+    table: str | None,
+    head: int | None,
+    precision: Precision,
+    engine: Engine,
+) -> Iterator[StoredRows]:
+    """Blocks of the matrix of a content at positions, or at offsets of a relative scheme.
+
+    ``lookup`` gives rows of its learned table, ``head`` is one head of a bias. A complex table has
+    real and imaginary parts side by side.
+    """
+    if content.heads is not None:
+        from posenc_cli.encoding.scores import score_blocks  # slow to import; most have no scores
+
+        heads = range(content.heads) if head is None else range(head, head + 1)
+        yield from score_blocks(
+            content, lookup, heads, positions, precision=precision, engine=engine
+        )
+        return
+    columns = content.columns(table)
+    values = getattr(engine.backend, "block_values", None) if columns.placements else None
+    rule = row_rule(content, lookup, table, precision=precision, engine=engine)
+    rows = rows_a_block(columns.width, values)
+    yield from engine.in_order(rule, position_blocks(positions, rows))
+
+
+def row_rule(
+    content: Content,
+    lookup: RowLookup | None,
+    table: str | None,
+    *,
+    precision: Precision,
+    engine: Engine,
+) -> RowRule:
+    """What computes the rows of a content at any positions; threads may share it.
+
+    Raises: TypeError for a bias, whose scores go by two positions.
+    """
+    match content:
+        case Rotation(waves) | Sinusoids(waves):
+            return _wave_rows(content, waves, table, precision, engine)
+        case Rows():
+            return partial(_formula_rows, content, lookup, precision, engine)
+        case Bias() | BucketBias():
+            raise TypeError(f"a {type(content).__name__} has no rows")
+
+
+def _wave_rows(
+    content: Rotation | Sinusoids,
+    waves: Waves,
+    table: str | None,
+    precision: Precision,
+    engine: Engine,
+) -> RowRule:
+    # A width of one column, padded with zeros, has no wave.
+    filler = wave_filler(waves, engine) if waves.count else None
+    columns, rounded = content.columns(table), precision.rounded
+    placed = sum(len(range(columns.width)[part.columns]) for part in columns.placements)
+    new = np.zeros if filler is None or placed < columns.width else np.empty
+
+    def angles(positions: Integers) -> StoredRows:
+        assert filler is not None
+        return precision.stored_as(filler.angles(positions, dtype=rounded))
+
+    def rows(positions: Integers) -> StoredRows:
+        out = new((positions.size, columns.width), rounded.numpy)
+        if filler is not None:
+            filler.fill(out, positions, columns.placements, dtype=rounded)
+        return precision.stored_as(out)
+
+    return angles if table == "angles" else rows
+
+
+def _formula_rows(
+    content: Rows,
+    lookup: RowLookup | None,
+    precision: Precision,
+    engine: Engine,
+    positions: Integers,
+) -> StoredRows:
+    """Rows by formula, which NumPy computes on every engine."""
+    arithmetic = engine.arithmetic
+    given = positions
+    if content.positions == "numbers":
+        given = in_arithmetic(positions, arithmetic)
+    rows = content.rows(np, given, lookup)
+    high, low = rows if isinstance(rows, tuple) else (rows, None)
+    if high.shape != (positions.size, content.width):
+        raise ValueError(f"rows of shape {high.shape} for {positions.size} positions")
+    if arithmetic != "exact":
+        high, low = in_arithmetic(high, arithmetic), None
+    return np.ascontiguousarray(precision.narrow(high, low))
+
+
+def frequencies_of(waves: Waves, *, precision: Precision, engine: Engine) -> StoredValues:
+    """The frequencies of waves, in radians per position, as an arithmetic has them."""
+    if engine.arithmetic == "exact":
+        return precision.exact(list(waves.frequencies(exact)))
+    return precision.narrow(
+        engine.backend.frequencies(
+            waves.frequencies, arithmetic=engine.arithmetic, device=engine.device
+        )
+    )

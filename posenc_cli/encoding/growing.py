@@ -1,0 +1,275 @@
+"""Waves whose amplitude changes with the position: base^((p − centre)/span) · cos(p · ω), rounded.
+
+Owns the way from such waves to correctly rounded cells, by Ziv's test in three tiers.
+
+1. To formats narrower than float64, a cell is the product of a float64 cosine and a float64
+   amplitude. The cosine is off by at most 4.1u of the scale (:mod:`posenc_cli.numerics.waves`; u =
+   2^−53), the amplitude by 3.1u of itself, its two factors and their product each rounded once:
+   with the product's own rounding and that of cell ± margin, 9.3u of amplitude and scale. The
+   margin is 16u.
+2. The few others, and all float64 cells, are a product in double-double of a point on the circle
+   (within 2^−90, as :mod:`posenc_cli.numerics.judge` has it) and a bounded exponential, its power
+   of two kept apart, so that nothing overflows on the way.
+3. What is left, and what ends among the subnormals of float64, is computed in 60-digit reals.
+
+Cells past the largest number of a format are infinite, those below the smallest are zero, each
+with the sign of its cosine or sine.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.numerics import bounded, exact
+from posenc_cli.numerics.bounded import Bounded
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.fixed_point import nearest, sine_cosine
+from posenc_cli.numerics.phasors import Phasors
+from posenc_cli.numerics.rounding import narrow
+from posenc_cli.numerics.waves import WaveTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.backends.base import Arithmetic, Reduced, WaveFiller
+    from posenc_cli.formulas.declare import Growth, Waves
+    from posenc_cli.numerics.arrays import (
+        Flags,
+        Integers,
+        Places,
+        RealRows,
+        StoredRows,
+        StoredValues,
+    )
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.numerics.placements import Placement
+
+MARGIN = 2.0**-49  # 16u, as tier 1 has it
+PAIR_MARGIN = 2.0**-90  # of a point on the circle, as tier 2 has it
+CHUNK_CELLS = 1 << 16  # half a megabyte of float64: the cells of a chunk stay in the cache
+PAIRS_AT_ONCE = 1 << 12  # some twenty arrays are as long while they are computed
+_PROVEN_AMPLITUDES = 2.0**-800, 2.0**800
+"""Amplitudes with which nothing underflows or overflows in float64 unless the cell does."""
+_LARGEST, _SMALLEST = 1026, -1080
+"""Binary exponents past which a cell is infinite or zero in every format."""
+_FASTEST = 2**30  # e to this power is past every format
+_SHORTENED = Context(60, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, traps=[])
+
+
+class GrowingWaves:
+    """Fills columns with cosines and sines whose amplitude changes with the position.
+
+    Shape: as :class:`posenc_cli.backends.base.WaveFiller` says.
+    """
+
+    def __init__(self, waves: Waves, still: WaveFiller, arithmetic: Arithmetic) -> None:
+        """``still`` fills columns with the same waves before they grow."""
+        if waves.growth is None or waves.coordinates is not None:
+            raise ValueError("waves grow along the position itself")
+        self._still = still
+        self._cells: _ReducedCells | _ExactCells
+        if arithmetic == "exact":
+            self._cells = _ExactCells(waves, waves.growth)
+        else:
+            self._cells = _ReducedCells(still, waves.growth, arithmetic)
+
+    def fill(
+        self,
+        out: StoredRows,
+        positions: Integers,
+        placements: Sequence[Placement],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Write the placements' columns of ``out``, a row a position; leave others alone."""
+        if dtype.component is not None:
+            dtype = dtype.component
+            out = out.view(dtype.numpy)
+        step = max(1, CHUNK_CELLS // max(1, out.shape[1]))
+        with np.errstate(all="ignore"):
+            for start in range(0, positions.size, step):
+                rows = slice(start, start + step)
+                self._cells.fill(out[rows], positions[rows], placements, dtype)
+
+    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
+        """The angles position · frequency in (−π, π], in radians, which no growth changes."""
+        return self._still.angles(positions, dtype=dtype)
+
+
+class _ReducedCells:
+    """Cells as code in a precision computes them: amplitude, cosine and product each rounded."""
+
+    def __init__(self, still: WaveFiller, growth: Growth, arithmetic: Reduced) -> None:
+        from posenc_cli.backends.numpy import Rounding
+
+        self._still = still
+        self._growth = growth
+        self._rounded = Rounding(arithmetic)
+        with np.errstate(all="ignore"):
+            self._bases = self._rounded(growth.bases(self._rounded.namespace))
+
+    def fill(
+        self,
+        out: StoredRows,
+        positions: Integers,
+        placements: Sequence[Placement],
+        dtype: DType,
+    ) -> None:
+        rounded = self._rounded
+        cells = np.empty(out.shape)  # (positions, columns)
+        self._still.fill(cells, positions, placements, dtype=FLOAT64)
+        centred = rounded(positions - self._growth.centre)
+        powers = rounded(centred / rounded.dtype.type(self._growth.span))
+        amplitudes = rounded(self._bases ** powers[:, None])  # (positions, waves)
+        for placement in placements:
+            columns = placement.columns
+            if placement.function == "zero":
+                out[:, columns] = 0
+                continue
+            values = rounded(cells[:, columns] * amplitudes[:, placement.waves])
+            out[:, columns] = narrow(values.astype(np.float64), None, dtype)
+
+
+class _ExactCells:
+    """Cells that are correctly rounded."""
+
+    def __init__(self, waves: Waves, growth: Growth) -> None:
+        self._frequencies = list(waves.frequencies(exact))
+        rates = exact.log(growth.bases(exact)) / growth.span
+        self._rates = list(rates)
+        if not len(self._frequencies) == len(self._rates) == waves.count:
+            raise ValueError(
+                f"{len(self._frequencies)} frequencies and {len(self._rates)} bases where "
+                f"{waves.count} were declared"
+            )
+        self._scale = exact.asarray(waves.scale)[0]
+        self._magnitude = abs(float(self._scale))
+        self._centre = growth.centre
+        self._table = WaveTable(self._frequencies, scale=self._scale)
+        self._phasors = Phasors(self._frequencies, scale=self._scale)
+        self._speeds = np.array([abs(float(speed)) for speed in self._frequencies])
+        # Past this a cell is infinite or zero one position on: larger ones would only overflow.
+        self._bounded_rates = bounded.numbers(list(exact.clip(rates, -_FASTEST, _FASTEST)))
+        low_bits = max(0, (CHUNK_CELLS // max(1, waves.count)).bit_length() - 1)
+        self._low_rows = 1 << low_bits
+        self._low: RealRows | None = None
+
+    def fill(
+        self,
+        out: StoredRows,
+        positions: Integers,
+        placements: Sequence[Placement],
+        dtype: DType,
+    ) -> None:
+        proves = dtype.name != FLOAT64.name
+        if proves:
+            cells = np.empty(out.shape)  # (positions, columns)
+            self._table.fill(cells, positions, placements, dtype=FLOAT64)
+            amplitudes = self._amplitudes(positions)  # (positions, waves)
+        for placement in placements:
+            columns = placement.columns
+            target = out[:, columns]
+            if placement.function == "zero" or self._scale == 0:
+                target[...] = 0
+                continue
+            waves = np.arange(len(self._rates))[placement.waves]
+            undecided = np.ones(target.shape, np.bool_)  # (positions, placed waves)
+            if proves:
+                factors = amplitudes[:, waves]
+                values = cells[:, columns] * factors
+                margin = MARGIN * self._magnitude * factors
+                target[...] = narrow(values + margin, None, dtype)
+                other = narrow(values - margin, None, dtype)
+                word = np.dtype(f"u{dtype.itemsize}")
+                undecided = target.view(word) != other.view(word)
+                smallest, largest = _PROVEN_AMPLITUDES
+                undecided |= ~((factors > smallest) & (factors < largest))
+            rows, places = np.nonzero(undecided)
+            if rows.size:
+                sine = placement.function == "sin"
+                target[rows, places] = self._cells_at(positions[rows], waves[places], sine, dtype)
+
+    def _amplitudes(self, positions: Integers) -> RealRows:
+        """Amplitudes to 3.1u, unless float64 cannot hold them.
+
+        Shape: (positions, waves).
+        """
+        if self._low is None:
+            self._low = self._powers(np.arange(self._low_rows))
+        multiples, rest = np.divmod(positions - self._centre, self._low_rows)
+        once, where = np.unique(multiples, return_inverse=True)
+        high = self._powers(once * self._low_rows)
+        result: RealRows = high[where] * self._low[rest]
+        return result
+
+    def _powers(self, distances: Integers) -> RealRows:
+        powers = bounded.exp(bounded.asarray(distances[:, None]) * self._bounded_rates)
+        # Where the bound of the error is not small, nothing is to be proven.
+        certain = powers.error < 2.0**-60 * np.abs(powers.high)
+        return np.where(certain, powers.high, np.nan)
+
+    def _cells_at(
+        self, positions: Integers, waves: Places, sine: bool, dtype: DType
+    ) -> StoredValues:
+        """Cells, given by position and wave, correctly rounded."""
+        values = np.empty(positions.size, dtype.numpy)
+        for start in range(0, positions.size, PAIRS_AT_ONCE):
+            part = slice(start, start + PAIRS_AT_ONCE)
+            values[part], proven = self._pair_cells(positions[part], waves[part], sine, dtype)
+            for cell in np.flatnonzero(~proven) + start:
+                value = self._exact_cell(int(positions[cell]), int(waves[cell]), sine, dtype)
+                values[cell] = narrow(np.array([value]), None, dtype)[0]
+        return values
+
+    def _pair_cells(
+        self, positions: Integers, waves: Places, sine: bool, dtype: DType
+    ) -> tuple[StoredValues, Flags]:
+        """Cells rounded from double-double, and which of them that proves."""
+        sizes = np.abs(positions)
+        parts = self._phasors.points(sizes, waves)
+        high, low = parts[2:] if sine else parts[:2]
+        if sine:
+            sign = np.where(positions < 0, -1.0, 1.0)
+            high, low = high * sign, low * sign
+        # Nothing cancels in a small angle: there the error is relative to the cell.
+        small = sizes * self._speeds[waves] < 0.5
+        error = PAIR_MARGIN * np.where(small, np.abs(high), self._magnitude)
+        mantissa, powers = bounded.exponential(
+            bounded.asarray(positions - self._centre) * self._bounded_rates[waves]
+        )
+        cell = Bounded(high, low, error) * mantissa
+        exponents = np.clip(powers + np.frexp(cell.high)[1], -5000, 5000)
+        known = np.abs(cell.high) > 2 * cell.error
+        past, none = known & (exponents > _LARGEST), known & (exponents < _SMALLEST)
+        shifts = np.clip(powers, -1200, 1020).astype(np.int32)
+        high, low, error = (np.ldexp(p, shifts) for p in (cell.high, cell.low, cell.error))
+        # What the low parts lose below the smallest float64 leaves only tiny cells undecided.
+        rounded, proven = Bounded(high, low, error + 2.0**-1060).rounded(dtype)
+        limits = narrow(np.copysign(np.where(past, np.inf, 0.0), cell.high), None, dtype)
+        proven &= known & (powers == shifts)
+        return np.where(past | none, limits, rounded), proven | past | none
+
+    def _exact_cell(self, position: int, wave: int, sine: bool, dtype: DType) -> float:
+        """A cell from 60-digit reals, rounded to ``dtype``, as a float."""
+        numerator, denominator = self._frequencies[wave].as_integer_ratio()
+        numerator *= position
+        if sine and numerator == 0:
+            return 0.0
+        # A tiny sine starts that many bits further down.
+        bits = 320 + max(0, denominator.bit_length() - numerator.bit_length())
+        fixed = sine_cosine(numerator, denominator, bits)[0 if sine else 1]
+        circular = exact.asarray([fixed]) / (1 << bits)
+        exponent = exact.asarray([position - self._centre]) * self._rates[wave]
+        # Rounded to fewer digits than are right, a value that is a short decimal is exactly that.
+        value = _SHORTENED.plus((exact.exp(exponent) * circular * self._scale)[0])
+        if value.is_infinite() or value.adjusted() > 400:
+            return -math.inf if value.is_signed() else math.inf
+        if value.is_zero() or value.adjusted() < -400:
+            return -0.0 if value.is_signed() else 0.0
+        return nearest(*value.as_integer_ratio(), dtype)

@@ -1,0 +1,266 @@
+"""From a request to the matrix it asks for: scheme, parameters and positions → blocks.
+
+Nothing is computed until the blocks of the matrix are drawn, and then only one block at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from posenc_cli.encoding.precision import Precision
+    from posenc_cli.formulas.declare import Bound, RowLookup, Scheme, Waves
+    from posenc_cli.formulas.tables import PlacedColumns
+    from posenc_cli.numerics.arrays import StoredRows
+
+_COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
+
+
+class Encoding(Record):
+    """A scheme with its parameters settled and its learned table, if it has one, at hand."""
+
+    bound: Bound
+    lookup: RowLookup | None = None
+
+    @classmethod
+    def of(cls, scheme: Scheme, given: Mapping[str, object], *, seq_len: int | None) -> Encoding:
+        """``scheme`` with ``given`` parameters; those that a weights file settles come from it."""
+        loaded = None
+        if scheme.weights and given.get("weights"):
+            from posenc_cli.encoding.weights import LoadedTable
+
+            loaded = LoadedTable.read(str(given["weights"]))
+            given = {**loaded.parameters(scheme), **given}
+        bound = scheme.bind(given, seq_len=seq_len)
+        weights, waves = bound.content.weights, bound.content.waves
+        if weights is not None:
+            from posenc_cli.encoding.weights import table_of
+
+            return cls(bound, table_of(weights, scheme, loaded))
+        if waves is not None and waves.coordinates is not None:
+            from posenc_cli.encoding.axial import read_coordinates
+
+            waves = replace(waves, coordinates=read_coordinates(waves.coordinates))
+            return cls(replace(bound, content=replace(bound.content, waves=waves)))
+        return cls(bound)
+
+
+class Plan(Record):
+    """A request that has been checked: the matrix it asks for, which an engine can compute.
+
+    ``computed_as`` says what of an engine computes it: rows and scores are NumPy's on
+    every engine.
+    ``long_waves`` is how many values a kernel for waves at consecutive positions would compute.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    metadata: Mapping[str, str]
+    row_labels: Callable[[], Iterator[int]] | None
+    row_label: str
+    blocks: Callable[[Engine], Iterator[StoredRows]]
+    may_overflow: bool = False
+    computed_as: Literal["waves", "rows", "scores"] = "rows"
+    long_waves: int | None = None
+
+    @property
+    def values(self) -> int:
+        """How many values there are to compute."""
+        return math.prod(self.shape)
+
+    def matrix(self, engine: Engine | None = None) -> Matrix:
+        """The matrix, computed by ``engine`` (NumPy, exactly) when its blocks are drawn."""
+        return Matrix(
+            shape=self.shape,
+            dtype=self.dtype,
+            blocks=partial(self.blocks, engine or Engine()),
+            metadata=self.metadata,
+            row_labels=self.row_labels,
+            row_label=self.row_label,
+        )
+
+
+class Request(Record):
+    """What to compute: an encoding at positions, as a table, in a number format."""
+
+    encoding: Encoding
+    positions: Positions | None
+    precision: Precision
+    table: str | None = None
+    head: int | None = None
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme asked for."""
+        return self.encoding.bound.scheme
+
+    @property
+    def random_weights(self) -> str | None:
+        """What to say of weights that a seed draws, None where there are none."""
+        last = None if self.positions is None else self.positions.last
+        return self.encoding.bound.random_weights(last)
+
+    def description(self) -> dict[str, Any]:
+        """The request as plain values: what it takes to ask for the same again."""
+        positions = self._settled_positions()
+        return {
+            "scheme": self.scheme.name,
+            "params": dict(self.encoding.bound.params),
+            "positions": None if positions is None else str(positions),
+            "table": self._table(),
+            "head": self.head,
+            "round_to": self.precision.rounded.name,
+            "weights": self.random_weights,
+        }
+
+    def plan(self) -> Plan:
+        """The request, checked; nothing is computed yet.
+
+        Raises: InvalidInput when its parts do not go together.
+        """
+        table, heads = self._table(), self.encoding.bound.content.heads
+        if self.head is not None and heads is None:
+            raise InvalidInput(
+                f"--head {self.head}: {self.scheme.name} is {self.scheme.kind} and has no heads"
+            )
+        positions = None if table == "inv-freq" else self.row_positions()
+        if self.head is not None and heads is not None and not 0 <= self.head < heads:
+            raise InvalidInput(f"--head {self.head}: the heads are 0 to {heads - 1}")
+        return self.plan_at(positions)
+
+    def plan_at(self, positions: Positions | None) -> Plan:
+        """The plan of the matrix at positions that the scheme has, or offsets of a relative one.
+
+        None stands for all that frequencies need.
+
+        Raises: InvalidInput where the parts of complex numbers have no such format.
+        """
+        content, table = self.encoding.bound.content, self._table()
+        waves, columns = content.waves, content.columns(table)
+        count = 0 if positions is None else positions.count
+        shape: tuple[int, ...] = (count, columns.width)
+        dtype = self.precision.stored
+        if table == "inv-freq":
+            shape = (columns.width,)
+        elif table == "complex":
+            shape, dtype = (count, columns.width // 2), self._complex_dtype()
+        elif content.heads is not None:
+            shape = (count, count) if self.head is not None else (content.heads, count, count)
+        return Plan(
+            shape=shape,
+            dtype=dtype,
+            metadata=self._metadata(),
+            row_labels=positions.__iter__ if positions is not None and len(shape) == 2 else None,
+            row_label="offset" if self.scheme.kind == "relative" else "position",
+            blocks=partial(self._blocks, positions, dtype),
+            may_overflow=waves is None or (waves.growth is not None and bool(columns.placements)),
+            computed_as="waves" if waves else "rows" if content.heads is None else "scores",
+            long_waves=_long_waves(waves, columns, positions),
+        )
+
+    def row_positions(self) -> Positions:
+        """The positions of the rows, or their offsets where the scheme is relative.
+
+        Raises: InvalidInput where none are given, or the scheme has not so many.
+        """
+        positions = self._settled_positions()
+        if positions is None:
+            raise InvalidInput(
+                f"{self.scheme.name} needs the positions to encode",
+                hint="--len N, or --positions start:stop",
+            )
+        content = self.encoding.bound.content
+        capacity = content.capacity
+        if capacity is not None and positions.last >= capacity.positions:
+            raise InvalidInput(
+                f"position {positions.last} is past the last that {self.scheme.name} can encode: "
+                f"{capacity.reason}",
+                hint=capacity.hint,
+            )
+        relative = self.scheme.kind == "relative"
+        return positions.offsets(content.farthest) if relative else positions
+
+    def _settled_positions(self) -> Positions | None:
+        """The positions asked for; by default all that waves have coordinates for."""
+        waves = self.encoding.bound.content.waves
+        if self.positions is None and waves is not None and waves.capacity is not None:
+            return Positions.contiguous(0, waves.capacity.positions)
+        return self.positions
+
+    def _table(self) -> str | None:
+        """The rotary table asked for, or None where the scheme has but one matrix.
+
+        Raises: InvalidInput when a table is asked of a scheme that is not rotary.
+        """
+        if self.scheme.kind == "rotary":
+            return self.table or "cos-sin"
+        if self.table is not None:
+            raise InvalidInput(
+                f"--table {self.table}: {self.scheme.name} is {self.scheme.kind}, not rotary, "
+                "and has one matrix only"
+            )
+        return None
+
+    def _complex_dtype(self) -> DType:
+        stored = self.precision.stored
+        if stored not in _COMPLEX:
+            raise InvalidInput(
+                f"--table complex: there is no complex number format of {stored.name} parts",
+                hint="--dtype float32 or float64, or --table interleaved",
+            )
+        return _COMPLEX[stored]
+
+    def _metadata(self) -> dict[str, str]:
+        """The request as texts, which files keep."""
+        fields = {"dtype": self.precision.stored.name, **self.description()}
+        return {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in fields.items()
+            if value is not None
+        }
+
+    def _blocks(
+        self, positions: Positions | None, dtype: DType, engine: Engine
+    ) -> Iterator[StoredRows]:
+        from posenc_cli.encoding import blocks
+
+        content, table, precision = self.encoding.bound.content, self._table(), self.precision
+        with self.scheme.answerable():
+            if positions is None:
+                waves = self.encoding.bound.rotation.waves
+                yield blocks.frequencies_of(waves, precision=precision, engine=engine)
+                return
+            for block in blocks.matrix_blocks(
+                content,
+                self.encoding.lookup,
+                positions,
+                table=table,
+                head=self.head,
+                precision=precision,
+                engine=engine,
+            ):
+                yield block.view(dtype.numpy) if table == "complex" else block
+
+
+def _long_waves(
+    waves: Waves | None, columns: PlacedColumns, positions: Positions | None
+) -> int | None:
+    """How many cells at consecutive positions hold plain waves, None where none do."""
+    if positions is None or waves is None or not columns.placements:
+        return None
+    if waves.coordinates or waves.growth:
+        return None
+    lengths = (run.stop - run.start for run in positions.ranges if run.step == 1)
+    return max(lengths, default=0) * columns.width

@@ -1,0 +1,202 @@
+"""The scores that bias schemes add to attention, head by head and block of rows by block of rows.
+
+A score depends on the offset j − i, or on the key alone. So a head needs one value for each offset
+that occurs, and its matrix is those values laid out again and again.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.encoding.arrays import (
+    in_arithmetic,
+    position_array,
+    position_blocks,
+    repeated_rows,
+    rows_a_block,
+    sliding_rows,
+)
+from posenc_cli.formulas.declare import Bias, BucketBias
+from posenc_cli.numerics import bounded, exact
+from posenc_cli.numerics.rounding import round_exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.precision import Precision
+    from posenc_cli.formulas.declare import Content, RowLookup
+    from posenc_cli.numerics.arrays import Flags, Floats, Integers, Reals, StoredRows, StoredValues
+    from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.positions import Positions
+
+    ScoreRule = Callable[[int, Integers], StoredValues]
+    """A head, and offsets or keys (n,) → scores (n,)."""
+
+    HeadScores = Callable[[Integers], StoredValues]
+
+_EXACT_VALUES = 1 << 12  # held at a time: each costs a few hundred bytes
+_BOUNDED_VALUES = 1 << 13  # computed with at a time: few enough for the cache
+_PROFILES_KEPT = 64  # pieces of what all heads share, from head to head
+
+
+def score_blocks(
+    content: Content,
+    lookup: RowLookup | None,
+    heads: range,
+    positions: Positions,
+    *,
+    precision: Precision,
+    engine: Engine,
+) -> Iterator[StoredRows]:
+    """The (L, L) scores of some heads, queries by keys, as blocks of whole rows."""
+    rule = score_rule(content, lookup, precision=precision, engine=engine)
+    for head in heads:
+        scores = partial(rule, head)
+        if content.by == "key":
+            yield from repeated_rows(scores(position_array(positions)))
+        elif len(positions.ranges) == 1:
+            offsets = np.arange(1 - positions.count, positions.count, dtype=np.int64)
+            yield from sliding_rows(scores(offsets * positions.ranges[0].step))
+        else:
+            yield from _gathered_rows(scores, positions)
+
+
+def score_rule(
+    content: Content, lookup: RowLookup | None, *, precision: Precision, engine: Engine
+) -> ScoreRule:
+    """What computes the scores of a bias at some offsets j − i, or keys.
+
+    Raises: TypeError for what is no bias.
+    """
+    match content:
+        case Bias():
+            return _formula_rule(content, precision, engine)
+        case BucketBias():
+            return _table_rule(content, lookup, precision, engine)
+    raise TypeError(f"a {type(content).__name__} has no scores")
+
+
+def _gathered_rows(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
+    """A matrix of any positions: the scores of the offsets that occur, where they occur."""
+    keys = position_array(positions)
+    for queries in position_blocks(positions, rows_a_block(keys.size)):
+        offsets, where = np.unique(keys[None, :] - queries[:, None], return_inverse=True)
+        yield scores(offsets)[where.reshape(queries.size, keys.size)]
+
+
+def _table_rule(
+    content: BucketBias, lookup: RowLookup | None, precision: Precision, engine: Engine
+) -> ScoreRule:
+    """Scores from a learned table."""
+    assert lookup is not None
+
+    @lru_cache(maxsize=1)
+    def rows_of(buckets: bytes) -> Reals:
+        """The rows of some buckets, (buckets, heads): the same for each head of some offsets."""
+        rows: Reals = lookup(np.frombuffer(buckets, dtype=np.int64))
+        return rows
+
+    def scores(head: int, offsets: Integers) -> StoredValues:
+        buckets, where = np.unique(content.bucket(np, offsets), return_inverse=True)
+        values = rows_of(buckets.astype(np.int64).tobytes())[where, head]  # (n,)
+        return precision.narrow(in_arithmetic(values, engine.arithmetic))
+
+    return scores
+
+
+def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreRule:
+    """Scores by formula."""
+    if engine.arithmetic == "exact":
+        exactly = _ExactScores(content, precision.rounded)
+        return lambda head, indices: precision.stored_as(exactly(head, indices))
+
+    from posenc_cli.backends.numpy import Rounding
+
+    rounded = Rounding(engine.arithmetic)
+    coefficients = content.coefficients(rounded.namespace)
+    if isinstance(coefficients, tuple):
+        coefficients = tuple(map(rounded, coefficients))
+    else:
+        coefficients = rounded(coefficients)
+
+    @lru_cache(maxsize=1)
+    def profile(indices: bytes) -> Floats:
+        """What all heads share of some indices."""
+        values = rounded(np.frombuffer(indices, dtype=np.int64))
+        return rounded(content.profile(rounded.namespace, values)) if content.profile else values
+
+    def as_frameworks_do(head: int, indices: Integers) -> StoredValues:
+        with np.errstate(all="ignore"):
+            values = profile(indices.tobytes())
+            scores = content.scores(rounded.namespace, _of_head(coefficients, head), values)
+            return _checked(precision.narrow(rounded(scores).astype(np.float64)), indices)
+
+    return as_frameworks_do
+
+
+class _ExactScores:
+    """Scores by formula, correctly rounded: head and indices → (n,), in the storage of a format.
+
+    Numbers with a bound of their error prove nearly all of them; the others are computed again in
+    60-digit reals, and so are all where a formula needs what bounded numbers lack.
+    """
+
+    def __init__(self, content: Bias, dtype: DType) -> None:
+        self._content = content
+        self._dtype = dtype
+        self._coefficients = content.coefficients(exact)
+        self._profile = lru_cache(maxsize=_PROFILES_KEPT)(self._bounded_profile)
+
+    def __call__(self, head: int, indices: Integers) -> StoredValues:
+        coefficient = _of_head(self._coefficients, head)
+        pieces = [
+            self._piece(coefficient, indices[begin : begin + _BOUNDED_VALUES])
+            for begin in range(0, indices.size, _BOUNDED_VALUES)
+        ]
+        return np.concatenate(pieces)
+
+    def _piece(self, coefficient: Any, indices: Integers) -> StoredValues:
+        scores, proven = self._bounded_scores(coefficient, indices)
+        pending = np.flatnonzero(~proven)
+        for begin in range(0, pending.size, _EXACT_VALUES):
+            places = pending[begin : begin + _EXACT_VALUES]
+            scores[places] = _checked(self._exact_scores(coefficient, indices[places]), places)
+        return scores
+
+    def _bounded_scores(self, coefficient: Any, indices: Integers) -> tuple[StoredValues, Flags]:
+        """The scores from bounded numbers, and which of them those prove."""
+        with np.errstate(all="ignore"):
+            try:
+                profile = self._profile(indices.tobytes())
+                scores = self._content.scores(bounded, coefficient, profile)
+                if scores.shape == indices.shape:
+                    return scores.rounded(self._dtype)  # type: ignore[no-any-return]
+            except Exception:
+                pass  # exact numbers tell what is wrong, if anything is
+        return np.empty(indices.shape, self._dtype.numpy), np.zeros(indices.shape, np.bool_)
+
+    def _bounded_profile(self, indices: bytes) -> Any:
+        values = bounded.asarray(np.frombuffer(indices, dtype=np.int64))
+        return self._content.profile(bounded, values) if self._content.profile else values
+
+    def _exact_scores(self, coefficient: Any, indices: Integers) -> StoredValues:
+        values = exact.asarray(indices.tolist())
+        if self._content.profile:
+            values = self._content.profile(exact, values)
+        return round_exact(list(self._content.scores(exact, coefficient, values)), self._dtype)
+
+
+def _of_head(coefficients: Any, head: int) -> Any:
+    if isinstance(coefficients, tuple):
+        return tuple(vector[head] for vector in coefficients)
+    return coefficients[head]
+
+
+def _checked(scores: StoredValues, indices: Integers) -> StoredValues:
+    if scores.shape != indices.shape:
+        raise ValueError(f"{scores.shape} scores for {indices.shape} indices")
+    return scores

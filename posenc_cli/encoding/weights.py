@@ -1,0 +1,114 @@
+"""Learned tables: read from a file, or drawn from a seed, row by row and in any order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from posenc_cli.formulas.declare import RowLookup, Scheme, Weights
+    from posenc_cli.numerics.arrays import Integers, RealRows
+
+_ROWS_A_STREAM = 64  # that share one random stream: a drawn table can be entered at each of them
+
+
+class LoadedTable(Record):
+    """A table read from a file."""
+
+    values: RealRows
+    path: str
+
+    @classmethod
+    def read(cls, path: str) -> LoadedTable:
+        """The table in a file of any format posenc reads.
+
+        Raises: InvalidInput unless it is a finite real matrix.
+        """
+        from posenc_cli.files.reading import read_array
+
+        values = read_array(path).values
+        if values.ndim != 2 or np.iscomplexobj(values):
+            shape = "×".join(map(str, values.shape))
+            raise InvalidInput(f"--set weights={path}: holds a {shape} array, not a real matrix")
+        if not np.isfinite(values).all():
+            raise InvalidInput(f"--set weights={path}: holds NaN or infinity")
+        return cls(np.asarray(values, dtype=np.float64), path)
+
+    def parameters(self, scheme: Scheme) -> dict[str, int]:
+        """The parameters of ``scheme`` that the shape of this table settles."""
+        shape = scheme.weights
+        if shape is None:
+            return {}
+        rows, columns = self.values.shape
+        from_rows = shape.rows_to_parameter(rows)
+        if from_rows is None:
+            raise InvalidInput(
+                f"--set weights={self.path}: has {rows} rows; {scheme.name} needs {shape.text}"
+            )
+        return {shape.rows: from_rows, shape.columns: columns}
+
+    def check_shape(self, weights: Weights, scheme: Scheme) -> None:
+        """Refuse a table that has not the shape that ``weights`` asks for.
+
+        Raises: InvalidInput.
+        """
+        if self.values.shape != (weights.rows, weights.columns):
+            rows, columns = self.values.shape
+            text = scheme.weights.text if scheme.weights else ""
+            raise InvalidInput(
+                f"--set weights={self.path}: is {rows}×{columns}, but {scheme.name} with these "
+                f"parameters needs {text} = {weights.rows}×{weights.columns}"
+            )
+
+    def __call__(self, rows: Integers) -> RealRows:
+        """The given rows; those past the end are drawn where a scheme asks for them."""
+        return self.values[rows]
+
+
+class DrawnTable(Record):
+    """A table of independent normal(0, std) values, a function of seed, row and column alone."""
+
+    columns: int
+    seed: int
+    std: float
+
+    def __call__(self, rows: Integers) -> RealRows:
+        """The given rows, whichever were asked for before."""
+        values = np.empty((rows.size, self.columns))
+        streams = rows // _ROWS_A_STREAM  # (rows,)
+        for stream in np.unique(streams):
+            places = streams == stream
+            key = np.array([self.seed, stream], dtype=np.uint64)
+            generator = np.random.Generator(np.random.Philox(key=key))
+            normal = generator.standard_normal((_ROWS_A_STREAM, self.columns))
+            values[places] = normal[rows[places] % _ROWS_A_STREAM] * self.std
+        return values
+
+
+class ExtendedTable(Record):
+    """A loaded table that goes on with drawn rows past its end."""
+
+    loaded: LoadedTable
+    drawn: DrawnTable
+
+    def __call__(self, rows: Integers) -> RealRows:
+        """The given rows."""
+        last = self.loaded.values.shape[0] - 1
+        values = self.loaded(np.minimum(rows, last))  # (rows, columns)
+        past = rows > last
+        if past.any():
+            values[past] = self.drawn(rows[past])
+        return values
+
+
+def table_of(weights: Weights, scheme: Scheme, loaded: LoadedTable | None) -> RowLookup:
+    """The table a scheme asks for: ``loaded`` where a file was given, else drawn."""
+    drawn = DrawnTable(weights.columns, weights.seed, weights.std)
+    if loaded is None:
+        return drawn
+    loaded.check_shape(weights, scheme)
+    return ExtendedTable(loaded, drawn)

@@ -1,0 +1,205 @@
+"""ALiBi: a penalty on the scores that grows linearly with distance, each head at its own slope."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from posenc_cli.formulas.declare import Bias, bias, within_length
+from posenc_cli.formulas.inverse import Guess, snap
+from posenc_cli.formulas.parameters import Heads, Param, SequenceLength
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from posenc_cli.formulas.inverse import MeasuredScores
+
+SlopesRule = Literal["press", "naive"]
+MaxBias = Annotated[
+    float,
+    Param(
+        "exponent of the last slope: 2^−max_bias",
+        above=0,
+        maximum=1024,
+        source="Press et al. 2021 §3",
+    ),
+]
+Convention = Annotated[
+    SlopesRule,
+    Param(
+        "press: the authors' rule, which MPT and BLOOM share (a number of heads that is no power "
+        "of two borrows from the next); naive: 2^(−max_bias·h/heads) for any number of heads",
+        source="Press et al. 2021, the authors' code",
+    ),
+]
+
+_USUAL = 8.0
+"""The largest bias of the paper, and of most models."""
+_HEADS = (8, 12, 16, 32, 6, 4, 2, 1, 24, 20, 40, 48, 64, 96, 112, 128)
+"""Numbers of heads that models have, the commonest first."""
+_MULTIPLIED = 1.0
+"""What a number that all scores were multiplied by costs: judgement, as three of its digits."""
+_PER_HEAD = 1e-7
+"""Of a slope: peers raise a rounded base to the powers 1 … heads, which multiplies its error."""
+
+
+def _inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    """Multiples of the distance, or of the key as BLOOM and MPT write them."""
+    values, where = measured.values, measured.indices
+    if measured.by == "offset":
+        distances = xp.abs(where)
+        far = int(xp.argmax(xp.where(xp.isfinite(values[0]), distances, -1)))
+        if distances[far]:
+            given = {"form": "symmetric", "seq_len": measured.keys}
+            yield from _with_slopes(xp, -values[:, far] / distances[far], given, measured)
+        return
+    if not xp.isfinite(values).all():
+        return
+    slopes = (values[:, -1] - values[:, 0]) / (measured.keys - 1)
+    smallest = 1e-6 * xp.abs(values).max()
+    if xp.abs(values[:, 0]).max() <= smallest:
+        yield from _with_slopes(xp, slopes, {"form": "bloom"}, measured)
+    if xp.abs(values[:, -1]).max() <= smallest:
+        yield from _with_slopes(xp, slopes, {"form": "mpt", "seq_len": measured.keys}, measured)
+
+
+def _with_slopes(
+    xp: Any, slopes: Any, given: dict[str, Any], measured: MeasuredScores
+) -> Iterator[Guess]:
+    """Guesses whose heads have these slopes, or slopes that these are one multiple of."""
+    limit = 3e-6 + measured.rounding + _PER_HEAD * slopes.size
+    if not xp.isfinite(slopes).all() or (slopes <= 0).any():
+        return
+    if measured.single:
+        yield from _of_one_head(float(slopes[0]), limit, given)
+        return
+    heads = {**given, "heads": slopes.size}
+    fitting = list(rules_of(slopes.tolist(), limit))
+    for max_bias, rule, _ in fitting:
+        rest = {"max_bias": max_bias, "slopes": rule}
+        yield Guess({**heads, **rest}, cost=1.0 + 0.2 * (max_bias != _USUAL))
+    ratios = slopes / xp.asarray(exact_slopes(slopes.size, max_bias=_USUAL, rule="press"))
+    if not fitting and xp.ptp(ratios) <= limit * ratios[0]:
+        multiplier = snap(float(ratios[0]), 2 * limit * float(ratios[0]))
+        yield Guess(heads, cost=1.0 + _MULTIPLIED, multiplier=multiplier)
+
+
+def _of_one_head(slope: float, limit: float, given: dict[str, Any]) -> Iterator[Guess]:
+    """Heads of usual numbers of heads that have a slope, or the first of eight, multiplied."""
+    note = "one head: other numbers of heads have the same slope"
+    fits = False
+    for rank, heads in enumerate(_HEADS):
+        slopes = exact_slopes(heads, max_bias=_USUAL, rule="press")
+        near = [head for head, own in enumerate(slopes) if abs(own / slope - 1) <= limit]
+        fits = fits or bool(near)
+        for head in near[:1]:
+            params = {**given, "heads": heads}
+            yield Guess(params, cost=1.2 + 0.01 * rank, notes=(note,), head=head)
+    if not fits:
+        first = exact_slopes(_HEADS[0], max_bias=_USUAL, rule="press")[0]
+        yield Guess(
+            {**given, "heads": _HEADS[0]},
+            cost=1.2 + _MULTIPLIED,
+            notes=(f"slope {snap(slope, limit * slope):.9g}, which no usual number of heads has",),
+            head=0,
+            multiplier=snap(slope / first, limit * slope / first),
+        )
+
+
+@bias(
+    source="Press et al. 2021, arXiv:2108.12409 §3; the authors' code for other head counts",
+    formula=(
+        "symmetric: −m_h · |i − j|; mpt: m_h · (j − (seq_len − 1)); bloom: m_h · j; "
+        "m_h = 2^(−max_bias·h/heads) for h = 1 … heads, a power of two"
+    ),
+    convention=(
+        "The forms differ by a constant in each row of a causal score matrix, which the softmax "
+        "removes. Falcon uses bloom, in bfloat16 and divided by √head_dim."
+    ),
+    inverse=_inverse,
+)
+def alibi(
+    *,
+    heads: Heads = 8,
+    max_bias: MaxBias = 8.0,
+    slopes: Convention = "press",
+    form: Annotated[
+        Literal["symmetric", "mpt", "bloom"],
+        Param("how the penalty is written: see the formula", source="Press et al. 2021 §3"),
+    ] = "symmetric",
+    seq_len: SequenceLength = None,
+) -> Bias:
+    """Attention with linear biases: nearer keys score higher, without any embedding."""
+    last = (seq_len or 1) - 1
+
+    def ladder(xp: Any) -> Any:
+        return slopes_of_heads(xp, heads, max_bias=max_bias, rule=slopes)
+
+    def scores(xp: Any, slope: Any, indices: Any) -> Any:
+        if form == "symmetric":
+            return slope * (0 - xp.abs(indices))
+        return slope * (indices - last if form == "mpt" else indices)
+
+    return Bias(
+        heads,
+        "offset" if form == "symmetric" else "key",
+        ladder,
+        scores,
+        capacity=within_length(seq_len) if form == "mpt" else None,
+    )
+
+
+def slopes_of_heads(xp: Any, heads: int, *, max_bias: float, rule: SlopesRule) -> Any:
+    """One slope a head.
+
+    The authors' rule for a number of heads that is no power of two: the slopes of the largest
+    power of two below it, then every other slope of twice that power.
+
+    >>> from posenc_cli.numerics import exact
+    >>> [float(m) for m in slopes_of_heads(exact, 3, max_bias=8.0, rule="press")]
+    [0.0625, 0.00390625, 0.25]
+    """
+    power = 1 << (heads.bit_length() - 1)
+    if rule == "naive" or power == heads:
+        return _geometric(xp, heads, heads, 1, max_bias)
+    return xp.concat(
+        [
+            _geometric(xp, power, power, 1, max_bias),
+            _geometric(xp, heads - power, 2 * power, 2, max_bias),
+        ]
+    )
+
+
+def _geometric(xp: Any, count: int, heads: int, step: int, max_bias: float) -> Any:
+    """2^(−max_bias·h/heads) for h = 1, 1 + step, … (``count`` of them)."""
+    return 2 ** (-max_bias * xp.arange(1, 1 + count * step, step) / heads)
+
+
+def exact_slopes(heads: int, *, max_bias: float, rule: SlopesRule) -> list[float]:
+    """The slope of each head, correctly rounded to float64."""
+    from posenc_cli.numerics import exact
+
+    return [float(m) for m in slopes_of_heads(exact, heads, max_bias=max_bias, rule=rule)]
+
+
+def rules_of(
+    given: Sequence[float], error: float
+) -> Iterator[tuple[float, SlopesRule, list[float]]]:
+    """Largest biases and rules that give positive slopes, within a relative error, and theirs.
+
+    The usual largest bias comes first, then the one that the first slope has.
+    """
+    heads = len(given)
+    if not all(0 < slope < math.inf for slope in given):
+        return
+    power = 1 << (heads.bit_length() - 1)
+    rules: tuple[SlopesRule, ...] = ("press",) if power == heads else ("press", "naive")
+    for rule in rules:
+        steps = power if rule == "press" else heads
+        exponent = -math.log2(given[0]) * steps
+        if exponent <= 0:
+            continue
+        for max_bias in dict.fromkeys((_USUAL, snap(exponent, max(1e-6, 2 * error * steps)))):
+            expected = exact_slopes(heads, max_bias=max_bias, rule=rule)
+            if max(abs(g - e) / e for g, e in zip(given, expected, strict=True)) <= error:
+                yield max_bias, rule, expected

@@ -1,0 +1,493 @@
+"""How a scheme is declared: its parameters, its kind, and what it gives.
+
+A scheme is one decorated function. Its signature *is* the declaration: names, types, defaults and
+bounds of the parameters, from which options, help, ``posenc schemes``, the README's table and the
+contract tests derive. What the function returns says how the encoding is computed:
+
+====================  =============================================================
+:class:`Rotation`     frequencies that turn pairs of columns of q and k
+:class:`Sinusoids`    sines and cosines of the same kind of frequencies, as columns
+:class:`Rows`         a formula for the rows of given positions
+:class:`Bias`         a formula for one head's scores, by offset or by key
+:class:`BucketBias`   a table of scores, and the bucket each offset falls in
+====================  =============================================================
+
+Formulas are written over an array namespace ``xp``: frequencies and biases are evaluated in
+60-digit reals (:mod:`posenc_cli.numerics.exact`), rows in float64 arrays.
+
+A float is the binary number it holds: ``0.1`` is not 1/10, ``math.pi`` is not π, and ``2 ** 0.5``
+is not √2. What a formula computes over ``xp`` (``xp.pi``, ``xp.sqrt``, ``xp.asarray(factor) **
+0.5``) is exact; what Python's floats compute first is not, and is refused where it shows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_type_hints
+
+from posenc_cli.errors import InvalidInput, PosencError, described, nearest
+from posenc_cli.formulas.parameters import Parameter, flag, parameter
+from posenc_cli.formulas.tables import PlacedColumns, rotary_columns
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from posenc_cli.formulas.inverse import Inverse
+    from posenc_cli.formulas.mistakes import Mistakes
+    from posenc_cli.formulas.tables import Layout
+    from posenc_cli.numerics.placements import Placement
+
+Kind = Literal["absolute", "rotary", "bias", "relative"]
+PositionUse = Literal["numbers", "indices", "unused"]
+Namespace = Any
+"""An array namespace: NumPy, :mod:`posenc_cli.numerics.exact`, …"""
+Array = Any
+
+
+class Capacity(Record):
+    """How many positions a scheme can tell apart or has rows for, and what to do about more."""
+
+    positions: int
+    reason: str
+    hint: str
+
+
+class AxesFile(Record):
+    """A file of coordinates: ``axes`` rows of integers, with position p in column p."""
+
+    path: str
+    axes: int
+
+
+class Coordinates(Record):
+    """Where a position lies on several axes, and which axis each wave follows.
+
+    ``axes`` names an axis for each wave, in order. ``at(positions)`` → one integer array (P,) for
+    each axis, of int64 positions (P,). ``capacity`` is how many positions there are, if not all.
+    A scheme that only knows the ``file`` that has the coordinates leaves both to who reads it.
+    """
+
+    axes: tuple[int, ...]
+    at: Callable[[Array], tuple[Array, ...]] | None = None
+    capacity: Capacity | None = None
+    file: AxesFile | None = None
+
+
+class Growth(Record):
+    """Amplitudes that change with the position p: base^((p − centre) / span), a base for each wave.
+
+    ``bases(xp)`` → (count,), above 0. A negative ``span`` makes the inverse amplitudes.
+    """
+
+    bases: Callable[[Namespace], Array]
+    span: float
+    centre: int
+
+
+class Waves(Record):
+    """Inverse frequencies θ_i and an amplitude: ``frequencies(xp)`` → (count,).
+
+    A θ_i is in radians per position; transformers calls it ``inv_freq``. ``scale`` multiplies
+    cosines and sines alike; a float is that exact number. Without ``coordinates`` every wave
+    follows the position itself.
+    """
+
+    count: int
+    frequencies: Callable[[Namespace], Array]
+    scale: Decimal | float = 1
+    coordinates: Coordinates | None = None
+    growth: Growth | None = None
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """How many positions the coordinates have, None where any."""
+        return self.coordinates.capacity if self.coordinates else None
+
+
+class _WaveContent(Record):
+    """What is made of waves: no table is learned, and no score added."""
+
+    waves: Waves
+    positions: ClassVar[PositionUse] = "numbers"
+    weights: ClassVar[None] = None
+    farthest: ClassVar[None] = None
+    heads: ClassVar[None] = None
+    by: ClassVar[None] = None
+
+    @property
+    def capacity(self) -> Capacity | None:
+        """How many positions the waves' coordinates have, None where any."""
+        return self.waves.capacity
+
+
+class Rotation(_WaveContent):
+    """What a rotary scheme gives: frequencies, and how columns are paired.
+
+    The layout holds within each of ``blocks`` equal parts of the columns.
+    """
+
+    layout: Layout
+    blocks: int = 1
+
+    @property
+    def width(self) -> int:
+        """How many columns turn."""
+        return 2 * self.waves.count
+
+    def columns(self, table: str | None = None) -> PlacedColumns:
+        """The columns of a table, by default of cosines, then sines."""
+        return rotary_columns(table or "cos-sin", self.waves.count, self.layout, self.blocks)
+
+
+class Sinusoids(_WaveContent):
+    """What a scheme made of waves gives: frequencies, and what each column holds."""
+
+    width: int
+    placements: tuple[Placement, ...]
+
+    def columns(self, _table: str | None = None) -> PlacedColumns:
+        """The columns of its one matrix."""
+        return PlacedColumns(self.width, self.placements)
+
+
+class Weights(Record):
+    """A learned table: from a file, or drawn from normal(0, ``std``) with a seed.
+
+    ``rows`` × ``columns`` is its shape; drawn tables go on past their last row where a scheme
+    lets them. Where that is so of a table from a file too, ``drawn_from`` is the first position
+    whose row is drawn.
+    """
+
+    rows: int
+    columns: int
+    file: str | None
+    seed: int
+    std: float = 0.02
+    drawn_from: int | None = None
+
+    def random_text(self, last: int | None = None) -> str | None:
+        """What a result must say of values that nobody trained, up to a last position.
+
+        >>> Weights(4, 8, None, 7).random_text(), Weights(4, 8, "w.npy", 7).random_text(9)
+        ('random weights, seed 7', None)
+        >>> Weights(4, 8, "w.npy", 7, drawn_from=4).random_text(9)
+        'random weights from position 4 on, seed 7'
+        """
+        if self.file is None:
+            return f"random weights, seed {self.seed}"
+        if self.drawn_from is None or last is None or last < self.drawn_from:
+            return None
+        return f"random weights from position {self.drawn_from} on, seed {self.seed}"
+
+
+RowLookup = Callable[[Array], Array]
+"""Rows of a learned table: indices (n,) → values (n, columns)."""
+
+
+def within_length(seq_len: int | None) -> Capacity | None:
+    """The capacity of a scheme whose formula counts on a length."""
+    if seq_len is None:
+        return None
+    return Capacity(seq_len, f"seq_len is {seq_len}", "leave seq_len out: it follows --len")
+
+
+class Rows(Record):
+    """What an absolute or relative scheme gives by formula.
+
+    ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair
+    (high, low) whose sum is the value. ``table`` is the :data:`RowLookup` of ``weights``, None
+    without. ``positions`` says whether the formula computes with them, looks something up, or is
+    the same at all of them. Of a relative scheme they are offsets j − i of key and query; those
+    past ``farthest`` share its row.
+    """
+
+    width: int
+    rows: Callable[[Namespace, Array, Any], Array | tuple[Array, Array]]
+    positions: PositionUse = "numbers"
+    weights: Weights | None = None
+    capacity: Capacity | None = None
+    farthest: int | None = None
+    waves: ClassVar[None] = None
+    heads: ClassVar[None] = None
+    by: ClassVar[None] = None
+
+    def columns(self, _table: str | None = None) -> PlacedColumns:
+        """The columns of its one matrix, none of which holds waves."""
+        return PlacedColumns(self.width)
+
+
+class _ScoreContent(Record):
+    """What a bias scheme gives: ``heads`` matrices of scores, and no columns of their own."""
+
+    heads: int
+    positions: ClassVar[PositionUse] = "numbers"
+    waves: ClassVar[None] = None
+    farthest: ClassVar[None] = None
+    width: ClassVar[int] = 0
+
+    def columns(self, _table: str | None = None) -> PlacedColumns:
+        """None: a column is a key."""
+        return PlacedColumns(0)
+
+
+class Bias(_ScoreContent):
+    """What a bias scheme gives by formula.
+
+    ``coefficients(xp)`` → one a head, or a tuple of such vectors where a head has several;
+    ``scores(xp, coefficient, indices)`` → (n,), where ``by`` says what the indices are: offsets
+    j − i of key and query, or keys j alone. Where all heads share a costly function of the indices,
+    ``profile(xp, indices)`` → (n,) is it, and the scores are of its values.
+    """
+
+    by: Literal["offset", "key"]
+    coefficients: Callable[[Namespace], Array | tuple[Array, ...]]
+    scores: Callable[[Namespace, Any, Array], Array]
+    capacity: Capacity | None = None
+    profile: Callable[[Namespace, Array], Array] | None = None
+    weights: ClassVar[None] = None
+
+
+class BucketBias(_ScoreContent):
+    """What a learned bias gives: the bucket of each offset j − i, and a (buckets, heads) table."""
+
+    bucket: Callable[[Namespace, Array], Array]
+    weights: Weights
+    capacity: Capacity | None = None
+    by: ClassVar[Literal["offset"]] = "offset"
+
+
+Content = Rotation | Sinusoids | Rows | Bias | BucketBias
+"""What a scheme gives. Each kind answers the same questions, with None where it has no such thing:
+its ``waves``, the ``weights`` of its learned table, the ``heads`` it has scores for and what those
+go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest`` offset, and
+what it takes ``positions`` for."""
+
+GIVES: Mapping[Kind, tuple[type, ...]] = {
+    "absolute": (Sinusoids, Rows),
+    "rotary": (Rotation,),
+    "bias": (Bias, BucketBias),
+    "relative": (Sinusoids, Rows),
+}
+"""What a scheme of each kind gives."""
+
+
+class WeightsShape(Record):
+    """How the shape of a weights file follows from a scheme's parameters, and back.
+
+    ``rows`` and ``columns`` name the parameters; ``rows_to_parameter`` undoes a table of, say,
+    2K + 1 rows, and gives None for a number of rows that no parameter has.
+    """
+
+    rows: str
+    columns: str
+    text: str
+    rows_to_parameter: Callable[[int], int | None] = staticmethod(lambda rows: rows)
+
+
+class Bound(Record):
+    """A scheme with all its parameters settled, and what it then gives."""
+
+    scheme: Scheme
+    params: Mapping[str, Any]
+    content: Content
+
+    def random_weights(self, last: int | None = None) -> str | None:
+        """What to say of the weights as far as the seed draws them, None where they are known."""
+        weights = self.content.weights
+        return None if weights is None else weights.random_text(last)
+
+    @property
+    def rotation(self) -> Rotation:
+        """What the scheme gives, where it is rotary."""
+        assert isinstance(self.content, Rotation)
+        return self.content
+
+
+class Scheme(Record):
+    """A positional encoding, as declared; ``origin`` is how the user named one of their own.
+
+    ``inverse`` guesses its parameters from measured rates; without one a default does. ``mistakes``
+    are those that are made of its formula alone.
+    """
+
+    name: str
+    kind: Kind
+    source: str
+    formula: str
+    build: Callable[..., Content]
+    convention: str = ""
+    weights: WeightsShape | None = None
+    inverse: Inverse | None = None
+    mistakes: Mistakes | None = None
+    origin: str | None = None
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the scheme's docstring."""
+        return inspect.cleandoc(self.build.__doc__ or "").split("\n", 1)[0]
+
+    @property
+    def description(self) -> str:
+        """The rest of the scheme's docstring, doctests left out."""
+        text = inspect.cleandoc(self.build.__doc__ or "").partition("\n")[2]
+        paragraphs = [paragraph.strip() for paragraph in text.split("\n\n")]
+        return "\n\n".join(
+            paragraph for paragraph in paragraphs if paragraph and not paragraph.startswith(">>>")
+        )
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters by name, read from the signature."""
+        hints = get_type_hints(self.build, include_extras=True)
+        signature = inspect.signature(self.build)
+        return {
+            name: parameter(name, hints[name], default=argument.default)
+            for name, argument in signature.parameters.items()
+        }
+
+    def bind(self, given: Mapping[str, object], *, seq_len: int | None = None) -> Bound:
+        """This scheme with ``given`` parameters, the others at their defaults.
+
+        Texts are parsed by the parameter's type. ``seq_len`` is what a parameter falls back to
+        that follows the length of the sequence.
+
+        Raises: InvalidInput for an unknown name, a malformed or out-of-range value, or parameters
+        that contradict each other.
+        """
+        for name in given:
+            if name not in self.parameters:
+                raise self._unknown_parameter(name)
+        params = {
+            name: declared.value(given[name]) if name in given else declared.fallback(seq_len)
+            for name, declared in self.parameters.items()
+        }
+        for name, value in params.items():
+            if value is inspect.Parameter.empty:
+                raise InvalidInput(
+                    f"{self.name} needs {self.parameters[name].flag}",
+                    hint=f"posenc schemes {self.name} describes it",
+                )
+        with self.answerable():
+            content = _exact_content(self.build, params)
+            if not isinstance(content, GIVES[self.kind]):
+                raise TypeError(f"{self.kind} schemes do not give a {type(content).__name__}")
+        return Bound(self, params, content)
+
+    @contextmanager
+    def answerable(self) -> Iterator[None]:
+        """Within it, what the code of a user's scheme raises is reported as the user's.
+
+        An exception of a built-in scheme is a bug of posenc, and goes on as it is.
+
+        Raises: InvalidInput.
+        """
+        try:
+            yield
+        except PosencError:
+            raise
+        except Exception as error:
+            if self.origin is None:
+                raise
+            raise InvalidInput(
+                f"--scheme {self.origin}: its code raised {described(error)}"
+            ) from error
+
+    def _unknown_parameter(self, name: str) -> InvalidInput:
+        known = ", ".join(self.parameters) or "none"
+        return InvalidInput(
+            f"{flag(name)}: {self.name} has no parameter {name!r} (it has: {known})",
+            hint=nearest(name, self.parameters),
+        )
+
+
+def _exact_content(build: Callable[..., Content], params: Mapping[str, Any]) -> Content:
+    """What ``build`` gives for parameters; it and every formula in it run where nothing is lost.
+
+    Raises: TypeError for a float of the content that was rounded on the way to it.
+    """
+    from posenc_cli.numerics import exact
+
+    lists = (value if isinstance(value, tuple) else (value,) for value in params.values())
+    given = [number for values in lists for number in values if isinstance(number, float)]
+    with exact.formula(given):
+        content: Any = build(**params)
+        if isinstance(content, Record):  # who asked refuses what is no content
+            content = _with_exact_formulas(content, given)
+        return cast("Content", content)
+
+
+def _with_exact_formulas(content: Record, given: Iterable[float]) -> Record:
+    """A content, or a part of one, whose formulas run where nothing is lost."""
+    from posenc_cli.numerics import exact
+
+    changes: dict[str, Any] = {}
+    for name, value in content.as_dict().items():
+        if isinstance(value, Record):
+            changes[name] = _with_exact_formulas(value, given)
+        elif callable(value):
+            changes[name] = _exact_rule(value, given, keeps_tuples=name == "coefficients")
+        elif isinstance(value, float):
+            exact.check_float(value)
+    return replace(content, **changes)
+
+
+def _exact_rule(
+    rule: Callable[..., Any], given: Iterable[float], *, keeps_tuples: bool
+) -> Callable[..., Any]:
+    """A formula that runs where nothing is lost, and gives vectors over exact numbers."""
+    from posenc_cli.numerics import exact
+
+    @wraps(rule)
+    def evaluate(xp: Namespace, *arguments: Any) -> Any:
+        with exact.formula(given):
+            values = rule(xp, *arguments)
+            if xp is not exact:
+                return values
+            if keeps_tuples and isinstance(values, tuple):
+                return tuple(map(exact.checked_vector, values))
+            return exact.checked_vector(values)
+
+    return evaluate
+
+
+class _Declarator(Record):
+    """What decorates the functions that are schemes of a kind."""
+
+    kind: Kind
+
+    def __call__(
+        self,
+        *,
+        source: str,
+        formula: str,
+        convention: str = "",
+        weights: WeightsShape | None = None,
+        inverse: Inverse | None = None,
+        mistakes: Mistakes | None = None,
+    ) -> Callable[[Callable[..., Content]], Scheme]:
+        """A decorator that makes of a function the scheme of its name."""
+
+        def declare(build: Callable[..., Content]) -> Scheme:
+            name = build.__name__.replace("_", "-")
+            return Scheme(
+                name, self.kind, source, formula, build, convention, weights, inverse, mistakes
+            )
+
+        return declare
+
+
+absolute = _Declarator("absolute")
+"""Declares a scheme whose rows are added to the embeddings."""
+
+rotary = _Declarator("rotary")
+"""Declares a scheme that turns queries and keys."""
+
+bias = _Declarator("bias")
+"""Declares a scheme whose values are added to the attention scores."""
+
+relative = _Declarator("relative")
+"""Declares a scheme whose rows, one an offset j − i of key and query, the queries meet."""

@@ -1,0 +1,349 @@
+"""Encodings of positions on a grid: each wave follows one of its axes.
+
+Owns the grid in row-major order, and the conventions by which libraries divide the columns among
+the axes: which axis comes first, where counting begins, and which frequencies each axis has.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import (
+    Capacity,
+    Coordinates,
+    Rotation,
+    Sinusoids,
+    Waves,
+    absolute,
+    rotary,
+)
+from posenc_cli.formulas.inverse import unguessed
+from posenc_cli.formulas.parameters import Base, Dim, Param, as_text
+from posenc_cli.formulas.rotary import Partial, rotated_dim
+from posenc_cli.numerics.placements import Placement
+from posenc_cli.positions import LARGEST_POSITION
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.formulas.tables import Layout
+
+Grid = Annotated[
+    tuple[int, ...],
+    Param(
+        "positions along each axis, rows × columns for an image; the last axis varies fastest",
+        minimum=1,
+        maximum=LARGEST_POSITION,
+        separator="x",
+        source="ViT-B/16 at 224 pixels",
+    ),
+]
+
+
+@absolute(
+    source="Vaswani et al. 2017 §3.5 on each axis; He et al. 2021, arXiv:2111.06377, MAE's code",
+    formula=(
+        "sin(x · ω_i) and cos(x · ω_i) for the coordinate x of each axis, ω_i = base^(−i/n) of n "
+        "pairs an axis; tensor2tensor: base^(−i/(n − 1))"
+    ),
+    convention=(
+        "Columns of y (row) and x (column) on an image: mae: sin x, cos x, sin y, cos y; vit-mae "
+        "(transformers): sin y, cos y, sin x, cos x; timm: sin y, sin x, cos y, cos x; detr: y, "
+        "then x, sines and cosines alternating, counted from 1. tensor2tensor (any number of "
+        "axes): sines then cosines, axis after axis, and zeros in columns left over; "
+        "positional-encodings (up to 3 axes): alternating, axis after axis, cut off at dim. "
+        "Tokens that are on no grid, such as a class token, have no row here."
+    ),
+)
+def sinusoidal_nd(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    grid: Grid = (14, 14),
+    convention: Annotated[
+        Literal["mae", "vit-mae", "timm", "detr", "tensor2tensor", "positional-encodings"],
+        Param("library whose order of columns, axes and frequencies is followed", source="MAE"),
+    ] = "mae",
+    normalize: Annotated[
+        bool,
+        Param(
+            "detr only: count from 2π/n to 2π along n positions (over n + 1e-6), as DETR's models "
+            "do and its module does not by default",
+            source="transformers DetrSinePositionEmbedding",
+        ),
+    ] = False,
+) -> Sinusoids:
+    """Sines and cosines of the coordinates on a grid, an equal share of the columns for each axis.
+
+    The rows follow the grid in row-major order: row y · columns + x of an image.
+
+    >>> content = sinusoidal_nd.bind({"grid": "2x3", "dim": 8}).content
+    >>> content.waves.coordinates.axes, content.waves.coordinates.capacity.positions
+    ((1, 1, 0, 0), 6)
+    """
+    if normalize and convention != "detr":
+        raise InvalidInput(f"--set normalize true: {convention} has no such option; detr has")
+    chosen = _SINUSOIDAL[convention]
+    pairs = chosen.pairs(convention, dim, grid)
+    axes = tuple(range(len(grid)))[:: -1 if chosen.last_axis_first else 1]
+
+    def frequencies(xp: Any) -> Any:
+        steps = max(pairs - 1, 1) if chosen.ends_at_base else pairs
+        ladder = 1 / base ** (xp.arange(0, pairs, 1) / steps)
+        return xp.concat(
+            [ladder * _turns(xp, grid[axis]) if normalize else ladder for axis in axes]
+        )
+
+    return Sinusoids(
+        Waves(
+            len(axes) * pairs,
+            frequencies,
+            coordinates=_on_grid(grid, axes, pairs, origin=chosen.origin),
+        ),
+        width=dim,
+        placements=chosen.placements(dim, pairs, len(axes)),
+    )
+
+
+def _turns(xp: Any, count: int) -> Any:
+    """What DETR multiplies the positions 1 … count by, to have them end just below 2π."""
+    return 2_000_000 * xp.asarray(xp.pi) / (1_000_000 * count + 1)
+
+
+class _GridConvention(Record):
+    """How a library divides columns among axes.
+
+    ``columns``: sines then cosines of each axis (``by-axis``), of all axes together
+    (``by-function``), or alternating (``alternating``). ``rest``: what becomes of columns that do
+    not divide.
+    """
+
+    columns: Literal["by-axis", "by-function", "alternating"]
+    most_axes: int | None = 2
+    rest: Literal["refused", "zero", "cut"] = "refused"
+    last_axis_first: bool = False
+    ends_at_base: bool = False
+    origin: int = 0
+
+    def pairs(self, name: str, dim: int, grid: Sequence[int]) -> int:
+        """How many pairs of columns each axis of a grid has.
+
+        Raises: InvalidInput for a number of axes, or of columns, that the library has no rule for.
+        """
+        axes = len(grid)
+        self._check_axes(name, grid)
+        if self.rest == "refused" and dim % (2 * axes):
+            raise InvalidInput(
+                f"--dim {dim}: {name} gives sines and cosines of {axes} axes as many columns each, "
+                f"so dim must be a multiple of {2 * axes}",
+                hint="--set convention=tensor2tensor or positional-encodings take any dim",
+            )
+        pairs = -(-dim // (2 * axes)) if self.rest == "cut" else dim // (2 * axes)
+        if self.ends_at_base and pairs < 2:
+            raise InvalidInput(
+                f"--dim {dim}: {name} spaces at least 2 frequencies an axis, so dim must be at "
+                f"least {4 * axes} for {axes} axes"
+            )
+        return pairs
+
+    def _check_axes(self, name: str, grid: Sequence[int]) -> None:
+        if self.rest == "refused" and len(grid) != 2:
+            raise InvalidInput(
+                f"--set grid {_text(grid)}: {name} encodes 2 axes, rows x columns",
+                hint="--set convention=tensor2tensor or positional-encodings have more",
+            )
+        if self.most_axes is not None and len(grid) > self.most_axes:
+            raise InvalidInput(
+                f"--set grid {_text(grid)}: {name} encodes up to {self.most_axes} axes",
+                hint="--set convention=tensor2tensor has more",
+            )
+
+    def placements(self, dim: int, pairs: int, axes: int) -> tuple[Placement, ...]:
+        """Which columns hold what."""
+        waves, used = axes * pairs, 2 * axes * pairs
+        if self.columns == "alternating":
+            return (
+                Placement("sin", slice(0, dim, 2), slice(0, (dim + 1) // 2)),
+                Placement("cos", slice(1, dim, 2), slice(0, dim // 2)),
+            )
+        if self.columns == "by-function":
+            return (
+                Placement("sin", slice(0, waves), slice(0, waves)),
+                Placement("cos", slice(waves, used), slice(0, waves)),
+            )
+        placed = []
+        for first in range(0, waves, pairs):
+            own, start = slice(first, first + pairs), 2 * first
+            placed += [
+                Placement("sin", slice(start, start + pairs), own),
+                Placement("cos", slice(start + pairs, start + 2 * pairs), own),
+            ]
+        return (*placed, *([Placement("zero", slice(used, dim))] if used < dim else []))
+
+
+_SINUSOIDAL = {
+    "mae": _GridConvention("by-axis", last_axis_first=True),
+    "vit-mae": _GridConvention("by-axis"),
+    "timm": _GridConvention("by-function"),
+    "detr": _GridConvention("alternating", origin=1),
+    "tensor2tensor": _GridConvention("by-axis", most_axes=None, rest="zero", ends_at_base=True),
+    "positional-encodings": _GridConvention("alternating", most_axes=3, rest="cut"),
+}
+
+
+@rotary(
+    source="Su et al. 2021 §3.2.2 on each axis; Heo et al. 2024, arXiv:2403.13298 §3.2",
+    formula=(
+        "the pairs of each axis turn by x · θ_i, θ_i = base^(−4i/d); pixtral: base^(−4i/d) for "
+        "rows, base^(−(4i+2)/d) for columns; dinov3: by 2π · c · θ_i, c the centre of a patch, "
+        "where the image goes from −1 to 1"
+    ),
+    convention=(
+        "Axis of the pairs, in order: rows then columns of the grid; llama4: columns then rows. "
+        "Layout: half over all columns (pixtral, qwen2-vl, dinov3: HWHW), half within each axis "
+        "(gemma4: HHWW), interleaved (llama4). llama4 counts from 1. Base: 100 (dinov3, gemma4), "
+        "10000 (the others). Tokens that are on no grid (class and register tokens of dinov3 and "
+        "llama4) do not turn and have no row here. Rows are in row-major order: Qwen2-VL feeds its "
+        "patches in 2 × 2 blocks. Gemma 4's image processor gives its module (x, y), whose first "
+        "half then follows columns: order=wh."
+    ),
+    inverse=unguessed,
+)
+def rope_axial(
+    *,
+    dim: Dim = 64,
+    base: Annotated[
+        float | None,
+        Param(
+            "base of the geometric ladder of wavelengths; 100 for dinov3 and gemma4, else 10000",
+            above=1,
+        ),
+    ] = None,
+    layout: Annotated[
+        Literal["interleaved", "half"] | None,
+        Param(
+            "columns that turn together: 2i and 2i+1 (interleaved), or i and i+d/2 (half; of each "
+            "axis' columns for gemma4); the model's own where not given"
+        ),
+    ] = None,
+    partial: Partial = 1.0,
+    grid: Grid = (14, 14),
+    convention: Annotated[
+        Literal["pixtral", "qwen2-vl", "dinov3", "gemma4", "llama4"],
+        Param("model whose vision encoder is followed", source="Pixtral"),
+    ] = "pixtral",
+    order: Annotated[
+        Literal["hw", "wh"] | None,
+        Param(
+            "axis that the first half of the pairs follows: rows (hw) or columns (wh); "
+            "the model's own where not given"
+        ),
+    ] = None,
+) -> Rotation:
+    """RoPE on an image: half of the pairs turn with a patch's row, the others with its column.
+
+    >>> rotation = rope_axial.bind({"grid": "2x3", "dim": 8, "convention": "gemma4"}).content
+    >>> rotation.waves.coordinates.axes, rotation.layout, rotation.blocks
+    ((0, 0, 1, 1), 'half', 2)
+    """
+    chosen = _ROTARY[convention]
+    rotated = rotated_dim(dim, partial)
+    if rotated % 4:
+        raise InvalidInput(
+            f"--dim {dim}: 2 axes turn as many pairs of columns each, so the columns that turn, "
+            f"{rotated}, must be a multiple of 4"
+        )
+    if len(grid) != 2:
+        raise InvalidInput(f"--set grid {_text(grid)}: {convention} has 2 axes, rows x columns")
+    axes = (0, 1) if (order or chosen.order) == "hw" else (1, 0)
+    pairs = rotated // 4
+    ladder_base = chosen.base if base is None else base
+
+    def frequencies(xp: Any) -> Any:
+        return xp.concat(
+            [
+                chosen.ladder(xp, rotated, ladder_base, grid[axis], place)
+                for place, axis in enumerate(axes)
+            ]
+        )
+
+    coordinates = _on_grid(grid, axes, pairs, origin=chosen.origin, centred=chosen.centred)
+    return Rotation(
+        Waves(2 * pairs, frequencies, coordinates=coordinates),
+        layout or chosen.layout,
+        blocks=chosen.blocks,
+    )
+
+
+class _AxisTurns(Record):
+    """How a model turns two axes.
+
+    ``alternating``: the axes take turns on one ladder of frequencies, where others have it twice.
+    ``centred``: coordinates are patch centres, −1 … 1 across the image, in half turns.
+    """
+
+    base: float = 10_000.0
+    layout: Layout = "half"
+    blocks: int = 1
+    order: Literal["hw", "wh"] = "hw"
+    origin: int = 0
+    alternating: bool = False
+    centred: bool = False
+
+    def ladder(self, xp: Any, rotated: int, base: float, count: int, place: int) -> Any:
+        """The frequencies of the axis at a place of the order, with ``count`` positions."""
+        first = 2 * place if self.alternating else 0
+        ladder = 1 / base ** (xp.arange(first, rotated, 4) / rotated)
+        return ladder * 2 * xp.pi / count if self.centred else ladder
+
+
+_ROTARY = {
+    "pixtral": _AxisTurns(alternating=True),
+    "qwen2-vl": _AxisTurns(),
+    "dinov3": _AxisTurns(base=100.0, centred=True),
+    "gemma4": _AxisTurns(base=100.0, blocks=2),
+    "llama4": _AxisTurns(layout="interleaved", order="wh", origin=1),
+}
+
+
+def _on_grid(
+    grid: tuple[int, ...],
+    axes: tuple[int, ...],
+    pairs: int,
+    *,
+    origin: int = 0,
+    centred: bool = False,
+) -> Coordinates:
+    """Coordinates of row-major positions, for waves of which ``pairs`` follow each of ``axes``.
+
+    They count from ``origin``, or are ``centred``: 1 − n, 3 − n, …, n − 1 along n positions.
+
+    Raises: InvalidInput for a grid of more positions than can be told apart.
+    """
+    positions = prod(grid)
+    if positions > LARGEST_POSITION:
+        raise InvalidInput(f"--set grid {_text(grid)}: must have at most 2^53 positions")
+    strides = [prod(grid[axis + 1 :]) for axis in range(len(grid))]
+
+    def at(numbers: Any) -> tuple[Any, ...]:
+        indices = [numbers // stride % count for stride, count in zip(strides, grid, strict=True)]
+        if centred:
+            return tuple(
+                2 * index + (1 - count) for index, count in zip(indices, grid, strict=True)
+            )
+        return tuple(index + origin for index in indices)
+
+    return Coordinates(
+        axes=tuple(axis for axis in axes for _ in range(pairs)),
+        at=at,
+        capacity=Capacity(
+            positions, f"grid={_text(grid)} has {positions}", "--set grid=ROWSxCOLUMNS, larger"
+        ),
+    )
+
+
+def _text(grid: Sequence[int]) -> str:
+    return as_text(tuple(grid), separator="x")

@@ -1,0 +1,331 @@
+"""Biases that decay with distance as a kernel does: logarithms, powers, sums of cosines."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Bias, bias
+from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
+from posenc_cli.formulas.parameters import Base, Heads, Param, as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from posenc_cli.formulas.inverse import MeasuredScores
+
+_KERPLE = "Chi et al. 2022, arXiv:2205.09921"
+_SANDWICH = "Chi et al. 2022, arXiv:2212.10356"
+_LARGEST = 1e15
+
+Scalars = tuple[float, ...]
+"""One number for all heads, or one a head."""
+
+_FALLING = 1.6
+"""What KERPLE costs, whose every number is fitted."""
+_RARER = 1.7
+"""What the sandwich costs: judgement, rarer than KERPLE."""
+
+
+def _log_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    yield from _fitted(xp, measured, _log_pairs, lambda d, r1, r2: r1 * xp.log1p(r2 * d))
+
+
+def _power_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    yield from _fitted(xp, measured, _power_pairs, lambda d, r1, r2: r1 * d**r2)
+
+
+def _fitted(
+    xp: Any,
+    measured: MeasuredScores,
+    pairs_of: Callable[[Any, Any, float], Iterator[tuple[float, float]]],
+    penalty: Callable[[Any, float, float], Any],
+) -> Iterator[Guess]:
+    """r1 and r2 of each head whose penalties grow with the distance, from 0."""
+    sided = measured.of_distances(xp)
+    if sided is None:
+        return
+    where, values = sided
+    if where.size < 3 or where[0] != 0 or where[1] != 1 or xp.abs(values[:, 0]).max() > 1e-9:
+        return
+    slack = measured.rounding * float(xp.abs(values).max())
+    if (values[:, 1:] >= 0).any() or (xp.diff(values, axis=1) > slack).any():
+        return
+    small = measured.rounding + 1e-9
+    scalars = []
+    for row in -values:
+        pairs = [pair for pair in pairs_of(row, where, small) if pair[1] > 0]
+        if not pairs:
+            return
+        scalars.append(_nearest_pair(xp, row, {p: penalty(where, *p) for p in pairs}, measured))
+    first, second = (_shared(column) for column in zip(*scalars, strict=True))
+    yield Guess({"heads": measured.heads, "r1": first, "r2": second}, cost=_FALLING)
+
+
+def _power_pairs(row: Any, where: Any, small: float) -> Iterator[tuple[float, float]]:
+    """r1 and r2 of r1·d^r2, in few digits and as the first and the last distance give them."""
+    reach = math.log(where[-1])
+    power, strength = math.log(row[-1] / row[1]) / reach, float(row[1])
+    for r2 in (snap(power, small / reach), power):
+        yield snap(strength, small * strength), r2
+        yield strength, r2
+
+
+def _log_pairs(row: Any, where: Any, small: float) -> Iterator[tuple[float, float]]:
+    """r1 and r2 of r1·ln(1 + r2·d), in few digits and as these distances give them."""
+    scale, error = _log_scale(float(row[-1] / row[1]), float(where[-1]), small)
+    for r2 in () if scale is None else (snap(scale, error), scale):
+        strength = float(row[-1] / math.log1p(r2 * where[-1]))
+        yield snap(strength, max(2 * small, error / r2) * strength), r2
+        yield strength, r2
+
+
+def _nearest_pair(
+    xp: Any, row: Any, penalties: dict[tuple[float, float], Any], measured: MeasuredScores
+) -> tuple[float, float]:
+    """The first pair that none comes nearer than: few digits must not cost any cell.
+
+    What float32 code rounds on the way is not counted as nearer; what needs no rounding is.
+    """
+    for pair, unrounded in penalties.items():
+        if xp.array_equal(unrounded, row):
+            return pair
+    missed = {
+        pair: float(xp.abs(measured.rounded(unrounded) - row).max())
+        for pair, unrounded in penalties.items()
+    }
+    least = min(missed.values()) + min(measured.rounding / 2, 2.0**-23) * float(xp.abs(row).max())
+    return next(pair for pair, off in missed.items() if off <= least)
+
+
+def _shared(values: Iterable[float]) -> Scalars:
+    every = tuple(values)
+    return every[:1] if len(set(every)) == 1 else every
+
+
+def _log_scale(ratio: float, far: float, small: float) -> tuple[float | None, float]:
+    """The scale a with ln(1 + a·far)/ln(1 + a) = ratio, and what it may be off by."""
+
+    def missed(logarithm: float) -> float:
+        scale = math.exp(logarithm)
+        return math.log1p(scale * far) / math.log1p(scale) - ratio
+
+    low, high = -30.0, 30.0
+    if missed(low) < 0 or missed(high) > 0:
+        return None, 0.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if missed(middle) > 0 else (low, middle)
+    slope = abs(missed(low + 1e-4) - missed(low - 1e-4)) / 2e-4
+    scale = math.exp(low)
+    return scale, min(1.0, 2 * small * ratio / max(slope, 1e-12)) * scale
+
+
+def _sandwich_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    """The cosines whose sum the heads share, each at its own ratio."""
+    sided = measured.of_distances(xp)
+    if sided is None:
+        return
+    where, values = sided
+    limit = measured.rounding + 1e-6
+    if where.size < 3 or where[0] != 0:
+        return
+    for heads in (8, 12, 16, 1, 2, 4, 32) if measured.single else (measured.heads,):
+        ratios = heads / (8 * xp.arange(1, measured.heads + 1))
+        shared = values / ratios[:, None]
+        if xp.abs(shared - shared[:1]).max() > limit * max(xp.abs(shared).max(), 1e-30):
+            continue
+        for given in _cosines(xp, where, shared[0], limit, single=measured.single):
+            cost = _RARER + 0.1 * (given["base"] != KNOWN_BASES[0])
+            head = 0 if measured.single else None
+            yield Guess({"heads": heads, **given}, cost=cost, head=head)
+
+
+def _cosines(
+    xp: Any, where: Any, similarity: Any, limit: float, *, single: bool
+) -> Iterator[dict[str, Any]]:
+    """Widths, conventions and bases whose sums of cosines a few similarities are."""
+    few = slice(0, min(where.size, 64))
+    for dim, convention in _sandwich_dims(xp, similarity, single=single):
+        first = 2 if convention == "nemo" else 0
+        index = xp.arange(first, dim + first, 2) / dim
+        for base in (*KNOWN_BASES, *_sandwich_bases(xp, similarity, where, dim, first)):
+            cosines = xp.cos(where[few, None] * base**-index).sum(axis=1)
+            expected = cosines - (dim // 2 if convention == "nemo" else 0)
+            if xp.abs(expected - similarity[few]).max() <= 2 * limit * dim:
+                yield {"dim": dim, "base": base, "convention": convention}
+                break
+
+
+def _sandwich_dims(xp: Any, similarity: Any, *, single: bool) -> Iterator[tuple[int, str]]:
+    start = float(similarity[0])
+    if start > 0.5 and abs(start - round(start)) <= 1e-2 * start:
+        yield 2 * round(start), "sinusoidal"
+    if not single and abs(start) <= 1e-6 * float(xp.abs(similarity).max()):
+        for dim in range(2, 513, 2):
+            yield dim, "nemo"
+
+
+def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) -> Iterator[float]:
+    """The base that the value at the smallest distance asks for: it grows with the base."""
+    index = xp.arange(first, dim + first, 2) / dim
+    target = float(similarity[1]) + (dim // 2 if first else 0)
+
+    def value(logarithm: float) -> float:
+        return float(xp.cos(where[1] * xp.exp(-logarithm * index)).sum()) - target
+
+    low, high = 0.01, 40.0
+    if value(low) > 0 or value(high) < 0 or first:
+        return
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if value(middle) > 0 else (middle, high)
+    base = math.exp(low)
+    for error in (1e-3, 1e-5):
+        yield snap(base, error * base)
+
+
+@bias(
+    source=f"{_KERPLE}; the authors' ParallelKerpleLog",
+    formula="bias_h(i, j) = −r1_h · ln(1 + r2_h · |i − j|)",
+    convention=(
+        "The authors' code calls r1 bias_p and r2 bias_a, draws them uniformly below 2 and below 1 "
+        "(the defaults are the means), keeps both at 0.01 or more, and leaves 0 for keys to the "
+        "right, which a causal mask hides."
+    ),
+    inverse=_log_inverse,
+)
+def kerple_log(
+    *,
+    heads: Heads = 8,
+    r1: Annotated[
+        Scalars,
+        Param(
+            "strength, one for all heads or one a head",
+            above=0,
+            maximum=_LARGEST,
+            source="mean of the authors' initial values",
+        ),
+    ] = (1.0,),
+    r2: Annotated[
+        Scalars,
+        Param(
+            "scale of distances, one for all heads or one a head",
+            above=0,
+            maximum=_LARGEST,
+            source="mean of the authors' initial values",
+        ),
+    ] = (0.5,),
+) -> Bias:
+    """KERPLE with the logarithmic kernel: a penalty that grows ever more slowly with distance."""
+    strengths, scales = _one_a_head("r1", r1, heads), _one_a_head("r2", r2, heads)
+
+    def scores(xp: Any, coefficients: Any, offsets: Any) -> Any:
+        strength, scale = coefficients
+        return strength * (0 - xp.log(1 + scale * xp.abs(offsets)))
+
+    return Bias(heads, "offset", lambda xp: (xp.asarray(strengths), xp.asarray(scales)), scores)
+
+
+@bias(
+    source=f"{_KERPLE}; the authors' ParallelKerplePower",
+    formula="bias_h(i, j) = −r1_h · |i − j|^r2_h",
+    convention=(
+        "ALiBi is r2 = 1 with its slopes as r1. The authors' code calls r1 bias_a and r2 bias_p, "
+        "draws them uniformly below 1 and below 2 (the defaults are the means), keeps both at 0.01 "
+        "or more, and leaves 0 for keys to the right, which a causal mask hides."
+    ),
+    inverse=_power_inverse,
+)
+def kerple_power(
+    *,
+    heads: Heads = 8,
+    r1: Annotated[
+        Scalars,
+        Param(
+            "strength, one for all heads or one a head",
+            above=0,
+            maximum=_LARGEST,
+            source="mean of the authors' initial values",
+        ),
+    ] = (0.5,),
+    r2: Annotated[
+        Scalars,
+        Param(
+            "power of the distance, one for all heads or one a head; past 2 it is no kernel",
+            above=0,
+            maximum=2,
+            source="mean of the authors' initial values",
+        ),
+    ] = (1.0,),
+) -> Bias:
+    """KERPLE with the power kernel: a penalty that grows as a power of the distance."""
+    strengths, powers = _one_a_head("r1", r1, heads), _one_a_head("r2", r2, heads)
+
+    def scores(xp: Any, coefficients: Any, offsets: Any) -> Any:
+        strength, power = coefficients
+        return strength * (0 - xp.abs(offsets) ** power)
+
+    return Bias(heads, "offset", lambda xp: (xp.asarray(strengths), xp.asarray(powers)), scores)
+
+
+def _one_a_head(name: str, values: Scalars, heads: int) -> Scalars:
+    """A number for each head; a single one serves all.
+
+    >>> _one_a_head("r1", (0.5,), 3)
+    (0.5, 0.5, 0.5)
+
+    Raises: InvalidInput for any other count.
+    """
+    if len(values) not in (1, heads):
+        shown = as_text(values[:4]) + ("…" if len(values) > 4 else "")
+        raise InvalidInput(
+            f"--set {name} {shown}: must be one number, or one for each of the {heads} heads; "
+            f"there are {len(values)}"
+        )
+    return values * heads if len(values) == 1 else values
+
+
+@bias(
+    source=f"{_SANDWICH}; NVIDIA NeMo's SandwichRelativePositionEmbedding",
+    formula=(
+        "bias_h(i, j) = S(i − j) · heads / (8h), h = 1 … heads, S(Δ) = Σ_i cos(Δ · base^(−2i/dim)) "
+        "with sinusoidal: i = 0 … dim/2 − 1; nemo: i = 1 … dim/2, less dim/2"
+    ),
+    convention=(
+        "sinusoidal: the inner product of two rows of the sinusoidal encoding of that dim and "
+        "base. nemo: the exponents start at 2/dim, and the bias is 0 at no distance. A constant "
+        "makes no difference after the softmax; the exponents do."
+    ),
+    inverse=_sandwich_inverse,
+)
+def sandwich(
+    *,
+    heads: Heads = 8,
+    dim: Annotated[
+        int,
+        Param("columns of the sinusoids", minimum=2, maximum=65536, source=_SANDWICH),
+    ] = 128,
+    base: Base = 10_000.0,
+    convention: Annotated[
+        Literal["sinusoidal", "nemo"], Param("which cosines are summed: see the formula")
+    ] = "sinusoidal",
+) -> Bias:
+    """The inner product of two sinusoidal encodings, compressed at each head's own ratio."""
+    if dim % 2:
+        raise InvalidInput(f"--dim {dim}: sandwich sums a cosine for each pair; dim must be even")
+    first = 2 if convention == "nemo" else 0
+
+    def profile(xp: Any, offsets: Any) -> Any:
+        frequencies = 1 / base ** (xp.arange(first, dim + first, 2) / dim)
+        distances = xp.abs(offsets)
+        total = xp.cos(distances * frequencies[0])
+        for pair in range(1, dim // 2):
+            total = total + xp.cos(distances * frequencies[pair])
+        return total - dim // 2 if convention == "nemo" else total
+
+    def scores(_xp: Any, ratio: Any, similarity: Any) -> Any:
+        return similarity * heads / ratio
+
+    return Bias(heads, "offset", lambda xp: 8 * xp.arange(1, heads + 1), scores, profile=profile)

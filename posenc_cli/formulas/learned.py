@@ -1,0 +1,308 @@
+"""Learned encodings: a table of rows by position, or of scores by the bucket of an offset."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import (
+    BucketBias,
+    Capacity,
+    Rows,
+    Weights,
+    WeightsShape,
+    absolute,
+    bias,
+    within_length,
+)
+from posenc_cli.formulas.inverse import Guess
+from posenc_cli.formulas.parameters import (
+    Dim,
+    Heads,
+    Param,
+    Seed,
+    SequenceLength,
+    WeightsFile,
+)
+from posenc_cli.positions import LARGEST_POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.formulas.inverse import MeasuredScores
+
+LARGEST_TABLE = 2**31 - 1
+_T5 = "Raffel et al. 2020, arXiv:1910.10683 §2.1"
+
+MaxLen = Annotated[int, Param("rows of the table", minimum=1, maximum=LARGEST_TABLE, source="BERT")]
+MaxDistance = Annotated[
+    int,
+    Param("distance from which all share one row", minimum=1, maximum=2**30, source=_T5),
+]
+
+
+@absolute(
+    source="Gehring et al. 2017, arXiv:1705.03122; GPT-2, BERT",
+    formula="PE[p] = row p + offset of a (max_len, dim) table",
+    convention=(
+        "OPT and BART read the row of their first token at offset=2, RoBERTa at padding_idx + 1. "
+        "extend=interpolate resizes the table linearly to seq_len rows, row centres half a step "
+        "from the ends and the ends held (PyTorch's align_corners=False); it blends in float64."
+    ),
+    weights=WeightsShape("max_len", "dim", "(max_len, dim)"),
+)
+def learned(
+    *,
+    dim: Dim = 64,
+    max_len: MaxLen = 512,
+    std: Annotated[
+        float,
+        Param("standard deviation of a drawn table", minimum=0, maximum=1e6, source="GPT-2, BERT"),
+    ] = 0.02,
+    seed: Seed = 0,
+    weights: WeightsFile = None,
+    extend: Annotated[
+        Literal["error", "clamp", "interpolate", "random"],
+        Param("a position past the table: refuse it, take the last row, stretch, or draw more"),
+    ] = "error",
+    offset: Annotated[
+        int, Param("rows before that of position 0", minimum=0, maximum=LARGEST_TABLE)
+    ] = 0,
+    seq_len: SequenceLength = None,
+) -> Rows:
+    """A trained row for each position, up to the length it was trained for.
+
+    Without a weights file the rows are drawn from normal(0, std): what a model starts from.
+    """
+    length = seq_len or 1
+    if extend == "interpolate" and 2 * length * max_len > LARGEST_POSITION:
+        raise InvalidInput(
+            f"--set extend=interpolate: {max_len} rows stretched to {length} are more steps than "
+            "2^53, the last that is exact"
+        )
+
+    if offset >= max_len:
+        raise InvalidInput(f"--set offset {offset}: must be below max_len {max_len}")
+    if offset and extend == "interpolate":
+        raise InvalidInput(f"--set offset {offset}: extend=interpolate stretches whole tables only")
+
+    def rows(xp: Any, positions: Any, table: Any) -> Any:
+        if extend == "interpolate" and length > max_len:
+            return _interpolation(xp, positions, table, max_len, length)
+        indices = positions + offset
+        return table(xp.minimum(indices, xp.asarray(max_len - 1)) if extend == "clamp" else indices)
+
+    capacity = Capacity(
+        max_len - offset,
+        f"the table has {max_len} rows" + (f", {offset} of them before it" if offset else ""),
+        "--set extend=clamp, extend=interpolate or extend=random goes on past its end",
+    )
+    return Rows(
+        dim,
+        rows,
+        positions="indices",
+        weights=Weights(
+            max_len, dim, weights, seed, std, max_len - offset if extend == "random" else None
+        ),
+        capacity={"error": capacity, "interpolate": within_length(seq_len)}.get(extend),
+    )
+
+
+def _interpolation(xp: Any, positions: Any, table: Any, rows: int, length: int) -> Any:
+    """The table of ``rows`` rows, resized linearly to ``length`` rows."""
+    # Row p reads the table at (p + 1/2)·rows/length − 1/2: in integers, over 2·length.
+    steps = (2 * positions + 1) * rows - length
+    steps = xp.clip(steps, 0, 2 * length * (rows - 1))
+    below = steps // (2 * length)
+    share = xp.asarray(steps - below * (2 * length), dtype=xp.float64)[:, None] / (2 * length)
+    above = xp.minimum(below + 1, xp.asarray(rows - 1))
+    return table(below) * (1 - share) + table(above) * share
+
+
+_BUCKETS = (32, 16, 64, 8, 128, 256, 48, 24, 12, 40, 20)
+_DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
+"""Numbers of buckets and largest distances that are tried: T5's own first, then usual ones."""
+_MOST_BUCKETINGS, _SEEDS = 8, 4
+"""Rules with the fewest buckets, and seeds of posenc's own tables, that are tried."""
+_FEW_NUMBERS = 2
+"""As many numbers as an identity or a mask has, which no learned table would."""
+
+
+def _learned_scores(xp: Any, measured: MeasuredScores) -> tuple[Any, Any] | None:
+    """The offsets seen, and after which of them a head's value changes; None of no learned bias.
+
+    Shapes: (n,) and (n − 1,).
+    """
+    seen = xp.isfinite(measured.values).all(axis=0)
+    offsets = measured.indices[seen]
+    if measured.by != "offset" or not offsets.size or measured.indices[0] > 1 - measured.keys:
+        return None
+    if xp.unique(measured.values[xp.isfinite(measured.values)]).size <= _FEW_NUMBERS:
+        return None
+    return offsets, (xp.diff(measured.values[:, seen], axis=1) != 0).any(axis=0)
+
+
+def _learned_guesses(
+    given: dict[str, Any], count: int, offsets: Any, heads: int
+) -> Iterator[Guess]:
+    """Guesses of a rule that makes so many buckets of some offsets."""
+    settled = {"heads": heads, **given}
+    # By how few buckets there are; a rule with one an offset explains any table.
+    cost = 2.0 + 5e-4 * count + (0.5 if count == offsets.size else 0.0)
+    for seed in range(_SEEDS):
+        yield Guess({**settled, "seed": seed}, cost=cost)
+    if count < offsets.size:
+        of_heads = "1 head" if heads == 1 else f"{heads} heads"
+        note = f"a learned table: {count} of its rows show here, for {of_heads}"
+        yield Guess(settled, cost=cost + 0.5, hidden=("seed", "weights"), notes=(note,))
+
+
+def _t5_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    """Rules by which all offsets of a bucket have one value."""
+    shown = _learned_scores(xp, measured)
+    if shown is None:
+        return
+    offsets, changes = shown
+    bucketings = []
+    for both, number, distance in product((True, False), _BUCKETS, _DISTANCES):
+        single = number // (4 if both else 2)
+        if single >= 1 and distance > single:
+            given: dict[str, Any] = {
+                "num_buckets": number,
+                "max_distance": distance,
+                "bidirectional": both,
+            }
+            steps = xp.diff(t5_buckets(**given)(xp, offsets)) != 0  # a bucket's offsets are a run
+            if not (changes & ~steps).any():
+                bucketings.append((int(steps.sum()) + 1, given))
+    for count, given in sorted(bucketings, key=lambda pair: pair[0])[:_MOST_BUCKETINGS]:
+        yield from _learned_guesses(given, count, offsets, measured.heads)
+
+
+def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    """The distance from which nothing changes."""
+    shown = _learned_scores(xp, measured)
+    if shown is None:
+        return
+    offsets, changes = shown
+    nearer = xp.minimum(xp.abs(offsets[:-1]), xp.abs(offsets[1:]))  # of each two neighbours
+    side = max(int(nearer[changes].max(initial=0)) + 1, 1)
+    count = int(xp.unique(xp.clip(offsets, -side, side)).size)
+    yield from _learned_guesses({"max_distance": side}, count, offsets, measured.heads)
+
+
+@bias(
+    source="Raffel et al. 2020, arXiv:1910.10683 §2.1; Mesh TensorFlow and transformers' code",
+    formula=(
+        "bias_h(i, j) = table[bucket(j − i), h]; of a side's N buckets E = ⌊N/2⌋ hold one "
+        "distance each, the others min(N − 1, E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
+    ),
+    convention=(
+        "bidirectional=true is the encoder's, false the decoder's, where all future keys share "
+        "bucket 0. T5 adds the bias without dividing the scores by √d."
+    ),
+    weights=WeightsShape("num_buckets", "heads", "(num_buckets, heads)"),
+    inverse=_t5_inverse,
+)
+def t5(
+    *,
+    heads: Heads = 8,
+    num_buckets: Annotated[
+        int, Param("rows of the table", minimum=2, maximum=4096, source=_T5)
+    ] = 32,
+    max_distance: Annotated[
+        int,
+        Param(
+            "distance from which all share the last bucket", minimum=2, maximum=2**20, source=_T5
+        ),
+    ] = 128,
+    bidirectional: Annotated[
+        bool, Param("whether keys to the right have buckets of their own", source=_T5)
+    ] = True,
+    seed: Seed = 0,
+    weights: WeightsFile = None,
+) -> BucketBias:
+    """A learned score for each bucket of distances, exact near by and logarithmic far away."""
+    bucket = t5_buckets(
+        num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional
+    )
+    return BucketBias(heads, bucket, Weights(num_buckets, heads, weights, seed))
+
+
+def t5_buckets(
+    *, num_buckets: int, max_distance: int, bidirectional: bool
+) -> Callable[[Any, Any], Any]:
+    """The buckets of offsets j − i over an array namespace: xp and offsets (n,) → (n,).
+
+    Raises: InvalidInput where a side has no bucket for a single step, or none that widens.
+    """
+    # Half of the buckets of a side count single steps, the other half widen.
+    side = num_buckets // 2 if bidirectional else num_buckets
+    single = side // 2
+    if single < 1 or max_distance <= single:
+        raise InvalidInput(
+            f"--set num_buckets={num_buckets} max_distance={max_distance}: each side has {side} "
+            f"buckets, half of them ({single}) for single steps; there must be at least 1 such, "
+            "and max_distance above their number"
+        )
+
+    def bucket(xp: Any, offsets: Any) -> Any:
+        if bidirectional:
+            distance = xp.abs(offsets)
+            right = xp.where(offsets > 0, xp.asarray(side), xp.asarray(0))
+        else:
+            distance, right = xp.maximum(-offsets, xp.asarray(0)), 0
+        thresholds = _log_thresholds(side - single, single, max_distance)
+        widening = single - 1 + xp.searchsorted(xp.asarray(thresholds), distance, side="right")
+        return right + xp.where(distance < single, distance, widening)
+
+    return bucket
+
+
+@cache
+def _log_thresholds(buckets: int, single: int, max_distance: int) -> list[int]:
+    """The smallest distance of each of the widening buckets, in exact integers.
+
+    Bucket k holds the distances n with ⌊ln(n/single) / ln(max_distance/single) · buckets⌋ = k,
+    and n reaches k exactly when n^buckets ≥ max_distance^k · single^(buckets−k).
+
+    >>> _log_thresholds(8, 8, 128)
+    [8, 12, 16, 23, 32, 46, 64, 91]
+    """
+    return [
+        bisect_left(
+            range(max_distance + 1),
+            max_distance**k * single ** (buckets - k),
+            key=lambda n: n**buckets,
+        )
+        for k in range(buckets)
+    ]
+
+
+@bias(
+    source="the clipped offsets of Shaw et al. 2018, arXiv:1803.02155 §3.2, as a score",
+    formula="bias_h(i, j) = table[clip(j − i, −K, K) + K, h], K = max_distance",
+    weights=WeightsShape(
+        "max_distance",
+        "heads",
+        "(2·max_distance + 1, heads)",
+        rows_to_parameter=lambda rows: (rows - 1) // 2 if rows % 2 else None,
+    ),
+    inverse=_clipped_inverse,
+)
+def t5_clipped(
+    *,
+    heads: Heads = 8,
+    max_distance: MaxDistance = 128,
+    seed: Seed = 0,
+    weights: WeightsFile = None,
+) -> BucketBias:
+    """A learned score for each offset up to a largest distance, which all beyond it share."""
+
+    def bucket(xp: Any, offsets: Any) -> Any:
+        return xp.clip(offsets, -max_distance, max_distance) + max_distance
+
+    return BucketBias(heads, bucket, Weights(2 * max_distance + 1, heads, weights, seed))

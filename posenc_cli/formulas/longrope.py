@@ -1,0 +1,210 @@
+"""LongRoPE: a factor for each pair, found by a search."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.inverse import (
+    COMMON_BASES,
+    CONTEXTS,
+    FACTORS,
+    Guess,
+    digit_count,
+    plain_ladder,
+    snap,
+)
+from posenc_cli.formulas.mistakes import Mistake
+from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
+from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_frequencies, rotated_dim
+from posenc_cli.formulas.scaled import (
+    LARGEST_FACTOR,
+    SMALLEST_FACTOR,
+    AttentionFactor,
+    OriginalContext,
+)
+from posenc_cli.positions import LARGEST_POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from decimal import Decimal
+
+    from posenc_cli.formulas.inverse import Measured
+
+_LONGROPE = "Ding et al. 2024, arXiv:2402.13753"
+
+_FEW_OF = 4
+"""One in so many: as many numbers that are wrong are as simple as a rule with as many factors."""
+
+_BY_CHANCE = 1e-9
+"""The probability that the digits of a list of factors are an accident, for all bases tried."""
+
+_LARGEST_AMPLITUDE = 2.0
+"""√(1 + ln s / ln L) for a factor s as large as the context L itself is √2."""
+
+
+def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    """LongRoPE, where the factors of a known base come out as numbers of few digits.
+
+    A factor for each pair explains any frequencies: only that such digits are no accident tells,
+    of the factors that not most pairs share.
+    """
+    pairs, values = measured.pairs, measured.values
+    if pairs < 4 or (values <= 0).any():
+        return
+    for base in COMMON_BASES:
+        ratios = plain_ladder(xp, base, pairs) / values
+        errors = ratios * measured.errors / values
+        short = xp.array([snap(float(f), float(e)) for f, e in zip(ratios, errors, strict=True)])
+        digits = xp.array([digit_count(float(factor)) for factor in short])
+        certain = errors < 3e-3 * ratios
+        if certain.sum() < 0.6 * pairs or (ratios < 0.5).any() or short.max() == short.min():
+            continue
+        usual, times = xp.unique(short, return_counts=True)
+        shared = usual[times == max(2, times.max())]
+        own = certain & ~xp.isin(short, shared)
+        # A few factors of their own are as many frequencies that are wrong.
+        if _FEW_OF * own.sum() <= pairs:
+            continue
+        accident = _is_accident(xp, ratios[own], errors[own], digits[own])
+        if digits[certain].max() > 6 or accident:
+            continue
+        factors = tuple(float(factor) for factor in short)
+        settled = {**measured.given, "base": base, "short_factor": factors, "long_factor": factors}
+        amplitude = measured.amplitude
+        if amplitude is not None and abs(amplitude - 1) > measured.precise:
+            settled |= _amplitude_parameters(amplitude, measured.precise)
+        notes = ("one of the two lists of factors: the array does not show the other",)
+        # A list of factors is the most that is told: last of the rules.
+        yield Guess(settled, cost=3.5, notes=notes)
+
+
+def _is_accident(xp: Any, values: Any, errors: Any, digits: Any) -> bool:
+    """Whether numbers lie no nearer to some of few digits than numbers that no rule made would.
+
+    Any number lies near one of as many digits as its error leaves it. That so few do by chance has
+    a probability for each; Fisher's method combines them.
+    """
+    chances = xp.minimum(1.0, 2 * errors * 10.0 ** (digits - 1) / values)
+    total = -float(xp.log(xp.maximum(chances, 1e-300)).sum())
+    if total <= 0:
+        return True
+    # Of n independent chances −Σ ln p exceeds x with the probability e^−x · Σ_{k<n} x^k/k!.
+    terms = [k * math.log(total) - math.lgamma(k + 1) - total for k in range(values.size)]
+    return max(terms) + math.log(values.size) >= math.log(_BY_CHANCE)
+
+
+def _amplitude_parameters(amplitude: float, precise: float) -> dict[str, Any]:
+    """The parameters that give LongRoPE an amplitude √(1 + ln s / ln L), or the number itself."""
+    for context in CONTEXTS if amplitude < _LARGEST_AMPLITUDE else ():
+        factor = math.exp((amplitude**2 - 1) * math.log(context))
+        error = 2 * amplitude**2 * math.log(context) * factor * precise / 4
+        short = snap(factor, error)
+        if short in FACTORS:
+            return {"factor": short, "original_max_position_embeddings": context}
+    return {"attention_factor": snap(amplitude, 0.05 * precise * amplitude)}
+
+
+FactorList = Annotated[
+    tuple[float, ...],
+    Param(
+        "what each pair's frequency is divided by: numbers, or a JSON file",
+        minimum=SMALLEST_FACTOR,
+        maximum=LARGEST_FACTOR,
+    ),
+]
+
+
+def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    kept = plain_frequencies(xp, params)
+    for name in ("short_factor", "long_factor"):
+        factors = xp.asarray(params[name])
+        yield Mistake(f"{name} is applied at this length", kept / factors)
+        yield Mistake(f"{name} multiplies frequencies, not divides", kept * factors)
+        yield Mistake(f"{name} is applied in reverse order", kept / factors[::-1])
+
+
+@rotary(
+    source=f"{_LONGROPE} §3; Microsoft's Phi-3",
+    formula=(
+        "θ_i = 1/(λ_i · base^(2i/d)), λ = long_factor if seq_len > "
+        "original_max_position_embeddings else short_factor; cos and sin times attention_factor = "
+        "√(1 + ln s / ln original_max_position_embeddings), s = factor"
+    ),
+    convention=(
+        "Hugging Face switches for the whole sequence at once; vLLM and llama.cpp choose once, "
+        "from the context they allocate. Without factor it is "
+        "max_position_embeddings/original_max_position_embeddings; the amplitude is 1 for s ≤ 1."
+    ),
+    inverse=_inverse,
+    mistakes=_mistakes,
+)
+def rope_longrope(
+    *,
+    short_factor: FactorList,
+    long_factor: FactorList,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Partial = 1.0,
+    factor: Annotated[
+        float | None,
+        Param(
+            "how many times longer the context got",
+            minimum=SMALLEST_FACTOR,
+            maximum=LARGEST_FACTOR,
+        ),
+    ] = None,
+    original_max_position_embeddings: OriginalContext = 4096,
+    max_position_embeddings: Annotated[
+        int | None,
+        Param("positions of the stretched model", minimum=1, maximum=LARGEST_POSITION),
+    ] = None,
+    attention_factor: AttentionFactor = None,
+    seq_len: SequenceLength = None,
+) -> Rotation:
+    """RoPE with a searched factor for each pair, one list for short sequences and one for long.
+
+    >>> given = {"dim": 4, "short_factor": "1,1", "long_factor": "1,4", "factor": 4}
+    >>> rope_longrope.bind(given, seq_len=4096).content.waves.scale.__round__(6)
+    Decimal('1.080123')
+    """
+    rotated = rotated_dim(dim, partial)
+    for name, factors in (("short_factor", short_factor), ("long_factor", long_factor)):
+        if len(factors) != rotated // 2:
+            raise InvalidInput(
+                f"--set {name}: has {len(factors)} numbers, but {rotated} rotated columns make "
+                f"{rotated // 2} pairs"
+            )
+    original = original_max_position_embeddings
+    divisors = long_factor if (seq_len or original) > original else short_factor
+
+    def frequencies(xp: Any) -> Any:
+        return ladder(xp, rotated, base) / xp.asarray(list(divisors))
+
+    scale = attention_factor or longrope_attention_factor(
+        factor, (max_position_embeddings or original), original
+    )
+    return Rotation(Waves(rotated // 2, frequencies, scale), layout)
+
+
+def longrope_attention_factor(factor: float | None, stretched: int, original: int) -> Decimal:
+    """What LongRoPE multiplies cosines and sines by; the factor may be left to the contexts.
+
+    Raises: InvalidInput for an original context of one position, whose logarithm is 0.
+    """
+    from posenc_cli.numerics import exact
+
+    contexts = exact.asarray([stretched]) / original
+    longer = exact.asarray([factor]) if factor else contexts
+    if longer[0] <= 1:
+        return exact.asarray([1])[0]  # type: ignore[no-any-return]
+    if original == 1:
+        raise InvalidInput(
+            "--set original_max_position_embeddings 1: must be at least 2",
+            hint="or give attention_factor",
+        )
+    share = exact.log(longer) / exact.log(exact.asarray([original]))
+    return exact.sqrt(1 + share)[0]  # type: ignore[no-any-return]

@@ -1,0 +1,101 @@
+"""Rotary encodings: each is a rule for the frequencies that turn pairs of columns of q and k."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.inverse import Guess, ladder_bases, plain_ladder
+from posenc_cli.formulas.parameters import Base, Dim, Param
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from posenc_cli.formulas.inverse import Measured
+
+PairLayout = Annotated[
+    Literal["interleaved", "half"],
+    Param(
+        "columns that turn together: 2i and 2i+1 (interleaved: the paper, GPT-J, Meta's Llama) "
+        "or i and i+d/2 (half: Hugging Face's Llama, GPT-NeoX)",
+        source="Su et al. 2021 §3.4.2",
+    ),
+]
+Partial = Annotated[
+    float,
+    Param(
+        "share of dim that turns, from the first column on",
+        above=0,
+        maximum=1,
+        source="Su et al. 2021 §3.2.2",
+    ),
+]
+
+
+def _rope_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    for base, cost, error in ladder_bases(xp, measured, measured.pairs):
+        uncertainty = {"base": error} if error else {}
+        yield Guess({**measured.given, "base": base}, cost, uncertainty)
+
+
+@rotary(
+    source="Su et al. 2021, arXiv:2104.09864 §3.2.2",
+    formula="θ_i = base^(−2i/d), d = ⌊dim · partial⌋; the pair i of position p turns by p · θ_i",
+    inverse=_rope_inverse,
+    convention=(
+        "The frequencies of a partial rotation follow the rotated width d, as in GPT-NeoX, "
+        "Phi and StableLM; the columns past it stay as they are."
+    ),
+)
+def rope(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Partial = 1.0,
+) -> Rotation:
+    """Rotary position embedding: q and k are turned, so that q·k depends only on m − n.
+
+    >>> rope.bind({"dim": "8"}).content.waves.count
+    4
+    """
+    rotated = rotated_dim(dim, partial)
+
+    def frequencies(xp: Any) -> Any:
+        return ladder(xp, rotated, base)
+
+    return Rotation(Waves(rotated // 2, frequencies), layout)
+
+
+def ladder(xp: Any, rotated: int, base: Any) -> Any:
+    """The frequencies base^(−2i/d) of the d/2 pairs of d rotated columns.
+
+    Units: radians per position.
+    """
+    return 1 / base ** (xp.arange(0, rotated, 2) / rotated)
+
+
+def rotated_dim(dim: int, partial: float) -> int:
+    """How many of ``dim`` columns turn.
+
+    Raises: InvalidInput when they are not a positive even number.
+    """
+    rotated = int(dim * partial)
+    if rotated < 2 or rotated % 2:
+        share = "" if partial == 1 else f" × partial {partial!r}"
+        raise InvalidInput(
+            f"--dim {dim}: rotary encodings turn pairs of columns, but {dim}{share} gives "
+            f"{rotated} of them; it must be even and at least 2"
+        )
+    return rotated
+
+
+def pair_count(params: Mapping[str, Any]) -> int:
+    """How many pairs turn, by the parameters of a rotary scheme."""
+    return rotated_dim(params["dim"], params["partial"]) // 2
+
+
+def plain_frequencies(xp: Any, params: Mapping[str, Any], base: float | None = None) -> Any:
+    """What the frequencies are without any scaling, of this base or the right one, in float64."""
+    return plain_ladder(xp, params["base"] if base is None else base, pair_count(params))

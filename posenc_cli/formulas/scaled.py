@@ -1,0 +1,395 @@
+"""Rotary encodings stretched to longer contexts: rules that slow the frequencies of RoPE.
+
+Scalars that a rule needs once (a stretched base, the ends of a ramp, an amplitude) are evaluated in
+extended precision for every arithmetic, as frameworks evaluate them in double precision.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.inverse import (
+    COMMON_BASES,
+    COMMON_FACTORS,
+    CONTEXTS,
+    FACTORS,
+    NEAR,
+    Guess,
+    digit_count,
+    fitted_base,
+    ladder_bases,
+    plain_ladder,
+    snap,
+    turning_count,
+)
+from posenc_cli.formulas.mistakes import Mistake
+from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
+from posenc_cli.formulas.rotary import (
+    PairLayout,
+    Partial,
+    ladder,
+    pair_count,
+    plain_frequencies,
+    rotated_dim,
+)
+from posenc_cli.positions import LARGEST_POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from decimal import Decimal
+
+    from posenc_cli.formulas.inverse import Measured
+
+_CHEN = "Chen et al. 2023, arXiv:2306.15595"
+
+SMALLEST_FACTOR, LARGEST_FACTOR = 1e-15, 1e15
+"""Of frequencies: with less a wave turns 10^14 times from one position to the next, with more none
+turns in 2^53 positions."""
+
+Factor = Annotated[
+    float,
+    Param(
+        "how many times longer the context gets", minimum=SMALLEST_FACTOR, maximum=LARGEST_FACTOR
+    ),
+]
+OriginalContext = Annotated[
+    int, Param("positions the model was trained on first", minimum=1, maximum=LARGEST_POSITION)
+]
+AttentionFactor = Annotated[
+    float | None,
+    Param(
+        "what cos and sin are multiplied by, in place of the rule's",
+        minimum=1e-6,  # of less float16 holds next to nothing
+        maximum=1e6,
+    ),
+]
+
+
+def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[tuple[float, float]]:
+    """Factors that all frequencies of a base are divided by, one for all pairs; cost of each."""
+    pairs, turning = measured.pairs, turning_count(xp, measured)
+    if turning == 0:
+        return
+    plain, values = plain_ladder(xp, base, pairs)[:turning], measured.values[:turning]
+    with xp.errstate(divide="ignore", invalid="ignore"):
+        ratios, spread = plain / values, measured.errors[:turning] / xp.abs(values)
+    good = xp.isfinite(ratios) & (ratios > 0)
+    if not good.any():
+        return
+    best = xp.flatnonzero(good)[xp.argmin(spread[good])]
+    ratio, error = float(ratios[best]), float(3 * spread[best] * ratios[best])
+    if turning < pairs and abs(ratio - 1) <= error:
+        yield 1.0, 1.0
+        return
+    short = snap(ratio, error)
+    if short > 1:
+        yield short, 0.5 + 0.3 * digit_count(short)
+    for factor in FACTORS:
+        if factor != short and abs(factor / ratio - 1) <= NEAR:
+            yield factor, 2.0
+    yield from _stepped_divisors(ratio, error)
+
+
+def _stepped_divisors(ratio: float, error: float) -> Iterator[tuple[float, float]]:
+    """Factors where rows are several positions apart: ratio = factor/step, the small steps first.
+
+    Nothing but the ratio shows.
+    """
+    for factor in FACTORS if 0 < ratio < 1 else ():
+        step = round(factor / ratio)
+        if step > 1 and step != factor and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
+            yield factor, 3.0 + 1e-4 * step
+
+
+def _linear_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    for base, _, _ in ladder_bases(xp, measured, measured.pairs, known_only=True):
+        for factor, cost in _divisors(xp, measured, base):
+            if factor != 1:
+                yield Guess({**measured.given, "base": base, "factor": factor}, 1 + cost)
+
+
+def _ntk_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    pairs = measured.pairs
+    fit = fitted_base(xp, measured, pairs)
+    if fit is None or pairs < 2:
+        return
+    stretched, error = fit
+    for base in COMMON_BASES:
+        factor = (stretched / base) ** ((pairs - 1) / pairs)
+        if not 1.0002 < factor < 2000:
+            continue
+        spread = 2 * factor * error / stretched
+        short = snap(factor, spread)
+        usual = next((f for f in COMMON_FACTORS if abs(f - factor) <= max(spread, 0.004 * f)), None)
+        # A usual factor at a usual base is met by chance more than a plain base is.
+        cost = 1.4 if usual else 1.9 + 0.3 * digit_count(short)
+        cost += 0.0 if base in COMMON_BASES[:3] else 0.5
+        for value in dict.fromkeys(filter(None, (usual, short))):
+            yield Guess({**measured.given, "base": base, "factor": value}, cost)
+
+
+def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    """Dynamic NTK that stretches the base as much as NTK would at this length of sequence."""
+    length = measured.length
+    if length is None:
+        return
+    for guess in _ntk_inverse(xp, measured):
+        stretch = guess.params["factor"]
+        for context in CONTEXTS:
+            for factor in FACTORS if length > context else ():
+                whole = length % context == 0
+                own = factor * length / context - (factor - 1)
+                if abs(own / stretch - 1) <= (1e-3 if whole else 1e-5):
+                    # Likelier than NTK by an odd factor, less likely than by a usual one.
+                    cost = guess.cost - 1.4 if guess.cost >= 2.2 else guess.cost + 0.2
+                    params = {**guess.params, "factor": factor, "max_position_embeddings": context}
+                    yield Guess(params, max(cost, 1.6 + 0.001 * factor))
+
+
+def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    pairs, turning = measured.pairs, turning_count(xp, measured)
+    if turning in (0, pairs):
+        return
+    shares = (0.25, 0.5, 0.75, turning / pairs, (turning + 0.5) / pairs)
+    partial = next(share for share in shares if int(share * pairs) == turning)
+    for base, _, _ in ladder_bases(xp, measured, pairs, known_only=True):
+        for factor, cost in _divisors(xp, measured, base):
+            params = {**measured.given, "base": base, "factor": factor, "partial": partial}
+            yield Guess(params, 1.1 + cost)
+
+
+def _linear_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    base, factor = params["base"], params["factor"]
+    yield Mistake(
+        "the factor multiplies frequencies, not divides", plain_frequencies(xp, params) * factor
+    )
+    for message, other in (
+        ("the factor multiplies the base; it must divide the frequencies", base * factor),
+        ("the factor divides the base; it must divide the frequencies", base / factor),
+    ):
+        yield Mistake(message, plain_frequencies(xp, params, other))
+
+
+def _ntk_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    yield from _exponent_mistakes(xp, params, params["factor"])
+
+
+def _exponent_mistakes(xp: Any, params: Mapping[str, Any], stretch: float) -> Iterator[Mistake]:
+    """The base stretched by another power than stretch^(d/(d − 2))."""
+    pairs, head = pair_count(params), params["dim"]
+    exponents = [
+        ("without its exponent d/(d − 2)", 1.0),
+        ("with the exponent (d − 2)/d, not d/(d − 2)", (pairs - 1) / pairs),
+        ("with the exponent 2, not d/(d − 2)", 2.0),
+    ]
+    if pairs > 2:
+        exponents.append(("with d/(d − 2) of the pairs, not of the columns", pairs / (pairs - 2)))
+    if head != 2 * pairs:
+        exponents.append((f"with the {head} columns of the head as d", head / (head - 2)))
+    for how, exponent in exponents:
+        yield Mistake(
+            f"the base is stretched by the factor {how}",
+            plain_frequencies(xp, params, params["base"] * stretch**exponent),
+        )
+
+
+def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    """The base stretched for another length, and as no length stretches it."""
+    limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
+    if pairs < 2:
+        return
+    lengths = (int(min(limit * factor, LARGEST_POSITION)), limit + 1, limit, *CONTEXTS)
+    for length in dict.fromkeys(lengths):
+        stretch = factor * max(length, limit) / limit - (factor - 1)
+        if stretch > 0:
+            base = params["base"] * stretch ** (pairs / (pairs - 1))
+            yield Mistake(
+                f"the base is stretched for a length of {length}",
+                plain_frequencies(xp, params, base),
+            )
+    stretch = factor * max(params["seq_len"] or limit, limit) / limit - (factor - 1)
+    if stretch > 0:
+        yield from _exponent_mistakes(xp, params, stretch)
+
+
+def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    head, factor = params["dim"], params["factor"]
+    pairs = head // 2
+    turning = max(int(params["partial"] * head // 2), 1)
+    own = plain_ladder(xp, params["base"], turning) / factor
+    still = xp.zeros(pairs - turning)
+    message = f"the exponents divide by the {2 * turning} columns that turn, not by all {head}"
+    yield Mistake(message, xp.concatenate([own, still]))
+    every = plain_ladder(xp, params["base"], pairs) / factor
+    yield Mistake("all pairs turn: the share that does is left out", every)
+
+
+@rotary(
+    source=f"{_CHEN} §3",
+    formula="θ_i = base^(−2i/d) / factor",
+    convention="Positional interpolation; Hugging Face's rope_type linear.",
+    inverse=_linear_inverse,
+    mistakes=_linear_mistakes,
+)
+def rope_linear(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Partial = 1.0,
+    factor: Factor = 4.0,
+) -> Rotation:
+    """RoPE with positions divided by a factor, so that a longer context looks as the trained one.
+
+    >>> from posenc_cli.numerics import exact
+    >>> [float(f) for f in rope_linear.bind({"dim": 4}).content.waves.frequencies(exact)]
+    [0.25, 0.0025]
+    """
+    rotated = rotated_dim(dim, partial)
+
+    def frequencies(xp: Any) -> Any:
+        return ladder(xp, rotated, base) / factor
+
+    return Rotation(Waves(rotated // 2, frequencies), layout)
+
+
+@rotary(
+    source="bloc97 2023, NTK-aware scaled RoPE; Peng et al. 2023, arXiv:2309.00071 §3.1",
+    formula="θ_i = b^(−2i/d), b = base · factor^(d/(d − 2))",
+    convention="Hunyuan's alpha is factor here.",
+    inverse=_ntk_inverse,
+    mistakes=_ntk_mistakes,
+)
+def rope_ntk(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Partial = 1.0,
+    factor: Factor = 4.0,
+) -> Rotation:
+    """RoPE with a larger base: the slowest pair is slowed by the factor, the fastest not at all.
+
+    >>> from posenc_cli.numerics import exact
+    >>> waves = rope_ntk.bind({"dim": 4, "base": 10000}).content.waves
+    >>> [float(f) for f in waves.frequencies(exact)]
+    [1.0, 0.0025]
+    """
+    rotated = rotated_dim(dim, partial)
+    return _rope_of_stretched_base(rotated, base, factor, layout)
+
+
+@rotary(
+    source="emozilla 2023, dynamic NTK; Peng et al. 2023, arXiv:2309.00071 §3.3",
+    formula=(
+        "θ_i = b^(−2i/d), b = base · (factor · n/L − (factor − 1))^(d/(d − 2)), "
+        "n = max(seq_len, L), L = max_position_embeddings"
+    ),
+    convention=(
+        "Hugging Face's rope_type dynamic, which stretches the base for the whole sequence. "
+        "vLLM fixes n = L · factor."
+    ),
+    inverse=_dynamic_inverse,
+    mistakes=_dynamic_mistakes,
+)
+def rope_dynamic(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Partial = 1.0,
+    factor: Factor = 4.0,
+    max_position_embeddings: Annotated[
+        int,
+        Param(
+            "length up to which nothing changes",
+            minimum=1,
+            maximum=LARGEST_POSITION,
+            source="Llama",
+        ),
+    ] = 2048,
+    seq_len: SequenceLength = None,
+) -> Rotation:
+    """RoPE whose base grows with the sequence, once that is longer than the model was trained on.
+
+    >>> from posenc_cli.numerics import exact
+    >>> waves = rope_dynamic.bind({"dim": 4}, seq_len=2048).content.waves
+    >>> [float(f) for f in waves.frequencies(exact)]
+    [1.0, 0.01]
+    """
+    rotated = rotated_dim(dim, partial)
+    from posenc_cli.numerics import exact
+
+    longer = exact.asarray([max(seq_len or 0, max_position_embeddings)]) / max_position_embeddings
+    return _rope_of_stretched_base(rotated, base, ((longer - 1) * factor + 1)[0], layout)
+
+
+@rotary(
+    source="Barbero et al. 2024, arXiv:2410.06205 §6; Gemma 4",
+    formula=(
+        "θ_i = base^(−2i/dim) / factor for i < ⌊partial · dim/2⌋, else 0; "
+        "i counts all pairs of the head"
+    ),
+    convention=(
+        "As in Hugging Face and Gemma: not a partial rotation. Pairs span the whole head, the slow "
+        "ones stand still, and exponents divide by the whole dim."
+    ),
+    inverse=_proportional_inverse,
+    mistakes=_proportional_mistakes,
+)
+def rope_proportional(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Annotated[
+        float, Param("share of the pairs that turn", above=0, maximum=1, source="no pair stands")
+    ] = 1.0,
+    factor: Factor = 1.0,
+) -> Rotation:
+    """p-RoPE: only the fastest share of the pairs turns, the others carry no position.
+
+    >>> from posenc_cli.numerics import exact
+    >>> waves = rope_proportional.bind({"dim": 4, "partial": 0.5}).content.waves
+    >>> [float(f) for f in waves.frequencies(exact)]
+    [1.0, 0.0]
+    """
+    dim = rotated_dim(dim, 1.0)
+    turning = int(partial * dim // 2)
+
+    def frequencies(xp: Any) -> Any:
+        turns = ladder(xp, dim, base)[:turning] / factor
+        return xp.concat([turns, xp.zeros(dim // 2 - turning)])
+
+    return Rotation(Waves(dim // 2, frequencies), layout)
+
+
+def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
+    """RoPE with the base times stretch^(d/(d − 2)).
+
+    Raises: InvalidInput for one pair, which has no slowest but the fastest.
+    """
+    from posenc_cli.numerics import exact
+
+    if rotated == 2:
+        raise InvalidInput(
+            "--dim 2: the stretched base is base · factor^(d/(d − 2)); d must be > 2"
+        )
+    if stretch <= 0:
+        raise InvalidInput(f"--set factor: stretches the base by {float(stretch):g}; it must grow")
+    exponent = exact.asarray([rotated]) / (rotated - 2)
+    larger = (exact.asarray([base]) * exact.asarray([stretch]) ** exponent)[0]
+
+    def frequencies(xp: Any) -> Any:
+        return ladder(xp, rotated, real(xp, larger))
+
+    return Rotation(Waves(rotated // 2, frequencies), layout)
+
+
+def real(xp: Any, value: Decimal) -> Any:
+    """A number as the namespace takes it: itself in extended precision, else a float."""
+    from posenc_cli.numerics import exact
+
+    return value if xp is exact else float(value)

@@ -1,0 +1,373 @@
+"""YaRN: RoPE that keeps fast pairs and interpolates slow ones, with a ramp between."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.inverse import (
+    CONTEXTS,
+    KNOWN_BASES,
+    Guess,
+    fast_bases,
+    slowed_shares,
+    slowings,
+    snap,
+)
+from posenc_cli.formulas.mistakes import Mistake
+from posenc_cli.formulas.parameters import Base, Dim, Param
+from posenc_cli.formulas.rotary import (
+    PairLayout,
+    Partial,
+    ladder,
+    pair_count,
+    plain_frequencies,
+    rotated_dim,
+)
+from posenc_cli.formulas.scaled import AttentionFactor, Factor, OriginalContext, real
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from decimal import Decimal
+
+    from posenc_cli.formulas.inverse import Measured
+
+_YARN = "Peng et al. 2023, arXiv:2309.00071"
+
+BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0), (8.0, 1.0), (16.0, 2.0))
+"""beta_fast and beta_slow of models, the paper's first."""
+
+_CONTEXT = 4096
+"""The context that is stated where ratios alone show: that of Llama 2, which YaRN stretched."""
+
+_FAR = 8
+"""Of the pairs: a ramp whose ends lie further off hardly rises over them, and noise looks so."""
+
+_MANY_RAMPS = (
+    "only the ends of the ramp show: context, beta_fast and beta_slow are one choice of many",
+)
+
+
+def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    if measured.pairs < 4:
+        return
+    for base in fast_bases(measured):
+        for factor in slowings(xp, measured, base):
+            share, error = slowed_shares(xp, measured, base, factor)
+            if share[0] > 3 * error[0] + 1e-3 or (share > 1.02 + 4 * error).any():
+                continue
+            if xp.abs(share).max() < 0.01:
+                continue
+            settled = {**measured.given, "base": base, "factor": factor}
+            usual = list(_usual_ramps(xp, base, share, error))
+            for ramp, cost in usual or _fitted_ramps(xp, base, share, error):
+                for guess in _with_amplitude({**settled, **ramp}, measured, cost):
+                    yield guess if usual else replace(guess, notes=_MANY_RAMPS)
+
+
+@lru_cache(maxsize=16)
+def _ramps(xp: Any, base: float, pairs: int) -> tuple[list[tuple[int, float, float, bool]], Any]:
+    """Contexts, betas and truncations that people use, and the ramp of each (choices, pairs)."""
+    scale = pairs / math.log(base)
+    choices, ends = [], []
+    for (fast, slow), context in itertools.product(BETAS, CONTEXTS):
+        low, high = (scale * math.log(context / (2 * math.pi * beta)) for beta in (fast, slow))
+        for truncate in (True, False):
+            choices.append((context, fast, slow, truncate))
+            ends.append((math.floor(low), math.ceil(high)) if truncate else (low, high))
+    low, high = xp.asarray(ends, dtype=xp.float64).T[:, :, None]  # (choices, 1) each
+    low, high = xp.maximum(low, 0), xp.minimum(high, 2 * pairs - 1)
+    widths = xp.where(high == low, 1e-3, high - low)
+    return choices, xp.clip((xp.arange(pairs) - low) / widths, 0, 1)
+
+
+def _usual_ramps(
+    xp: Any, base: float, share: Any, error: Any
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Parameters of ramps that slow pairs by these shares, of numbers that people use."""
+    choices, ramps = _ramps(xp, base, share.size)
+    fitting = (xp.abs(ramps - share) <= 4 * error + 1e-3).all(axis=1)
+    for choice in xp.flatnonzero(fitting):
+        context, fast, slow, truncate = choices[choice]
+        # Three numbers that people use; the paper's betas, and its rounding, first.
+        cost = 2.2 + (0.4 if (fast, slow) != BETAS[0] else 0) + 0.3 * (not truncate)
+        yield _ramp_parameters(context, fast, slow, truncate=truncate), cost
+
+
+def _fitted_ramps(
+    xp: Any, base: float, share: Any, error: Any
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Parameters of a ramp whose ends are read off: one choice of context and betas for many."""
+    pairs = share.size
+    inside = xp.flatnonzero((share > 0.02 + 3 * error) & (share < 0.98 - 3 * error))
+    if inside.size < 2:
+        return
+    slope, intercept = xp.polyfit(inside, share[inside], 1, w=1 / error[inside])
+    if slope <= 0:
+        return
+    low, high = float(-intercept / slope), float((1 - intercept) / slope)
+    if not -_FAR * pairs < low < high < _FAR * pairs:
+        return
+    whole = abs(low - round(low)) < 0.01 and abs(high - round(high)) < 0.01
+    if whole:
+        # Any pair of numbers that rounds outward to these ends.
+        low, high = round(low) + 0.5, round(high) - 0.5
+    turns = [_CONTEXT / (2 * math.pi) * base ** (-end / pairs) for end in (low, high)]
+    fast, slow = (float(f"{turn_count:.{3 if whole else 8}g}") for turn_count in turns)
+    if fast > slow > 0:
+        yield _ramp_parameters(_CONTEXT, fast, slow, truncate=whole), 3.4 + 0.3 * (not whole)
+
+
+def _ramp_parameters(context: int, fast: float, slow: float, *, truncate: bool) -> dict[str, Any]:
+    return {
+        "original_max_position_embeddings": context,
+        "truncate": truncate,
+        "beta_fast": fast,
+        "beta_slow": slow,
+    }
+
+
+def _with_amplitude(given: dict[str, Any], measured: Measured, cost: float) -> Iterator[Guess]:
+    """YaRN with the amplitude that was measured: the rule's own, DeepSeek's, or a number."""
+    amplitude, factor = measured.amplitude, given["factor"]
+    if amplitude is None or measured.has_amplitude(yarn_attention_factor(factor)):
+        yield Guess(given, cost)
+        return
+    for top, bottom in ((1.0, 1.0), (0.707, 1.0), (1.0, 0.707)):
+        mscales = {"mscale": top, "mscale_all_dim": bottom}
+        # DeepSeek's two numbers, then any one number: each says more than the rule's own.
+        if measured.has_amplitude(yarn_attention_factor(factor, **mscales)):
+            yield Guess({**given, **mscales}, cost + 0.3)
+            return
+    short = snap(amplitude, 0.05 * measured.precise * amplitude)
+    yield Guess({**given, "attention_factor": short}, cost + 0.6)
+
+
+def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
+    factor, pairs = params["factor"], pair_count(params)
+    kept = plain_frequencies(xp, params)
+    ramp = _ramp(xp, params)
+    low, high = _ends(params)
+    columns = xp.clip((2 * xp.arange(pairs) - low) / max(high - low, 1e-3), 0, 1)
+    swapped = {"beta_fast": params["beta_slow"], "beta_slow": params["beta_fast"]}
+    every = xp.ones(pairs)
+    shares = [
+        ("beta_fast and beta_slow are swapped", _ramp(xp, {**params, **swapped})),
+        ("the ramp of YaRN runs the wrong way: slow pairs are kept, fast ones stretched", 1 - ramp),
+        ("the ramp counts columns, not pairs", columns),
+        ("all pairs are interpolated: there is no ramp", every),
+        *_steps(xp, params),
+        *_other_ramps(xp, params),
+    ]
+    for message, share in shares:
+        yield Mistake(message, kept / factor * share + kept * (1 - share))
+    yield Mistake(
+        "the ramp blends wavelengths, not frequencies",
+        1 / (ramp * factor / kept + (1 - ramp) / kept),
+    )
+    yield Mistake(
+        "the factor multiplies slow pairs, not divides", kept * factor * ramp + kept * (1 - ramp)
+    )
+
+
+def _steps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each pair kept or divided, and where between the ends that changes."""
+    low, high = _ends(params)
+    places = dict.fromkeys((math.ceil((low + high) / 2), math.ceil(low), math.ceil(high)))
+    for place in places:
+        step = 1.0 * (xp.arange(pair_count(params)) >= place)
+        yield f"there is no ramp: pairs below {place} are kept, those from it on divided", step
+
+
+def _other_ramps(xp: Any, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Ramps whose ends are computed from other numbers than the rest of the rule."""
+    base, original = params["base"], params["original_max_position_embeddings"]
+    rotated, head, factor = 2 * pair_count(params), params["dim"], params["factor"]
+    for other in (b for b in KNOWN_BASES[:3] if b != base):
+        yield (
+            f"the ramp is that of base {other:g}, not {base:g}",
+            _ramp(xp, {**params, "base": other}),
+        )
+    for width in dict.fromkeys((head, rotated // 2, 2 * rotated, 64, 128)):
+        if width != rotated:
+            message = f"the ramp is that of a width of {width} columns, not {rotated}"
+            yield message, _ramp(xp, params, width=width)
+    longer = original * factor
+    if longer != original:
+        message = f"the ramp is that of {longer:g} positions, the stretched context, not {original}"
+        yield message, _ramp(xp, params, context=longer)
+    message = "the ends of the ramp leave out 2π"
+    yield message, _ramp(xp, params, context=original * 2 * math.pi)
+    roundings = (("rounded down", math.floor), ("rounded up", math.ceil), ("rounded", round))
+    for how, function in roundings:
+        yield f"both ends of the ramp are {how}", _ramp(xp, params, rounding=function)
+    unclipped = (xp.arange(rotated // 2) - _ends(params)[0]) / max(
+        _ends(params)[1] - _ends(params)[0], 1e-3
+    )
+    yield "the ramp goes on past its ends", unclipped
+
+
+def _ramp(
+    xp: Any,
+    params: Mapping[str, Any],
+    *,
+    width: int | None = None,
+    context: float | None = None,
+    rounding: Callable[[float], float] | None = None,
+) -> Any:
+    """How far each pair is interpolated, from 0 to 1, in float64. Shape: (pairs,)."""
+    low, high = _ends(params, width=width, context=context, rounding=rounding)
+    return xp.clip((xp.arange(pair_count(params)) - low) / (high - low or 1e-3), 0, 1)
+
+
+def _ends(
+    params: Mapping[str, Any],
+    *,
+    width: int | None = None,
+    context: float | None = None,
+    rounding: Callable[[float], float] | None = None,
+) -> tuple[float, float]:
+    """The ends of the ramp, as :func:`yarn_ramp` has them, in float64."""
+    rotated = 2 * pair_count(params)
+    # Of each part: their quotient may be too small or too large for a number.
+    logarithm = math.log(context or params["original_max_position_embeddings"])
+    low, high = (
+        (width or rotated) / 2 * (logarithm - math.log(2 * math.pi) - math.log(params[name]))
+        / math.log(params["base"])
+        for name in ("beta_fast", "beta_slow")
+    )  # fmt: skip
+    if rounding is not None:
+        low, high = rounding(low), rounding(high)
+    elif params["truncate"]:
+        low, high = math.floor(low), math.ceil(high)
+    return max(low, 0), min(high, rotated - 1)
+
+
+@rotary(
+    source=f"{_YARN} §3.2–3.4",
+    formula=(
+        "θ_i = ((1 − r_i) + r_i/factor) · base^(−2i/d), r_i = clip((i − low)/(high − low), 0, 1), "
+        "low = c(beta_fast), high = c(beta_slow), "
+        "c(β) = d · ln(original_max_position_embeddings/(2πβ)) / (2 ln base); "
+        "cos and sin times attention_factor = 0.1 · ln(factor) + 1"
+    ),
+    convention=(
+        "As in the authors' code and Hugging Face: low and high are rounded outward (truncate) and "
+        "held within 0 … d − 1. With mscale and mscale_all_dim both given and not 0, the amplitude "
+        "is g(mscale)/g(mscale_all_dim), g(m) = 0.1 · m · ln(factor) + 1, as in DeepSeek."
+    ),
+    inverse=_inverse,
+    mistakes=_mistakes,
+)
+def rope_yarn(
+    *,
+    dim: Dim = 64,
+    base: Base = 10_000.0,
+    layout: PairLayout = "interleaved",
+    partial: Partial = 1.0,
+    factor: Factor = 4.0,
+    original_max_position_embeddings: OriginalContext = 4096,
+    beta_fast: Annotated[
+        float,
+        Param("turns in the context from which a pair is kept", above=0, source=f"{_YARN} §3.2"),
+    ] = 32.0,
+    beta_slow: Annotated[
+        float,
+        Param("turns up to which a pair is interpolated", above=0, source=f"{_YARN} §3.2"),
+    ] = 1.0,
+    mscale: Annotated[
+        float | None,
+        Param("numerator of the amplitude, see the convention", minimum=0, maximum=1e6),
+    ] = None,
+    mscale_all_dim: Annotated[
+        float | None,
+        Param("denominator of the amplitude, see the convention", minimum=0, maximum=1e6),
+    ] = None,
+    attention_factor: AttentionFactor = None,
+    truncate: Annotated[
+        bool, Param("whether the ends of the ramp are rounded to whole pairs", source="YaRN's code")
+    ] = True,
+) -> Rotation:
+    """RoPE that keeps fast pairs, interpolates slow ones, and blends between: YaRN.
+
+    >>> rope_yarn.bind({"dim": 128}).content.waves.scale.__round__(6)
+    Decimal('1.138629')
+    """
+    rotated = rotated_dim(dim, partial)
+    low, high = yarn_ramp(
+        rotated,
+        base,
+        original_max_position_embeddings,
+        beta_fast=beta_fast,
+        beta_slow=beta_slow,
+        truncate=truncate,
+    )
+
+    def frequencies(xp: Any) -> Any:
+        kept = ladder(xp, rotated, base)
+        pairs = xp.arange(0, rotated // 2)
+        ramp = xp.clip((pairs - real(xp, low)) / real(xp, high - low), 0, 1)
+        return kept / factor * ramp + kept * (1 - ramp)
+
+    scale = attention_factor or yarn_attention_factor(
+        factor, mscale=mscale, mscale_all_dim=mscale_all_dim
+    )
+    return Rotation(Waves(rotated // 2, frequencies, scale), layout)
+
+
+def yarn_ramp(
+    rotated: int,
+    base: float,
+    original: int,
+    *,
+    beta_fast: float,
+    beta_slow: float,
+    truncate: bool,
+) -> tuple[Decimal, Decimal]:
+    """The pairs between which YaRN blends: it keeps those before, interpolates those after.
+
+    >>> [float(end) for end in yarn_ramp(
+    ...     128, 1e6, 32768, beta_fast=32.0, beta_slow=1.0, truncate=True)]
+    [23.0, 40.0]
+    """
+    from posenc_cli.numerics import exact
+
+    radians = exact.asarray([beta_fast, beta_slow]) * 2 * exact.pi
+    ends = exact.log(original / radians) * rotated / exact.log(exact.asarray([base])) / 2
+    if truncate:
+        ends = exact.concat([exact.floor(ends[0:1]), exact.ceil(ends[1:2])])
+    low = exact.maximum(ends[0:1], 0)
+    high = exact.minimum(ends[1:2], rotated - 1)
+    if low[0] == high[0]:
+        high = high + exact.asarray([1]) / 1000
+    return low[0], high[0]
+
+
+def yarn_attention_factor(
+    factor: float, *, mscale: float | None = None, mscale_all_dim: float | None = None
+) -> Decimal:
+    """What YaRN multiplies cosines and sines by."""
+    both = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
+    magnitudes = _magnitudes(factor, both)
+    amplitude: Decimal = (magnitudes[0:1] / magnitudes[1])[0]
+    return amplitude
+
+
+def yarn_magnitude(factor: float, mscale: float) -> Decimal:
+    """1 + 0.1 · mscale · ln(factor), which YaRN has for context extensions; 1 for factors up to 1.
+
+    >>> float(yarn_magnitude(32.0, 1.0)), int(yarn_magnitude(0.5, 1.0))
+    (1.3465735902799727, 1)
+    """
+    magnitude: Decimal = _magnitudes(factor, (mscale,))[0]
+    return magnitude
+
+
+def _magnitudes(factor: float, mscales: tuple[float, ...]) -> Any:
+    from posenc_cli.numerics import exact
+
+    return 1 + exact.asarray(mscales) * exact.log(exact.asarray([max(factor, 1.0)])) / 10

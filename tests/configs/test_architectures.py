@@ -1,0 +1,124 @@
+"""What the class names of a config say beside its model type, against transformers' own mapping."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.configs.architectures import family_of, is_alike
+from posenc_cli.configs.config import resolve
+from posenc_cli.errors import InvalidInput
+
+CLASSES = json.loads(
+    (Path(__file__).parents[1] / "golden" / "architectures.json").read_text("utf-8")
+)["classes"]
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 4,
+    "max_position_embeddings": 8192,
+    "rope_theta": 500000,
+}
+YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 2048}
+
+
+def test_a_class_name_is_never_taken_for_another_family_and_nearly_always_for_its_own():
+    found = {name: family_of(name) for name in CLASSES}
+    wrong = {
+        name: model_type
+        for name, model_type in found.items()
+        if model_type and not any(is_alike(model_type, each) for each in CLASSES[name])
+    }
+    # The encoder within Mimi is no text model; its class has Mimi's name.
+    assert wrong.keys() <= {"MimiEncoderModel"}
+    assert sum(each is None for each in found.values()) < 0.06 * len(CLASSES)
+
+
+@pytest.mark.parametrize(
+    "name", ["DeepseekV4ForCausalLM", "MolmoForCausalLM", "NanoChatForCausalLM"]
+)
+def test_an_unknown_type_whose_class_is_refused_is_refused(name):
+    config = {**LLAMA, "model_type": "deepseek_ref", "rope_scaling": YARN, "architectures": [name]}
+    if name == "MolmoForCausalLM":
+        # No class of transformers: nothing is known.
+        assert "like Llama" in resolve(config).warnings[0]
+        return
+    with pytest.raises(InvalidInput) as refused:
+        resolve(config, name="my.json")
+    assert refused.value.message.startswith(
+        f"my.json: model type 'deepseek_ref' is unknown, and architectures.0 '{name}' is "
+    )
+
+
+def test_an_unknown_type_is_read_as_the_family_of_its_class_and_says_so_first():
+    config = {**LLAMA, "model_type": "my_cohere", "architectures": ["CohereForCausalLM"]}
+    resolved = resolve(config)
+    assert resolved.layer().values()["layout"] == "interleaved"
+    assert resolved.headlines == resolved.warnings[:1]
+    assert resolved.headlines[0] == (
+        "model type 'my_cohere' is unknown: it is read as cohere, whose class architectures.0 "
+        "'CohereForCausalLM' is"
+    )
+    assert resolved.defaulted == ("model_type",)
+    bias = resolve({"model_type": "mine", "n_head": 4, "architectures": ["BloomForCausalLM"]})
+    assert bias.layer().scheme == "alibi"
+
+
+def test_an_unknown_type_keeps_the_names_of_its_own_keys():
+    phi = {"model_type": "phi-msft", "architectures": ["PhiForCausalLM"], "n_embd": 2560}
+    resolved = resolve({**phi, "n_head": 32, "n_layer": 2, "rotary_dim": 32, "rope_theta": 1e4})
+    assert resolved.layer().values() == {
+        "dim": 80, "base": 1e4, "layout": "half", "partial": 0.4,
+    }  # fmt: skip
+    assert resolved.layer().layers == (0, 1)
+
+
+def test_classes_of_two_families_say_nothing_of_an_unknown_type():
+    config = {**LLAMA, "model_type": "x_y_z", "architectures": ["LlamaModel", "CohereForCausalLM"]}
+    with pytest.raises(InvalidInput, match="are of different families"):
+        resolve(config)
+
+
+@pytest.mark.parametrize(
+    ("changed", "contradicted"),
+    [
+        ({"architectures": ["LlamaForCausalLM"]}, ()),
+        ({"architectures": ["LlamaForCausalLMEagle3", "MyOwnModel"]}, ()),
+        # Other classes that turn by the very same angles.
+        ({"architectures": ["MistralForCausalLM"]}, ()),
+        ({"architectures": ["CohereForCausalLM"]}, ("architectures.0",)),
+        ({"architectures": ["DeepseekV4ForCausalLM"]}, ("architectures.0",)),
+        ({"architectures": ["BertModel"]}, ("architectures.0",)),
+    ],
+)
+def test_a_class_that_is_read_otherwise_than_the_type_is_said_first_and_counts(
+    changed, contradicted
+):
+    resolved = resolve({**LLAMA, **changed})
+    assert resolved.layer().values()["layout"] == "half"
+    assert resolved.contradicted == contradicted
+    assert len(resolved.headlines) == len(contradicted)
+    if contradicted:
+        assert "transformers goes by the model type, as is done here" in resolved.headlines[0]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "architecture"),
+    [
+        ("gemma3", "Gemma3ForConditionalGeneration"),
+        ("gemma3_text", "Gemma3ForCausalLM"),
+        ("kimi_k2", "DeepseekV3ForCausalLM"),
+        ("qwen2_vl", "Qwen2VLForConditionalGeneration"),
+        ("xlm-roberta", "XLMRobertaModel"),
+        ("t5", "T5WithLMHeadModel"),
+        ("marian", "MarianMTModel"),
+    ],
+)
+def test_the_class_of_a_model_around_or_within_is_no_contradiction(model_type, architecture):
+    text = {**LLAMA, "model_type": "gemma3_text"} if model_type == "gemma3" else None
+    config = {"model_type": model_type, "architectures": [architecture], "qk_rope_head_dim": 64}
+    config |= {"text_config": text} if text else {}
+    assert resolve(config).contradicted == ()

@@ -1,0 +1,193 @@
+"""Where a config says less, or more, than it seems to: each doubt is warned of and counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.configs.config import resolve
+from posenc_cli.errors import InvalidInput
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 4,
+    "max_position_embeddings": 8192,
+    "rope_theta": 500000,
+}
+LINEAR = {"rope_type": "linear", "factor": 4}
+
+
+def without(*keys):
+    return {key: value for key, value in LLAMA.items() if key not in keys}
+
+
+def test_rope_scaling_takes_the_place_of_a_rope_parameters_that_says_otherwise():
+    second = {"rope_type": "yarn", "factor": 8}
+    resolved = resolve({**LLAMA, "rope_scaling": LINEAR, "rope_parameters": second})
+    assert resolved.layer().scheme == "rope-linear"
+    (warning, *_) = resolved.warnings
+    assert warning.startswith("rope_parameters has no effect: transformers reads rope_scaling")
+    assert warning.endswith("they differ in rope_type, factor")
+    assert "rope_parameters" in resolved.unread
+
+
+def test_the_same_scaling_under_both_keys_is_no_doubt():
+    old = {"type": "linear", "factor": 4}
+    resolved = resolve({**LLAMA, "rope_scaling": old, "rope_parameters": LINEAR})
+    assert (resolved.warnings, resolved.unread) == ((), ())
+
+
+def test_a_base_beside_that_of_the_rope_object_is_warned_of_unless_they_agree():
+    inside = {"rope_type": "default", "rope_theta": 1e6}
+    resolved = resolve({**LLAMA, "rope_parameters": inside})
+    assert resolved.layer().params["base"].value == 1e6
+    assert resolved.warnings[0] == (
+        "rope_theta 500000 has no effect: rope_parameters.rope_theta 1e+06 goes before it"
+    )
+    assert resolved.unread == ("rope_theta",)
+    agreeing = resolve({**LLAMA, "rope_theta": 1e6, "rope_parameters": inside})
+    assert (agreeing.warnings, agreeing.unread) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("config", "keys", "words"),
+    [
+        (without("hidden_size"), ["hidden_size"], "hidden_size is not given: 4096 is the default"),
+        (without("num_attention_heads"), ["num_attention_heads"], "32 is the default of llama"),
+        ({"model_type": "gemma2", **without("model_type", "num_attention_heads")}, ["head_dim"],
+         "head_dim is not given: 256 is the default of gemma2"),
+        ({"model_type": "bert", "hidden_size": 768}, ["max_position_embeddings"], "512 is the"),
+        ({"model_type": "qwen2_vl", **without("model_type")}, ["mrope_section"],
+         "mrope_section is not given: [16, 24, 24] is the default of qwen2_vl_text"),
+    ],
+)  # fmt: skip
+def test_a_size_that_the_model_type_gives_is_warned_of_and_counts_as_a_default(config, keys, words):
+    resolved = resolve(config)
+    assert list(resolved.defaulted) == keys
+    assert any(words in each for each in resolved.warnings)
+
+
+def test_heads_that_do_not_divide_the_hidden_size_are_rounded_down_where_transformers_does():
+    resolved = resolve({**LLAMA, "model_type": "mistral", "hidden_size": 64 * 32 + 7})
+    assert resolved.layer().values()["dim"] == 64
+    assert "hidden_size 2055 is no multiple" in resolved.warnings[0]
+
+
+def test_a_rope_key_that_nothing_reads_is_warned_of_once():
+    typo = {**LINEAR, "beta_fats": 32}
+    resolved = resolve({**LLAMA, "rope_scaling": typo})
+    assert "nothing read rope_scaling.beta_fats: transformers does not either" in resolved.warnings
+    (warning,) = resolve({**LLAMA, "partial_rotary_factor": 0.5}).warnings
+    assert "partial_rotary_factor 0.5 has no effect" in warning
+
+
+def test_keys_that_say_what_is_so_anyway_are_no_noise():
+    official = {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "rotary": True}
+    resolved = resolve({**official, "rotary_dim": 64})
+    assert (resolved.unread, resolved.warnings) == ((), ())
+    qwen = {**LLAMA, "model_type": "qwen", "use_dynamic_ntk": True, "use_logn_attn": True}
+    assert resolve(qwen).unread == ("use_dynamic_ntk", "use_logn_attn")
+
+
+def test_an_unknown_model_type_counts_as_a_default_and_names_the_nearest():
+    resolved = resolve({**LLAMA, "model_type": "lama"})
+    assert resolved.defaulted == ("model_type",)
+    assert resolved.warnings[0].endswith("as if it were like Llama (did you mean 'llama'?)")
+    assert "'llama'" in resolve({**LLAMA, "model_type": "Llama"}).warnings[0]
+
+
+def test_kimi_k2_is_deepseek_v3_by_another_name():
+    resolved = resolve({**LLAMA, "model_type": "kimi_k2", "qk_rope_head_dim": 64})
+    assert resolved.layer().values()["layout"] == "interleaved"
+    assert resolved.model_type == "deepseek_v3"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"model_type": ""}, "model_type '': must be a name"),
+        ({"model_type": "a\x1b[2J"}, r"'a\x1b[2J'"),
+        ({"model_type": "x" * 5000}, "(5000 characters)"),
+        ({"model_type": "chatglm", "rope_ratio": 50}, "its keys (rope_ratio) are those of its own"),
+        ({"model_type": "phi3small", "rope_embedding_base": 1e6}, "(rope_embedding_base)"),
+        ({"model_type": "jais", "position_embedding_type": "alibi"}, "(position_embedding_type)"),
+        ({**LLAMA, "rope_scaling": {**LINEAR, "factor": "\x1b[31m"}}, r"factor "),
+    ],
+)
+def test_a_name_that_cannot_be_one_and_keys_of_another_code_are_refused(config, words):
+    with pytest.raises(InvalidInput) as error:
+        resolve(config)
+    assert words in error.value.message
+    assert error.value.message.isprintable()
+    assert len(error.value.message) < 300
+
+
+def test_keys_are_escaped_and_shortened_wherever_they_are_named():
+    evil = {**LINEAR, "rope\x1b[2J": 1, "rope" + "x" * 5000: 2}
+    resolved = resolve({**LLAMA, "rope_scaling": evil})
+    assert all(each.isprintable() and len(each) < 120 for each in resolved.unread)
+    assert all(each.isprintable() for each in resolved.warnings)
+
+
+def test_equal_frequency_factors_are_refused_with_what_to_do():
+    scaling = {"rope_type": "llama3", "factor": 16, "low_freq_factor": 1, "high_freq_factor": 1}
+    with pytest.raises(InvalidInput, match="must be above") as error:
+        resolve({**LLAMA, "rope_scaling": {**scaling, "original_max_position_embeddings": 8192}})
+    assert "transformers only warns" in str(error.value.hint)
+
+
+LOGGED = json.loads(
+    (Path(__file__).parents[1] / "golden" / "rope_warnings.json").read_text("utf-8")
+)
+WORDS = {
+    "lengths": "contradicts max_position_embeddings",
+    "factor": "is below 1: transformers warns",
+    "betas": "is below beta_slow",
+    "original": "is not below max_position_embeddings",
+    "unread": "nothing read",
+}
+
+
+def test_what_transformers_warns_of_is_warned_of_and_nothing_else_of_the_kind():
+    assert {kind for case in LOGGED["cases"] for kind in case["warns"]} == set(WORDS)
+    for case in LOGGED["cases"]:
+        resolved = resolve(case["config"])
+        found = {kind for kind, words in WORDS.items() if words in "\n".join(resolved.warnings)}
+        # Without an original length the context stands for it; transformers says that of llama3.
+        if "original_max_position_embeddings" in resolved.defaulted:
+            assert found <= set(case["warns"]) <= found | {"original"}, case
+        else:
+            assert found == set(case["warns"]), case
+
+
+def test_a_stretch_without_an_original_length_is_warned_of_and_counts_as_a_default():
+    yarn = {"rope_type": "yarn", "factor": 4}
+    resolved = resolve({**LLAMA, "max_position_embeddings": 40960, "rope_scaling": yarn})
+    assert resolved.layer().values()["original_max_position_embeddings"] == 40960
+    assert resolved.defaulted == ("original_max_position_embeddings",)
+    assert resolved.warnings == (
+        (
+            "rope_scaling.original_max_position_embeddings is not given: max_position_embeddings "
+            "40960 is taken for it, as in transformers"
+        ),
+    )
+    lists = {"short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
+    phi = {"model_type": "phi3", "hidden_size": 3072, "num_attention_heads": 32, "rope_theta": 1e4}
+    phi |= {"max_position_embeddings": 131072, "rope_scaling": {"type": "longrope", **lists}}
+    assert resolve(phi).defaulted == ("original_max_position_embeddings",)
+    assert resolve({**phi, "original_max_position_embeddings": 4096}).defaulted == ()
+
+
+def test_a_factor_that_is_not_the_ratio_of_the_lengths_is_contradicted():
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    raised = {**LLAMA, "max_position_embeddings": 131072}
+    assert resolve({**raised, "rope_scaling": yarn}).contradicted == ()
+    other = resolve({**LLAMA, "max_position_embeddings": 40960, "rope_scaling": yarn})
+    assert other.contradicted == ("rope_scaling.factor",)
+    assert "which is 1.25: transformers warns of it, and takes the factor" in other.warnings[0]
+    both = resolve({**raised, "original_max_position_embeddings": 16384, "rope_scaling": yarn})
+    assert both.contradicted == ("rope_scaling.original_max_position_embeddings",)

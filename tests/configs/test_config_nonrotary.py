@@ -1,0 +1,129 @@
+"""Configs of models without rope, against transformers' own classes of positions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.nonrotary import FAMILIES
+from tests.matrices import matrix
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+DOCUMENT = json.loads((GOLDEN / "config_nonrotary.json").read_text("utf-8"))
+ARRAYS = np.load(GOLDEN / "config_nonrotary.npz")
+
+
+def cases(*kinds: str):
+    return [
+        pytest.param(case, id=case["name"]) for case in DOCUMENT["cases"] if case["kind"] in kinds
+    ]
+
+
+@pytest.mark.parametrize("case", cases("rows"))
+def test_rows_are_those_transformers_adds(case):
+    layers = resolve(case["config"]).layer(case.get("layer_type"))
+    expected = ARRAYS[case["array"]]
+    start = case.get("start", 0)
+    first = layers.derived.get("first_position")
+    assert (first.value if first else 0) == start
+    found = matrix(layers.scheme, f"{start}:{start + len(expected)}", **layers.values())
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", cases("buckets"))
+def test_buckets_are_t5s_of_each_side(case):
+    layers = resolve(case["config"]).layer(case["layer_type"])
+    content = catalogue.find(layers.scheme).bind(layers.values()).content
+    found = content.bucket(np, np.arange(-299, 300))
+    np.testing.assert_array_equal(found, ARRAYS[case["array"]])
+
+
+@pytest.mark.parametrize("case", cases("bias"))
+def test_biases_of_a_causal_row_are_the_models(case):
+    layers = resolve(case["config"]).layer()
+    expected = ARRAYS[case["array"]]
+    found = matrix(layers.scheme, f"0:{expected.shape[1]}", **layers.values())
+    np.testing.assert_allclose(found[:, -1, :], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", cases("learned"))
+def test_tokens_read_the_rows_of_the_table_that_they_read_in_transformers(case):
+    layers = resolve(case["config"]).layer()
+    params = layers.values()
+    offset = params.get("offset", 0)
+    rows = ARRAYS[case["array"]]
+    assert params["max_len"] == case["max_len"]
+    np.testing.assert_array_equal(offset + np.arange(len(rows)), rows)
+    assert layers.derived["context"].value == case["max_len"] - offset
+
+
+@pytest.mark.parametrize("case", cases("sin-cos"))
+def test_rope_without_a_config_key_for_its_base(case):
+    layers = resolve(case["config"]).layer()
+    assert layers.params["layout"].value == "interleaved"
+    expected = ARRAYS[case["array"]]
+    pairs = expected.shape[1] // 2
+    found = matrix("rope", f"0:{len(expected)}", table="cos-sin", **layers.values())
+    np.testing.assert_allclose(found[:, pairs:], expected[:, :pairs], atol=1e-6)
+    np.testing.assert_allclose(found[:, :pairs], expected[:, pairs:], atol=1e-6)
+
+
+@pytest.mark.parametrize("case", cases("axial"))
+def test_patches_of_vision_encoders_turn_with_row_and_column(case):
+    layers = resolve(case["config"]).layer()
+    suffix = {"full": "-full", "half": ""}[case["table"]]
+    for function, expected in zip(("cos", "sin"), ARRAYS[case["array"]], strict=True):
+        found = matrix(layers.scheme, None, table=f"{function}{suffix}", **layers.values())
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+DEFAULTS = json.loads((GOLDEN / "config_defaults.json").read_text("utf-8"))["defaults"]
+
+
+@pytest.mark.parametrize("model_type", DEFAULTS)
+def test_what_a_config_leaves_out_is_what_transformers_takes(model_type):
+    family, defaults = FAMILIES[model_type], DEFAULTS[model_type]
+    ours = dict((family.dim, family.rows, family.heads, family.layers))
+    assert {key: ours.get(key) for key in defaults if key != "pad_token_id"} == {
+        key: value for key, value in defaults.items() if key != "pad_token_id"
+    }
+    if family.pad is not None:
+        assert family.pad == defaults["pad_token_id"]
+
+
+def test_every_family_but_one_that_left_is_held_to_its_defaults():
+    assert set(FAMILIES) - set(DEFAULTS) == {"transfo-xl"}
+
+
+T5 = {
+    "model_type": "t5",
+    "d_model": 64,
+    "num_heads": 4,
+    "num_layers": 6,
+    "relative_attention_num_buckets": 32,
+}
+
+
+@pytest.mark.parametrize(
+    ("stated", "decoder"), [({}, 6), ({"num_decoder_layers": 4}, 4), ({"num_decoder_layers": 9}, 9)]
+)
+def test_the_decoder_of_t5_has_as_many_layers_as_it_says(stated, decoder):
+    resolved = resolve({**T5, **stated})
+    assert resolved.layer("encoder").layers == tuple(range(6))
+    assert resolved.layer("decoder").layers == tuple(range(decoder))
+    assert not resolved.unread
+
+
+def test_nemotron_h_has_no_positions_in_its_layers_with_attention():
+    config = {"model_type": "nemotron_h", "hidden_size": 4480, "max_position_embeddings": 131072}
+    config |= {"time_step_limit": [0.0, float("inf")], "hybrid_override_pattern": "M-M*-*"}
+    resolved = resolve(config)
+    assert (resolved.layer().scheme, resolved.layer().layers) == ("nope", (3, 5))
+    assert (resolved.unread, resolved.defaulted, resolved.warnings) == ((), (), ())
+    # transformers 5.23 takes one layer of each kind where a config lists none.
+    assert resolve({"model_type": "nemotron_h", "hidden_size": 8}).layer().layers == (2,)

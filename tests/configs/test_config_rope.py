@@ -1,0 +1,103 @@
+"""Rotary configs, against the modules that transformers builds from them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.configs import families
+from posenc_cli.configs.config import resolve
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics import exact
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+DOCUMENT = json.loads((GOLDEN / "config_rope.json").read_text("utf-8"))
+ARRAYS = np.load(GOLDEN / "config_rope.npz")
+CASES = {case["name"]: case for case in DOCUMENT["cases"]}
+
+
+def layers_of(case: dict[str, Any], layer_type: str) -> list[Any]:
+    """The layers that a module of transformers serves: those of its type, or all that rotate."""
+    layers = resolve(case["config"]).layers
+    return [
+        each
+        for each in layers
+        if each.scheme != "nope" and layer_type in ("", each.layer_type or "")
+    ]
+
+
+@pytest.mark.sweep(6)
+@pytest.mark.parametrize("name", CASES)
+def test_frequencies_and_attention_scaling_are_transformers(name):
+    case = CASES[name]
+    for layer_type, expected in case["layers"].items():
+        layers = layers_of(case, layer_type)
+        assert layers
+        for each in layers:
+            bound = catalogue.find(each.scheme).bind(each.values())
+            waves = bound.content.waves
+            found = [float(f) for f in waves.frequencies(exact)]
+            tolerance = DOCUMENT["tolerance"]["inv_freq"]["rtol"]
+            np.testing.assert_allclose(found, ARRAYS[expected["array"]], rtol=tolerance)
+            if expected["attention_scaling"] is not None:
+                scale = expected["attention_scaling"]
+                assert float(waves.scale) == pytest.approx(scale, rel=1e-14, abs=0)
+                derived = each.derived.get("attention_factor")
+                assert (derived.value if derived else 1) == pytest.approx(scale, rel=1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if "layout" in case])
+def test_the_layout_is_that_of_the_models_own_rotation(name):
+    case = CASES[name]
+    layouts = {each.params["layout"].value for each in layers_of(case, "")}
+    assert layouts == {case["layout"]}
+
+
+def test_the_layout_of_every_family_is_held_to_its_own_rotation():
+    held = {name.split("/")[0] for name, case in CASES.items() if "layout" in case}
+    assert {each.model_type for each in families.all_rotary() if each.refused is None} == held
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (
+            {"model_type": "deepseek_v3", "head_dim": 128},
+            "head_dim 128 (head_dim): must be 64 (default of deepseek_v3)",
+        ),
+        (
+            {"model_type": "axk1", "head_dim": None, "qk_rope_head_dim": 32},
+            "head_dim null (head_dim): must be 32 (qk_rope_head_dim)",
+        ),
+        (
+            {"model_type": "longcat_flash", "qk_rope_head_dim": 32},
+            "head_dim 64 (default of longcat_flash): must be 32 (qk_rope_head_dim)",
+        ),
+        (
+            {"model_type": "mistral4", "head_dim": 64},
+            "head_dim 64 (head_dim): must be 128 (qk_rope_head_dim + qk_nope_head_dim)",
+        ),
+        (
+            {"model_type": "glm4_moe_lite", "head_dim": 48, "qk_rope_head_dim": 32},
+            "head_dim 48 (head_dim): must be 32 (qk_rope_head_dim)",
+        ),
+    ],
+)
+def test_a_head_that_does_not_fit_the_slice_that_turns_is_refused(config, words):
+    with pytest.raises(InvalidInput) as refused:
+        resolve(config)
+    assert words in refused.value.message
+
+
+def test_the_cases_cover_every_rope_type_and_both_layouts():
+    schemes = {each.scheme for case in CASES.values() for each in layers_of(case, "")}
+    assert schemes == {
+        *("rope", "rope-linear", "rope-dynamic", "rope-yarn", "rope-llama3", "rope-longrope"),
+        *("rope-proportional", "mrope"),
+    }
+    assert {case.get("layout") for case in CASES.values()} == {"half", "interleaved", None}

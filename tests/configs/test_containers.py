@@ -1,0 +1,101 @@
+"""Models of text and images or sound: the defaults of their text models are transformers' own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.configs import families
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.nonrotary import FAMILIES
+from posenc_cli.configs.rope_rules import RULES
+from posenc_cli.errors import InvalidInput
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = {
+    case["name"]: case
+    for case in json.loads((GOLDEN / "config_containers.json").read_text("utf-8"))["cases"]
+}
+ROTARY = {each.model_type: each for each in families.all_rotary()}
+
+
+NO_HEAD = frozenset(
+    {
+        *("glm46v", "glm4v", "glm4v_moe", "glm_image", "glmga"),
+        *("qwen3_omni_moe", "qwen3_omni_moe_thinker"),
+    }
+)
+"""Models whose defaults, as transformers has them, fit no head: their configs must say more."""
+
+
+def is_read(name):
+    """Whether the tool reads a text model from its defaults alone."""
+    family = ROTARY.get(CASES[name]["text"]["model_type"])
+    refused = family is not None and (family.refused is not None or family.needs_layer_types)
+    return not refused and name.split("/")[0] not in NO_HEAD
+
+
+@pytest.mark.parametrize("name", list(filter(is_read, CASES)))
+def test_the_text_model_has_the_defaults_of_the_model_around_it(name):
+    text, resolved = CASES[name]["text"], resolve(CASES[name]["config"])
+    assert resolved.model_type == text["model_type"]
+    for each in resolved.layers:
+        assert each.derived["context"].value == text["context"]
+        if "base" in each.params:
+            base = text["base"]
+            base = base[each.layer_type] if isinstance(base, dict) else base
+            assert each.params["base"].value == base
+            if text["head_dim"] is not None:
+                assert each.params["dim"].value == text["head_dim"]
+        elif "dim" in each.params:
+            assert each.params["dim"].value == text["hidden_size"]
+    count = 1 + max((layer for each in resolved.layers for layer in each.layers), default=-1)
+    # The last of LFM3's layers is a convolution.
+    assert count in (0, text["layers"] - (resolved.model_type == "lfm3"))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not is_read(name)])
+def test_defaults_that_are_not_enough_are_refused(name):
+    with pytest.raises(InvalidInput):
+        resolve(CASES[name]["config"])
+
+
+def test_every_container_is_held_to_transformers():
+    assert {name.split("/")[0] for name in CASES} == set(families.containers())
+
+
+def test_a_default_says_whose_it_is():
+    layers = resolve({"model_type": "voxtral", "text_config": {"hidden_size": 3072}}).layer()
+    assert layers.params["base"].value == 1e8
+    assert layers.params["base"].source == "default of voxtral"
+    assert layers.params["dim"].source == "default of voxtral"
+    inside = {"model_type": "mistral3", "text_config": {"model_type": "mistral"}}
+    assert resolve(inside).layer().params["base"].source == "default of mistral"
+
+
+@pytest.mark.parametrize("key", ["hidden_size", "head_dim", "rope_theta", "rope_scaling"])
+def test_keys_of_the_text_model_where_nothing_reads_them_are_refused(key):
+    value = {"rope_type": "linear", "factor": 2.0} if key == "rope_scaling" else 512
+    with pytest.raises(InvalidInput, match=f"{key}: .* in text_config alone") as refused:
+        resolve({"model_type": "gemma3", key: value})
+    assert refused.value.hint == "for the text model alone, say model_type gemma3_text"
+    assert resolve({"model_type": "gemma3", key: None}).model_type == "gemma3_text"
+
+
+def test_bases_and_rope_objects_of_the_table_are_such_as_rules_take():
+    for name, family in ROTARY.items():
+        bases = family.base if isinstance(family.base, dict) else {"": family.base}
+        assert all(type(base) is float for base in bases.values() if base is not None), name
+        rope_objects = family.rope or {}
+        rope_objects = rope_objects.values() if family.nested else [rope_objects]
+        assert all(rope.get("rope_type", "default") in RULES for rope in rope_objects), name
+
+
+def test_a_container_holds_a_text_model_that_is_known():
+    for name in families.containers():
+        found = families.container(name)
+        assert found.text in ROTARY or found.text in FAMILIES, name
+        assert all(type(value) is int for value in found.defaults.values()), name
+        assert not found.flat or not found.defaults, name

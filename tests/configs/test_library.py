@@ -1,0 +1,101 @@
+"""The presets: each is whole, sourced, found by name, and read alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_cli import catalogue
+from posenc_cli.configs import library
+from posenc_cli.configs.config import resolve
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics import exact
+from tests import tolerances
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_every_preset_is_whole(name):
+    preset = library.find(name)
+    assert preset.name == name
+    assert preset.title
+    assert len(preset.source) > 30
+    assert preset.config["model_type"]
+
+
+def test_there_are_presets_of_every_family():
+    types = {library.find(name).config["model_type"] for name in library.names()}
+    assert len(library.names()) >= 30
+    assert types >= {
+        *("marian", "whisper", "gpt2", "bert", "opt", "roberta", "bart", "t5", "bloom", "mpt"),
+        *("gptj", "gpt_neox", "llama", "qwen2", "qwen2_vl", "phi3", "deepseek_v3", "gpt_oss"),
+        *("gemma3_text", "gemma4_text", "modernbert", "llama4_text", "ministral3", "xlnet"),
+    }
+
+
+def test_no_preset_is_called_as_a_scheme_is():
+    assert not set(library.names()) & set(catalogue.BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("llama-3.1-8", "did you mean 'llama-3.1-8b'?"),
+        ("../library", "posenc models lists what there is"),
+        ("zzz", "posenc models lists what there is"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(name, hint):
+    with pytest.raises(InvalidInput) as refused:
+        library.find(name)
+    assert refused.value.hint == hint
+    assert len(refused.value.message) < 80
+
+
+def test_finding_one_reads_no_other(monkeypatch):
+    read = []
+    text_of = Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda path, *rest: (read.append(path.name), text_of(path, *rest))[1]
+    )
+    library.find("gpt2")
+    assert read == ["gpt2.json"]
+
+
+def test_numbers_of_the_files_are_strict_json():
+    folder = Path(library.__file__).parent / "presets"
+
+    def refuse(text):
+        raise AssertionError(text)
+
+    for file in folder.iterdir():
+        json.loads(file.read_text("utf-8"), parse_constant=refuse)
+
+
+MODELS = json.loads((GOLDEN / "models.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", MODELS, ids=lambda case: case["array"])
+def test_a_rotary_preset_turns_as_transformers_does(case, golden):
+    _, arrays = golden("models")
+    resolved = resolve(library.find(case["model"]).config)
+    turning = [each for each in resolved.layers if each.scheme != "nope"]
+    if case["layer_type"] is not None:
+        turning = [each for each in turning if each.layer_type == case["layer_type"]]
+    for layers in turning:
+        waves = catalogue.find(layers.scheme).bind(layers.values()).content.waves
+        frequencies = [float(f) for f in waves.frequencies(exact)]
+        np.testing.assert_allclose(frequencies, arrays[case["array"]], rtol=tolerances.FREQUENCY)
+        assert float(waves.scale) == pytest.approx(case["attention_scaling"], rel=1e-14)
+    assert turning
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_every_preset_resolves_and_leaves_nothing_to_a_default(name):
+    resolved = resolve(library.find(name).config)
+    assert resolved.layers
+    assert resolved.defaulted == ()

@@ -1,0 +1,376 @@
+"""What engines make of the same config, against numbers of their own code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc_cli import catalogue
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.runtime_rules import LayerReading
+from posenc_cli.configs.runtimes import DIFFERENCES, RUNTIMES, find, read_as
+from posenc_cli.errors import InvalidInput, PosencError
+from posenc_cli.numerics import exact
+from tests import tolerances
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "runtimes.json").read_text())
+CASES = {case["name"]: case for case in GOLDEN["cases"]}
+
+
+def as_engine(case):
+    found = read_as(case["engine"], LayerReading(**case["reading"]))
+    bound = catalogue.find(found.scheme).bind(found.params, seq_len=case.get("seq_len"))
+    return found, bound.content.waves
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_frequencies_and_amplitude_are_the_engines_own(name, golden):
+    case, (_, arrays) = CASES[name], golden("runtimes")
+    _, waves = as_engine(case)
+    frequencies = [float(f) for f in waves.frequencies(exact)]
+    np.testing.assert_allclose(frequencies, arrays[name], rtol=tolerances.FREQUENCY)
+    # ggml multiplies in float32.
+    relative = 1e-6 if case["engine"] == "llama.cpp" else 1e-14
+    assert float(waves.scale) == pytest.approx(case["attention_factor"], rel=relative)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_differs_says_where_that_can_be_read(name):
+    case = CASES[name]
+    found, _ = as_engine(case)
+    for parameter, difference in found.reasons.items():
+        assert difference.runtime == case["engine"]
+        assert parameter == "scheme" or (
+            found.params.get(parameter) != case["reading"]["params"].get(parameter)
+        )
+
+
+def test_every_difference_is_covered_by_a_number():
+    covered = {
+        id(difference)
+        for case in CASES.values()
+        for difference in as_engine(case)[0].reasons.values()
+    }
+    refusals = {"container", "fields"}
+    for difference in DIFFERENCES:
+        assert id(difference) in covered or difference.topic in refusals, difference.what
+
+
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda each: f"{each.runtime} {each.topic}")
+def test_every_difference_names_its_evidence(difference):
+    assert difference.runtime in RUNTIMES
+    assert difference.evidence.startswith("https://github.com/")
+    assert difference.what
+
+
+def test_transformers_is_left_as_it_is():
+    reading = LayerReading("anything", "alibi", {"heads": 3})
+    found = read_as("transformers", reading)
+    assert (found.scheme, found.params, found.reasons) == ("alibi", {"heads": 3}, {})
+
+
+LLAMA = {"dim": 128, "base": 1e4}
+ORIGINAL = {"original_max_position_embeddings": 2048}
+YARN = {**LLAMA, "factor": 4.0, **ORIGINAL}
+
+
+@pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != "transformers"])
+def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
+    found = read_as(runtime, LayerReading("llama", "rope", LLAMA, context=2048))
+    assert (found.scheme, found.params, found.reasons) == ("rope", LLAMA, {})
+
+
+@pytest.mark.parametrize(
+    ("runtime", "reading", "message"),
+    [
+        ("vlm", LayerReading("llama", "rope", LLAMA), "--as 'vlm': must be one of transformers"),
+        ("vllm", LayerReading("bloom", "alibi", {}), "makes of alibi in bloom was not read"),
+        (
+            "vllm",
+            LayerReading("new_model", "rope", LLAMA),
+            "makes of rope in new_model was not read",
+        ),
+        (
+            "llama.cpp",
+            LayerReading("qwen2", "rope-llama3", YARN),
+            "makes of rope-llama3 in qwen2 was not read",
+        ),
+        (
+            "transformers-4.50",
+            LayerReading("llama", "rope", LLAMA, container="rope_parameters"),
+            "rope_parameters is a key it does not know",
+        ),
+        (
+            "transformers-4.50",
+            LayerReading("llama", "rope", LLAMA, config={"partial_rotary_factor": 0.5}),
+            "partial_rotary_factor makes its Llama fail",
+        ),
+        (
+            "transformers-4.50",
+            LayerReading("llama", "rope-yarn", YARN),
+            "max_position_embeddings is missing",
+        ),
+        (
+            "transformers-4.50",
+            LayerReading("phi3", "rope-longrope", LLAMA, rope={"type": "su", "factor": 2.0}),
+            "its Phi-3 takes no factor in rope_scaling",
+        ),
+        (
+            "vllm-0.11",
+            LayerReading("qwen2", "rope-yarn", YARN, rope={"type": "yarn"}),
+            "it fails where original_max_position_embeddings is missing",
+        ),
+        (
+            "vllm-0.11",
+            LayerReading("qwen2", "rope-yarn", YARN, container="rope_parameters"),
+            "rope_parameters is a key it does not know",
+        ),
+        (
+            "llama.cpp",
+            LayerReading(
+                "qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "extrapolation_factor": 0.5}
+            ),
+            "extrapolation_factor has no counterpart",
+        ),
+        *(
+            (
+                runtime,
+                LayerReading("qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "beta_fast": 0}),
+                "beta_fast 0: transformers alone reads 0",
+            )
+            for runtime in ("vllm", "vllm-0.11", "llama.cpp")
+        ),
+        (
+            "vllm",
+            LayerReading("deepseek_v3", "rope-yarn", YARN, rope={"mscale": None}),
+            "null is no mscale",
+        ),
+    ],
+)
+def test_what_is_not_known_is_refused(runtime, reading, message):
+    with pytest.raises(InvalidInput) as refused:
+        read_as(runtime, reading)
+    assert message in refused.value.message
+    assert refused.value.message.startswith(("--as ", "max_position"))
+
+
+def test_a_misspelled_engine_gets_a_hint():
+    with pytest.raises(InvalidInput) as refused:
+        find("vlm")
+    assert refused.value.hint == "did you mean 'vllm'?"
+
+
+def config(model_type, scaling, **more):
+    sizes = {"hidden_size": 512, "num_attention_heads": 8, "head_dim": 64}
+    return {
+        "model_type": model_type,
+        **sizes,
+        "max_position_embeddings": 8192,
+        "rope_theta": 1e4,
+        "rope_scaling": scaling,
+        **more,
+    }
+
+
+LINEAR = {"factor": 4.0}
+RAMP = {"factor": 4.0, "original_max_position_embeddings": 2048}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "scaling", "fails"),
+    [
+        # What its classes, built from these, do: each was run.
+        ("olmo2", {"type": "linear", **LINEAR}, False),
+        ("olmo2", {"type": "dynamic", **LINEAR}, False),
+        ("olmo2", {"rope_type": "linear", **LINEAR}, True),
+        ("olmo2", {"rope_type": "dynamic", **LINEAR}, True),
+        ("olmo2", {"rope_type": "yarn", **RAMP}, True),
+        ("olmo2", {"type": "yarn", **LINEAR}, True),
+        ("cohere", {"type": "linear", **LINEAR}, True),
+        ("cohere", {"rope_type": "linear", **LINEAR}, False),
+        ("granite", {"type": "yarn", **RAMP}, True),
+        ("granite", {"rope_type": "yarn", **RAMP}, False),
+        ("llama", {"type": "linear", **LINEAR}, False),
+        ("phi3", {"type": "default"}, True),
+        ("phi3", None, False),
+    ],
+)
+def test_transformers_450_takes_the_spellings_that_its_classes_take(model_type, scaling, fails):
+    if fails:
+        with pytest.raises(InvalidInput, match="--as transformers-4.50: its"):
+            resolve(config(model_type, scaling), runtime="transformers-4.50")
+    else:
+        assert resolve(config(model_type, scaling), runtime="transformers-4.50").layers
+
+
+LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 32}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "config", "words"),
+    [
+        (
+            "vllm",
+            config("qwen2_moe", None, partial_rotary_factor={"a": 1}),
+            'partial_rotary_factor {"a": 1}: must be a number',
+        ),
+        (
+            "vllm",
+            config("mistral", None, partial_rotary_factor="0.5"),
+            'partial_rotary_factor "0.5": must be a number',
+        ),
+        (
+            "vllm",
+            config("llama", None, partial_rotary_factor=2),
+            "partial_rotary_factor 2: must be at most 1",
+        ),
+        (
+            "vllm",
+            config("llama", None, partial_rotary_factor=0.4),
+            "partial_rotary_factor 0.4 of 64 columns turns 25: pairs need an even number",
+        ),
+        (
+            "vllm",
+            config("phi3", LONG, original_max_position_embeddings=None),
+            "it fails where original_max_position_embeddings is null",
+        ),
+        (
+            "vllm",
+            config("llama", {"type": "dynamic", **LINEAR, "max_trained_positions": "x"}),
+            'rope_scaling.max_trained_positions "x": must be a whole number',
+        ),
+        (
+            "vllm",
+            config("llama", {"type": "dynamic", **LINEAR, "max_trained_positions": 0}),
+            "rope_scaling.max_trained_positions 0: must be from 1",
+        ),
+        (
+            "vllm-0.11",
+            config("llama", {"type": "yarn", **RAMP, "attn_factor": "x"}),
+            'rope_scaling.attn_factor "x": must be a number',
+        ),
+    ],
+)
+def test_what_an_engine_reads_besides_is_checked_like_the_rest(runtime, config, words):
+    with pytest.raises(InvalidInput) as refused:
+        resolve(config, runtime=runtime)
+    assert words in refused.value.message
+
+
+_ANY = st.sampled_from(
+    [None, True, 0, -1, 1, 2, 0.5, 1e308, 1e22, 10**400, 2**53, "x", "0.5", [], [1], {}, {"a": 1}]
+)
+_READ = st.sampled_from(
+    [
+        *("partial_rotary_factor", "original_max_position_embeddings", "attn_factor", "mscale"),
+        *("mscale_all_dim", "extrapolation_factor", "max_trained_positions", "truncate", "factor"),
+        *("attention_factor", "long_mscale", "short_mscale", "beta_fast", "rope_theta"),
+        *("max_position_embeddings", "head_dim", "rope_type", "type"),
+    ]
+)
+
+
+@given(
+    st.sampled_from(sorted(RUNTIMES)),
+    st.sampled_from(["llama", "qwen2_moe", "phi3", "deepseek_v3", "gemma3_text", "olmo2"]),
+    st.sampled_from(["yarn", "dynamic", "linear", "longrope", "llama3"]),
+    st.dictionaries(_READ, _ANY, max_size=3),
+    st.dictionaries(_READ, _ANY, max_size=2),
+)
+def test_whatever_an_engine_reads_it_resolves_or_is_refused(runtime, model_type, kind, inside, top):
+    scaling = {**LONG, **RAMP, "type": kind, "low_freq_factor": 1, "high_freq_factor": 4, **inside}
+    with contextlib.suppress(PosencError):
+        for each in resolve(config(model_type, scaling, **top), runtime=runtime).layers:
+            catalogue.find(each.scheme).bind(each.values())
+
+
+@pytest.mark.parametrize(
+    ("allocated", "stated", "expected"),
+    [
+        # vLLM's Phi3LongRoPEScaledRotaryEmbedding: long where the context passes the original.
+        (8192, {"short_mscale": 1.25, "long_mscale": 1.5}, 1.5),
+        (4096, {"short_mscale": 1.25, "long_mscale": 1.5}, 1.25),
+        (8192, {"short_mscale": 1.25}, None),
+        (4096, {"long_mscale": 1.5}, None),
+    ],
+)
+def test_vllm_takes_the_amplitude_of_the_factors_it_takes(allocated, stated, expected):
+    scaling = {**LONG, "original_max_position_embeddings": 4096, **stated}
+    reading = LayerReading(
+        "phi3",
+        "rope-longrope",
+        {
+            "dim": 64,
+            "short_factor": (1.0,) * 32,
+            "long_factor": (2.0,) * 32,
+            "original_max_position_embeddings": 4096,
+        },
+        config={"max_position_embeddings": allocated, "rope_scaling": scaling},
+        rope=scaling,
+        container="rope_scaling",
+        context=allocated,
+    )
+    params = read_as("vllm", reading).params
+    assert params.get("attention_factor") == expected
+    assert params["seq_len"] == allocated
+
+
+CONVERTER = json.loads(
+    (Path(__file__).parents[1] / "golden" / "llama_cpp_converter.json").read_text("utf-8")
+)
+
+
+def stretched(case):
+    """The layers of a converter's case that its rope object speaks of, as llama.cpp reads them."""
+    layers = resolve(case["config"], runtime="llama.cpp").layers
+    return next((each for each in layers if each.layer_type == "full_attention"), layers[0])
+
+
+@pytest.mark.parametrize("number", range(len(CONVERTER["cases"])))
+def test_llama_cpps_converter_reads_what_it_reads_and_fails_where_it_fails(number):
+    case = CONVERTER["cases"][number]
+    if "fails" in case:
+        with pytest.raises(InvalidInput, match=r"--as llama\.cpp: its converter"):
+            resolve(case["config"], runtime="llama.cpp")
+        return
+    layers, written = stretched(case), case["writes"]
+    if written["scaling"] == "yarn":
+        assert layers.scheme == "rope-yarn"
+        assert layers.values()["original_max_position_embeddings"] == written["original"]
+    elif "divisors" in written:
+        waves = catalogue.find(layers.scheme).bind(layers.values()).content.waves
+        plain = catalogue.find("rope").bind({"dim": 64, "base": 1e6}).content.waves
+        found = np.array([float(f) for f in waves.frequencies(exact)])
+        expected = np.array([float(f) for f in plain.frequencies(exact)]) / written["divisors"]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)  # its divisors are float32
+    elif layers.scheme != "rope-longrope":
+        assert layers.scheme == "rope"
+
+
+@pytest.mark.parametrize(
+    ("weight", "all_dim", "expected"),
+    [
+        # vLLM's yarn_get_mscale(s, m) = 0.1 · m · ln s + 1 for s > 1, and the quotient of the two.
+        (0.707, 0.0, 0.1 * 0.707 * np.log(40) + 1),
+        (0.0, 1.0, 1 / (0.1 * np.log(40) + 1)),
+        (0.0, 0.5, 1 / (0.05 * np.log(40) + 1)),
+        (0.0, 0.0, 1.0),
+    ],
+)
+def test_vllms_deepseek_divides_one_magnitude_by_the_other(weight, all_dim, expected):
+    stated = {"mscale": weight, "mscale_all_dim": all_dim}
+    reading = LayerReading(
+        "deepseek_v3",
+        "rope-yarn",
+        {"dim": 64, "factor": 40.0, "original_max_position_embeddings": 4096, **stated},
+        rope={"type": "yarn", "factor": 40, **stated},
+        container="rope_scaling",
+    )
+    factor = read_as("vllm", reading).params["attention_factor"]
+    assert factor == pytest.approx(expected, rel=1e-14)

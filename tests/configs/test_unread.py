@@ -1,0 +1,199 @@
+"""Keys that nothing read: one that agrees is no finding, one that does not says whose it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from posenc_cli.configs.config import resolve
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 4,
+    "max_position_embeddings": 8192,
+    "rope_theta": 500000,
+}
+COHERE = {**LLAMA, "model_type": "cohere"}
+NEOX = {**LLAMA, "model_type": "gpt_neox", "rotary_emb_base": 500000, "rotary_pct": 0.25}
+GEMMA = {
+    **{key: LLAMA[key] for key in LLAMA if key not in ("model_type", "rope_theta")},
+    "model_type": "gemma3_text",
+    "num_hidden_layers": 6,
+    "head_dim": 256,
+    "rope_parameters": {
+        "full_attention": {"rope_theta": 1e6, "rope_type": "default"},
+        "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
+    },
+}
+YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096}
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "agreeing", "other"),
+    [
+        (LLAMA, "rotary_emb_base", 500000, 10000),
+        (LLAMA, "rope_base", 5e5, 1e4),
+        (LLAMA, "rotary_pct", 1.0, 0.25),
+        (LLAMA, "partial_rotary_factor", 1, 0.5),
+        (NEOX, "partial_rotary_factor", 0.25, 1.0),
+        (NEOX, "rotary_dim", 32, 128),
+        (LLAMA, "rotary_dim", 128, 64),
+        (COHERE, "rope_interleave", True, False),
+        (LLAMA, "rope_interleave", False, True),
+        (LLAMA, "rope_traditional", False, True),
+        (LLAMA, "rope_is_neox_style", True, False),
+        (LLAMA, "use_rope", True, False),
+        (LLAMA, "use_mrope", False, True),
+        (LLAMA, "alibi", False, True),
+        (LLAMA, "use_logn_attn", False, True),
+        (LLAMA, "original_max_position_embeddings", 8192, 4096),
+        (LLAMA, "rope_ratio", 1, 8),
+        ({"model_type": "bert", "hidden_size": 8}, "use_rotary", False, True),
+        ({**LLAMA, "rope_scaling": YARN}, "attention_factor", 0.1 * 0.6931471805599453 + 1, 2.0),
+        (GEMMA, "swa_rope_theta", 1e4, 1e5),
+    ],
+)  # fmt: skip
+def test_a_key_that_says_what_is_so_anyway_is_no_finding(config, key, agreeing, other):
+    before = resolve(config)
+    same = resolve({**config, key: agreeing})
+    assert (same.unread, same.warnings) == (before.unread, before.warnings)
+    doubtful = resolve({**config, key: other})
+    assert doubtful.unread == (key,)
+    assert any(key in each for each in doubtful.warnings)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "key", "agreeing", "other"),
+    [
+        ({"rope_type": "default"}, "factor", 1.0, 2.0),
+        ({"rope_type": "default"}, "original_max_position_embeddings", 8192, 2048),
+        ({"rope_type": "linear", "factor": 4.0}, "original_max_position_embeddings", 2048, 1024),
+        ({"rope_type": "linear", "factor": 4.0}, "attention_factor", 1.0, 1.2),
+        (YARN, "attn_factor", 1.0, 0.5),
+        (YARN, "extrapolation_factor", 1.0, 0.5),
+        (YARN, "max_position_embeddings", 8192, 4096),
+        (YARN, "finetuned", None, True),
+    ],
+)  # fmt: skip
+def test_within_a_rope_object_too(scaling, key, agreeing, other):
+    assert resolve({**LLAMA, "rope_scaling": {**scaling, key: agreeing}}).unread == ()
+    doubtful = resolve({**LLAMA, "rope_scaling": {**scaling, key: other}})
+    assert doubtful.unread == (f"rope_scaling.{key}",)
+
+
+def test_a_nested_truncate_that_says_what_is_done_is_no_finding():
+    full = {**YARN, "rope_theta": 1e6, "truncate": True}
+    rope = {**GEMMA["rope_parameters"], "full_attention": full}
+    assert resolve({**GEMMA, "rope_parameters": rope}).unread == ()
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        {"rope_theta": 500000},
+        {"rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096}},
+        {"rope_theta": 500000.0, "partial_rotary_factor": 1.0},
+    ],
+)
+def test_a_key_stated_twice_with_one_value_is_no_finding(outer):
+    text = {**LLAMA, "rope_scaling": YARN}
+    assert resolve({"model_type": "llava", "text_config": text, **outer}).unread == ()
+
+
+@pytest.mark.parametrize(
+    "outer", [{"rope_theta": 10000}, {"rope_scaling": {**YARN, "factor": 4.0}}]
+)
+def test_a_key_stated_twice_with_two_values_is_one(outer):
+    text = {**LLAMA, "rope_scaling": YARN}
+    resolved = resolve({"model_type": "llava", "text_config": text, **outer})
+    assert resolved.unread == tuple(outer)
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(None, YARN), (YARN, None), (YARN, "yarn")])
+def test_an_object_and_what_is_none_are_two_values(inner, outer):
+    text = {**LLAMA, "rope_scaling": inner}
+    resolved = resolve({"model_type": "llava", "text_config": text, "rope_scaling": outer})
+    assert resolved.unread == (() if outer is None else ("rope_scaling",))
+
+
+NOMIC = {
+    "model_type": "nomic_bert",
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "n_positions": 8192,
+    "rotary_emb_fraction": 1.0,
+    "rotary_emb_interleaved": False,
+    "rotary_emb_scale_base": None,
+}
+
+
+def test_keys_of_nomics_own_code_are_said_to_be_that_first():
+    resolved = resolve({**NOMIC, "rotary_emb_base": 10000})
+    assert resolved.layer().values()["base"] == 1000
+    assert resolved.headlines[:1] == resolved.warnings[:1]
+    assert resolved.headlines[0] == (
+        "rotary_emb_base 10000 has no effect: transformers' nomic_bert does not read it, and the "
+        "base here is 1000; the model's own code (modeling_hf_nomic_bert.py) does, and takes it"
+    )
+    assert resolved.unread == ("rotary_emb_base",)
+    same = resolve({**NOMIC, "rotary_emb_base": 1000})
+    assert (same.unread, same.defaulted, same.warnings) == ((), (), ())
+
+
+def test_the_bases_of_mimos_own_code_are_no_doubt_where_they_are_those_of_transformers():
+    mimo = {"model_type": "mimo_v2_flash", "hidden_size": 4096, "num_attention_heads": 64}
+    mimo |= {"head_dim": 192, "num_hidden_layers": 6, "partial_rotary_factor": 0.334}
+    same = resolve({**mimo, "rope_theta": 5000000, "swa_rope_theta": 10000})
+    assert (same.unread, same.defaulted, same.warnings) == ((), (), ())
+    other = resolve({**mimo, "rope_theta": 5000000, "swa_rope_theta": 500})
+    assert other.unread == ("swa_rope_theta",)
+    assert other.defaulted == ("rope_theta of sliding_attention layers",)
+
+
+def test_a_size_by_another_name_is_no_default_where_it_is_the_same():
+    resolved = resolve({**NOMIC, "rope_theta": 1000, "n_positions": 2048})
+    assert (resolved.defaulted, resolved.warnings) == ((), ())
+    other = resolve({**NOMIC, "n_embd": 1024, "rope_theta": 1000})
+    assert other.defaulted == ("hidden_size",)
+    assert "hidden_size is not given: 768 is the default of nomic_bert" in other.warnings[0]
+    words = "n_embd 1024 has no effect: transformers' nomic_bert reads hidden_size"
+    assert words in other.warnings
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({**LLAMA, "rope_angle": 3}, "nothing read rope_angle: transformers does not either"),
+        (
+            {**LLAMA, "rope_angle": 3, "auto_map": {"AutoModel": "modeling_my.MyModel"}},
+            "rope_angle, nor does transformers' own code; that of modeling_my.py (auto_map) may",
+        ),
+        (
+            {**LLAMA, "rope_angle": 3, "model_type": "my_model"},
+            "nothing read rope_angle: the code of my_model is not known, and may",
+        ),
+        (
+            {**LLAMA, "rotary_pct": 0.5, "auto_map": {"AutoModel": "me/x--modeling_my.MyModel"}},
+            "turns here is 1; modeling_my.py (auto_map), the model's own code, may",
+        ),
+    ],
+)
+def test_of_the_models_own_code_nothing_is_claimed(config, words):
+    assert any(words in each for each in resolve(config).warnings)
+
+
+def test_a_scale_of_queries_is_claimed_only_of_models_that_have_it():
+    rope = {**YARN, "llama_4_scaling_beta": 0.1}
+    llama = resolve({**LLAMA, "rope_scaling": rope})
+    assert llama.unread == ("rope_scaling.llama_4_scaling_beta",)
+    assert not any("queries are multiplied" in each for each in llama.warnings)
+    ministral = resolve({**LLAMA, "model_type": "ministral3", "rope_scaling": rope})
+    assert any("queries are multiplied" in each for each in ministral.warnings)
+
+
+def test_a_number_where_others_have_a_flag_is_only_not_read():
+    resolved = resolve({**LLAMA, "rope": 1000})
+    assert resolved.unread == ("rope",)
+    assert resolved.warnings == ("nothing read rope: transformers does not either",)

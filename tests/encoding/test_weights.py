@@ -1,0 +1,125 @@
+"""Learned tables: drawn, loaded, extended."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from posenc_cli.errors import InvalidInput
+from tests.matrices import matrix, request
+
+
+def test_a_drawn_table_is_numpys_philox_normal_by_blocks_of_64_rows():
+    ours = matrix("learned", "0:200", dim=4, seed=7, max_len=200, dtype="float64")
+    for block in range(4):
+        generator = np.random.Generator(np.random.Philox(key=[7, block]))
+        rows = generator.standard_normal((64, 4)) * 0.02
+        assert (ours[block * 64 : block * 64 + 64] == rows[: len(ours) - block * 64]).all()
+
+
+def test_a_drawn_table_is_the_same_under_every_numpy():
+    """Written down once: if NumPy changes its streams, this tells before a user does."""
+    ours = matrix("learned", "0:200", dim=4, dtype="float64", extend="random", max_len=10)
+    assert float(ours[0, 0]).hex() == "0x1.a19560ad08b30p-9"
+    assert float(ours[199, 3]).hex() == "0x1.95ae6ddd34e9cp-8"
+    digest = "7b2e35421a83425c148953e74656562b571be78bc915468f2de58a3862631605"
+    assert hashlib.sha256(ours.tobytes()).hexdigest() == digest
+
+
+def test_drawn_values_are_normal_with_the_given_deviation():
+    drawn = matrix("learned", "0:4096", dim=64, max_len=4096, std=0.5, dtype="float64")
+    count = drawn.size
+    assert abs(drawn.mean()) < 5 * 0.5 / count**0.5
+    assert abs(drawn.std() - 0.5) < 5 * 0.5 / (2 * count) ** 0.5
+    assert len(np.unique(drawn)) == count
+
+
+def test_seeds_give_different_tables():
+    tables = [matrix("learned", "0:8", seed=seed).tobytes() for seed in (0, 1, 2**64 - 1)]
+    assert len(set(tables)) == 3
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "weights.npy"
+    np.save(path, np.arange(12, dtype=np.float32).reshape(4, 3))
+    return str(path)
+
+
+def test_a_weights_file_settles_the_shape(weights):
+    asked = request("learned", "0:4", weights=weights)
+    assert asked.encoding.bound.params["dim"] == 3
+    assert asked.encoding.bound.params["max_len"] == 4
+    assert (matrix("learned", "0:4", weights=weights) == np.arange(12).reshape(4, 3)).all()
+
+
+@pytest.mark.parametrize(
+    ("positions", "extend", "rows"), [("0:2", "error", [2, 3]), ("0:5", "clamp", [2, 3, 3, 3, 3])]
+)
+def test_an_offset_is_the_row_of_position_0(weights, positions, extend, rows):
+    ours = matrix("learned", positions, weights=weights, offset=2, extend=extend)
+    assert (ours == np.arange(12).reshape(4, 3)[rows]).all()
+
+
+def test_rows_before_position_0_are_none_that_positions_may_have(weights):
+    with pytest.raises(InvalidInput, match="the table has 4 rows, 2 of them before it"):
+        matrix("learned", "0:3", weights=weights, offset=2)
+
+
+def test_a_weights_file_of_another_shape_is_refused_with_both_shapes(weights):
+    with pytest.raises(InvalidInput, match=r"is 4×3, but .* = 4×5"):
+        request("learned", "0:4", weights=weights, dim=5)
+
+
+def test_an_even_table_of_clipped_offsets_is_refused(weights):
+    with pytest.raises(InvalidInput, match=r"has 4 rows; t5-clipped needs \(2·max_distance \+ 1"):
+        request("t5-clipped", "0:4", weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros(4), "holds a 4 array, not a real matrix"),
+        (np.zeros((2, 2, 2)), "holds a 2×2×2 array"),
+        (np.zeros((2, 2), dtype=complex), "not a real matrix"),
+        (np.array([[1.0, np.nan]]), "holds NaN or infinity"),
+    ],
+)
+def test_weights_that_are_no_finite_real_matrix_are_refused(array, message, tmp_path):
+    np.save(tmp_path / "w.npy", array)
+    with pytest.raises(InvalidInput, match=message):
+        request("learned", "0:1", weights=str(tmp_path / "w.npy"))
+
+
+def test_a_position_past_the_table_is_refused_unless_extended(weights):
+    with pytest.raises(InvalidInput, match=r"position 4 is past the last .*: the table has 4 rows"):
+        request("learned", "0:5", weights=weights).plan().matrix()
+
+
+def test_clamp_repeats_the_last_row(weights):
+    ours = matrix("learned", "2:6", weights=weights, extend="clamp")
+    assert (ours[:, 0] == [6, 9, 9, 9]).all()
+
+
+def test_random_goes_on_with_drawn_rows(weights):
+    ours = matrix("learned", "2:6", weights=weights, extend="random")
+    drawn = matrix("learned", "0:6", dim=3, max_len=6)
+    assert (ours[:2, 0] == [6, 9]).all()
+    assert (ours[2:] == drawn[4:]).all()
+
+
+@pytest.mark.parametrize("length", [5, 7, 8, 100])
+def test_interpolate_is_linear_with_half_pixel_centres(weights, length):
+    """np.interp at the source coordinates of the new rows, as image resizing defines them."""
+    ours = matrix("learned", f"0:{length}", weights=weights, extend="interpolate", dtype="float64")
+    source = (np.arange(length) + 0.5) * 4 / length - 0.5
+    for column in range(3):
+        expected = np.interp(source, np.arange(4), np.arange(12).reshape(4, 3)[:, column])
+        np.testing.assert_allclose(ours[:, column], expected, rtol=0, atol=1e-14)
+
+
+def test_interpolate_leaves_a_table_that_is_long_enough(weights):
+    ours = matrix("learned", "0:3", weights=weights, extend="interpolate")
+    assert (ours == np.arange(9).reshape(3, 3)).all()

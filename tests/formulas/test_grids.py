@@ -1,0 +1,303 @@
+"""Encodings on grids against the libraries whose conventions they follow."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.errors import InvalidInput
+from tests import tolerances
+from tests.matrices import matrix, request
+
+CONVENTIONS = BUILT_IN["sinusoidal-nd"].parameters["convention"].choices
+MODELS = BUILT_IN["rope-axial"].parameters["convention"].choices
+IMAGES = ("mae", "vit-mae", "timm", "detr")
+
+
+def sinusoidal(grid, dim, convention, **given):
+    settings = {"grid": grid, "dim": dim, "convention": convention, "dtype": "float64", **given}
+    return matrix("sinusoidal-nd", None, **settings)
+
+
+def axial(grid, convention, table, **given):
+    return matrix("rope-axial", None, grid=grid, convention=convention, table=table, **given)
+
+
+def channels_last(array):
+    return array.reshape(array.shape[0], -1).T
+
+
+TABLES = [
+    ("sin2d_mae_d64_g14_cls0", "table", "14x14", 64, "mae"),
+    ("sin2d_mae_grid_5x7_d16", "table", "5x7", 16, "mae"),
+    ("sin2d_hf_vit_mae", "table_14x14_d64", "14x14", 64, "vit-mae"),
+    ("sin2d_hf_vit_mae", "table_5x7_d16", "5x7", 16, "vit-mae"),
+    ("sin2d_timm", "table_14x14_d64", "14x14", 64, "timm"),
+    ("sin2d_timm", "table_5x7_d16", "5x7", 16, "timm"),
+    ("sin_t2t_nd", "table_5x7_d16", "5x7", 16, "tensor2tensor"),
+    ("sin_t2t_nd", "table_5x7_d22", "5x7", 22, "tensor2tensor"),
+    ("sin_t2t_nd", "table_3x4x5_d32", "3x4x5", 32, "tensor2tensor"),
+    ("sin_t2t_nd", "table_9_d10", "9", 10, "tensor2tensor"),
+    ("sin_penc2d_c64", "table", "7x4", 64, "positional-encodings"),
+    ("sin_penc_nd", "table_5x7_d10", "5x7", 10, "positional-encodings"),
+    ("sin_penc_nd", "table_5x7_d2", "5x7", 2, "positional-encodings"),
+    ("sin_penc_nd", "table_3x4x5_d20", "3x4x5", 20, "positional-encodings"),
+    ("sin_penc_nd", "table_3x4x5_d7", "3x4x5", 7, "positional-encodings"),
+    ("sin_penc_nd", "table_9_d5", "9", 5, "positional-encodings"),
+]
+
+
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: f"{case[4]}-{case[1]}")
+def test_sinusoids_on_a_grid_equal_the_library_they_are_named_after(case, golden):
+    name, array, grid, dim, convention = case
+    _, arrays = golden(name)
+    table = arrays[array].reshape(-1, dim)
+    farthest = max(map(int, grid.split("x")))
+    allowed = tolerances.TABLE + tolerances.SINUSOID_ANGLE * farthest
+    if table.dtype == np.float64:
+        allowed = 1e-12
+    assert np.abs(sinusoidal(grid, dim, convention) - table).max() <= allowed
+
+
+@pytest.mark.parametrize(("array", "normalize"), [("pos_raw", False), ("pos_norm", True)])
+def test_detr_counts_from_one_or_in_parts_of_a_turn(array, normalize, golden):
+    _, arrays = golden("sin2d_detr")
+    table = channels_last(arrays[array])
+    ours = sinusoidal("5x7", 64, "detr", normalize=normalize)
+    assert np.abs(ours - table).max() <= tolerances.TABLE + 7 * tolerances.SINUSOID_ANGLE
+
+
+def test_detr_normalizes_with_a_decimal_millionth():
+    """In reals: 2π · p / (n + 1e-6), which float64 and float32 round to."""
+    ours = {
+        form: sinusoidal("3x5", 8, "detr", normalize=True, dtype=form).reshape(3, 5, 8)
+        for form in ("float64", "float32")
+    }
+    with mpmath.workdps(50):
+        for y in range(3):
+            for x in range(5):
+                for first, place, count in ((0, y + 1, 3), (4, x + 1, 5)):
+                    turn = 2 * mpmath.pi * place / (count + mpmath.mpf(1) / 10**6)
+                    for pair, frequency in enumerate((mpmath.mpf(1), mpmath.mpf(1) / 100)):
+                        for column, function in ((0, mpmath.sin), (1, mpmath.cos)):
+                            value = function(turn * frequency)
+                            at = (y, x, first + 2 * pair + column)
+                            assert abs(ours["float64"][at] - value) <= 4.45e-16
+                            assert ours["float32"][at] == np.float32(float(value))
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_rows_are_in_row_major_order_and_each_column_follows_one_axis(convention):
+    table = sinusoidal("4x6", 24, convention).reshape(4, 6, 24)
+    by_row = (table == table[:, :1]).all(axis=(0, 1))
+    by_column = (table == table[:1]).all(axis=(0, 1))
+    assert (by_row ^ by_column).all()
+    assert by_row.sum() == by_column.sum() == 12
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_a_transposed_grid_is_another_table(convention):
+    """A library that mistakes rows for columns is right on square grids only."""
+    tall, wide = (sinusoidal(grid, 8, convention) for grid in ("4x6", "6x4"))
+    assert not np.array_equal(tall, wide)
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_any_positions_are_rows_of_the_whole_grid(convention):
+    whole = sinusoidal("5x7", 16, convention)
+    given = {"grid": "5x7", "dim": 16, "convention": convention, "dtype": "float64"}
+    part = matrix("sinusoidal-nd", "33,3:30:7,34,0", **given)
+    assert np.array_equal(part, whole[[33, 3, 10, 17, 24, 34, 0]])
+
+
+@pytest.mark.parametrize("scheme", ["sinusoidal-nd", "rope-axial"])
+def test_a_grid_is_encoded_whole_unless_asked_otherwise(scheme):
+    assert matrix(scheme, None, grid="3x5", dim=8).shape == (15, 8)
+    assert matrix(scheme, "0:4", grid="3x5", dim=8).shape == (4, 8)
+    assert request(scheme, None, grid="3x5").description()["positions"] == "0:15"
+
+
+@pytest.mark.parametrize("scheme", ["sinusoidal-nd", "rope-axial"])
+def test_a_position_past_the_grid_is_refused(scheme):
+    with pytest.raises(InvalidInput, match=r"position 15 .*grid=3x5 has 15"):
+        request(scheme, "0:16", grid="3x5").plan()
+
+
+@pytest.mark.parametrize("convention", MODELS)
+def test_cosines_and_sines_equal_the_vision_encoder(convention, golden):
+    name = "rope2d_" + convention.replace("-", "_")
+    _, arrays = golden(name)
+    for grid, suffix in (("5x8", "_80x128"), ("7x7", "_112x112")) if "dino" in name else [("", "")]:
+        for function in ("cos", "sin"):
+            peer = arrays[function + suffix]
+            match convention:
+                case "llama4":  # its last row is the class token's, which does not turn
+                    ours = axial("5x5", convention, function)
+                    peer = peer[:-1]
+                case "pixtral":
+                    rows, columns = arrays["hw"].T
+                    ours = axial("128x201", convention, f"{function}-full")[rows * 201 + columns]
+                case _:
+                    ours = axial(grid or "5x7", convention, f"{function}-full")
+            farthest = 2 * np.pi if "dino" in name else 201 if "pixtral" in name else 7
+            assert np.abs(ours - peer).max() <= tolerances.TABLE + tolerances.ANGLE * farthest
+
+
+def turned(queries, cosines, sines, *, blocks=1):
+    """Queries after a rotation of pairs (i, i + half) within each block of columns."""
+    parts = queries.reshape(*queries.shape[:-1], blocks, 2, -1)
+    other = np.stack([-parts[..., 1, :], parts[..., 0, :]], axis=-2).reshape(queries.shape)
+    return queries * cosines[:, None, :] + other * sines[:, None, :]
+
+
+@pytest.mark.parametrize("convention", MODELS)
+def test_full_tables_turn_queries_as_the_vision_encoder_does(convention, golden):
+    _, arrays = golden("rope2d_" + convention.replace("-", "_"))
+    grid, rows = "5x7", slice(None)
+    queries = arrays["q_80x128" if convention == "dinov3" else "q"].astype(np.float64)
+    expected = arrays["q_out_80x128" if convention == "dinov3" else "q_out"]
+    if convention in ("pixtral", "dinov3"):
+        queries, expected = queries[0].swapaxes(0, 1), expected[0].swapaxes(0, 1)
+    if convention in ("gemma4", "llama4"):
+        queries, expected = queries[0], expected[0]
+    if convention == "dinov3":  # the class and register tokens come first, and do not turn
+        grid, queries, expected = "5x8", queries[5:], expected[5:]
+    if convention == "llama4":
+        grid, queries, expected = "5x5", queries[:-1], expected[:-1]
+    if convention == "pixtral":
+        grid, rows = "128x201", arrays["hw"] @ [201, 1]
+    cosines, sines = (axial(grid, convention, table)[rows] for table in ("cos-full", "sin-full"))
+    if convention == "llama4":
+        other = np.stack([-queries[..., 1::2], queries[..., ::2]], axis=-1).reshape(queries.shape)
+        ours = queries * cosines[:, None, :] + other * sines[:, None, :]
+    else:
+        ours = turned(queries, cosines, sines, blocks=2 if convention == "gemma4" else 1)
+    farthest = 201 if convention == "pixtral" else 7
+    allowed = tolerances.ROTATED + 6 * tolerances.ANGLE * farthest
+    assert np.abs(ours - expected).max() <= allowed
+
+
+def test_gemma_4_follows_columns_first_where_it_is_given_x_and_y(golden):
+    _, arrays = golden("rope2d_gemma4")
+    for function in ("cos", "sin"):
+        ours = axial("5x7", "gemma4", f"{function}-full", order="wh")
+        allowed = tolerances.TABLE + 7 * tolerances.ANGLE
+        assert np.abs(ours - arrays[f"{function}_xy"]).max() <= allowed
+
+
+def test_patch_centres_turn_by_thirds_of_a_turn():
+    """Three patches have their centres at −2/3, 0 and 2/3, in half turns of 2π."""
+    with mpmath.workdps(50):
+        third, whole = float(2 * mpmath.pi / 3), float(2 * mpmath.pi)
+    angles = axial("3x1", "dinov3", "angles", dim=4, dtype="float64")
+    # −4π/3 is 2π/3, and the one column has its centre in the middle.
+    assert angles.tolist() == [[third, 0.0], [0.0, 0.0], [-third, 0.0]]
+    frequencies = axial("3x1", "dinov3", "inv-freq", dim=4, dtype="float64")
+    assert frequencies.tolist() == [third, whole]
+
+
+@pytest.mark.parametrize("convention", MODELS)
+def test_scores_depend_on_differences_of_rows_and_columns_alone(convention):
+    turns = axial("4x5", convention, "complex", dim=16, dtype="float64").reshape(4, 5, -1)
+    relative = (turns[1:, 1:] * turns[:-1, :-1].conj()).reshape(12, -1)
+    assert np.abs(relative - relative[0]).max() <= 1e-15
+    swapped = turns[1:, :-1] * turns[:-1, 1:].conj()
+    assert np.abs(swapped.reshape(12, -1) - relative[0]).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("convention", "base"),
+    [("pixtral", 1e4), ("qwen2-vl", 1e4), ("dinov3", 100), ("gemma4", 100), ("llama4", 1e4)],
+)
+def test_each_model_has_a_base_of_its_own(convention, base):
+    own = axial("3x5", convention, "cos", dtype="float64")
+    assert np.array_equal(own, axial("3x5", convention, "cos", dtype="float64", base=base))
+    assert not np.array_equal(own, axial("3x5", convention, "cos", dtype="float64", base=base + 1))
+
+
+def test_a_layout_that_is_given_replaces_the_models_own():
+    half = axial("3x5", "llama4", "cos-full", layout="half", dim=8)
+    pairs = axial("3x5", "llama4", "cos", dim=8)
+    assert np.array_equal(half, np.concatenate([pairs, pairs], axis=1))
+    assert np.array_equal(axial("3x5", "llama4", "cos-full", dim=8), np.repeat(pairs, 2, axis=1))
+
+
+def test_a_partial_rotation_follows_the_columns_that_turn():
+    part = axial("3x5", "qwen2-vl", "cos", dim=16, partial=0.5)
+    assert np.array_equal(part, axial("3x5", "qwen2-vl", "cos", dim=8))
+
+
+@pytest.mark.parametrize("convention", IMAGES)
+def test_columns_that_four_do_not_divide_are_refused(convention):
+    with pytest.raises(InvalidInput, match=f"--dim 66: {convention} .*multiple of 4"):
+        request("sinusoidal-nd", None, dim=66, convention=convention)
+
+
+@pytest.mark.parametrize("convention", IMAGES)
+@pytest.mark.parametrize("grid", ["14", "4x8x8"])
+def test_images_have_two_axes(convention, grid):
+    with pytest.raises(InvalidInput, match=f"--set grid {grid}: {convention} encodes 2 axes"):
+        request("sinusoidal-nd", None, grid=grid, dim=24, convention=convention)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "given", "message"),
+    [
+        (
+            "sinusoidal-nd",
+            {"grid": "2x2x2x2", "convention": "positional-encodings"},
+            "--set grid 2x2x2x2: positional-encodings encodes up to 3 axes",
+        ),
+        (
+            "sinusoidal-nd",
+            {"dim": 7, "convention": "tensor2tensor"},
+            "--dim 7: tensor2tensor spaces .* at least 8 for 2 axes",
+        ),
+        ("sinusoidal-nd", {"normalize": True}, "--set normalize true: mae has no such option"),
+        (
+            "sinusoidal-nd",
+            {"grid": f"{2**27}x{2**27}"},
+            r"--set grid 134217728x134217728: must have at most 2\^53 positions",
+        ),
+        ("sinusoidal-nd", {"grid": "14x0"}, "--set grid 0: must be"),
+        ("sinusoidal-nd", {"grid": "14x"}, "--set grid '': must be an integer"),
+        ("rope-axial", {"grid": "4x8x8"}, "--set grid 4x8x8: pixtral has 2 axes"),
+        ("rope-axial", {"dim": 66}, "--dim 66: .*, 66, must be a multiple of 4"),
+        ("rope-axial", {"dim": 64, "partial": 0.1}, "--dim 64: .*, 6, must be a multiple of 4"),
+        ("rope-axial", {"dim": 0}, "--dim 0"),
+    ],
+)
+def test_what_no_library_has_a_rule_for_is_refused(scheme, given, message):
+    with pytest.raises(InvalidInput, match=message):
+        request(scheme, None, **given)
+
+
+@pytest.mark.parametrize("convention", ["tensor2tensor", "positional-encodings"])
+@pytest.mark.parametrize("dim", range(8, 14))
+def test_any_number_of_columns_is_filled(convention, dim):
+    table = sinusoidal("3x4", dim, convention)
+    assert table.shape == (12, dim)
+    assert np.isfinite(table).all()
+    if convention == "tensor2tensor":
+        assert (table[:, dim // 4 * 4 :] == 0).all()
+
+
+def test_one_column_is_the_sine_of_the_first_axis():
+    table = sinusoidal("3x2", 1, "positional-encodings")
+    assert np.array_equal(table[:, 0], np.sin([0.0, 0.0, 1.0, 1.0, 2.0, 2.0]))
+
+
+def test_the_largest_grid_is_exact_at_its_end():
+    grid = f"{2**26}x{2**27}"
+    row, column = 2**26 - 1, 2**27 - 1
+    last = matrix("sinusoidal-nd", f"{2**53 - 1}", grid=grid, dim=8)
+    with mpmath.workdps(50):
+        expected = [
+            float(function(place * frequency))
+            for place in (column, row)
+            for function in (mpmath.sin, mpmath.cos)
+            for frequency in (mpmath.mpf(1), mpmath.mpf(1) / 100)
+        ]
+    assert last[0].tolist() == np.float32(expected).tolist()

@@ -1,0 +1,208 @@
+"""Multimodal RoPE against the models it is named after, and the files its axes come from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posenc_cli.errors import InvalidInput, Unavailable
+from tests import tolerances
+from tests.matrices import matrix, request
+
+QWEN2 = {"base": 1e6, "layout": "half"}
+QWEN3 = {"base": 5e6, "layout": "half", "sections": "24,20,20", "interleaved": True}
+ERNIE = {"base": 5e5, "sections": "22,22,20", "order": "hwt"}
+MODELS = {
+    "mrope_qwen2_vl": QWEN2,
+    "mrope_qwen3_vl_interleaved": QWEN3,
+    "mrope_ernie4_5_vl": ERNIE,
+}
+
+
+@pytest.fixture
+def axes(tmp_path):
+    """Write an array of coordinates to a file, and name it."""
+
+    def write(array, name="axes.npy"):
+        np.save(tmp_path / name, np.asarray(array))
+        return str(tmp_path / name)
+
+    return write
+
+
+def allowed(angles, *, at_rest=tolerances.TABLE, times=1):
+    """Peers' float32 positions, frequencies and products, for any pair of a token's axes."""
+    return at_rest + times * tolerances.ANGLE * angles
+
+
+def largest_angles(positions, base, dim=128):
+    frequencies = base ** (-np.arange(0, dim, 2) / dim)
+    return positions.max(axis=0)[:, None] * frequencies
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_cosines_and_sines_equal_transformers(name, golden, axes):
+    _, arrays = golden(name)
+    positions, given = arrays["position_ids"], MODELS[name]
+    angles = largest_angles(positions, given["base"])
+    full = np.repeat(angles, 2, axis=1) if name == "mrope_ernie4_5_vl" else np.tile(angles, 2)
+    for function in ("cos", "sin"):
+        ours = matrix("mrope", None, table=f"{function}-full", axes=axes(positions), **given)
+        assert (np.abs(ours - arrays[function]) <= allowed(full)).all()
+
+
+def partners(queries, layout):
+    if layout == "half":
+        half = queries.shape[-1] // 2
+        return np.concatenate([-queries[..., half:], queries[..., :half]], axis=-1)
+    return np.stack([-queries[..., 1::2], queries[..., ::2]], axis=-1).reshape(queries.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [*MODELS.items(), ("mrope_xd_hunyuan", {"layout": "half", "sections": "16,16,16,16"})],
+)
+def test_full_tables_turn_queries_as_the_model_does(name, given, golden, axes):
+    _, arrays = golden(name)
+    positions = arrays["position_ids"]
+    cosines, sines = (
+        matrix("mrope", None, table=table, axes=axes(positions), **given)
+        for table in ("cos-full", "sin-full")
+    )
+    queries = arrays["q"][0].astype(np.float64)
+    ours = queries * cosines + partners(queries, given.get("layout")) * sines
+    angles = largest_angles(positions, given.get("base", 1e4)).max(axis=1)[:, None]
+    bound = allowed(angles, at_rest=tolerances.ROTATED, times=6)
+    assert (np.abs(ours - arrays["q_out"][0]) <= bound).all()
+
+
+@pytest.mark.parametrize("given", MODELS.values(), ids=MODELS)
+def test_text_turns_as_rope_does(given, axes):
+    plain = {key: given[key] for key in ("base", "layout") if key in given}
+    expected = matrix("rope", "0:40", dim=128, table="cos-full", **plain)
+    assert np.array_equal(matrix("mrope", "0:40", table="cos-full", **given), expected)
+    same = axes(np.tile(np.arange(40), (3, 1)))
+    ours = matrix("mrope", None, table="cos-full", axes=same, **given)
+    assert np.array_equal(ours, expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "followed"),
+    [
+        ({"sections": "2,3,1"}, "tthhhw"),
+        ({"sections": "0,6,0"}, "hhhhhh"),
+        ({"sections": "2,2,2", "interleaved": True}, "thwthw"),
+        ({"sections": "4,1,1", "interleaved": True}, "thwttt"),
+        ({"sections": "2,2,2", "order": "hwt"}, "hwhwtt"),
+        ({"sections": "0,0,6", "order": "hwt"}, "tttttt"),
+        ({"sections": "3,1,1,1"}, "ttthwx"),
+    ],
+)
+def test_each_pair_follows_the_axis_of_its_section(given, followed, axes):
+    places = {"t": 100, "h": 20, "w": 3, "x": -4}
+    rows = 4 if "x" in followed else 3
+    file = axes(np.array(list(places.values()))[:rows, None])
+    complex64 = matrix("mrope", None, dim=12, table="complex", axes=file, dtype="float64", **given)
+    frequencies = 1e4 ** (-np.arange(6) / 6)
+    expected = np.exp(1j * frequencies * [places[axis] for axis in followed])
+    assert np.abs(complex64[0] - expected).max() <= 1e-13
+
+
+def test_rows_and_columns_of_an_image_are_told_apart(axes):
+    t, h, w = np.zeros(15, int), np.arange(15) // 5, np.arange(15) % 5
+    upright = matrix("mrope", None, axes=axes([t, h, w]), **QWEN2)
+    swapped = matrix("mrope", None, axes=axes([t, w, h]), **QWEN2)
+    assert not np.array_equal(upright, swapped)
+
+
+def test_a_token_is_a_column_of_the_file(axes):
+    file = axes([[5, 6, 7, 9], [0, 1, -1, 2], [2, 2, 3, 3]])
+    whole = matrix("mrope", None, axes=file)
+    assert whole.shape == (4, 128)
+    assert np.array_equal(matrix("mrope", "3,0,1:3", axes=file), whole[[3, 0, 1, 2]])
+    with pytest.raises(InvalidInput, match=r"position 4 is past .*has 4 columns"):
+        request("mrope", "0:5", axes=file).plan()
+
+
+def test_a_partial_rotation_has_sections_of_its_own(axes):
+    """GLM-4V turns half of its 128 columns, Qwen3.5 a quarter of 256."""
+    file = axes([[5], [6], [7]])
+    ours = matrix("mrope", None, partial=0.5, sections="8,12,12", axes=file)
+    assert np.array_equal(ours, matrix("mrope", None, dim=64, sections="8,12,12", axes=file))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", ">i8"])
+def test_whole_numbers_of_any_format_are_positions(dtype, axes):
+    numbers = [[0, 1, 200], [0, 2, 5], [0, 3, 6]]
+    expected = matrix("mrope", None, axes=axes(numbers))
+    assert np.array_equal(matrix("mrope", None, axes=axes(np.array(numbers, dtype))), expected)
+
+
+def test_axes_are_read_from_any_format_posenc_reads(axes, tmp_path):
+    numbers = np.array([[0, 1, 2], [0, 2, 5], [0, 3, 6]])
+    np.savetxt(tmp_path / "axes.csv", numbers, fmt="%d", delimiter=",")
+    np.savez(tmp_path / "axes.npz", encoding=numbers)
+    expected = matrix("mrope", None, axes=axes(numbers))
+    for name in ("axes.csv", "axes.npz"):
+        assert np.array_equal(matrix("mrope", None, axes=str(tmp_path / name)), expected)
+
+
+@pytest.mark.parametrize(
+    ("array", "message", "hint"),
+    [
+        (np.zeros((2, 5)), "2×5 array; it must be 3×L", None),
+        (np.zeros((5, 3)), "5×3 array; it must be 3×L", "transpose it"),
+        (np.zeros((3, 1, 5)), "3×1×5 array; it must be 3×L", None),
+        (np.zeros(3), "holds a 3 array", None),
+        (np.full((3, 2), 0.5), "must hold integers only", None),
+        (np.full((3, 2), np.nan), "must hold integers only", None),
+        (np.full((3, 2), -np.inf), "must hold integers only", None),
+        (np.zeros((3, 2), complex), "must hold integers only", None),
+        (np.full((3, 2), -(2.0**53) - 2), r"of magnitude up to 2\^53", None),
+    ],
+)
+def test_a_file_that_holds_no_coordinates_is_refused(array, message, hint, axes):
+    with pytest.raises(InvalidInput, match=rf"--set axes=.*axes.npy: .*{message}") as error:
+        request("mrope", None, axes=axes(array))
+    assert error.value.hint == hint
+
+
+def test_a_file_that_is_not_there_is_the_environments_fault(tmp_path):
+    with pytest.raises(Unavailable, match="nothing.npy"):
+        request("mrope", None, axes=str(tmp_path / "nothing.npy"))
+
+
+def test_coordinates_up_to_the_last_exact_one_are_exact(axes):
+    file = axes([[2**53], [-(2**53)], [0]])
+    ours = matrix("mrope", None, axes=file, dim=6, sections="1,1,1", table="complex")
+    turn = matrix("rope", f"{2**53}", dim=6, table="complex")
+    assert ours[0].tolist() == [turn[0, 0], turn[0, 1].conj(), 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"dim": 64}, "--set sections 16,24,24: must add up to the 32 pairs .*not to 64"),
+        ({"sections": "64"}, "--set sections 64: must be 3 numbers, .* or 4"),
+        ({"sections": "16,16,16,8,8"}, "must be 3 numbers, .* or 4"),
+        ({"sections": "16,16,16,16", "interleaved": True}, "3 numbers where interleaved=true"),
+        ({"sections": "16,16,16,16", "order": "hwt"}, "must be 3 numbers where order=hwt"),
+        ({"order": "hwt"}, "--set order hwt: .*16 pairs for h and 24 for w does not fit"),
+        (
+            {"sections": "22,22,20", "order": "hwt", "interleaved": True},
+            "--set order hwt: .*interleaved=true does not fit",
+        ),
+        ({"sections": "70,-3,-3"}, "--set sections -3: must be"),
+    ],
+)
+def test_sections_that_no_model_has_are_refused(given, message):
+    with pytest.raises(InvalidInput, match=message):
+        request("mrope", "0:4", **given)
+
+
+def test_the_command_reports_a_bad_file_in_one_line(call, axes):
+    file = axes(np.zeros((4, 3)))
+    status, out, err = call("generate", "--scheme", "mrope", "--set", f"axes={file}")
+    assert (status, out) == (2, "")
+    assert err.startswith("posenc: error: --set axes=")
+    assert err.splitlines()[1:] == ["hint: transpose it"]

@@ -1,0 +1,144 @@
+"""posenc's matrices against arrays that peers' own code produced."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests import tolerances
+from tests.matrices import matrix
+
+TENSOR2TENSOR = {"dim": 64, "layout": "concat", "spacing": "tensor2tensor"}
+SINUSOIDS = {
+    "sin_marian_d64": {"dim": 64, "layout": "concat"},
+    "sin_marian_d7": {"dim": 7, "layout": "concat", "odd": "split"},
+    "sin_musicgen_d64": {**TENSOR2TENSOR, "order": "cos-first"},
+    "sin_penc1d_c11": {"dim": 11, "odd": "truncate"},
+    "sin_t2t_d64_min1_max10000_start0": TENSOR2TENSOR,
+    "sin_whisper_d64": TENSOR2TENSOR,
+    "sin_fairseq_d64_pad1": TENSOR2TENSOR,
+}
+
+
+def listed(positions):
+    return ",".join(map(str, positions.tolist()))
+
+
+@pytest.mark.parametrize("name", SINUSOIDS)
+def test_sinusoids_equal_the_peer_that_names_their_convention(name, golden):
+    _, arrays = golden(name)
+    positions, table = arrays["positions"], arrays["table"]
+    ours = matrix("sinusoidal", listed(positions), dtype="float64", **SINUSOIDS[name])
+    if name.startswith("sin_fairseq"):
+        # Row padding_idx of fairseq's table is zeroed; it encodes no position.
+        table, ours = table[positions != 1], ours[positions != 1]
+        positions = positions[positions != 1]
+    allowed = tolerances.TABLE + tolerances.SINUSOID_ANGLE * positions[:, None]
+    assert (np.abs(ours - table) <= allowed).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("rope_default_d64_theta10000", {"dim": 64}),
+        ("rope_default_d128_theta500000", {"dim": 128, "base": 500_000.0}),
+        ("rope_default_partial_neox_h96_p25", {"dim": 96, "partial": 0.25}),
+    ],
+)
+def test_rope_equals_transformers(name, given, golden):
+    _, arrays = golden(name)
+    frequencies = matrix("rope", None, table="inv-freq", dtype="float64", **given)
+    np.testing.assert_allclose(frequencies, arrays["inv_freq"], rtol=tolerances.FREQUENCY)
+    positions = arrays["positions"]
+    angles = positions[:, None] * np.tile(frequencies, 2)
+    for function in ("cos", "sin"):
+        ours = matrix("rope", listed(positions), table=f"{function}-full", layout="half", **given)
+        allowed = tolerances.TABLE + tolerances.ANGLE * angles
+        assert (np.abs(ours - arrays[function]) <= allowed).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "axes"),
+    [
+        ("rope_apply_llama_half", "half", (0, 2, 1, 3)),
+        ("rope_apply_gptj_interleaved", "interleaved", (0, 1, 2, 3)),
+    ],
+)
+def test_full_tables_rotate_queries_as_transformers_does(name, layout, axes, golden):
+    _, arrays = golden(name)
+    positions = arrays["positions"]
+    cos, sin = (
+        matrix("rope", listed(positions), table=table, layout=layout, dim=64)
+        for table in ("cos-full", "sin-full")
+    )
+    query = arrays["q"].transpose(axes)
+    rotated = np.empty_like(query)
+    if layout == "half":
+        rotated[..., :32], rotated[..., 32:] = -query[..., 32:], query[..., :32]
+    else:
+        rotated[..., 0::2], rotated[..., 1::2] = -query[..., 1::2], query[..., 0::2]
+    ours = query * cos[:, None, :] + rotated * sin[:, None, :]
+    angles = positions[:, None, None] * 1.0
+    allowed = tolerances.ROTATED + 6 * tolerances.ANGLE * angles
+    assert (np.abs(ours - arrays["q_out"].transpose(axes)) <= allowed).all()
+
+
+def test_rope_is_correctly_rounded_where_mpmath_says(golden):
+    _, arrays = golden("truth_rope_d64_theta10000")
+    positions = listed(arrays["positions"])
+    assert (matrix("rope", positions, table="cos") == arrays["cos32"]).all()
+    assert (matrix("rope", positions, table="sin") == arrays["sin32"]).all()
+    assert (matrix("rope", None, table="inv-freq") == arrays["inv_freq32"]).all()
+    assert (matrix("rope", None, table="inv-freq", dtype="float64") == arrays["inv_freq"]).all()
+    for function in ("cos", "sin"):
+        ours = matrix("rope", positions, table=function, dtype="float64")
+        assert np.abs(ours - arrays[function]).max() <= 1e-15
+
+
+def test_alibi_slopes_and_bias_equal_bloom(golden):
+    case, arrays = golden("alibi_bloom")
+    for heads in case["params"]["heads"]:
+        allowed = tolerances.slope(heads)
+        ours = matrix("alibi", "0:17", heads=heads, form="bloom", dtype="float64")
+        np.testing.assert_allclose(
+            ours[:, :1, :], arrays[f"alibi_h{heads}"], rtol=tolerances.slope(heads)
+        )
+        # The bias of key 1 is the slope.
+        np.testing.assert_allclose(
+            ours[:, 0, 1], arrays[f"slopes_h{heads}"].reshape(-1), rtol=allowed
+        )
+        # Every query has the same row.
+        assert (ours == ours[:, :1, :]).all()
+
+
+def test_alibi_bias_equals_mpt_at_every_max_bias(golden):
+    case, arrays = golden("alibi_mpt")
+    names = [name for name in arrays.files if name.startswith("alibi_h")]
+    assert len(names) > len(case["params"]["heads"])
+    for name in names:
+        heads, _, max_bias = name.removeprefix("alibi_h").partition("_max")
+        ours = matrix("alibi", "0:17", heads=int(heads), max_bias=float(max_bias or 8), form="mpt")
+        np.testing.assert_allclose(ours[:, :1, :], arrays[name], rtol=tolerances.slope(int(heads)))
+
+
+@pytest.mark.parametrize(
+    ("name", "bidirectional"),
+    [("t5_bucket_bi_nb32_md128", True), ("t5_bucket_uni_nb32_md128", False)],
+)
+def test_t5_buckets_equal_exact_arithmetic_and_every_peer(name, bidirectional, golden):
+    from posenc_cli import catalogue
+
+    _, arrays = golden(name)
+    bound = catalogue.find("t5").bind({"bidirectional": bidirectional})
+    ours = bound.content.bucket(np, arrays["relative_position"].astype(np.int64))
+    for peer in ("exact_mpmath", "hf_t5", "mesh_tf", "x_transformers", "torchscale"):
+        assert (ours == arrays[peer]).all(), peer
+
+
+def test_t5_bias_gathers_a_weights_file_as_transformers_does(golden, tmp_path):
+    _, arrays = golden("t5_bias_gather")
+    np.save(tmp_path / "weights.npy", arrays["table"])
+    weights = str(tmp_path / "weights.npy")
+    for bidirectional, name in ((True, "bias_enc_40x40"), (False, "bias_dec_40x40")):
+        ours = matrix("t5", "0:40", weights=weights, bidirectional=bidirectional)
+        assert (ours == arrays[name]).all()
