@@ -1,0 +1,118 @@
+"""Arrays, tensors and functions that are checked from Python, as the command checks files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+
+ROPE = {"dim": 16, "base": 5e5}
+
+
+def right(count=128, **parameters):
+    return posenc.tables("rope", count, **{**ROPE, **parameters})
+
+
+def test_right_tables_pass_and_the_report_is_the_commands(call, tmp_path):
+    cos, sin = right()
+    np.save(tmp_path / "cos.npy", cos)
+    np.save(tmp_path / "sin.npy", sin)
+    asked = ("rope-check", "-s", "rope", "-d", "16", "--base", "5e5", "--tables")
+    for tables, status in (((cos, sin), 0), ((sin, cos), 1)):
+        np.save(tmp_path / "cos", tables[0])
+        np.save(tmp_path / "sin", tables[1])
+        report = posenc.rope_check("rope", tables=tables, **ROPE)
+        found, out, _ = call(*asked, "cos.npy", "sin.npy")
+        assert (found, report.ok) == (status, status == 0)
+        assert str(report).split() == out.replace("'cos.npy' 'sin.npy'", "'cos' 'sin'").split()
+        _, text, _ = call(*asked, "cos.npy", "sin.npy", "--format", "json")
+        document = json.loads(text)
+        document["subject"]["name"] = "'cos' 'sin'"
+        assert json.loads(json.dumps(report.as_json())) == document
+
+
+@pytest.mark.parametrize(
+    ("subject", "cause"),
+    [
+        ({"tables": right(base=1e4)}, "base"),
+        ({"tables": right()}, None),
+        ({"tables": tuple(table.astype(np.float16) for table in right())}, None),
+        ({"inv_freq": posenc.frequencies("rope", dim=16, base=1e4)}, "base"),
+        ({"inv_freq": posenc.frequencies("rope", **ROPE)}, None),
+        ({"rotated": (np.ones((64, 16)),) * 2}, "no-rotation"),
+        (
+            {
+                "rotated": (
+                    np.ones((64, 16)),
+                    posenc.rotate(np.ones((64, 16)), None, 64, "rope", **ROPE),
+                )
+            },
+            None,
+        ),
+    ],
+)
+def test_the_cause_is_typed(subject, cause):
+    report = posenc.rope_check("rope", **subject, **ROPE)
+    assert (report.ok, report.cause) == (cause is None, cause)
+    assert {finding.ok for finding in report.findings} <= {True, report.ok}
+
+
+def test_positions_of_the_rows_are_those_that_are_said():
+    tables = posenc.tables("rope", [3, 900], **ROPE)
+    assert posenc.rope_check("rope", tables=tables, positions=[3, 900], **ROPE).ok
+    assert not posenc.rope_check("rope", tables=tables, **ROPE).ok
+
+
+def test_posencs_own_tables_are_checked_where_nothing_is_given():
+    assert posenc.rope_check("llama-3.1-8b").ok
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [
+        ({"tables": np.ones((4, 8))}, "tables: must be two arrays, (cos, sin)"),
+        ({"tables": (np.ones((4, 8)), np.ones((3, 8)))}, "tables cos sin: must have one shape"),
+        ({"tables": (np.ones((4, 8), complex),) * 2}, "complex numbers"),
+        ({"inv_freq": np.ones((4, 8))}, "inv_freq: must be one row of real numbers"),
+        ({"inv_freq": "absent.npy"}, "cannot read 'absent.npy'"),
+        ({"inv_freq": ["a"]}, "inv_freq: holds no numbers"),
+        ({"inv_freq": [1.0], "tables": right()}, "inv_freq: cannot go with tables"),
+    ],
+)
+def test_what_cannot_be_checked_is_an_error_about_arguments(subject, words):
+    with pytest.raises((ValueError, posenc.Unavailable)) as error:
+        posenc.rope_check("rope", **subject, **ROPE)
+    assert words in str(error.value)
+    assert "--" not in str(error.value)
+
+
+def test_tensors_are_checked():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    tables = tuple(map(torch.from_numpy, right()))
+    report = posenc.rope_check("rope", tables=tables, **ROPE)
+    assert report.ok
+    half = tuple(table.bfloat16() for table in tables)
+    assert posenc.rope_check("rope", tables=half, **ROPE).subject["dtype"] == "bfloat16"
+
+
+def test_an_array_is_identified():
+    cos, sin = posenc.tables("llama-3.1-8b", 256)
+    match = posenc.identify(cos, sin).match
+    assert (match.scheme, match.params["factor"], match.exact) == ("rope-llama3", 8.0, True)
+    assert posenc.identify(np.random.default_rng(0).random((64, 8))).match is None
+    with pytest.raises(ValueError, match="0 arrays"):
+        posenc.identify()
+
+
+def test_arrays_and_encodings_are_compared():
+    table = posenc.encode("rope", 32, dim=8)
+    assert posenc.compare(table, "rope", dim=8).ok
+    other = posenc.compare(table, posenc.encode("rope", 32, dim=8, base=2e4))
+    assert not other.ok
+    assert other.difference.differing == int(
+        (table != posenc.encode("rope", 32, dim=8, base=2e4)).sum()
+    )
+    assert posenc.compare("llama-3-8b", "rope", dim=128, base=5e5, layout="half").ok

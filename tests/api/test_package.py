@@ -1,0 +1,65 @@
+"""The package as people import it: lazy, complete, and typed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import posenc_cli as posenc
+
+USE = """
+import numpy as np
+from numpy.typing import NDArray
+from typing import Any, assert_type
+
+import posenc_cli as posenc
+
+table = assert_type(posenc.encode("rope", 4, dim=8), NDArray[Any])
+vectors: NDArray[np.float64] = np.ones((4, 8))
+assert_type(posenc.encode("rope", 4, dim=8, like=vectors), NDArray[np.float64])
+cos, sin = posenc.tables("llama-3-8b", 8)
+assert_type(cos, NDArray[Any])
+report = posenc.rope_check("llama-3-8b", tables=(cos, sin))
+assert_type(report.ok, bool)
+assert_type(report.findings[0].worst, float | None)
+cause: str | None = report.cause
+assert_type(posenc.rotate(vectors, None, 4, "rope", dim=8), NDArray[np.float64])
+q, k = posenc.rotate(vectors, vectors, 4, "rope", dim=8)
+assert_type(q, NDArray[np.float64])
+match = posenc.identify(table).match
+scheme: str | None = None if match is None else match.scheme
+kind: str = posenc.schemes()["rope"].kind
+assert_type(posenc.__version__, str)
+"""
+
+
+def test_importing_it_imports_no_numpy():
+    code = "import sys, posenc_cli; print(sorted({'numpy', 'typer', 'rich'} & {*sys.modules}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+def test_what_is_exported_is_there_and_says_what_it_is():
+    for name in dir(posenc):
+        value = getattr(posenc, name)
+        assert isinstance(value, str) or value.__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'encoed'"):
+        _ = posenc.encoed
+
+
+def test_no_package_inside_has_the_name_of_what_is_exported():
+    # Once imported, it would take its place.
+    inside = {path.stem for path in Path(posenc.__file__).parent.iterdir()}
+    assert not inside & {*dir(posenc)}
+
+
+@pytest.mark.slow
+def test_a_user_of_it_passes_mypys_strictest_check(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    (tmp_path / "use.py").write_text(USE)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "use.py"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout

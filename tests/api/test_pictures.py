@@ -1,0 +1,53 @@
+"""Figures, similarities and spectra from Python."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+
+PNG = b"\x89PNG"
+
+
+def saved(figure):
+    content = io.BytesIO()
+    figure.savefig(content, format="png")
+    return content.getvalue()
+
+
+def test_a_heatmap_is_a_figure_of_matplotlib():
+    from matplotlib.figure import Figure
+
+    figure = posenc.heatmap("rope", 32, dim=8, width=400, height=300)
+    assert isinstance(figure, Figure)
+    assert saved(figure).startswith(PNG)
+    assert isinstance(posenc.heatmap(np.eye(8)), Figure)
+
+
+def test_a_similarity_has_its_matrix_words_and_figure(call):
+    report = posenc.similarity("sinusoidal", 24, dim=8)
+    rows = posenc.encode("sinusoidal", 24, dim=8, dtype="float64")
+    assert np.abs(report.matrix() - rows @ rows.T).max() < 1e-12
+    document = json.loads(
+        call("dot-similarity", "-s", "sinusoidal", "-l", "24", "-d", "8", "--json")[1]
+    )
+    assert json.loads(json.dumps(report.as_json())) == document
+    assert "depends only on m − n: yes" in str(report)
+    assert report._repr_png_().startswith(PNG)
+    with pytest.raises(ValueError, match="content 'independent'"):
+        posenc.similarity("rope", 8, dim=8, content="independent").matrix()
+    assert posenc.similarity(rows).matrix().shape == (24, 24)
+
+
+def test_a_spectrum_is_the_commands(call):
+    report = posenc.spectrum("rope", dim=8)
+    _, out, _ = call("spectrum", "-s", "rope", "-d", "8", "--json")
+    assert json.loads(json.dumps(report.as_json())) == json.loads(out)
+    assert "wavelength" in str(report)
+    assert report._repr_png_().startswith(PNG)
+    with pytest.raises(ValueError, match="is a bias"):
+        posenc.spectrum("alibi", 8)
