@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from posenc_cli.api.arguments import ArgumentError as ArgumentError
     from posenc_cli.api.arguments import ModelEncoding as ModelEncoding
     from posenc_cli.api.checking import RopeReport as RopeReport
+    from posenc_cli.api.checking import assert_rope as assert_rope
     from posenc_cli.api.checking import compare as compare
     from posenc_cli.api.checking import identify as identify
     from posenc_cli.api.checking import rope_check as rope_check
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "arguments": ("ArgumentError", "ModelEncoding"),
-    "checking": ("RopeReport", "compare", "identify", "rope_check"),
+    "checking": ("RopeReport", "assert_rope", "compare", "identify", "rope_check"),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
     "listing": ("alibi_slopes", "models", "schemes"),
     "pictures": ("SimilarityReport", "Spectrum", "heatmap", "similarity", "spectrum"),

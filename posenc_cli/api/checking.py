@@ -115,6 +115,20 @@ def rope_check(
         raise failure.error from None
 
 
+def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
+    """`rope_check`, for tests: the report of what is right.
+
+    Raises: AssertionError with the cause, then the report, where it is wrong; ValueError as
+        `rope_check`.
+    """
+    __tracebackhide__ = True
+    report = rope_check(reference, **subject)
+    if not report.ok:
+        causes = [f"cause: {why.cause}: {why.message}" for why in report.diagnosis]
+        raise AssertionError("\n".join([*causes, "", str(report)]))
+    return report
+
+
 def _pair(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, Any] | None:
     """Two arrays that belong together, None where none are given.
 
