@@ -8,12 +8,12 @@ True
 What is exported here is stable; what else the package holds may change.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+# Nothing is imported here: python -m posenc_cli has the current folder on its path until __main__,
+# which is imported next, has taken it away.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from posenc_cli.api.arguments import ArgumentError as ArgumentError
     from posenc_cli.api.arguments import ModelEncoding as ModelEncoding
     from posenc_cli.api.checking import RopeReport as RopeReport
@@ -56,7 +56,7 @@ _EXPORTS = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """What is exported is imported when it is asked for: `posenc --version` needs none of it."""
     if name == "__version__":
         from importlib.metadata import version
@@ -64,6 +64,8 @@ def __getattr__(name: str) -> Any:
         return version("posenc-cli")
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_EXPORTS[name]), name)
 
 

@@ -60,13 +60,33 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """A hint that names the known name most like ``name``, if one is like it.
 
-    >>> nearest("--lne", ["--len", "--base"])
-    "did you mean '--len'?"
+    >>> nearest("--lne", ["--len", "--base"]), nearest("--theta", ["--len", "--base"])
+    ("did you mean '--len'?", "did you mean '--base'?")
     """
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    names = list(known)
+    alike = {text.lower(): text for text in names}
+    same = alike.get(_OTHER_NAMES.get(name.lower(), name.lower()))
+    near = [same] if same is not None else get_close_matches(name, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None
+
+
+_OTHER_NAMES = {
+    **dict.fromkeys(("fp16", "half", "f16"), "float16"),
+    **dict.fromkeys(("bf16",), "bfloat16"),
+    **dict.fromkeys(("fp32", "float", "f32", "single"), "float32"),
+    **dict.fromkeys(("fp64", "double", "f64"), "float64"),
+    **dict.fromkeys(("neox", "gpt-neox", "llama", "rotate_half", "halves"), "half"),
+    **dict.fromkeys(("gptj", "gpt-j", "pairs", "adjacent"), "interleaved"),
+    **dict.fromkeys(("--theta", "--rope-theta"), "--base"),
+    **dict.fromkeys(("--length", "--seq-len", "--seqlen", "--max-len"), "--len"),
+    **dict.fromkeys(("--head-dim", "--d-model", "--hidden-size"), "--dim"),
+    **dict.fromkeys(("--num-heads", "--n-heads"), "--heads"),
+    **dict.fromkeys(("--output", "--file"), "--out"),
+    **dict.fromkeys(("--input",), "--in"),
+}
+"""What other programs call what posenc has a name for."""
 
 
 def described(error: BaseException) -> str:

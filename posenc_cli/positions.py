@@ -15,8 +15,10 @@ LARGEST_POSITION = 2**53
 """The last position whose table cells are proven to be correctly rounded."""
 
 _LARGEST_COUNT = 2**63 - 1
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_WHOLE = re.compile(r"([+-]?)([0-9]+(?:_[0-9]+)*)(?:(?:\.([0-9]+))?[eE]\+?([0-9]{1,4}))?")
 _LONGEST = 40
+PAST_ALL = 10**_LONGEST
+"""What stands for every larger number: 2^53 has 16 digits, and a text may have millions."""
 _OPTION = "--positions"
 
 
@@ -139,6 +141,28 @@ class Positions(Record):
         return ",".join(_text(span) for span in self.ranges)
 
 
+def whole_number(text: str) -> int | None:
+    """The whole number that a text is, None where it is none: 131072, 131_072, or 1e6.
+
+    One of more digits than any position has stands as `PAST_ALL`.
+
+    >>> [whole_number(text) for text in ("131_072", "-7", "1.5e3", "1.5", "1e-3", "1__0", "9e999")]
+    [131072, -7, 1500, None, None, None, 10000000000000000000000000000000000000000]
+    """
+    match = _WHOLE.fullmatch(text.strip())
+    if match is None:
+        return None
+    sign, whole, fraction, exponent = match.groups(default="")
+    zeros = int(exponent or 0) - len(fraction)
+    digits = (whole.replace("_", "") + fraction).lstrip("0")
+    if zeros < 0:
+        if digits[zeros:].strip("0"):
+            return None
+        digits, zeros = digits[:zeros], 0
+    size = PAST_ALL if len(digits) + zeros > _LONGEST else int(digits + "0" * zeros or 0)
+    return -size if sign == "-" else size
+
+
 def consecutive_ranges(numbers: Iterable[int]) -> tuple[range, ...]:
     """Ascending whole numbers as ranges of those that follow one another.
 
@@ -178,19 +202,20 @@ def _text(positions: range) -> str:
 
 def _range(part: str, text: str) -> range:
     """The range that one part of a specification names."""
-    fields = [field.strip() for field in part.split(":")]
-    if not 1 <= len(fields) <= 3 or not all(_INTEGER.fullmatch(field) for field in fields):
+    fields = [whole_number(field) for field in part.split(":")]
+    numbers = [field for field in fields if field is not None]
+    if not 1 <= len(fields) <= 3 or len(numbers) < len(fields):
         raise InvalidInput(
             f"{_OPTION} {abbreviated(text)}: {abbreviated(part)} is neither an integer nor "
             "start:stop[:step]",
-            hint="for example 0:4096, 0:1000000:1000 or 5,17,4096",
+            hint="for example 0:4096, 0:1e6:1000 or 5,17,4096",
         )
-    if any(len(field) > _LONGEST for field in fields):
+    if max(map(abs, numbers)) == PAST_ALL:
         raise InvalidInput(
             f"{_OPTION} {abbreviated(text)}: {abbreviated(part)} is past 2^53, "
             "the last exact position"
         )
-    start, *rest = map(int, fields)
+    start, *rest = numbers
     stop = rest[0] if rest else start + 1
     step = rest[1] if len(rest) == 2 else 1
     if step < 1:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers
 
 Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
+Returns = TypeVar("Returns")
 ArrayLike = TypeVar("ArrayLike")
 """An array of NumPy or a tensor of torch; what is like it is of its type."""
 
@@ -77,11 +77,11 @@ PositionsLike: TypeAlias = "int | range | str | Sequence[int] | object"
 of any shape."""
 
 
-def in_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters, Returns]:
     """``function``, whose errors name arguments, and are ValueErrors where an argument is wrong."""
 
     @functools.wraps(function)
-    def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+    def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Returns:
         try:
             return function(*arguments, **named)
         except ArgumentError:

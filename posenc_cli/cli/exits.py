@@ -65,6 +65,10 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
         print(f"posenc {version('posenc-cli')}")
         return 0
+    if not arguments:
+        arguments = ["--help"]
+    elif arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     # posenc has threads of its own, and starting BLAS's takes as long as importing NumPy.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import typer

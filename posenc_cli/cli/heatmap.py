@@ -67,7 +67,7 @@ def heatmap(
     Sines and cosines are drawn apart, the heads of a bias side by side, and a grid as maps of the
     similarity of one position to all others (as rows with --positions or --dims). Of any length,
     only what is shown is computed; ▴ marks columns that change faster than the picture can show.
-    Of a config or a model, the first 512 positions are shown where --len is not given.
+    The first 512 positions are shown where --len is not given.
 
     \b
     Examples:

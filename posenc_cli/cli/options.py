@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from inspect import Parameter
 from pathlib import PurePath
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import typer
 
+from posenc_cli import positions
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight
 from posenc_cli.formulas.tables import ROTARY_TABLES
@@ -84,16 +84,15 @@ def one_of(flag: str, text: str, known: Iterable[str]) -> str:
 
 
 def whole_number(flag: str, text: str, *, minimum: int | None = None) -> int:
-    """The integer that ``text`` writes in plain digits.
+    """The integer that ``text`` writes: 131072, 131_072 or 1e6.
 
     Raises: InvalidInput naming the option.
     """
-    if not re.fullmatch(r"[+-]?[0-9]+", text.strip()):
-        raise InvalidInput(f"{flag} {abbreviated(text)}: must be an integer in plain digits")
-    digits = text.strip().lstrip("+-0") or "0"
-    if len(digits) > 40:  # which int() need not read: 2^53 has 16
+    number = positions.whole_number(text)
+    if number is None:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be an integer")
+    if abs(number) == positions.PAST_ALL:
         raise InvalidInput(f"{flag} {abbreviated(text)}: is past 2^53, the last exact position")
-    number = -int(digits) if text.strip().startswith("-") else int(digits)
     if minimum is not None and number < minimum:
         raise InvalidInput(f"{flag} {number}: must be at least {minimum}")
     return number

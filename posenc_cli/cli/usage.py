@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePath
 from typing import Any
 
-from posenc_cli.errors import InvalidInput, nearest
+from posenc_cli import catalogue
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.files.formats import READ_BY_SUFFIX
+from posenc_cli.positions import whole_number
 
 
 def usage_message(error: Any) -> InvalidInput:
@@ -28,4 +33,29 @@ def usage_message(error: Any) -> InvalidInput:
             f"{name!r} is not a command of posenc (it has: {', '.join(sorted(commands))})",
             hint=nearest(name, commands) or hint,
         )
+    extra = re.search(r"unexpected extra argument\(?s?\)? \((.*)\)", message)
+    if extra and context:
+        words = extra[1].split()
+        return InvalidInput(
+            f"{abbreviated(extra[1])}: {path} takes no such argument",
+            hint=_meant(words, {flag for option in context.command.params for flag in option.opts})
+            or hint,
+        )
     return InvalidInput(message[:1].lower() + message[1:].rstrip("."), hint=hint)
+
+
+def _meant(words: list[str], flags: set[str]) -> str | None:
+    """The options that words without one were meant for, None where one is for none."""
+    options = []
+    for word in words:
+        if word in catalogue.BUILT_IN:
+            options.append(("--scheme", word))
+        elif whole_number(word) is not None:
+            options.append(("--len", word))
+        elif PurePath(word).suffix.lower() in READ_BY_SUFFIX:
+            options.append(("--in", word))
+        elif PurePath(word).suffix.lower() == ".json":
+            options.append(("--config", word))
+    if len(options) < len(words) or any(flag not in flags for flag, _ in options):
+        return None
+    return f"did you mean {' '.join(f'{flag} {word}' for flag, word in options)}?"

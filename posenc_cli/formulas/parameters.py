@@ -9,14 +9,14 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, nearest
+from posenc_cli.positions import whole_number
 from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
+_FLOAT = re.compile(r"[+-]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 _BOOLEANS = {"true": True, "false": False}
 
 _PAST_FLOATS = 2**1024  # float() of an integer so large raises
@@ -164,8 +164,8 @@ class Parameter(Record):
             text = given.strip()
             if self.type is bool and text.lower() in _BOOLEANS:
                 return _BOOLEANS[text.lower()]
-            if self.type is int and _INTEGER.fullmatch(text):
-                return int(text)
+            if self.type is int and (number := whole_number(text)) is not None:
+                return number
             if self.type is float and _FLOAT.fullmatch(text):
                 return float(text)
         elif self.type is float and type(given) is int:

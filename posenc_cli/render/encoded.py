@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Figure
 
 _FIRST = 512
-"""Positions of a model that are shown where nobody says how many."""
+"""Positions that are shown where nobody says how many."""
 _MOST_BANDS = 8  # side by side: more are too narrow for their names
 _MOST_HEADS = 1 << 12
 """Heads of a bias that are drawn together: the coefficients of all are computed for each."""
@@ -64,7 +64,7 @@ def figure_of_choice(
     choice: Choice, table: str | None, head: int | None, **seen: Any
 ) -> tuple[Figure, dict[str, Any]]:
     """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
-    if choice.source and choice.positions is None and table != "inv-freq":
+    if choice.positions is None and table != "inv-freq" and not choice.parts:
         content = choice.encoding().bound.content
         if content.waves is None or not content.capacity:
             choice = choice.at_first(_FIRST)  # but a grid is shown whole

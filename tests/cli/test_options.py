@@ -70,7 +70,7 @@ def test_a_group_says_anew_what_an_option_means_and_adds_to_them(take):
     ("arguments", "line"),
     [
         (["--head", "-1"], "--head -1: must be at least 0"),
-        (["--head", "1.5"], "--head '1.5': must be an integer in plain digits"),
+        (["--head", "1.5"], "--head '1.5': must be an integer"),
         (["--len", "0"], "--len 0: must be at least 1"),
         (["--kind", "fanc"], "--kind 'fanc': must be one of plain, fancy"),
         (["--set", "a"], "--set 'a': must be NAME=VALUE"),

@@ -444,7 +444,6 @@ def test_a_bug_is_status_70_without_a_traceback(call, monkeypatch):
 
 def test_the_usage_of_commands_is_checked_in_one_line(call):
     for arguments, message, hint in (
-        ([], "missing command", "--help"),
         (["genrate"], "'genrate' is not a command of posenc", "did you mean 'generate'?"),
         (["generate", "--lne", "4"], "--lne: posenc generate has no such option", "--len"),
         (["generate", "--len"], "requires an argument", "--help"),

@@ -64,7 +64,7 @@ def test_defaults_apply_and_length_follows_the_positions():
     [
         ({"dim": "0"}, "--dim 0: must be from 1 to 65536"),
         ({"dim": "4.0"}, "--dim '4.0': must be an integer"),
-        ({"dim": "4_096"}, "--dim '4_096': must be an integer"),
+        ({"dim": "4__096"}, "--dim '4__096': must be an integer"),
         ({"dim": 4.5}, "--dim '4.5': must be an integer"),
         ({"dim": True}, "--dim 'True': must be an integer"),
         ({"factor": "0"}, "--set factor 0: must be above 0"),

@@ -1,0 +1,73 @@
+"""What people type who come from other programs: understood, or told what was meant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("length", ["1000", "1_000", "1e3", "0.1e4"])
+def test_whole_numbers_may_be_written_for_readers(call, tmp_path, length):
+    asked = (
+        "generate",
+        "-s",
+        "rope",
+        "-l",
+        length,
+        "-d",
+        "1_6",
+        "--base",
+        "500_000",
+        "-o",
+        "a.npy",
+    )
+    assert call(*asked)[0] == 0
+    assert np.load(tmp_path / "a.npy").shape == (1000, 16)
+
+
+def test_positions_are_such_numbers_too(call, tmp_path):
+    asked = ("generate", "-s", "rope", "--positions", "1e3:1_002,2e6", "-d", "4", "-o", "a.npy")
+    assert call(*asked)[0] == 0
+    assert np.load(tmp_path / "a.npy").shape == (3, 4)
+
+
+@pytest.mark.parametrize("length", ["1e-3", "1.5", "1__0", "_1", "1e", "e3", "0x10", "1e9999999"])
+def test_what_is_no_whole_number_is_refused(call, length):
+    status, out, err = call("generate", "-s", "rope", "-l", length)
+    assert (status, out) == (2, "")
+    assert "--len" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("generate -s rope -l 4 --theta 5e5", "did you mean '--base'?"),
+        ("generate -s RoPE -l 4", "did you mean 'rope'?"),
+        ("generate -s rope -l 4 --dtype fp16", "did you mean 'float16'?"),
+        ("generate -s rope -l 4 --dtype BF16", "did you mean 'bfloat16'?"),
+        ("generate -s rope -l 4 --layout neox", "did you mean 'half'?"),
+        ("generate -s rope -l 4 --layout GPTJ", "did you mean 'interleaved'?"),
+        ("generate -s rope --seq-len 4", "did you mean '--len'?"),
+        ("generate rope 4096", "did you mean --scheme rope --len 4096?"),
+        ("heatmap cos.npy", "did you mean --in cos.npy?"),
+        ("heatmap config.json", "did you mean --config config.json?"),
+        ("generate extra", "posenc generate --help shows how it is used"),
+        ("rope-check cos.npy", "posenc rope-check --help shows how it is used"),
+    ],
+)
+def test_what_other_programs_say_is_hinted_at(call, arguments, hint):
+    status, out, err = call(*arguments.split())
+    assert (status, out) == (2, "")
+    assert err.splitlines()[1] == f"hint: {hint}"
+
+
+def test_help_is_shown_where_nothing_is_asked_for(call):
+    status, out, err = call()
+    assert (status, err) == (0, "")
+    assert out.startswith("Usage: posenc")
+    assert call("help") == (status, out, err)
+    assert call("help", "generate") == call("generate", "--help")
+
+
+def test_a_heatmap_has_a_sensible_length(call):
+    assert call("heatmap", "-s", "sinusoidal") == call("heatmap", "-s", "sinusoidal", "-l", "512")
