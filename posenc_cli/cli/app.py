@@ -36,10 +36,11 @@ COMMANDS = {
     "explain": "posenc_cli.cli.explain:explain",
     "identify": "posenc_cli.cli.identify:identify",
     "order-check": "posenc_cli.cli.order_check:order_check",
+    "completion": "posenc_cli.cli.completion:completion",
 }
 
 
-def application(arguments: Sequence[str]) -> typer.Typer:
+def application(arguments: Sequence[str], *, completing: bool = False) -> typer.Typer:
     """The application, with the one command that ``arguments`` name or else with all of them.
 
     Importing a command imports what it is made of, which a run of another need not wait for.
@@ -54,6 +55,10 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         },
     )
     app.callback()(posenc)
+    if completing:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()  # registers the shells, and adds no options
     named = arguments[0] if arguments and arguments[0] in COMMANDS else None
     documented = named is None or bool({"--help", "-h"} & set(arguments))
     for name in [named] if named else COMMANDS:

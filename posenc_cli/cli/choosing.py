@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
 from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
+from posenc_cli.cli.completers import backend_names, model_names, runtime_names, scheme_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     OptionGroup,
@@ -55,6 +56,7 @@ class SourceOptions(OptionGroup):
             "--scheme",
             "-s",
             metavar="NAME",
+            autocompletion=scheme_names,
             help="a name that posenc schemes lists, or package.module:attribute; A+B, or the "
             "option repeated, for several",
         ),
@@ -73,6 +75,7 @@ class SourceOptions(OptionGroup):
             "--model",
             "-m",
             metavar="NAME",
+            autocompletion=model_names,
             help="the encoding of a model that posenc models lists",
         ),
     ] = None
@@ -85,6 +88,7 @@ class SourceOptions(OptionGroup):
         option(
             "--as",
             metavar="ENGINE",
+            autocompletion=runtime_names,
             help="read a config as vllm, vllm-0.11, llama.cpp or transformers-4.50 does",
         ),
     ] = None
@@ -205,6 +209,7 @@ class ComputeOptions(OptionGroup):
         option(
             "--backend",
             metavar="NAME",
+            autocompletion=backend_names,
             help="auto|numpy|fast|torch|…; posenc backends lists them [default: auto]",
         ),
     ] = None

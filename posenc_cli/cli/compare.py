@@ -10,11 +10,13 @@ import typer
 
 from posenc_cli.cli import streams
 from posenc_cli.cli.choosing import ParameterOptions, PositionOptions
+from posenc_cli.cli.completers import operand_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     Head,
     Json,
     Setting,
+    completed_from,
     number_format,
     option,
     settings_option,
@@ -51,9 +53,19 @@ class PairParameterOptions(ParameterOptions):
 
 def compare(
     console: Console,
-    a: Annotated[str, typer.Argument(metavar="A", help="a file, scheme, config or model")],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", autocompletion=operand_names, help="a file, scheme, config or model"
+        ),
+    ],
     b: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="another; without it A as another engine")
+        str | None,
+        typer.Argument(
+            metavar="[B]",
+            autocompletion=operand_names,
+            help="another; without it A as another engine",
+        ),
     ] = None,
     *,
     tol: Annotated[
@@ -99,6 +111,7 @@ def compare(
             metavar="NAME",
             help=f"of what is computed: {'|'.join(REAL_DTYPES)} [default: the file's, or float64]",
             parse=number_format,
+            autocompletion=completed_from(REAL_DTYPES),
         ),
     ] = None,
     identify: Annotated[

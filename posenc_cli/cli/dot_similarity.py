@@ -10,7 +10,7 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile, MatrixOutput
-from posenc_cli.cli.options import OptionGroup, number_format, option, whole_option
+from posenc_cli.cli.options import OptionGroup, completed_from, number_format, option, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
@@ -96,6 +96,7 @@ def dot_similarity(
             metavar="NAME",
             help=f"of a matrix in a file: {'|'.join(REAL_DTYPES)} [default: float32]",
             parse=number_format,
+            autocompletion=completed_from(REAL_DTYPES),
         ),
     ] = None,
     picture: ColorPictureOptions,

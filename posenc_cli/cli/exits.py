@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
+COMPLETION = "_POSENC_COMPLETE"
+"""The variable by which a shell's script asks for completions."""
 
 
 def run() -> NoReturn:
@@ -65,9 +67,9 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
         print(f"posenc {version('posenc-cli')}")
         return 0
-    if not arguments:
+    if not arguments and COMPLETION not in os.environ:
         arguments = ["--help"]
-    elif arguments[0] == "help":
+    elif arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     # posenc has threads of its own, and starting BLAS's takes as long as importing NumPy.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -80,11 +82,20 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
     # The base of all usage errors, which Typer does not export under a name.
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]
+    completing = COMPLETION in os.environ
     try:
-        app = application(arguments)
+        if completing:
+            from posenc_cli.cli.completers import typed_words
+
+            arguments = typed_words()
+        app = application(arguments, completing=completing)
         if ready is not None:
             ready()
         status = app(list(arguments), prog_name="posenc", standalone_mode=False)
+    except PosencError:
+        if not completing:
+            raise
+        return 0  # of a line that is wrong so far nothing is completed, and nothing said
     except usage_error as error:
         from posenc_cli.cli.usage import usage_message
 

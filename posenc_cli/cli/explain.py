@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, settings_of, settings_option
@@ -36,7 +37,11 @@ def explain(
     console: Console,
     config: Annotated[
         str,
-        typer.Argument(metavar="CONFIG", help="a config.json, its folder, - (stdin), or a model"),
+        typer.Argument(
+            metavar="CONFIG",
+            autocompletion=model_names,
+            help="a config.json, its folder, - (stdin), or a model",
+        ),
     ],
     *,
     runtime: Annotated[

@@ -9,7 +9,7 @@ from posenc_cli.backends.base import Arithmetic
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
-from posenc_cli.cli.options import Head, TableName, number_format, option
+from posenc_cli.cli.options import Head, TableName, completed_from, number_format, option
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import DEFAULT_OF_SEVERAL, FORMATS, format_of
@@ -52,6 +52,7 @@ def generate(
             metavar="NAME",
             help=f"{'|'.join(REAL_DTYPES)} [default: float32]",
             parse=number_format,
+            autocompletion=completed_from(REAL_DTYPES),
             show_default=False,
         ),
     ] = FLOAT32,
@@ -62,6 +63,7 @@ def generate(
             metavar="NAME",
             help="round the values to this coarser number format, and store them in --dtype",
             parse=number_format,
+            autocompletion=completed_from(REAL_DTYPES),
         ),
     ] = None,
     table: TableName = None,

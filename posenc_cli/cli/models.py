@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json
@@ -24,7 +25,10 @@ _LONGEST = 30
 def models(
     console: Console,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="describe this model alone")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", autocompletion=model_names, help="describe this model alone"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

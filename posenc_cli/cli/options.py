@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 import typer
 
 from posenc_cli import positions
+from posenc_cli.cli.completers import setting_texts
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.atomic import STANDARD_OUTPUT, preflight
 from posenc_cli.formulas.tables import ROTARY_TABLES
@@ -33,10 +34,20 @@ def option(
     """
     if known:
         parse = partial(one_of, known=known)
-        settings = {"metavar": "NAME", "help": "|".join(known), **settings}
+        settings = {
+            "metavar": "NAME",
+            "help": "|".join(known),
+            "autocompletion": completed_from(known),
+            **settings,
+        }
     if parse is not None:
         settings["parser"] = _converter(max(flags, key=len), parse)
     return typer.Option(*flags, **settings)
+
+
+def completed_from(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """What completes a text to one of some names, for a shell."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
 def form_option(forms: Mapping[str, str]) -> Any:
@@ -54,7 +65,13 @@ def whole_option(*flags: str, minimum: int | None = None, **settings: Any) -> An
 
 def settings_option(help: str) -> Any:  # noqa: A002 - as Typer calls it
     """What ``Annotated`` says of a ``--set``, of which there may be many."""
-    return option("--set", metavar="NAME=VALUE", help=help, parse=Setting.parse)
+    return option(
+        "--set",
+        metavar="NAME=VALUE",
+        help=help,
+        parse=Setting.parse,
+        autocompletion=setting_texts,
+    )
 
 
 def _converter(flag: str, parse: Callable[[str, str], Any]) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.options import ReportOptions, form_option, one_of, option
+from posenc_cli.cli.options import ReportOptions, completed_from, form_option, one_of, option
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.formats import check_suffix
@@ -143,6 +143,7 @@ def rope_check(
             "--tol",
             metavar="X",
             parse=_tolerance_rule,
+            autocompletion=completed_from(RULES),
             help="auto (what float32 code can show), float32 (frequencies rounded once), float64, "
             "exact (correctly rounded), or a largest deviation",
         ),

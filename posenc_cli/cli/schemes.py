@@ -8,6 +8,7 @@ import typer
 
 from posenc_cli import catalogue
 from posenc_cli.catalogue import BrokenPlugin
+from posenc_cli.cli.completers import scheme_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def schemes(
     console: Console,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="describe this scheme alone")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", autocompletion=scheme_names, help="describe this scheme alone"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -1,0 +1,91 @@
+"""What a word may become, for a shell: schemes, models, parameters and their values."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Any
+
+import typer  # noqa: TC002 - Typer reads the annotation
+
+from posenc_cli import catalogue
+from posenc_cli.errors import PosencError
+
+
+def typed_words() -> list[str]:
+    """The words of the command line that is being typed, the one being completed left out."""
+    if "COMP_WORDS" in os.environ:
+        words = _split(os.environ["COMP_WORDS"])
+        return words[1 : int(os.environ["COMP_CWORD"])]
+    line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = _split(line)[1:]
+    return words if line.endswith(" ") else words[:-1]
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quote that is still open
+        return line.split()
+
+
+def scheme_names(incomplete: str) -> list[str]:
+    """Schemes that go on so; the last part of a hybrid."""
+    before, plus, last = incomplete.rpartition("+")
+    return [f"{before}{plus}{name}" for name in catalogue.BUILT_IN if name.startswith(last)]
+
+
+def model_names(incomplete: str) -> list[str]:
+    """Models that go on so."""
+    from posenc_cli.configs.library import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+def backend_names(incomplete: str) -> list[str]:
+    """Backends that go on so."""
+    from posenc_cli.backends.registry import names
+
+    return [name for name in ("auto", *names()) if name.startswith(incomplete)]
+
+
+def runtime_names(incomplete: str) -> list[str]:
+    """Programs that read configs and go on so."""
+    from posenc_cli.configs.runtimes import RUNTIMES
+
+    return [name for name in RUNTIMES if name.startswith(incomplete)]
+
+
+def operand_names(incomplete: str) -> list[str]:
+    """Schemes and models that go on so."""
+    return [*scheme_names(incomplete), *model_names(incomplete)]
+
+
+def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The parameters of the schemes named before, and the values of those that have some."""
+    try:
+        schemes = [catalogue.find(name) for name in _named_schemes(ctx.params)]
+    except PosencError:
+        return []
+    declared = {name: value for scheme in schemes for name, value in scheme.parameters.items()}
+    name, equals, value = incomplete.partition("=")
+    if equals and name in declared:
+        choices = declared[name].choices
+        return [f"{name}={choice}" for choice in choices if choice.startswith(value)]
+    return [f"{name}=" for name in declared if name.startswith(incomplete)]
+
+
+def _named_schemes(params: dict[str, Any]) -> list[str]:
+    """The schemes that a command line names; of a model those of its layers."""
+    from posenc_cli.configs.config import read_config, resolve
+    from posenc_cli.configs.library import find
+
+    if params.get("scheme"):
+        return [part for name in params["scheme"] for part in name.split("+")]
+    if params.get("model"):
+        layers = resolve(find(params["model"]).config).layers
+    elif params.get("config"):
+        layers = resolve(read_config(params["config"])).layers
+    else:
+        return []
+    return [group.scheme for group in layers]
