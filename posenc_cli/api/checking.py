@@ -26,7 +26,7 @@ from posenc_cli.render.report_text import report_text
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike
     from posenc_cli.checks.compare import ArrayComparison, RotationComparison
@@ -62,7 +62,7 @@ def rope_check(
     tables: tuple[object, object] | None = None,
     inv_freq: object = None,
     rotated: tuple[object, object] | None = None,
-    impl: str | None = None,
+    impl: Callable[..., Any] | str | None = None,
     positions: PositionsLike | None = None,
     tol: ToleranceRule = "auto",
     call: tuple[str, ...] = (),
@@ -80,8 +80,12 @@ def rope_check(
         tables: cosines and sines, (L, d/2) or (L, d) each.
         inv_freq: inverse frequencies, (d/2,).
         rotated: vectors before and after, (L, d) each.
-        impl: a function as ``module:function`` or ``./file.py:function``; it runs in a process of
-            its own, by ``python`` where that is given, its arguments as ``call`` names them.
+        impl: a function, called in this process, or a class, made with the reference's parameters;
+            one as ``module:function`` or ``./file.py:function`` runs in a process of its own, by
+            ``python`` where that is given.
+        call: what its arguments are for, as ``("q", "k", "cos", "sin")``, where neither names nor
+            shapes tell.
+        in_place: it leaves its result in what it is given.
         positions: of the rows, or those to look at; as for `encode`.
         tol: ``auto``, ``float32``, ``float64``, ``exact``, or a largest deviation.
         parameters: of the reference: ``dim=128``, ``base=5e5``, ``layout="half"``.
@@ -93,6 +97,8 @@ def rope_check(
     >>> report.ok, str(report.cause)
     (False, 'base')
     """
+    if not (impl is None or isinstance(impl, str) or callable(impl)):
+        raise ArgumentError(f"impl: must be a function, not a {type(impl).__name__}")
     given = None if positions is None else GivenPositions.of(positions)
     choice = choice_of(reference, given.positions if given else None, parameters)
     request = CheckRequest(

@@ -17,6 +17,7 @@ from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.definition import SourcePlace, definition_place
 from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.checks.function_here import name_of_function
 from posenc_cli.checks.function_process import CallRequest
 from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
@@ -34,6 +35,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from posenc_cli.checks.serving import Target
     from posenc_cli.checks.subject import GivenArray, Subject
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Encoding
@@ -69,7 +71,7 @@ class CheckRequest(Record):
     tables: tuple[GivenArray, GivenArray] | None = None
     inv_freq: GivenArray | None = None
     rotated: tuple[GivenArray, GivenArray] | None = None
-    impl: str | None = None
+    impl: Target | None = None
     calling: CallRequest = CallRequest()
 
     def flags(self) -> list[str]:
@@ -93,6 +95,8 @@ class CheckRequest(Record):
         }
         for kind, given in kinds.items():
             if given is not None:
+                if callable(given):
+                    return f"{kind} {name_of_function(given)}"
                 names = given if isinstance(given, tuple) else (given,)
                 return f"{kind} {' '.join(map(subjects.name_of, names))}"
         return "posenc's own tables"
@@ -100,7 +104,7 @@ class CheckRequest(Record):
     @property
     def place(self) -> SourcePlace | None:
         """The file of the subject, the first of two; of a function where it is defined."""
-        if self.impl is not None:
+        if isinstance(self.impl, str):
             return definition_place(self.impl, python=self.calling.python)
         given = (*(self.tables or ()), self.inv_freq, *(self.rotated or ()))
         file = next((path for path in given if isinstance(path, str)), None)

@@ -120,6 +120,13 @@ class FunctionProcess:
             raise Unavailable(f"{flag}: did not start within a minute") from None
         except (ValueError, KeyError, TypeError):
             raise Unavailable(f"{flag}: is no Python") from None
+        self._describe(installed)
+
+    def _describe(self, installed: list[str]) -> None:
+        """Read what is known of the function, and make an object of a class.
+
+        Raises: InvalidInput, Unavailable.
+        """
         self.installed = installed
         self.signature = self._described()
         if self.signature.is_class:

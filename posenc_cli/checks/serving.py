@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.checks.answers import Returned, table_rows
 from posenc_cli.checks.form_choice import FormChoice
+from posenc_cli.checks.function_here import FunctionHere
 from posenc_cli.checks.function_process import FunctionProcess
 from posenc_cli.checks.payloads import Vectors
 
@@ -21,13 +23,16 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray
 
+Target = str | Callable[..., Any]
+"""A function: as ``module:function`` or ``file.py:function``, or one of this process."""
+
 CELLS = 1 << 20
 """Values of one call, more only where one position has more: the caches of a processor hold them,
 and a function's own arrays, a dozen in float64, are few enough for any machine."""
 
 
 class ServedFunction:
-    """A user's function, served by a process; a context manager, which ends that process.
+    """A user's function, served by a process or here; a context manager, which ends that process.
 
     ``context`` is how many positions it may be asked for. With a ``last`` position every call has a
     row of it at its end, of which nothing is returned: what a function does may depend on the
@@ -36,14 +41,18 @@ class ServedFunction:
 
     def __init__(
         self,
-        target: str,
+        target: Target,
         reference: Reference,
         asked: CallRequest,
         *,
         context: int,
         last: int | None = None,
     ) -> None:
-        self._process = FunctionProcess(target, reference, asked, context=context)
+        self._process: FunctionProcess
+        if isinstance(target, str):
+            self._process = FunctionProcess(target, reference, asked, context=context)
+        else:
+            self._process = FunctionHere(target, reference, asked, context=context)
         self._context, self._last = context, last
         self._choice: FormChoice | None = None
 

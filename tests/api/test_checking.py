@@ -89,6 +89,48 @@ def test_what_cannot_be_checked_is_an_error_about_arguments(subject, words):
     assert "--" not in str(error.value)
 
 
+def halves(x, positions):
+    half = x.shape[-1] // 2
+    angles = np.asarray(positions)[:, None] * 5e5 ** (-np.arange(half) / half)
+    cos, sin = np.cos(angles), np.sin(angles)
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+class Rotary:
+    """A function of an object that is made with what the reference is made with."""
+
+    def __init__(self, dim, base):
+        self.rates = base ** (-np.arange(dim // 2) / (dim // 2))
+
+    def __call__(self, x, positions):
+        return halves(x, positions)
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        (halves, None),
+        (Rotary, None),
+        (lambda x, positions: halves(x, positions + 1), "position-offset"),
+        (lambda x, positions: halves(x[..., ::-1], positions)[..., ::-1], "direction"),
+    ],
+)
+def test_a_function_of_this_process_is_checked(function, cause):
+    report = posenc.rope_check("rope", impl=function, positions=64, layout="half", **ROPE)
+    assert (report.ok, report.cause) == (cause is None, cause)
+
+
+def test_what_a_function_raises_is_an_error_of_the_argument():
+    def broken(x, positions):
+        raise KeyError("cache")
+
+    with pytest.raises(ValueError, match=r"impl '.*raised KeyError: 'cache'"):
+        posenc.rope_check("rope", impl=broken, positions=8, **ROPE)
+    with pytest.raises(ValueError, match="impl: must be a function, not a int"):
+        posenc.rope_check("rope", impl=3, **ROPE)
+
+
 def test_tensors_are_checked():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     tables = tuple(map(torch.from_numpy, right()))

@@ -151,22 +151,18 @@ def test_slopes_are_the_papers():
         posenc.alibi_slopes(0)
 
 
-class TestTorch:
-    """Tensors in, tensors out."""
-
+def test_a_result_is_like_a_tensor():
     torch = pytest.importorskip("torch", reason="torch is not installed")
+    like = torch.zeros(1, dtype=torch.bfloat16)
+    table = posenc.encode("rope", torch.arange(6).reshape(2, 3), dim=8, like=like)
+    assert (table.dtype, table.shape) == (torch.bfloat16, (2, 3, 8))
+    exact = posenc.encode("rope", 6, dim=8, round_to="bfloat16")
+    assert np.array_equal(table.float().numpy().reshape(6, 8), exact)
+    assert posenc.encode("rope", 2, dim=8, like=torch.arange(3)).dtype == torch.float32
 
-    def test_a_result_is_like_a_tensor(self):
-        like = self.torch.zeros(1, dtype=self.torch.bfloat16)
-        table = posenc.encode("rope", self.torch.arange(6).reshape(2, 3), dim=8, like=like)
-        assert (table.dtype, table.shape) == (self.torch.bfloat16, (2, 3, 8))
-        exact = posenc.encode("rope", 6, dim=8, round_to="bfloat16")
-        assert np.array_equal(table.float().numpy().reshape(6, 8), exact)
-        assert (
-            posenc.encode("rope", 2, dim=8, like=self.torch.arange(3)).dtype == self.torch.float32
-        )
 
-    def test_a_tensor_is_filled(self):
-        out = self.torch.empty((4, 8), dtype=self.torch.float16)
-        assert posenc.encode("rope", 4, dim=8, out=out) is out
-        assert np.array_equal(out.numpy(), posenc.encode("rope", 4, dim=8, dtype="float16"))
+def test_a_tensor_is_filled():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    out = torch.empty((4, 8), dtype=torch.float16)
+    assert posenc.encode("rope", 4, dim=8, out=out) is out
+    assert np.array_equal(out.numpy(), posenc.encode("rope", 4, dim=8, dtype="float16"))

@@ -1,0 +1,78 @@
+"""A function of this process, called as one in a process of its own is: by the same requests."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.checks import worker
+from posenc_cli.checks.function_process import CallRequest, FunctionProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from posenc_cli.checks.payloads import Payload
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.numerics.arrays import Integers
+
+
+class FunctionHere(FunctionProcess):
+    """A function, or a class that an object is made of, which the caller of a check has at hand.
+
+    What it raises is an error of the function; what it never returns from, or ends the process by,
+    is not guarded against.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        reference: Reference,
+        asked: CallRequest,
+        *,
+        context: int,
+    ) -> None:
+        self.target, self.reference, self.asked = name_of_function(function), reference, asked
+        self.python = sys.executable
+        self.made = ""
+        self._context = context
+        self._given = self._function = function
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can be called."""
+        return True
+
+    def start(self) -> None:
+        """Read what is known of the function, and make an object of a class anew."""
+        self._function = self._given
+        self._describe(worker.libraries())
+
+    def end(self) -> None:
+        """Nothing is to be ended."""
+
+    def _exchanged(
+        self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
+    ) -> tuple[dict[str, Any], bytearray]:
+        header, data = payload, b""
+        if not isinstance(header, dict):
+            line, *parts = payload.message(0)  # type: ignore[union-attr]
+            header, data = json.loads(line), b"".join(parts)
+        try:
+            if header["do"] == "make":
+                self._function = self._function(**header["values"])
+                return {}, bytearray()
+            if header["do"] == "describe":
+                return worker.description(self._function), bytearray()
+            report, arrays = worker.called(self._function, header, data)
+        except worker.Refused as refused:
+            raise self._refusal(str(refused), refused.why, positions) from None
+        except Exception as error:
+            text = f"raised {worker.error_text(error)}"
+            raise self._refusal(text, "raised", positions) from error
+        return report, bytearray(b"".join(arrays))
+
+
+def name_of_function(function: Callable[..., Any]) -> str:
+    """What messages call a function: its own name, else its type's."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
