@@ -36,7 +36,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from posenc_cli.checks.answers import Differs, Returned, Rows
     from posenc_cli.checks.irregular import Irregularity
-    from posenc_cli.checks.serving import Target
+    from posenc_cli.checks.serving import FunctionTarget
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress, SomeRows
     from posenc_cli.numerics.arrays import Integers, NumberArray, Reals, UnitMatrices
@@ -91,7 +91,7 @@ class _CallCache:
 
 
 def implementation(
-    target: Target,
+    target: FunctionTarget,
     reference: Reference,
     positions: Positions,
     *,

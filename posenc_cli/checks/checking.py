@@ -35,7 +35,7 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from posenc_cli.checks.serving import Target
+    from posenc_cli.checks.serving import FunctionTarget
     from posenc_cli.checks.subject import GivenArray, Subject
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Encoding
@@ -71,7 +71,7 @@ class CheckRequest(Record):
     tables: tuple[GivenArray, GivenArray] | None = None
     inv_freq: GivenArray | None = None
     rotated: tuple[GivenArray, GivenArray] | None = None
-    impl: Target | None = None
+    impl: FunctionTarget | None = None
     calling: CallRequest = CallRequest()
 
     def flags(self) -> list[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray
 
-Target = str | Callable[..., Any]
+FunctionTarget = str | Callable[..., Any]
 """A function: as ``module:function`` or ``file.py:function``, or one of this process."""
 
 CELLS = 1 << 20
@@ -41,7 +41,7 @@ class ServedFunction:
 
     def __init__(
         self,
-        target: Target,
+        target: FunctionTarget,
         reference: Reference,
         asked: CallRequest,
         *,

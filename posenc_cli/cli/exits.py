@@ -69,7 +69,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
         return 0
     if not arguments and COMPLETION not in os.environ:
         arguments = ["--help"]
-    elif arguments[:1] == ["help"]:
+    elif arguments and arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
     # posenc has threads of its own, and starting BLAS's takes as long as importing NumPy.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -495,9 +495,9 @@ import atexit, gc, sys
 from posenc_cli import __main__, catalogue
 from posenc_cli.cli import app
 made, found = app.application, catalogue.installed
-def imported(arguments):
+def imported(arguments, **how):
     print("imports", gc.isenabled(), file=sys.stderr)
-    return made(arguments)
+    return made(arguments, **how)
 def ran():
     print("runs", gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr)
     return found()
