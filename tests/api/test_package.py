@@ -52,7 +52,9 @@ def test_what_is_exported_is_there_and_says_what_it_is():
 
 def test_no_package_inside_has_the_name_of_what_is_exported():
     # Once imported, it would take its place.
-    inside = {path.stem for path in Path(posenc.__file__).parent.iterdir()}
+    folder = Path(posenc.__file__).parent
+    inside = {path.stem for path in folder.glob("*.py")}
+    inside |= {path.parent.name for path in folder.glob("*/__init__.py")}
     assert not inside & {*dir(posenc)}
 
 
