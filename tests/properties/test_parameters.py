@@ -57,7 +57,7 @@ POSITIONS = [
 ]
 ARITHMETICS = ["exact", "float64", "float32", "bfloat16"]
 CHECKS = ("rope-check", "order-check", "compare")
-SECONDS = 60  # no measure of speed: a run that takes so long does not end
+SECONDS = 60  # of the processor, and no measure of speed: a run that takes so long does not end
 BYTES = 3 << 30  # what a run may allocate; the largest table that is asked for has 0.3 GB
 
 CONFIG = {
@@ -233,14 +233,14 @@ def bounded_run():
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES, hard))
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
