@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from typing import Annotated
 
 import typer
@@ -30,7 +32,8 @@ def completion(
 
     \\b
     Examples:
-      posenc completion --install
+      posenc completion bash --install
+      posenc completion zsh >_posenc
       eval "$(posenc completion bash)"
     """
     # Typer's own commands for it are options of the program, which every help would list.
@@ -44,5 +47,9 @@ def completion(
         names = {"prog_name": "posenc", "complete_var": COMPLETION, "shell": shell or ""}
         print(scripts.get_completion_script(**names))  # type: ignore[attr-defined]
         return
-    name, path = scripts.install(shell, "posenc", COMPLETION)  # type: ignore[attr-defined]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # where Typer says that it cannot
+            name, path = scripts.install(shell, "posenc", COMPLETION)  # type: ignore[attr-defined]
+    except typer.Exit:
+        raise InvalidInput(f"SHELL: name it, one of {', '.join(SHELLS)}") from None
     console.summary(f"wrote '{path}': completion for {name}, from its next start on")

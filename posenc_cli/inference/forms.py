@@ -110,7 +110,9 @@ def repeated_frequencies(evidence: Evidence) -> Iterator[Evidence]:
 
 
 def frequencies_in_other_words(evidence: Evidence) -> Iterator[Evidence]:
-    """The frequencies that one row of numbers may say as periods or logarithms."""
+    """The frequencies that one row of real numbers may say as periods or logarithms."""
+    if evidence.arrays[0].dtype.kind == "c":
+        return
     values, stored = np.asarray(evidence.sample[0], np.float64), real_format(evidence.stored)
     for text, frequencies_of in _WORDS:
         frequencies = frequencies_of(values)

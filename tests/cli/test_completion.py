@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -110,3 +111,15 @@ def test_one_command_installs_it(call, tmp_path, monkeypatch, shell, file):
 def test_a_shell_that_is_not_known_is_refused(call):
     assert call("completion", "tcsh")[0] == 2
     assert call("completion")[0] == 2
+
+
+def test_a_shell_that_runs_and_is_none_of_them_is_refused_without_another_word(tmp_path):
+    script = f"{shlex.quote(sys.executable)} -m posenc_cli completion --install"
+    done = subprocess.run(
+        ["sh", "-c", f"{script}; exit $?"],
+        env={"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "posenc: error: SHELL: name it, one of bash, zsh, fish\n"
