@@ -23,7 +23,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.installed $(DEVELOPED)
 endif
 
-.PHONY: demo test check coverage pythons newest lowest sdist lint types layers docs bench mutants peers format lock clean
+.PHONY: demo test check coverage sweeps pythons newest lowest sdist lint types layers docs bench mutants peers format lock clean
 
 ## demo: install posenc into .venv and do the main job (the first command of the README)
 demo: $(VENV)/.installed

@@ -9,17 +9,17 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest
-from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
+from posenc_cli.formulas.declare import Scheme
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from posenc_cli.configs.resolved import Layers, Resolved, Sourced
     from posenc_cli.numerics.arrays import Integers
@@ -68,11 +68,31 @@ class ModelEncoding(Record):
         )
 
 
-EncodingLike: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | ModelEncoding | object"
-"""A scheme (``"rope"``, ``"sinusoidal+t5"``) or a model (``"llama-3-8b"``) by name, the path of a
-config.json, a config as a dict or as transformers' PretrainedConfig, or a `ModelEncoding`."""
+class PretrainedConfig(Protocol):
+    """A config of transformers, or what else gives its keys as a dict."""
 
-PositionsLike: TypeAlias = "int | range | str | Sequence[int] | object"
+    def to_dict(self) -> dict[str, Any]:
+        """The keys and values of its config.json."""
+        ...
+
+
+class Shaped(Protocol):
+    """An array or a tensor."""
+
+    @property
+    def shape(self) -> Any:
+        """The lengths of its axes."""
+        ...
+
+
+EncodingLike: TypeAlias = (
+    "str | os.PathLike[str] | Mapping[str, Any] | ModelEncoding | Scheme | PretrainedConfig"
+)
+"""A scheme (``"rope"``, ``"sinusoidal+t5"``) or a model (``"llama-3-8b"``) by name, the path of a
+config.json, a config as a dict or as transformers' PretrainedConfig, a `ModelEncoding`, or one of
+the values of `schemes`."""
+
+PositionsLike: TypeAlias = "int | range | str | Sequence[int] | Sequence[Sequence[int]] | Shaped"
 """How many positions from 0 on, a range, ``"0:4096:2"``, or whole numbers in an array or a tensor
 of any shape."""
 
@@ -87,10 +107,9 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
         except ArgumentError:
             raise
         except PosencError as error:
-            message, hint = (text and argument_text(text) for text in (error.message, error.hint))
-            if isinstance(error, InvalidInput):
-                raise ArgumentError(message or "", hint=hint) from None
-            raise type(error)(message or "", hint=hint) from None
+            message, hint = argument_text(error.message), argument_hint(error.hint)
+            kind = ArgumentError if isinstance(error, InvalidInput) else type(error)
+            raise kind(message, hint=hint) from error.__cause__
 
     return call
 
@@ -102,10 +121,12 @@ _ARGUMENTS = {
     "--scheme": "encoding",
     "--config": "config",
     "--as": "runtime",
+    "--dims": "columns",
 }
 """What arguments are called whose options have other names; the rest of the names are alike."""
 
-_OPTION = re.compile(r"(--[a-z][a-z-]*)( |=)?")
+_OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)( |=)?")
+_QUOTED = re.compile(r"('(?:[^'\\]|\\.)*')")
 _COMMAND = re.compile(r"posenc (schemes|models)(?: (?=lists)| ([\w-]+))")
 
 
@@ -123,11 +144,57 @@ def argument_text(text: str) -> str:
         return f"{name}{match[2] or ''}" if name else ""
 
     text = _COMMAND.sub(lambda match: f"posenc.{match[1]}() " if not match[2] else match[0], text)
-    return _OPTION.sub(argument, text)
+    parts = _QUOTED.split(text)  # what is quoted is a caller's
+    return "".join(
+        part if place % 2 else _OPTION.sub(argument, part) for place, part in enumerate(parts)
+    )
+
+
+def argument_hint(hint: str | None) -> str | None:
+    """A hint about options, about arguments; None where it is about a command.
+
+    >>> argument_hint("--layer-type sliding_attention"), argument_hint("posenc generate shows it")
+    ('layer_type=sliding_attention', None)
+    """
+    if hint is None or re.search(r"\bposenc (?!schemes|models)", hint):
+        return None
+    return re.sub(r"^([a-z_]+) (?=\S+$)", r"\1=", argument_text(hint))
+
+
+def checked_choice(name: str, value: object, known: Collection[str]) -> Any:
+    """A value that must be one of some.
+
+    Raises: ArgumentError.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise ArgumentError(
+            f"{name} {abbreviated(str(value))}: must be one of {', '.join(known)}",
+            hint=nearest(str(value), known),
+        )
+    return value
+
+
+def checked_number(name: str, value: object) -> float:
+    """A number that must not be negative, nor infinite.
+
+    Raises: ArgumentError.
+    """
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else -1.0
+    if not 0 <= number < float("inf"):
+        raise ArgumentError(f"{name} {abbreviated(str(value))}: must be a number of at least 0")
+    return float(number)
+
+
+def plain_value(value: object) -> object:
+    """A value of NumPy or torch as Python's own: numbers, and lists of them as tuples."""
+    if hasattr(value, "tolist"):
+        plain = value.tolist()
+        return tuple(plain) if isinstance(plain, list) else plain
+    return value
 
 
 def choice_of(
-    encoding: EncodingLike,
+    encoding: object,
     positions: Positions | None = None,
     parameters: Mapping[str, Any] | None = None,
     **fields: Any,
@@ -136,9 +203,9 @@ def choice_of(
 
     Raises: InvalidInput where there is no such encoding, or it has no such parameter.
     """
-    given = dict(parameters or {})
-    if isinstance(encoding, Choice):
-        choice = encoding
+    given = {name: plain_value(value) for name, value in (parameters or {}).items()}
+    if isinstance(encoding, Scheme):
+        choice = Choice(encoding, {}, None)
     elif isinstance(encoding, str) and not _is_path(encoding):
         choice = _named_choice(encoding, given)
         return replace(choice, **_of_parts(choice, positions=positions, **fields))
@@ -181,7 +248,7 @@ def _is_path(text: str) -> bool:
 
 
 def model_encoding(
-    config: EncodingLike, *, layer_type: str | None = None, runtime: str | None = None
+    config: object, *, layer_type: str | None = None, runtime: str | None = None
 ) -> ModelEncoding:
     """What a config or a model says of positions.
 
@@ -192,6 +259,8 @@ def model_encoding(
     from posenc_cli.configs.library import find, names
 
     if isinstance(config, ModelEncoding):
+        if layer_type is not None or runtime is not None:
+            raise ArgumentError("config: was read already; layer_type and runtime go with a config")
         return config
     name = "config"
     if isinstance(config, str) and config in names():
@@ -201,8 +270,8 @@ def model_encoding(
         content = read_config(name, flag=None)
     elif isinstance(config, Mapping):
         content = config
-    elif callable(getattr(config, "to_dict", None)):
-        content = config.to_dict()  # type: ignore[attr-defined]
+    elif callable(to_dict := getattr(config, "to_dict", None)):
+        content = to_dict()
     else:
         raise ArgumentError(
             f"a {type(config).__name__} is no encoding: give the name of a scheme or a model, a "
@@ -219,14 +288,12 @@ class GivenPositions(Record):
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, given: PositionsLike) -> GivenPositions:
+    def of(cls, given: object) -> GivenPositions:
         """Positions as callers give them.
 
         Raises: InvalidInput where they are no whole numbers from 0 to 2^53, or none.
         """
         match given:
-            case Positions():
-                positions = given
             case bool():
                 raise _no_positions(given)
             case int():
@@ -246,9 +313,14 @@ class GivenPositions(Record):
     def _of_array(cls, given: object) -> GivenPositions:
         import numpy as np
 
+        if isinstance(given, np.integer):
+            return cls.of(int(given))
         detach = getattr(given, "detach", None)
-        array = np.asarray(given if detach is None else detach().cpu())
-        if array.dtype.kind not in "iu" or not array.size:
+        try:
+            array = np.asarray(given if detach is None else detach().cpu())
+        except (ValueError, TypeError, NotImplementedError, RuntimeError):
+            raise _no_positions(given) from None
+        if array.dtype.kind not in "iu" or not array.size or not array.ndim:
             raise _no_positions(given)
         if int(array.max()) > 2**62:
             raise ArgumentError(f"positions: {array.max()} is past 2^53, the last that is exact")
@@ -279,19 +351,8 @@ _SHORT = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "flo
 _SHORT |= {"float": "float32", "fp64": "float64", "double": "float64"}
 
 
-@lru_cache(maxsize=64)
-def _named_dtype(name: str) -> DType:
-    name = _SHORT.get(name, name)
-    if name not in REAL_DTYPES:
-        raise ArgumentError(
-            f"dtype {abbreviated(name)}: must be one of {', '.join(REAL_DTYPES)}",
-            hint=nearest(name, REAL_DTYPES),
-        )
-    return REAL_DTYPES[name]
-
-
-def number_format(dtype: object) -> DType:
-    """A number format: by name, or as NumPy's or torch's dtype.
+def number_format(dtype: object, argument: str = "dtype") -> DType:
+    """A number format: by name, or as Python's, NumPy's or torch's dtype.
 
     Raises: ArgumentError where posenc writes none such.
 
@@ -299,5 +360,8 @@ def number_format(dtype: object) -> DType:
     >>> number_format("bf16").name, number_format(np.float64).name
     ('bfloat16', 'float64')
     """
+    if dtype is float:
+        return FLOAT64
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
-    return _named_dtype(name.removeprefix("torch."))
+    name = name.removeprefix("torch.")
+    return REAL_DTYPES[checked_choice(argument, _SHORT.get(name, name), REAL_DTYPES)]

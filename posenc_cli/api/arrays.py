@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli.api.arguments import ArgumentError, number_format
+from posenc_cli.errors import Unavailable
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
 
 if TYPE_CHECKING:
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
 
     from posenc_cli.numerics.arrays import NumberArray, StoredArray
     from posenc_cli.numerics.dtypes import DType
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array of NumPy or a tensor of torch."""
+    return isinstance(value, np.ndarray) or is_tensor(value)
 
 
 def is_tensor(value: object) -> bool:
@@ -27,6 +34,9 @@ def format_of_result(dtype: object, like: object, out: object) -> DType:
     Raises: ArgumentError where it is none that posenc writes, or NumPy has none such.
     """
     given: Any = like if like is not None else out
+    if given is not None and not (isinstance(given, np.ndarray | np.generic) or is_tensor(given)):
+        name = "out" if like is None else "like"
+        raise ArgumentError(f"{name}: must be an array or a tensor, not a {type(given).__name__}")
     if dtype is None and given is not None:
         name = str(given.dtype).removeprefix("torch.")
         dtype = name if name in REAL_DTYPES or out is not None else FLOAT32.name
@@ -57,7 +67,11 @@ def delivered(
     if isinstance(out, np.ndarray) and out.flags.c_contiguous and out.flags.writeable:
         fill(out)
         return out
-    values = np.empty(shape, form.numpy)
+    try:
+        values = np.empty(shape, form.numpy)
+    except MemoryError:
+        size = math.prod(shape) * form.itemsize
+        raise Unavailable(f"not enough memory for {size} bytes", hint="see blocks") from None
     fill(values)
     if out is not None:
         return _copied(values, form, out)
@@ -67,13 +81,18 @@ def delivered(
 def _check_out(out: Any, shape: tuple[int, ...], form: DType) -> None:
     if tuple(out.shape) != shape:
         raise ArgumentError(f"out: has the shape {tuple(out.shape)}, the result {shape}")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ArgumentError("out: cannot be written to")
     if str(out.dtype).removeprefix("torch.") != form.name:
         raise ArgumentError(f"out: is {out.dtype}, the result {form.name}")
 
 
 def _copied(values: StoredArray, form: DType, out: Any) -> Any:
     if is_tensor(out):
-        return out.copy_(tensor_like(values, out, form))
+        import torch
+
+        with torch.no_grad():
+            return out.copy_(tensor_like(values, out, form))
     out[...] = values
     return out
 

@@ -10,17 +10,21 @@ import numpy as np
 from posenc_cli.api.arguments import (
     ArgumentError,
     GivenPositions,
+    checked_choice,
+    checked_number,
     choice_of,
     in_arguments,
     number_format,
 )
-from posenc_cli.api.arrays import is_tensor
+from posenc_cli.api.arrays import is_array, is_tensor
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
+from posenc_cli.checks.codes import CALL_ROLES
 from posenc_cli.checks.compare import Side, comparison
 from posenc_cli.checks.function_process import CallRequest
 from posenc_cli.checks.identify import identify_files
 from posenc_cli.checks.verdict import Report
 from posenc_cli.files.reading import Loaded, read_array
+from posenc_cli.inference.tolerance import RULES
 from posenc_cli.render.report import fields
 from posenc_cli.render.report_text import report_text
 from posenc_cli.render.typesetting import Typesetter
@@ -82,7 +86,8 @@ def rope_check(
         rotated: vectors before and after, (L, d) each.
         impl: a function, called in this process, or a class, made with the reference's parameters;
             one as ``module:function`` or ``./file.py:function`` runs in a process of its own, by
-            ``python`` where that is given.
+            ``python`` where that is given. It is called some dozen times and more, and what calls
+            leave behind in an object of yours stays there.
         call: what its arguments are for, as ``("q", "k", "cos", "sin")``, where neither names nor
             shapes tell.
         in_place: it leaves its result in what it is given.
@@ -99,11 +104,14 @@ def rope_check(
     """
     if not (impl is None or isinstance(impl, str) or callable(impl)):
         raise ArgumentError(f"impl: must be a function, not a {type(impl).__name__}")
+    for role in call:
+        checked_choice("call", role, CALL_ROLES)
+    rule = checked_choice("tol", tol, RULES) if isinstance(tol, str) else checked_number("tol", tol)
     given = None if positions is None else GivenPositions.of(positions)
     choice = choice_of(reference, given.positions if given else None, parameters)
     request = CheckRequest(
         tables=_pair(tables, "tables", ("cos", "sin")),
-        inv_freq=None if inv_freq is None else _given(inv_freq, "inv_freq"),
+        inv_freq=None if inv_freq is None else _given(inv_freq, "array"),
         rotated=_pair(rotated, "rotated", ("x", "y")),
         impl=impl,
         calling=CallRequest(python, call, in_place),
@@ -113,7 +121,7 @@ def rope_check(
         encoding=choice.encoding,
         engine=lambda request: choice.engine(request.plan()),
         positions=choice.positions,
-        rule=tol,
+        rule=rule,
     )
     try:
         return RopeReport(**check.report().as_dict())
@@ -142,7 +150,7 @@ def _pair(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, Any] | No
     """
     if given is None:
         return None
-    if isinstance(given, np.ndarray | str) or len(given) != 2:
+    if not isinstance(given, tuple | list) or len(given) != 2:
         raise ArgumentError(f"{name}: must be two arrays, ({', '.join(names)})")
     return _given(given[0], names[0]), _given(given[1], names[1])
 
@@ -157,10 +165,13 @@ def loaded_array(value: object, name: str) -> Loaded:
     Raises: ArgumentError where it holds no numbers.
     """
     dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
-    if is_tensor(value):
-        tensor: Any = value
-        value = (tensor.float() if dtype == "bfloat16" else tensor).detach().cpu().numpy()
-    values = np.asarray(value)
+    try:
+        if is_tensor(value):
+            tensor: Any = value
+            value = (tensor.float() if dtype == "bfloat16" else tensor).detach().cpu().numpy()
+        values = np.asarray(value)
+    except (ValueError, TypeError, NotImplementedError, RuntimeError):
+        raise ArgumentError(f"{name}: is no array whose numbers can be read") from None
     if not values.size or not values.ndim or values.dtype.kind not in "fciub":
         raise ArgumentError(f"{name}: holds no numbers")
     dtype = dtype or values.dtype.name
@@ -186,12 +197,13 @@ def identify(*arrays: object) -> Identification:
     if not 1 <= len(arrays) <= 2:
         raise ArgumentError(f"{len(arrays)} arrays: one is identified, or cosines and sines")
     names = ("array",) if len(arrays) == 1 else ("cos", "sin")
-    return identify_files(
-        [
-            read_array(value) if isinstance(value, str | os.PathLike) else loaded_array(value, name)
-            for value, name in zip(arrays, names, strict=True)
-        ]
-    )
+    loaded = [
+        read_array(value) if isinstance(value, str | os.PathLike) else loaded_array(value, name)
+        for value, name in zip(arrays, names, strict=True)
+    ]
+    if len({array.values.shape for array in loaded}) > 1:
+        raise ArgumentError("cos and sin: must have one shape")
+    return identify_files(loaded)
 
 
 @in_arguments
@@ -224,7 +236,7 @@ def compare(
         table=table,
         head=head,
         dtype=None if dtype is None else number_format(dtype),
-        tolerance=tol,
+        tolerance=checked_number("tol", tol),
     )
 
 
@@ -233,7 +245,7 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
 
     Raises: InvalidInput where it is neither.
     """
-    if is_tensor(value) or isinstance(value, np.ndarray):
+    if is_array(value):
         return Side(name, loaded=loaded_array(value, name))
     choice = choice_of(value, None, parameters)
     if choice.parts:

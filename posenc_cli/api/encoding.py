@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, get_args, overload
 
 import numpy as np
 
@@ -11,17 +12,19 @@ from posenc_cli.api.arguments import (
     ArgumentError,
     ArrayLike,
     GivenPositions,
+    argument_text,
+    checked_choice,
     choice_of,
     in_arguments,
     model_encoding,
     number_format,
 )
 from posenc_cli.api.arrays import delivered, format_of_result
+from posenc_cli.backends.base import Arithmetic
 from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.records import replace
 
@@ -31,10 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.api.arguments import EncodingLike, ModelEncoding, PositionsLike
-    from posenc_cli.backends.base import Arithmetic
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Plan
-    from posenc_cli.formulas.declare import Scheme
+    from posenc_cli.encoding.request import Encoding, Plan, Request
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
 
@@ -91,7 +92,7 @@ def encode(
 @in_arguments
 def encode(
     encoding: EncodingLike,
-    positions: PositionsLike = None,
+    positions: PositionsLike | None = None,
     *,
     table: str | None = None,
     head: int | None = None,
@@ -130,13 +131,8 @@ def encode(
     form = format_of_result(dtype, like, out)
     given = None if positions is None else GivenPositions.of(positions)
     choice = choice_of(encoding, given.positions if given else None, parameters)
-    requests = choice.requests(_precision(form, round_to), table=table, head=head)
-    if len(requests) > 1:
-        raise ArgumentError(
-            f"encoding {choice.name!r}: is {len(requests)} encodings, and this gives one matrix",
-            hint="encode each by itself",
-        )
-    plan = cached_request(requests[0]).plan()
+    plan = _plan(choice, _precision(form, round_to), table=table, head=head)
+    checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
     return delivered(
         _result_shape(plan, given),
         plan.dtype,
@@ -146,8 +142,28 @@ def encode(
     )
 
 
+def _plan(choice: Choice, precision: Precision, **asked: Any) -> Plan:
+    """What is to be computed of one encoding; says of what is random, or doubtful, that it is.
+
+    Raises: InvalidInput where it cannot be asked for, or is of several encodings.
+    """
+    requests = choice.requests(precision, **asked)
+    if len(requests) > 1:
+        raise ArgumentError(
+            f"encoding {choice.name!r}: is {len(requests)} encodings, and this gives one matrix",
+            hint="encode each by itself",
+        )
+    request = requests[0]
+    texts = list(choice.warnings)
+    if request.random_weights and not {"seed", "weights"} & {*choice.given} and not texts:
+        texts.append(f"{choice.name}: {request.random_weights}")
+    for text in texts:
+        warnings.warn(argument_text(text), stacklevel=4)
+    return cached_request(request).plan()
+
+
 def _precision(form: DType, round_to: object) -> Precision:
-    return Precision.of(form, None if round_to is None else number_format(round_to))
+    return Precision.of(form, None if round_to is None else number_format(round_to, "round_to"))
 
 
 def cached_request(request: Request) -> Request:
@@ -156,22 +172,38 @@ def cached_request(request: Request) -> Request:
     waves = bound.content.waves
     if waves is None or waves.coordinates is not None or waves.growth is not None:
         return request  # its parameters may name a file, or do not say whether it is for keys
+    key = (bound.scheme, tuple(bound.params.items()))
     try:
-        kept = _kept_encoding(bound.scheme, tuple(bound.params.items()))
+        return replace(request, encoding=_first_of(_KeyedEncoding(key, request.encoding)))
     except TypeError:  # a user's parameter that has no hash
         return request
-    return replace(request, encoding=kept)
 
 
-@lru_cache(maxsize=32)
-def _kept_encoding(scheme: Scheme, params: tuple[tuple[str, Any], ...]) -> Encoding:
-    return Encoding.of(scheme, dict(params), seq_len=None)
+class _KeyedEncoding:
+    """An encoding that is equal to another of the same scheme and parameters."""
+
+    def __init__(self, key: object, encoding: Encoding) -> None:
+        self.key, self.encoding = key, encoding
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _KeyedEncoding) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=8)
+def _first_of(keyed: _KeyedEncoding) -> Encoding:
+    """The first of the equal ones: what was computed of its waves is kept with it."""
+    return keyed.encoding
 
 
 def _result_shape(plan: Plan, given: GivenPositions | None) -> tuple[int, ...]:
     """The shape of a result: rows stand where their positions stood."""
-    if given is None or len(given.shape) == 1 or plan.shape[:1] != (given.positions.count,):
+    if given is None or len(given.shape) == 1 or plan.shape == plan.shape[-1:]:
         return plan.shape
+    if len(plan.shape) != 2 or plan.row_label != "position" or plan.computed_as == "scores":
+        raise ArgumentError("positions: must be one row of them, for a bias and for offsets")
     return (*given.shape, *plan.shape[1:])
 
 
@@ -188,7 +220,7 @@ def fill_values(
 @in_arguments
 def blocks(
     encoding: EncodingLike,
-    positions: PositionsLike = None,
+    positions: PositionsLike | None = None,
     *,
     table: str | None = None,
     head: int | None = None,
@@ -208,8 +240,8 @@ def blocks(
     form = format_of_result(dtype, None, None)
     given = None if positions is None else GivenPositions.of(positions)
     choice = choice_of(encoding, given.positions if given else None, parameters)
-    (request,) = choice.requests(_precision(form, round_to), table=table, head=head)
-    plan = cached_request(request).plan()
+    plan = _plan(choice, _precision(form, round_to), table=table, head=head)
+    checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()
 
 
@@ -262,6 +294,8 @@ def tables(
     >>> cos.shape, cos.dtype.name
     ((4096, 64), 'float32')
     """
+    for name in {"out", "table", "head"} & {*parameters}:
+        raise ArgumentError(f"{name}: tables takes none")
     how: dict[str, Any] = {"dtype": dtype, "round_to": round_to, "like": like, **parameters}
     names = ("cos-full", "sin-full") if full else ("cos", "sin")
     cos, sin = (
@@ -271,7 +305,9 @@ def tables(
 
 
 @in_arguments
-def frequencies(encoding: EncodingLike, *, dtype: object = "float64", **parameters: object) -> Any:
+def frequencies(
+    encoding: EncodingLike, *, dtype: object = "float64", **parameters: object
+) -> NDArray[Any]:
     """The inverse frequencies θ_i of an encoding that is made of waves (``inv_freq``).
 
     Returns: (pairs,) in radians per position, correctly rounded.
@@ -294,7 +330,7 @@ def frequencies(encoding: EncodingLike, *, dtype: object = "float64", **paramete
 def bias(
     encoding: EncodingLike,
     queries: PositionsLike,
-    keys: PositionsLike = None,
+    keys: PositionsLike | None = None,
     *,
     head: int | None = None,
     dtype: object = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.api.arguments import in_arguments
+from posenc_cli.api.arguments import in_arguments, plain_value
 from posenc_cli.configs import library
 from posenc_cli.formulas.alibi import exact_slopes
 from posenc_cli.formulas.declare import Scheme
@@ -50,7 +50,7 @@ def alibi_slopes(heads: int, *, max_bias: float = 8.0, convention: SlopesRule = 
     array([0.25      , 0.0625    , 0.015625  , 0.00390625])
     """
     declared = catalogue.BUILT_IN["alibi"].parameters
-    count = declared["heads"].value(heads)
-    largest = declared["max_bias"].value(max_bias)
+    count = declared["heads"].value(plain_value(heads))
+    largest = declared["max_bias"].value(plain_value(max_bias))
     rule = declared["slopes"].value(convention)
     return np.array(exact_slopes(count, max_bias=largest, rule=rule))

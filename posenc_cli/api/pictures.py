@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from posenc_cli.analysis.parts import SimilarityPart, part_of_array, parts_of
+from posenc_cli.analysis.similarity import Normalization, QueryKeyContent
 from posenc_cli.analysis.verdict import Verdict, verdict
-from posenc_cli.api.arguments import ArgumentError, GivenPositions, choice_of, in_arguments
-from posenc_cli.api.arrays import is_tensor
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    GivenPositions,
+    checked_choice,
+    choice_of,
+    in_arguments,
+)
+from posenc_cli.api.arrays import is_array
 from posenc_cli.api.checking import loaded_array
+from posenc_cli.errors import abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
 from posenc_cli.render.encoded import figure_of_choice
@@ -19,7 +27,7 @@ from posenc_cli.render.image import drawn_page
 from posenc_cli.render.similarities import sentences, similarity_fields, similarity_figure
 from posenc_cli.render.spectra import SpectrumReport, choice_report, file_report
 from posenc_cli.render.stored import figure_of_array
-from posenc_cli.render.style import Style
+from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:
@@ -27,27 +35,22 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure as Page
 
-    from posenc_cli.analysis.similarity import Normalization, QueryKeyContent
-    from posenc_cli.api.arguments import EncodingLike, PositionsLike
+    from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
     from posenc_cli.choice import Choice
     from posenc_cli.numerics.arrays import RealRows
     from posenc_cli.render.style import Theme
 
 
 def _choice(
-    encoding: EncodingLike, positions: PositionsLike | None, parameters: Mapping[str, Any]
+    encoding: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
 ) -> Choice:
     given = None if positions is None else GivenPositions.of(positions)
     return choice_of(encoding, given.positions if given else None, parameters)
 
 
-def _is_array(value: object) -> bool:
-    return is_tensor(value) or isinstance(value, np.ndarray)
-
-
 @in_arguments
 def heatmap(
-    subject: EncodingLike,
+    subject: EncodingLike | Shaped,
     positions: PositionsLike | None = None,
     *,
     table: str | None = None,
@@ -73,13 +76,34 @@ def heatmap(
 
     Raises: ValueError where an argument is wrong; Unavailable without matplotlib.
     """
-    if _is_array(subject):
+    style = _style(width, height, dpi, theme=theme, cmap=cmap)
+    if columns is not None and not (isinstance(columns, range) and len(columns)):
+        raise ArgumentError("columns: must be a range of some")
+    if is_array(subject):
         loaded = loaded_array(subject, "array")
         figure = figure_of_array(loaded, head=head, dims=columns, split=split)
     else:
         choice = _choice(subject, positions, parameters)
         figure, _ = figure_of_choice(choice, table, head, dims=columns, split=split)
-    return drawn_page(figure, Style.of(width, height, dpi, theme=theme, cmap=cmap))
+    return drawn_page(figure, style)
+
+
+def _style(width: int | None, height: int | None, dpi: int | None, **look: Any) -> Style:
+    """How a figure looks.
+
+    Raises: ArgumentError for a size that no figure has.
+    """
+    checked_choice("theme", look["theme"], PALETTES)
+    sides = range(SMALLEST, LARGEST + 1)
+    for name, value, allowed in (
+        ("width", width, sides),
+        ("height", height, sides),
+        ("dpi", dpi, range(10, 1201)),
+    ):
+        if value is not None and value not in allowed:
+            rule = f"{allowed.start} to {allowed[-1]}"
+            raise ArgumentError(f"{name} {abbreviated(str(value))}: must be {rule}")
+    return Style.of(width, height, dpi, **look)
 
 
 class SimilarityReport(Record):
@@ -109,7 +133,7 @@ class SimilarityReport(Record):
     def figure(self, *, width: int = 1650, height: int = 825, theme: Theme = "light") -> Page:
         """The map and the values by offset, as a figure of matplotlib's."""
         drawn = similarity_figure([(self.part.similarity, self.verdict)])
-        return drawn_page(drawn, Style.of(width, height, None, theme=theme))
+        return drawn_page(drawn, _style(width, height, None, theme=theme))
 
     def __str__(self) -> str:
         return _paragraphs(sentences(self.part.similarity, self.verdict))
@@ -120,7 +144,7 @@ class SimilarityReport(Record):
 
 @in_arguments
 def similarity(
-    subject: EncodingLike,
+    subject: EncodingLike | Shaped,
     positions: PositionsLike | None = None,
     *,
     content: QueryKeyContent | None = None,
@@ -141,7 +165,10 @@ def similarity(
     >>> print(similarity("sinusoidal", 64, dim=16))  # doctest: +ELLIPSIS
     depends only on m − n: yes, by its declaration...
     """
-    if _is_array(subject):
+    checked_choice("normalize", normalize, get_args(Normalization))
+    if content is not None:
+        checked_choice("content", content, get_args(QueryKeyContent))
+    if is_array(subject):
         part = part_of_array(loaded_array(subject, "array"), name="array", normalize=normalize)
     else:
         choice = _choice(subject, positions, parameters)
@@ -164,7 +191,7 @@ class Spectrum(SpectrumReport):
 
         Raises: ValueError where no column changes, so that there is nothing to draw.
         """
-        return drawn_page(self.drawable(), Style.of(width, height, None, theme=theme))
+        return drawn_page(self.drawable(), _style(width, height, None, theme=theme))
 
     def __str__(self) -> str:
         typesetter = Typesetter()
@@ -177,7 +204,7 @@ class Spectrum(SpectrumReport):
 
 @in_arguments
 def spectrum(
-    subject: EncodingLike, positions: PositionsLike | None = None, **parameters: object
+    subject: EncodingLike | Shaped, positions: PositionsLike | None = None, **parameters: object
 ) -> Spectrum:
     """The waves of an encoding; of an array, and of what has no waves, the power of its columns.
 
@@ -187,7 +214,7 @@ def spectrum(
 
     Raises: ValueError where an argument is wrong, or the encoding is a bias.
     """
-    if _is_array(subject):
+    if is_array(subject):
         report = file_report(loaded_array(subject, "array"), name="array")
     else:
         report = choice_report(_choice(subject, positions, parameters))

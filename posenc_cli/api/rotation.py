@@ -13,7 +13,7 @@ from posenc_cli.api.arguments import (
     choice_of,
     in_arguments,
 )
-from posenc_cli.api.arrays import is_tensor, tensor_like
+from posenc_cli.api.arrays import is_array, is_tensor, tensor_like
 from posenc_cli.api.encoding import cached_request, fill_values
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.inference.turning import paired_columns
@@ -101,6 +101,9 @@ class _Rotator(Record):
 
         Raises: ArgumentError where they have not the axes or the columns that it takes.
         """
+        if not is_array(x) or not str(x.dtype).removeprefix("torch.").startswith(("float", "bf")):
+            kind = getattr(x, "dtype", type(x).__name__)
+            raise ArgumentError(f"{name}: must be real numbers in an array or a tensor, not {kind}")
         self._check(name, tuple(x.shape))
         cos, sin = (self._beside(table, x) for table in self._tables(x, of_keys=name == "k"))
         layout, waves, parts = self.rotation.layout, self.rotation.waves, self.rotation.blocks
@@ -122,7 +125,8 @@ class _Rotator(Record):
                 f"{name}: has the shape {shape}; {length} positions along axis {axis} and at least "
                 f"{self.rotation.width} columns are needed"
             )
-        if shape[: len(self.places) - 1] != self.places[:-1] and len(self.places) > 1:
+        axes = zip(self.places[:-1], shape, strict=False)
+        if any(places not in (1, length) for places, length in axes):
             raise ArgumentError(f"{name}: has the shape {shape}, the positions {self.places}")
 
     def _tables(self, x: Any, *, of_keys: bool) -> tuple[Any, Any]:

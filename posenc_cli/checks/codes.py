@@ -26,3 +26,10 @@ class FindingName(Code):
     NORM = "norm", "lengths are kept, or multiplied by the reference's attention factor"
     IDENTITY = "identity", "position 0 turns nothing"
     REFERENCE = "reference", "every rotation equals that of the reference"
+
+
+CALL_ROLES = (
+    *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
+    *("dim", "base", "style"),
+)
+"""What arguments of a function may be for, as a caller names them."""

@@ -15,8 +15,8 @@ from posenc_cli.errors import PosencError
 def typed_words() -> list[str]:
     """The words of the command line that is being typed, the one being completed left out."""
     if "COMP_WORDS" in os.environ:
-        words = _split(os.environ["COMP_WORDS"])
-        return words[1 : int(os.environ["COMP_CWORD"])]
+        words, place = _split(os.environ["COMP_WORDS"]), os.environ.get("COMP_CWORD", "")
+        return words[1 : int(place)] if place.isdecimal() and len(place) < 5 else []
     line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
     words = _split(line)[1:]
     return words if line.endswith(" ") else words[:-1]
@@ -64,7 +64,8 @@ def operand_names(incomplete: str) -> list[str]:
 def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
     """The parameters of the schemes named before, and the values of those that have some."""
     try:
-        schemes = [catalogue.find(name) for name in _named_schemes(ctx.params)]
+        named = [name for name in _named_schemes(ctx.params) if name in catalogue.BUILT_IN]
+        schemes = [catalogue.find(name) for name in named]  # no code of a user's is run
     except PosencError:
         return []
     declared = {name: value for scheme in schemes for name, value in scheme.parameters.items()}

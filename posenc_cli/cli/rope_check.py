@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from posenc_cli.checks.codes import CALL_ROLES
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
@@ -35,12 +36,6 @@ if TYPE_CHECKING:
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 """Where GitHub and GitLab say that the repository is checked out."""
-
-CALL_ROLES = (
-    *("x", "q", "k", "v", "positions", "offset", "length", "cos", "sin", "cos_sin", "freqs_cis"),
-    *("dim", "base", "style"),
-)
-"""What arguments of --impl may be, as --call names them."""
 
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
 """The forms of a report, and the suffix of each."""

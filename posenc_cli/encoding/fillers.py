@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Waves
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def wave_filler(waves: Waves, engine: Engine) -> WaveFiller:
     """What fills blocks with the cosines and sines of ``waves``, computed by an engine.
 

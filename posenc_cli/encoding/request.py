@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from posenc_cli.encoding.engine import Engine
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.files.matrix import Matrix
+from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -205,6 +206,11 @@ class Request(Record):
         Raises: InvalidInput when a table is asked of a scheme that is not rotary.
         """
         if self.scheme.kind == "rotary":
+            if self.table is not None and self.table not in ROTARY_TABLES:
+                raise InvalidInput(
+                    f"--table {abbreviated(self.table)}: must be one of {', '.join(ROTARY_TABLES)}",
+                    hint=nearest(self.table, ROTARY_TABLES),
+                )
             return self.table or "cos-sin"
         if self.table is not None:
             raise InvalidInput(

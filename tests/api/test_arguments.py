@@ -40,7 +40,23 @@ def test_positions_come_in_the_order_they_are_given(given, numbers):
 
 
 @pytest.mark.parametrize(
-    "given", [0, -1, range(0), "5:2", [], [1.5], [-1], [2**53 + 1], True, "a", np.zeros(3), {}]
+    "given",
+    [
+        0,
+        -1,
+        range(0),
+        "5:2",
+        [],
+        [1.5],
+        [-1],
+        [2**53 + 1],
+        True,
+        "a",
+        np.zeros(3),
+        {},
+        [[1, 2], [3]],
+        np.array(4),
+    ],
 )
 def test_what_names_no_position_is_a_value_error(given):
     with pytest.raises(ValueError, match="position"):
@@ -90,6 +106,23 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.rotate(np.ones((4, 8)), None, 4, "alibi"), "turns nothing"),
         (lambda: posenc.rotate(np.ones((4, 8)), None, 5, "rope", dim=8), "5 positions along axis"),
         (lambda: posenc.rotate(np.ones((4, 6)), None, 4, "rope", dim=8), "at least 8 columns"),
+        (lambda: posenc.rotate(np.ones((4, 8), int), None, 4, "rope", dim=8), "not int64"),
+        (lambda: posenc.rotate([[1.0, 0.0]], None, 1, "rope", dim=2), "q: must be real numbers in"),
+        (lambda: posenc.encode("rope", 4, dim=8, table="zz"), "table 'zz': must be one of cos-sin"),
+        (lambda: posenc.encode("rope", 4, dim=8, arithmetic="zz"), "arithmetic 'zz': must be"),
+        (lambda: posenc.encode("rope", 4, dim=8, like=[1.0]), "like: must be an array"),
+        (lambda: posenc.encode("rope", 4, dim=8, out="x"), "out: must be an array"),
+        (lambda: posenc.encode("rope", 4, dim=8, round_to="int8"), "round_to 'int8'"),
+        (lambda: posenc.tables("rope", 4, dim=8, out=np.ones(3)), "out: tables takes none"),
+        (lambda: posenc.blocks("sinusoidal+alibi", 4), "is 2 encodings"),
+        (lambda: posenc.similarity("rope", 4, dim=8, normalize="zz"), "normalize 'zz'"),
+        (lambda: posenc.similarity("rope", 4, dim=8, content="zz"), "content 'zz'"),
+        (lambda: posenc.heatmap("rope", 4, dim=8, theme="blue"), "theme 'blue'"),
+        (lambda: posenc.heatmap("rope", 4, dim=8, width=10**9), "width '1000000000': must be"),
+        (lambda: posenc.heatmap("rope", 4, dim=8, columns=range(0)), "columns: must be a range"),
+        (lambda: posenc.compare("rope", "rope", tol=float("nan")), "tol 'nan'"),
+        (lambda: posenc.identify(np.ones((2, 3)), np.ones((3, 2))), "cos and sin: must have one"),
+        (lambda: posenc.from_config(posenc.from_config("gpt2"), runtime="vllm"), "read already"),
     ],
 )
 def test_errors_are_value_errors_that_name_arguments(call, words):
@@ -103,6 +136,15 @@ def test_errors_are_value_errors_that_name_arguments(call, words):
 def test_what_the_machine_lacks_is_no_value_error(tmp_path):
     with pytest.raises(posenc.Unavailable):
         posenc.from_config(tmp_path / "absent.json")
+
+
+def test_what_a_caller_names_stays_as_it_is(tmp_path):
+    folder = tmp_path / "run--len"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}}")
+    with pytest.raises(ValueError, match="run--len/config.json"):
+        posenc.from_config(folder / "config.json")
+    assert argument_text("--len 'a --len b': wrong") == "positions 'a --len b': wrong"
 
 
 def test_a_message_about_options_becomes_one_about_arguments():

@@ -76,10 +76,14 @@ def test_posencs_own_tables_are_checked_where_nothing_is_given():
         ({"tables": np.ones((4, 8))}, "tables: must be two arrays, (cos, sin)"),
         ({"tables": (np.ones((4, 8)), np.ones((3, 8)))}, "tables cos sin: must have one shape"),
         ({"tables": (np.ones((4, 8), complex),) * 2}, "complex numbers"),
-        ({"inv_freq": np.ones((4, 8))}, "inv_freq: must be one row of real numbers"),
+        ({"inv_freq": np.ones((4, 8))}, "inv_freq array: must be one row of real numbers"),
         ({"inv_freq": "absent.npy"}, "cannot read 'absent.npy'"),
-        ({"inv_freq": ["a"]}, "inv_freq: holds no numbers"),
+        ({"inv_freq": ["a"]}, "array: holds no numbers"),
         ({"inv_freq": [1.0], "tables": right()}, "inv_freq: cannot go with tables"),
+        ({"tables": 5}, "tables: must be two arrays, (cos, sin)"),
+        ({"tol": "loose"}, "tol 'loose': must be one of auto"),
+        ({"tol": float("nan")}, "tol 'nan': must be a number of at least 0"),
+        ({"call": ("x", "foo")}, "call 'foo': must be one of x"),
     ],
 )
 def test_what_cannot_be_checked_is_an_error_about_arguments(subject, words):

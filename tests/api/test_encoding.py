@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 import posenc_cli as posenc
+from posenc_cli.configs.config import resolve
 from posenc_cli.encoding.fillers import wave_filler
 from tests.memory import peak
 
@@ -14,10 +17,15 @@ CASES = {
     "rope": ({"dim": 16, "base": 5e5}, ["--dim", "16", "--base", "5e5"]),
     "rope-dynamic": ({"dim": 16, "factor": 2.0}, ["--dim", "16", "--set", "factor=2"]),
     "alibi": ({"heads": 3}, ["--heads", "3"]),
-    "t5": ({"heads": 2}, ["--heads", "2"]),
-    "shaw": ({"dim": 8}, ["--dim", "8"]),
+    "t5": ({"heads": 2, "seed": 0}, ["--heads", "2", "--set", "seed=0"]),
+    "shaw": ({"dim": 8, "seed": 0}, ["--dim", "8", "--set", "seed=0"]),
+    "rope-yarn": ({"dim": 16, "factor": 8.0}, ["--dim", "16", "--set", "factor=8"]),
+    "mrope": ({"dim": 16, "sections": (4, 2, 2)}, ["--dim", "16", "--set", "sections=4,2,2"]),
     "xpos": ({"dim": 8}, ["--dim", "8"]),
-    "learned": ({"dim": 8, "max_len": 64}, ["--dim", "8", "--set", "max_len=64"]),
+    "learned": (
+        {"dim": 8, "max_len": 64, "seed": 1},
+        ["--dim", "8", "--set", "max_len=64", "--set", "seed=1"],
+    ),
 }
 
 
@@ -105,7 +113,7 @@ def test_arguments_of_blocks_are_checked_before_the_first_is_asked_for():
 def test_a_bias_of_some_queries_and_keys_is_that_part_of_the_whole():
     for scheme, parameters in (
         ("alibi", {"heads": 3}),
-        ("t5", {"heads": 2}),
+        ("t5", {"heads": 2, "seed": 0}),
         ("sandwich", {"heads": 2}),
     ):
         whole = posenc.encode(scheme, 12, **parameters)
@@ -143,6 +151,38 @@ def test_a_repeated_call_computes_no_frequencies_again():
     for count in (4, 9):
         posenc.encode("rope", count, dim=34)
     assert wave_filler.cache_info().misses == before
+
+
+@pytest.mark.parametrize("name", sorted(posenc.models()))
+def test_every_model_is_encoded_again_and_again(name):
+    layers = resolve(posenc.models()[name].config).layers
+    model = posenc.from_config(name, layer_type=layers[0].layer_type)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tables that are drawn
+        first, again = (posenc.encode(model, 3) for _ in range(2))
+    assert first.tobytes() == again.tobytes()
+
+
+def test_what_is_drawn_at_random_is_said_to_be():
+    with pytest.warns(UserWarning, match="t5: random weights, seed 0"):
+        posenc.encode("t5", 4, heads=2)
+    with pytest.warns(UserWarning, match="gpt2: .* drawn at random"):
+        posenc.encode("gpt2", 4)
+
+
+def test_numbers_of_numpy_are_numbers():
+    ours = posenc.encode("rope", np.int64(3), dim=np.int64(8), base=np.float64(1e4))
+    assert np.array_equal(ours, posenc.encode("rope", 3, dim=8))
+    assert np.array_equal(posenc.alibi_slopes(np.int64(4)), posenc.alibi_slopes(4))
+    assert posenc.encode("rope", 3, dim=8, dtype=float).dtype == np.float64
+
+
+def test_only_rows_of_positions_take_the_shape_of_positions():
+    ids = np.arange(8).reshape(2, 4)
+    assert posenc.encode("rope", ids, dim=16, table="inv-freq").shape == (8,)
+    for scheme, given in (("alibi", {"heads": 4}), ("shaw", {"dim": 8, "seed": 0})):
+        with pytest.raises(ValueError, match="one row"):
+            posenc.encode(scheme, ids, **given)
 
 
 def test_slopes_are_the_papers():
