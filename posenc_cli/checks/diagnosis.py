@@ -40,6 +40,7 @@ from posenc_cli.checks.wording import (
     Suspect,
     amplitude_cause,
     either,
+    pairs_text,
     together,
     with_residual,
     words_of,
@@ -56,7 +57,7 @@ from posenc_cli.inference.claims import (
 from posenc_cli.inference.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.localise import Whole
-from posenc_cli.inference.rules import base_of, ladder
+from posenc_cli.inference.rules import Alternative, base_of, ladder
 from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.inference.turning import ROWS
@@ -182,16 +183,24 @@ def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanatio
     return _distinct([*others[: MOST - 1], replace(missing, evidence=f"{evidence}; {told}")])
 
 
-def _inverse_cause(examination: Examination) -> Explanation | None:
+def _inverse_cause(suspect: Suspect) -> Explanation | None:
     """The cause where what was given is the inverse of frequencies."""
+    examination = suspect.examination
     given, right = examination.subject.frequencies, examination.reference.frequencies
     if given is None or given.size != right.size or not (right > 0).all():
         return None
     for what, values in (("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)):
         if np.allclose(given, values, rtol=1e-5, atol=0):
-            text = f"{given[-1]:.6g}, not {right[-1]:.6g}"
-            message = f"{what} were given, not frequencies"
-            return Explanation(Cause.FREQUENCY_RULE, message, f"pair {right.size - 1} is {text}")
+            rule = Alternative(Cause.FREQUENCY_RULE, f"{what} were given, not frequencies", values)
+            residual = suspect.residual(Defect(frequencies=rule))
+            if not residual.pairs.any():
+                return None
+            message = rule.message
+            if not residual.whole:
+                inverse = np.flatnonzero(residual.pairs).tolist()
+                message = f"in {pairs_text(inverse, right.size)}, {message}"
+            text = f"pair {right.size - 1} is {given[-1]:.6g}, not {right[-1]:.6g}"
+            return with_residual(Explanation(rule.cause, message, text), residual)
     return None
 
 
@@ -296,7 +305,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     if mirrored is not None:
         return [mirrored]
     explanation = (
-        _inverse_cause(examination)
+        _inverse_cause(suspect)
         or _transposed_cause(examination.subject, examination.reference)
         or unwritten_cause(examination, outrageous_of)
         or standstill_cause(suspect)
