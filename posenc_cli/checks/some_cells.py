@@ -33,10 +33,13 @@ def standstill_cause(suspect: Suspect) -> Explanation | None:
     rates = np.where(sound, right, 0.0)
     residual = reproduced(suspect.whole, lambda piece: turned_by(rates, piece), rates)
     pairs = np.flatnonzero(~sound)
+    if not residual.pairs[pairs].all():
+        return None
+    others = f"the other {right.size - pairs.size} pairs are right" if residual.whole else ""
     cause = Explanation(
         Cause.ROTARY_DIM,
         f"{pairs_text(pairs.tolist(), right.size)} {'does' if pairs.size == 1 else 'do'} not turn",
-        f"the other {right.size - pairs.size} pairs are right",
+        others,
         where=Where(None, spec(pairs)),
     )
     return with_residual(cause, residual)
