@@ -24,6 +24,7 @@ from posenc_cli.checks.irregular import (
     FunctionTrial,
     irregularities,
     is_half,
+    returned_half,
     with_faults,
 )
 from posenc_cli.checks.patterns import PatternReport, try_patterns
@@ -238,7 +239,8 @@ def _of_vectors(
     readers = []
     for which, report in zip(results, reports, strict=True):
         matrices = samples[which].values
-        irregular = irregularities(FunctionTrial.of(function, which, few, matrices))
+        trial = FunctionTrial.of(function, which, few, matrices)
+        irregular = irregularities(trial)
         readers.append(
             _ResultReader(
                 reference,
@@ -248,6 +250,7 @@ def _of_vectors(
                     report.tried,
                     with_faults(report.faults, tuple(irregular)),
                     _not_finite(few, matrices),
+                    returned_half(trial),
                 ),
             )
         )
@@ -291,11 +294,15 @@ def _vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
 
 
 class _Conduct(Record):
-    """How a result of a function behaves: the patterns it was called in, and what is wrong."""
+    """How a result of a function behaves: the patterns it was called in, and what is wrong.
+
+    ``returned_half`` is the half precision that all it returns has.
+    """
 
     patterns: tuple[str, ...]
     irregular: tuple[Irregularity, ...]
     broken: tuple[str, ...]
+    returned_half: str | None
 
 
 class _ResultReader:
@@ -320,6 +327,7 @@ class _ResultReader:
         self._pairings = pairings
         passed = _passed_pairing(sample.values, own)
         self._passed = () if passed is None else (passed,)
+        self._infinite = False
 
     @cached_property
     def _caches(self) -> list[_CallCache]:
@@ -339,6 +347,7 @@ class _ResultReader:
         for own, cache in zip(self._caches, other._caches, strict=True):
             own.turned[rows], own.mirrored[rows] = cache.turned[rows], cache.mirrored[rows]
             own.rest[rows], own.passed[rows] = cache.rest[rows], cache.passed[rows]
+        self._infinite = other._infinite
 
     def take(self, rows: slice, matrices: UnitMatrices) -> None:
         """Keep what the matrices of some rows show."""
@@ -349,6 +358,8 @@ class _ResultReader:
             cache.turned[rows], cache.mirrored[rows], cache.rest[rows], cache.passed[rows] = (
                 read_as(looked_at, cache.pairing)
             )
+        if not np.isfinite(self._caches[0].turned[rows]).all():
+            self._infinite |= bool(np.isinf(matrices).any())
 
     def subject(self, target: str, *, both: bool) -> Subject:
         """The subject that they are; ``both`` says that q and k were looked at."""
@@ -370,6 +381,8 @@ class _ResultReader:
             notes=("q and k were both checked",) if both else (),
             call={"patterns": list(self._conduct.patterns)},
             passed=passed,
+            infinite=self._infinite,
+            returned_half=self._conduct.returned_half,
         )
 
 
@@ -394,6 +407,7 @@ def _columns_alone(matrices: UnitMatrices, pairing: ColumnPairing) -> UnitMatric
     return alone
 
 
+@np.errstate(invalid="ignore")  # of what is infinite
 def read_as(
     matrices: UnitMatrices, pairing: ColumnPairing
 ) -> tuple[NumberArray, NumberArray, Reals, Reals]:

@@ -321,6 +321,20 @@ def with_faults(
     return tuple(told) if any(fault.moved for fault in faults) else (*told, *found)
 
 
+def returned_half(trial: FunctionTrial) -> str | None:
+    """The half precision that a function gives all that it returns, None where there is none.
+
+    Unit vectors show the cosines and sines alone; what was rounded last, random vectors show too.
+    """
+    for half in HALVES:
+        if not np.array_equal(round_to_half(trial.matrices, half), trial.matrices):
+            continue
+        values = trial.given(trial.x, trial.positions)
+        if np.array_equal(round_to_half(values, half), values):
+            return half
+    return None
+
+
 def is_half(matrices: UnitMatrices) -> bool:
     """Whether all values lie on the grid of float16, bfloat16 or coarser: torch's come widened."""
     if matrices.dtype != np.float32:

@@ -14,6 +14,7 @@ from posenc_cli.inference.uninitialised import outrageous_of
 
 if TYPE_CHECKING:
     from posenc_cli.checks.rope import Survey
+    from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.wording import Suspect
     from posenc_cli.inference.localise import Whole
     from posenc_cli.numerics.arrays import Flags
@@ -31,7 +32,7 @@ def missing_cause(suspect: Suspect) -> Explanation | None:
         _float16_cause(suspect.whole)
         or unwritten_cause(suspect.examination, outrageous_of)
         or _overflow_cause(suspect.whole)
-        or (None if _infinite(suspect.whole) else missing_pairs_cause(suspect.whole))
+        or (None if _infinite_text(suspect) else missing_pairs_cause(suspect.whole))
     )
 
 
@@ -46,22 +47,33 @@ def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     if suspect.examination.subject.frequencies is not None:
         evidence = "; ".join(suspect.examination.subject.broken)
     details, where = [], None
-    last, infinite = _last_rows(whole), _infinite(whole)
+    last, infinite = _last_rows(whole), _infinite_text(suspect)
     if last is not None:
         details.append(f"none from position {last[0]} on is, and all before are")
         where = Where(f"{last[0]}:{last[1] + 1}", None)
     if infinite:
-        details.append(f"{infinite} are infinite, as what overflows")
+        details.append(infinite)
     message = ": ".join(["not all values are numbers", *filter(None, [", ".join(details)])])
     return Explanation(Cause.UNKNOWN, message, evidence, where=where)
 
 
-def _infinite(whole: Whole) -> int:
-    """How many cells have an infinite part: the cosine of no frequency is infinite."""
-    return sum(
+def _infinite_text(suspect: Suspect) -> str:
+    """Which values are infinite, as the cosine of no frequency is; empty if none."""
+    if _returned_infinite(suspect.examination.subject):
+        return "some are infinite, as what overflows"
+    count = sum(
         int(np.count_nonzero(np.isinf(piece.factors.real) | np.isinf(piece.factors.imag)))
-        for _, piece in whole.pieces()
+        for _, piece in suspect.whole.pieces()
     )
+    return f"{count} are infinite, as what overflows" if count else ""
+
+
+def _returned_infinite(subject: Subject) -> bool:
+    """Whether vectors after the rotation are infinite, of which factors may be no numbers."""
+    if subject.vectors is None:
+        return subject.infinite
+    after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
+    return any(bool(np.isinf(part).any()) for part in after)
 
 
 def _last_rows(whole: Whole) -> tuple[int, int] | None:

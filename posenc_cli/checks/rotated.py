@@ -239,9 +239,10 @@ def _rotated_reader(
         passed = np.linalg.norm(kept, axis=1) / length  # (n,)
         rest = passed + np.linalg.norm(lost, axis=1) / length
         # Not a reciprocal: 1/x of a small x would be infinite.
-        factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
-        with np.errstate(invalid="ignore"):  # what is no number stays none
-            longer = np.maximum(np.linalg.norm(after, axis=1) / length, 1)  # (n,)
+        numbers = np.where(np.isfinite(after), after, 0)
+        with np.errstate(invalid="ignore"):  # what is no number stays none, alone in its row
+            factors = np.divide(turned, pairs, out=np.full_like(turned, 1), where=seen)
+            longer = np.maximum(np.linalg.norm(numbers, axis=1) / length, 1)  # (n,)
             factors /= np.maximum(np.abs(factors) / (most * longer[:, None]), 1)  # (n, pairs)
         return SubjectBlock(
             places.at(rows),

@@ -65,7 +65,8 @@ class Subject(Record):
     ``call`` says how it was called, and ``key`` is what it does to keys, where it turns queries
     and keys. ``passed`` is what becomes of the columns that no pair has, paired as they turn if
     they do; None where they stay. ``vectors`` gives rows of them before and after, where it is
-    these.
+    these. Of a function, ``infinite`` says that some values it returned are, ``returned_half``
+    which half precision all that it makes of random vectors has.
     """
 
     kind: SubjectKind
@@ -81,6 +82,8 @@ class Subject(Record):
     key: Subject | None = None
     passed: Turning | None = None
     vectors: Vectors | None = None
+    infinite: bool = False
+    returned_half: str | None = None
 
     def far_wider(self, reference: Reference) -> bool:
         """Whether it turns so many more pairs than the reference that none of them is evaluated.

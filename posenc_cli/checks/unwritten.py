@@ -94,14 +94,17 @@ def unwritten_rates_cause(suspect: Suspect) -> Explanation | None:
 def missing_pairs_cause(whole: Whole) -> Explanation | None:
     """The cause where some pairs are no numbers from position 2 on, and all others are."""
     pairs: Flags | None = None
+    missing_anywhere = np.zeros(1, bool)
     for _, piece in whole.pieces():
-        missing = ~np.isfinite(piece.factors[np.abs(piece.positions) > 1])  # (n, pairs)
+        missing = ~np.isfinite(piece.factors)  # (n, pairs)
+        missing_anywhere = np.logical_or(missing.any(axis=0), missing_anywhere)
+        missing = missing[np.abs(piece.positions) > 1]
         if not missing.shape[0]:
             continue
         pairs = missing[0] if pairs is None else pairs
         if (missing != pairs).any():
             return None
-    if pairs is None or not pairs.any():
+    if pairs is None or not pairs.any() or pairs.all() or (missing_anywhere != pairs).any():
         return None
     of_pairs = pairs_text(np.flatnonzero(pairs).tolist(), pairs.size)
     return Explanation(

@@ -112,15 +112,16 @@ def _words_of_defect(
         )
     if defect.moved is not None:
         yield _moved_cause(defect.moved, suspect.whole)
-    yield from _words_of_roundings(defect, sample, residual)
+    yield from _words_of_roundings(defect, suspect, residual)
     for cause, message, evidence in defect.words_of_one_table:
         yield Explanation(cause, message, evidence)
 
 
 def _words_of_roundings(
-    defect: Defect, sample: Sample, residual: Residual
+    defect: Defect, suspect: Suspect, residual: Residual
 ) -> Iterator[Explanation]:
     """The causes of what was rounded, in words."""
+    sample = suspect.sample
     if defect.positions:
         yield _collision_cause(defect.positions)
     if defect.rates:
@@ -144,7 +145,9 @@ def _words_of_roundings(
         )
     if defect.cells:
         right = residual.of_cells - residual.cells
-        message = f"cosines and sines were rounded to {defect.cells.name}, and stored wider"
+        last = suspect.examination.subject.returned_half == defect.cells.name
+        rounded = "all values returned" if last else "cosines and sines"
+        message = f"{rounded} were rounded to {defect.cells.name}, and stored wider"
         if whole_codes(sample.factors):
             message = (
                 f"cosines and sines are whole numbers: {sample.amplitude:g} times the right ones"

@@ -157,12 +157,34 @@ def test_positions_that_get_lost_in_calls_are_named_as_they_were_reproduced(word
     assert words in why.message
 
 
+NO_NUMBERS = {
+    "return x / np.float32(0) * 0": "unknown",
+    "y = good(x, p); y[:, 4:6] = np.inf; return y": "unknown",
+    "y = good(x, p); y[:, 4:6] *= np.float32(np.inf); return y": "unknown",
+    "y = good(x, p); y[:, 4:6] = np.nan; return y": "uninitialised",
+}
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize(("body", "cause"), NO_NUMBERS.items())
+def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(body, cause, check):
+    (why,) = diagnose(check(f"def f(x, p): {body}"))
+    assert why.cause == cause
+    assert ("some are infinite" in why.message) == ("inf" in body)
+
+
 ROUNDING = {
     "the vectors are rounded to float16": "return good(x.astype(np.float16).astype(np.float32), p)",
     "inside": "y = good(x, p); return (y.astype(np.float16) * 1.0 + y).astype(np.float32) / 2",
-    "cosines and sines were rounded to float16": (
+    "all values returned were rounded to float16, and stored wider": (
         "return good(x, p).astype(np.float16).astype(np.float32)"
     ),
+    "cosines and sines were rounded to float16, and stored wider": """
+        angles = np.asarray(p)[:, None] * inv_freq
+        tables = np.stack([np.cos(angles), np.sin(angles)])
+        cos, sin = tables.astype(np.float16).astype(np.float32)
+        a, b = x[:, ::2], x[:, 1::2]
+        return np.stack([a * cos - b * sin, a * sin + b * cos], 2).reshape(x.shape)""",
 }
 
 

@@ -37,6 +37,24 @@ def test_infinite_cosines_are_no_frequencies_that_nobody_wrote(pair):
     assert f"{ROWS} are infinite, as what overflows" in cause.message
 
 
+def test_where_no_pair_has_numbers_no_others_are_said_to_have_them():
+    cause = cause_of(np.full_like(COS, np.nan), np.ones_like(SIN))
+    assert cause.cause == "unknown"
+    x = rope.vectors(600, 2 * PAIRS)
+    (cause,) = diagnose(rope.of_rotated(x, np.full_like(x, np.nan), RIGHT, "0:600"))
+    assert cause.cause == "unknown"
+
+
+@pytest.mark.parametrize(("value", "cause"), [(np.inf, "unknown"), (np.nan, "uninitialised")])
+def test_infinite_columns_of_turned_vectors_are_no_frequencies_that_nobody_wrote(value, cause):
+    x = rope.vectors(600, 2 * PAIRS)
+    y = turned(x, ANGLES[:600])
+    y[:, 6:8] = value
+    (why,) = diagnose(rope.of_rotated(x, y, RIGHT, "0:600"))
+    assert why.cause == cause
+    assert ("some are infinite" in why.message) == np.isinf(value)
+
+
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("start", [1, 2001, 2048, ROWS - 1])
 def test_rows_that_end_in_no_numbers_are_told_from_the_first_on(start):
