@@ -24,6 +24,7 @@ from posenc_cli.checks.irregular import (
     FunctionTrial,
     irregularities,
     is_half,
+    length_note,
     returned_half,
     with_faults,
 )
@@ -240,7 +241,7 @@ def _of_vectors(
     for which, report in zip(results, reports, strict=True):
         matrices = samples[which].values
         trial = FunctionTrial.of(function, which, few, matrices)
-        irregular = irregularities(trial)
+        irregular = tuple(irregularities(trial))
         readers.append(
             _ResultReader(
                 reference,
@@ -248,9 +249,10 @@ def _of_vectors(
                 samples[which],
                 _Conduct(
                     report.tried,
-                    with_faults(report.faults, tuple(irregular)),
+                    with_faults(report.faults, irregular),
                     _not_finite(few, matrices),
                     returned_half(trial),
+                    "" if irregular else length_note(trial),
                 ),
             )
         )
@@ -296,13 +298,15 @@ def _vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
 class _Conduct(Record):
     """How a result of a function behaves: the patterns it was called in, and what is wrong.
 
-    ``returned_half`` is the half precision that all it returns has.
+    ``returned_half`` is the half precision that all it returns has, ``length_note`` what to note
+    of how it depends on the length.
     """
 
     patterns: tuple[str, ...]
     irregular: tuple[Irregularity, ...]
     broken: tuple[str, ...]
     returned_half: str | None
+    length_note: str
 
 
 class _ResultReader:
@@ -370,6 +374,7 @@ class _ResultReader:
             mismatch = (
                 f"{2 * self._own.pairs} columns turn, {2 * self._reference.pairs} of the reference"
             )
+        both_note = "q and k were both checked" if both else ""
         return Subject(
             SubjectKind.IMPL,
             target,
@@ -378,7 +383,7 @@ class _ResultReader:
             mismatch,
             broken=self._conduct.broken,
             irregular=self._conduct.irregular,
-            notes=("q and k were both checked",) if both else (),
+            notes=tuple(filter(None, (both_note, self._conduct.length_note))),
             call={"patterns": list(self._conduct.patterns)},
             passed=passed,
             infinite=self._infinite,

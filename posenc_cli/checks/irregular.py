@@ -31,6 +31,9 @@ ALIKE = 1e-4
 COARSE = 64
 """Times as far they may be apart in a half precision."""
 
+_EARLY = 64
+"""Positions below it are a short sequence of any model that takes longer ones."""
+
 MULTIPLE = np.float32(1024)
 """What vectors are multiplied by to see whether results are: exact in any format."""
 
@@ -319,6 +322,24 @@ def with_faults(
         for fault in sorted(faults, key=lambda fault: not fault.moved)
     ]
     return tuple(told) if any(fault.moved for fault in faults) else (*told, *found)
+
+
+def length_note(trial: FunctionTrial) -> str:
+    """What to note of a function that turns early positions otherwise in a call of their own.
+
+    Empty where it does not, as with dynamic NTK, whose base follows the longest position.
+    """
+    early = trial.positions < _EARLY
+    if trial.function.form.from_zero or early.all() or not trial.positions[early].any():
+        return ""
+    alone = trial.given(trial.x[early], trial.positions[early])
+    if not trial.differs(alone, trial.expected[early]):
+        return ""
+    last, longest = trial.positions[early].max(), trial.positions.max()
+    return (
+        f"it depends on the length: positions up to {last} in a call of their own do not turn as "
+        f"they do beside position {longest}"
+    )
 
 
 def returned_half(trial: FunctionTrial) -> str | None:

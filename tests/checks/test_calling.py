@@ -288,6 +288,21 @@ def test_a_function_that_depends_on_the_length_is_given_the_length(check):
     assert not check("f = good", positions="0:17", seq_len=17, **given).ok
 
 
+@pytest.mark.parametrize("body", ["f = good", "def f(x, p): return other(x, p)"])
+def test_a_function_whose_base_follows_the_length_is_said_to(body, check):
+    dynamic = """
+    def other(x, p):
+        base = 1e4 if np.max(p) < 256 else 3e4
+        angles = np.asarray(p)[:, None] * base ** -(np.arange(0, 8, 2) / 8)
+        turned = (x[:, ::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
+        return np.stack([turned.real, turned.imag], 2).reshape(x.shape)
+    """
+    found = check(textwrap.dedent(dynamic) + body)
+    notes = [note for note in found.subject.notes if note.startswith("it depends on the length")]
+    assert len(notes) == ("other" in body)
+    assert all("as they do beside position 25" in note for note in notes)
+
+
 @pytest.mark.slow
 def test_torch_is_used_where_a_function_needs_it(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
