@@ -108,6 +108,10 @@ def pytest_make_collect_report(
     unimported = report.skipped and "unable to import module" in str(report.longrepr)
     if unimported and Path(__file__).parent in collector.path.parents:
         report.outcome = "failed"
+    if report.skipped:  # or others would import what there is of it, and fail
+        for name, module in [*sys.modules.items()]:
+            if getattr(module, "__file__", None) == str(collector.path):
+                del sys.modules[name]
     return report
 
 

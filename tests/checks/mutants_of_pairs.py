@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import ml_dtypes
 import numpy as np
 
 from tests.checks.mutation import APPLIED, FAST, KEPT, WHOLE, Mutants, turned
 from tests.checks.textbook import (
+    HALF,
     LONG,
     SHORT,
     dynamic,
@@ -194,7 +194,7 @@ mutant("uninitialised_nan", "plain", "uninitialised",
         np.random.default_rng(5).standard_normal(32) * 1e3))
 mutant("float32_as_bfloat16", "plain", "uninitialised|frequency-rule",
     "the bytes of float32 read as bfloat16", relative=None,
-    inv_freq=ladder(64, 1e4).astype(np.float32).view(ml_dtypes.bfloat16)[:32].astype(np.float64))
+    inv_freq=ladder(64, 1e4).astype(np.float32).view(HALF["bfloat16"])[:32].astype(np.float64))
 
 # Partial rotation.
 mutant("proportional_inside", "proportional", "layout", "partners inside the 32 turning columns",

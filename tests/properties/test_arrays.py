@@ -12,7 +12,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +20,8 @@ from safetensors.numpy import save_file
 
 from posenc_cli.cli.exits import main
 from tests.examples import examples
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 CPU_SECONDS = 30
 """Of one command on some thousand numbers: a hundred times what it takes. An endless loop takes
