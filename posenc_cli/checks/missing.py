@@ -39,11 +39,12 @@ def missing_cause(suspect: Suspect) -> Explanation | None:
 def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     """Which values are no numbers, where nothing says why."""
     whole, deviation = suspect.whole, survey.reference
-    position, pair = deviation.missing_at or (0, 0)
+    count, place = _missing_factors(whole)
+    if place is None:  # but for columns that no pair has
+        count, place = deviation.missing, deviation.missing_at
+    position, pair = place or (0, 0)
     total = deviation.rows * suspect.examination.reference.pairs
-    evidence = (
-        f"{deviation.missing} of {total} are not, the first at position {position}, pair {pair}"
-    )
+    evidence = f"{count} of {total} are not, the first at position {position}, pair {pair}"
     if suspect.examination.subject.frequencies is not None:
         evidence = "; ".join(suspect.examination.subject.broken)
     details, where = [], None
@@ -74,6 +75,18 @@ def _returned_infinite(subject: Subject) -> bool:
         return subject.infinite
     after = (subject.vectors(rows)[1] for rows in subject.own.places.row_blocks())
     return any(bool(np.isinf(part).any()) for part in after)
+
+
+def _missing_factors(whole: Whole) -> tuple[int, tuple[int, int] | None]:
+    """How many factors are no numbers, and the position and the pair of the first."""
+    count, first = 0, None
+    for _, piece in whole.pieces():
+        missing = ~np.isfinite(piece.factors)  # (n, pairs)
+        if first is None and missing.any():
+            row, pair = divmod(int(np.argmax(missing)), missing.shape[1])
+            first = int(piece.positions[row]), pair
+        count += int(np.count_nonzero(missing))
+    return count, first
 
 
 def _last_rows(whole: Whole) -> tuple[int, int] | None:
