@@ -23,7 +23,7 @@ from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
 from posenc_cli.checks.lengths import length_rule
 from posenc_cli.checks.rotated import vectors
-from posenc_cli.checks.verdict import Report, examine, merge_reports
+from posenc_cli.checks.verdict import Report, examine, merge_reports, order_notes
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
@@ -307,6 +307,8 @@ class Check(Record):
         diagnosis = diagnose(examination) if diagnosed else ()
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
+        if examination.ok:
+            notes = (*order_notes(subject), *notes)
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"
             notes += (f"{pairs}: the widths differ so far that nothing was evaluated",)

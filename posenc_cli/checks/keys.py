@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.codes import FindingName
-from posenc_cli.checks.verdict import Report, merge_reports
+from posenc_cli.checks.verdict import Explanation, Report, merge_reports, order_notes
+from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _ALIKE = 1e-3
 """Of two factors of one pair: what float32 positions and half precisions leave between them near
 position 0 is less, and any other rotation is further."""
+
+_REORDERED = "q comes out in another order of columns than k"
 
 _DRIFT = 2e-6
 """What float32 products of positions and frequencies may put between them, for each position."""
@@ -37,7 +40,8 @@ def report_of_both(
     """
     assert subject.key is not None
     if queries.ok and keys.ok:
-        return replace(merge_reports([queries, keys]), notes=queries.notes)
+        both = replace(merge_reports([queries, keys]), notes=queries.notes)
+        return both if _one_order(subject, subject.key) else _reordered(both, subject)
     alike = _difference(subject, subject.key) if alike_if_right else None
     if alike_if_right and alike is None and not (queries.ok or keys.ok):
         return queries
@@ -58,6 +62,31 @@ def report_of_both(
         diagnosis=diagnosis,
         notes=notes,
     )
+
+
+def _one_order(queries: Subject, keys: Subject) -> bool:
+    """Whether the columns of q and of k that the pairs turn come out in one order."""
+    q, k = ((one.as_reference or one.own).pairing for one in (queries, keys))
+    assert q is not None and k is not None
+    return (q.out_first, q.out_second) == (k.out_first, k.out_second)
+
+
+def _reordered(both: Report, subject: Subject) -> Report:
+    """The report on q and k that are right, each alone, but for one order of columns."""
+    texts = {
+        FindingName.RELATIVE: f"q·k is no function of m − n, for {_REORDERED}",
+        FindingName.REFERENCE: f"q and k each equal the reference, but {_REORDERED}",
+    }
+    findings = tuple(
+        replace(finding, ok=False, worst=None, tolerance=None, at=None, message=texts[finding.check])
+        if finding.check in texts
+        else finding
+        for finding in both.findings
+    )
+    evidence = "each alone equals the reference, but for that order"
+    why = Explanation(Cause.LAYOUT, _REORDERED, evidence)
+    notes = tuple(note for note in both.notes if note not in order_notes(subject))
+    return replace(both, findings=findings, diagnosis=(why,), notes=notes, farthest=None)
 
 
 def _named(report: Report, name: str) -> Report:
@@ -84,6 +113,9 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
     """
     q, k = queries.own, keys.own
     if q.pairs != k.pairs or q.pairing != k.pairing:
+        going_in = [one.pairing and (one.pairing.first, one.pairing.second) for one in (q, k)]
+        if going_in[0] == going_in[1]:
+            return _REORDERED
         texts = [turning.pairing.text if turning.pairing else "otherwise" for turning in (q, k)]
         return f"q pairs columns {texts[0]}, k {texts[1]}"
     rows = q.places.sample()

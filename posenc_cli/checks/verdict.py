@@ -346,18 +346,23 @@ def _reference(
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
-    pairing = (subject.as_reference or subject.own).pairing
     if not math.isfinite(worst.value):
         message = f"is not a number at position {worst.position}, pair {worst.pair}"
     elif subject.no_map:
         message = "cannot equal the reference"
     elif verdict["ok"]:
-        message = "equals the reference"
-        if pairing is not None and pairing.out_layout != pairing.layout:
-            message += f"; columns come out as {pairing.out_layout}, which no score can tell"
+        message = "; ".join(("equals the reference", *order_notes(subject)))
     else:
         message = f"differs from the reference by up to {_number(survey.largest)}"
     return Finding(FindingName.REFERENCE, at=_place(worst), message=message, **verdict)
+
+
+def order_notes(subject: Subject) -> tuple[str, ...]:
+    """In what order the columns of a right subject come out, where it is not that going in."""
+    pairing = (subject.as_reference or subject.own).pairing
+    if pairing is None or pairing.out_layout == pairing.layout:
+        return ()
+    return (f"columns come out as {pairing.out_layout}, which no score of q and k alike can tell",)
 
 
 def _cells(cells: WrongCells) -> Finding:

@@ -41,6 +41,20 @@ def transformers(q, k, cos, sin, unsqueeze_dim=1):
     return turned(q, cos, sin), turned(k, cos, sin)
 
 
+def q_reordered(q, k, cos, sin):
+    """q comes out with the two columns of a pair side by side, k in halves."""
+    return side_by_side(turned(q, cos, sin)), turned(k, cos, sin)
+
+
+def both_reordered(q, k, cos, sin):
+    """q and k come out with the two columns of a pair side by side."""
+    return side_by_side(turned(q, cos, sin)), side_by_side(turned(k, cos, sin))
+
+
+def side_by_side(y):
+    return np.stack(np.split(y, 2, axis=-1), axis=-1).reshape(y.shape)
+
+
 def transformers_4(q, k, cos, sin, position_ids, unsqueeze_dim=1):
     """The same before 4.38, which gathers rows of whole tables."""
     cos, sin = (np.expand_dims(table[position_ids], unsqueeze_dim) for table in (cos, sin))

@@ -140,6 +140,22 @@ def test_what_is_wrong_is_named_by_what_is_called(name, call):
     assert relative in document["findings"][0]["message"]
 
 
+def test_columns_of_q_and_k_come_out_in_one_order_or_scores_are_wrong(call):
+    asked = ("rope-check", *HALF, "--len", "40", "--json", "--impl")
+    status, out, _ = call(*asked, f"{DOUBLES}:q_reordered")
+    document = json.loads(out)
+    failed = [finding["check"] for finding in document["findings"] if not finding["ok"]]
+    assert (status, failed) == (1, ["relative", "reference"])
+    (why,) = document["diagnosis"]
+    assert (why["cause"], why["message"]) == (
+        "layout",
+        "q comes out in another order of columns than k",
+    )
+    status, out, _ = call(*asked, f"{DOUBLES}:both_reordered")
+    assert status == 0
+    assert "columns come out as interleaved" in " ".join(json.loads(out)["notes"])
+
+
 @pytest.mark.slow
 def test_tables_that_are_given_do_not_hide_how_columns_are_paired(call):
     status, out, _ = call("rope-check", *NEIGHBOURS, "--impl", f"{DOUBLES}:transformers", "--json")
