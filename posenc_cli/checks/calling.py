@@ -130,15 +130,14 @@ def implementation(
             "python": function.python,
             "untried": list(function.untried),
         }
-        subjects[0] = _with_batches(function, subjects[0], positions)
+        if not any(one.broken or one.irregular for one in subjects):
+            subjects[0] = _with_batches(function, subjects[0], positions)
     subjects = [replace(own, call={**call, **(own.call or {})}) for own in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
 
 
 def _with_batches(function: ServedFunction, subject: Subject, positions: Positions) -> Subject:
     """A subject, with what becomes of several sequences and heads in one call."""
-    if subject.broken or subject.irregular:
-        return subject
     if function.outcome == "vectors":
         report = try_batches(function, _vectors_differ, context=positions.last + 1)
     else:

@@ -277,7 +277,8 @@ class FunctionProcess:
         if why == "needs":
             return Unavailable(
                 f"--impl {abbreviated(self.target)}: {error}",
-                hint=f"it was looked for by {quoted_name(self.python)}; --python names another",
+                hint=f"it was looked for by {quoted_name(self.python)}; --python names another, "
+                "PYTHONPATH adds a folder",
             )
         hints = {
             "missing": "the current folder is not searched; PYTHONPATH=. adds it",

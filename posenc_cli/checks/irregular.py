@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.checks.payloads import Vectors
 from posenc_cli.checks.serving import other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.positions import range_texts
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.patterns import PatternFault
     from posenc_cli.checks.serving import ServedFunction
-    from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, UnitMatrices
 
     _Given = Callable[[NumberArray, Integers], NumberArray]
     _Differs = Callable[[NumberArray, NumberArray], bool]
@@ -152,8 +154,38 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
     mixing, bent = _mixing(trial, values), _bent(trial, values)
     if mixing:
         yield _unmeasured("mixes rows", mixing)
-    if bent or not mixing:
-        yield _unmeasured("is not linear in x", bent or "unit vectors show another map than others")
+    if bent:
+        yield _unmeasured("is not linear in x", bent)
+    elif not mixing:
+        apart = _heads_apart(trial)
+        other_sum = "gives other values for a vector than those of its unit vectors add up to"
+        yield _unmeasured("turns heads differently" if apart else other_sum, apart)
+
+
+def _heads_apart(trial: FunctionTrial) -> str:
+    """Which heads of one call become others than its first, given the same; empty where none do."""
+    function, form = trial.function, trial.function.form
+    if "h" not in form.axes or form.flat or not form.any_rows or function.follows_length:
+        return ""
+    count, rows = form.columns, trial.positions.size
+    both = [trial.x, other_vectors(trial.x)]
+    given = [
+        Vectors(np.repeat(x[None, :, None], count, axis=2), rows)
+        for x in (both if trial.which == 0 else both[::-1])[: len(form.vectors)]
+    ]
+    heads = function.together(form, trial.positions[None], given)[trial.which].values[0]
+    stay = np.array([not trial.differs(heads[:, head], trial.x) for head in range(count)])
+    if stay.any() and not stay.all():
+        return f"{_numbered(stay)} left as given"
+    differ = np.array([trial.differs(heads[:, head], heads[:, 0]) for head in range(count)])
+    return f"{_numbered(differ)} turned otherwise than head 1" if differ.any() else ""
+
+
+def _numbered(some: Flags) -> str:
+    """Some heads of a call, counted from 1, as the beginning of a sentence."""
+    numbers = ", ".join(range_texts(list(np.flatnonzero(some) + 1)))
+    text = "heads {} of {} are" if some.sum() > 1 else "head {} of {} is"
+    return text.format(numbers, some.size)
 
 
 def _counting(trial: FunctionTrial) -> str:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.codes import FindingName
+from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Explanation, Report, merge_reports, order_notes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from posenc_cli.checks.rope import Finding
     from posenc_cli.checks.subject import Subject
 
 _ALIKE = 1e-3
@@ -67,7 +67,8 @@ def report_of_both(
 def _one_order(queries: Subject, keys: Subject) -> bool:
     """Whether the columns of q and of k that the pairs turn come out in one order."""
     q, k = ((one.as_reference or one.own).pairing for one in (queries, keys))
-    assert q is not None and k is not None
+    assert q is not None
+    assert k is not None
     return (q.out_first, q.out_second) == (k.out_first, k.out_second)
 
 
@@ -78,7 +79,7 @@ def _reordered(both: Report, subject: Subject) -> Report:
         FindingName.REFERENCE: f"q and k each equal the reference, but {_REORDERED}",
     }
     findings = tuple(
-        replace(finding, ok=False, worst=None, tolerance=None, at=None, message=texts[finding.check])
+        Finding(finding.check, False, None, None, None, texts[finding.check])
         if finding.check in texts
         else finding
         for finding in both.findings

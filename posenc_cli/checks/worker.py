@@ -152,10 +152,13 @@ def load(target: str) -> Any:
     place, _, name = target.rpartition(":")
     if place.endswith(".py"):
         from importlib.util import module_from_spec, spec_from_file_location
+        from pathlib import Path
 
         spec = spec_from_file_location("subject", place)
         if spec is None or spec.loader is None:
             raise ImportError(place)
+        # Last, so that its neighbours hide no module that is installed.
+        sys.path.append(str(Path(place).absolute().parent))
         module = module_from_spec(spec)
         sys.modules["subject"] = module
         spec.loader.exec_module(module)

@@ -252,6 +252,41 @@ def test_a_function_finds_no_module_of_posenc_by_accident(check):
         check("import slopes\nf = good")
 
 
+def test_a_file_finds_the_modules_beside_it(tmp_path, check):
+    (tmp_path / "neighbour_of_mine.py").write_text("twice = 2\n")
+    assert check("from neighbour_of_mine import twice\nf = good").ok
+
+
+def test_k_that_follows_from_q_is_no_fault_of_q_and_not_called_bent(check):
+    body = """
+    def f(q, k, positions):
+        y = good(q, positions)
+        return y, good(k, positions) + 0.5 * y[..., ::-1]
+    """
+    queries = check(body)
+    assert queries.ok, queries.findings
+    assert queries.subject.key.no_map
+    assert "not linear" not in queries.subject.key.no_map
+
+
+def test_heads_that_are_turned_differently_are_named_and_not_called_bent(check):
+    body = """
+    def f(q, k, positions):
+        angles = np.asarray(positions)[..., :, None] * inv_freq
+        cos, sin = np.cos(angles), np.sin(angles)
+        def turn(x):
+            a, b = x[..., ::2], x[..., 1::2]
+            return np.stack([a * cos - b * sin, a * sin + b * cos], -1).reshape(x.shape)
+        y = turn(q)
+        y[..., 3:, :, :] = q[..., 3:, :, :]
+        return y, turn(k)
+    """
+    queries = check(body)
+    text = "the function turns heads differently: heads 4–8 of 8 are left as given"
+    assert queries.subject.no_map == text
+    assert not queries.subject.key.no_map
+
+
 def test_the_current_folder_is_not_imported_from(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(GOOD)
     monkeypatch.chdir(tmp_path)
