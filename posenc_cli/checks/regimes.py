@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from posenc_cli.inference.localise import Localisation, Regime
 
 
+_ONE_PAIR = 1e-3
+"""What may be left over of one pair that is said to stand at other positions: of a turn, less than
+one of thousands of positions gives by chance."""
+
+
 def regime_causes(suspect: Suspect) -> list[Explanation]:
     """The causes of rows, or pairs, that are wrong in ways of their own."""
     whole, sample = suspect.whole, suspect.sample
@@ -38,7 +43,7 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
     if unwritten is not None:
         return [unwritten]
     found = localise(whole, rightness)
-    if not found.regimes:
+    if not found.regimes or _is_chance(found, rightness):
         return []
     causes: list[Explanation] = []
     for regimes in _alike_regimes(found):
@@ -61,6 +66,12 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
                 ),
             ]
     return causes
+
+
+def _is_chance(found: Localisation, rightness: Rightness) -> bool:
+    """Whether one pair alone is explained, and not closely, as some number of positions may."""
+    left = max(max(each.largest for each in regime.residuals) for regime in found.regimes)
+    return np.count_nonzero(~rightness.pairs) == 1 and left > _ONE_PAIR
 
 
 def _moved_pairs(suspect: Suspect, rightness: Rightness) -> list[Explanation]:
