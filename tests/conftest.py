@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings, strategies
 
 # What a user, an editor or a CI system says to programs is not said to what is tested. Modules of
 # tests copy the environment when they are imported, so it goes before they are.
@@ -89,8 +89,15 @@ def pytest_collection_modifyitems(
     items[:] = kept
 
 
+@settings(max_examples=1, database=None)
+@given(strategies.none())
+def draw_once(_: None) -> None:
+    """Draw one example, of nothing."""
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the thousands of tests: they stay until the end."""
+    draw_once()  # Hypothesis looks its own source of chance up in the collector, the first time
     gc.collect()
     gc.freeze()
 

@@ -149,7 +149,7 @@ def test_the_worker_needs_nothing_but_python_3_8():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("python", PYENV, ids=lambda path: path.parts[-3])
+@pytest.mark.parametrize("python", PYENV, ids=[path.parts[-3] for path in PYENV])
 def test_other_pythons_run_the_worker(python, tmp_path):
     if subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 8))"]).returncode:
         done = subprocess.run(worker_command(str(python), "json:loads"), input=b"")
