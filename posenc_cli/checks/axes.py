@@ -87,7 +87,7 @@ def _missed(piece: Sample, followed: Integers) -> tuple[RealRows, Flags]:
     """By how much cells are missed whose pairs follow these, and which are explained."""
     along = _coordinates(piece)[:, followed]  # (n, pairs)
     rates = piece.reference.frequencies
-    factors = piece.amplitude * np.exp(1j * along * rates)
+    factors = np.asarray(piece.amplitude * np.exp(1j * along * rates), np.complex128)
     missed = np.where(piece.seen, np.abs(piece.factors - factors) + piece.stray, 0.0)
     return missed, piece.explained_cells(factors, rates, along)
 

@@ -272,7 +272,7 @@ def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> 
         else:
             rows = explained.all(axis=2).mean(axis=1)
             pairs = (explained.all(axis=1) & seen).sum(axis=1)
-            good = (rows >= _FEWEST_ROWS) | (pairs >= min(2, seen.sum()))
+            good = (rows >= _FEWEST_ROWS) | (pairs >= min(2, int(seen.sum())))
         for index in np.flatnonzero(good):
             yield replace(plain, frequencies=batch[index])
 
