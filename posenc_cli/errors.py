@@ -67,12 +67,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     names = list(known)
     alike = {text.lower(): text for text in names}
-    same = alike.get(_OTHER_NAMES.get(name.lower(), name.lower()))
+    same = alike.get(OTHER_NAMES.get(name.lower(), name.lower()))
     near = [same] if same is not None else get_close_matches(name, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None
 
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     **dict.fromkeys(("fp16", "half", "f16"), "float16"),
     **dict.fromkeys(("bf16",), "bfloat16"),
     **dict.fromkeys(("fp32", "float", "f32", "single"), "float32"),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
-from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest
+from posenc_cli.errors import OTHER_NAMES, InvalidInput, PosencError, abbreviated, nearest
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 from posenc_cli.positions import Positions
@@ -347,10 +347,6 @@ def _runs(numbers: Integers) -> tuple[range, ...]:
     )
 
 
-_SHORT = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32"}
-_SHORT |= {"float": "float32", "fp64": "float64", "double": "float64"}
-
-
 def number_format(dtype: object, argument: str = "dtype") -> DType:
     """A number format: by name, or as Python's, NumPy's or torch's dtype.
 
@@ -364,4 +360,4 @@ def number_format(dtype: object, argument: str = "dtype") -> DType:
         return FLOAT64
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
     name = name.removeprefix("torch.")
-    return REAL_DTYPES[checked_choice(argument, _SHORT.get(name, name), REAL_DTYPES)]
+    return REAL_DTYPES[checked_choice(argument, OTHER_NAMES.get(name, name), REAL_DTYPES)]

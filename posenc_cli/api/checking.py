@@ -138,7 +138,7 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
     __tracebackhide__ = True
     report = rope_check(reference, **subject)
     if not report.ok:
-        causes = [f"cause: {why.cause}: {why.message}" for why in report.diagnosis]
+        causes = [f"cause: {why.text}" for why in report.diagnosis]
         raise AssertionError("\n".join([*causes, "", str(report)]))
     return report
 

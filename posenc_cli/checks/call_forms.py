@@ -54,6 +54,7 @@ _KIND_TEXTS = {
     "beside": "cosines of all pairs, then sines",
     "angles in halves": "angles, each twice, in halves",
     "angles side by side": "angles, each twice, side by side",
+    "angles": "an angle for each pair",
 }
 
 _NUMBERS: dict[Role, str] = {
@@ -304,6 +305,8 @@ def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
             yield from _placed(shaped)
             continue
         kinds = _KINDS[table_role]
+        if any("freqs_cis" in roles_of(argument.parameter) for argument in form.arguments):
+            kinds = (*kinds, "angles")
         if any("cos_sin" in argument.parameter for argument in form.arguments):
             kinds = ("beside", *kinds) if table_role == "freqs_cis" else kinds
         of_kinds = [replace(shaped, kind=kind) for kind in kinds]

@@ -12,7 +12,7 @@ from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.checks.call_forms import Argument, CallForm
     from posenc_cli.inference.reference import Reference
@@ -198,6 +198,15 @@ def _vectors(payload: Payload, form: CallForm, vectors: Vectors) -> dict[str, An
     )
 
 
+_OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {
+    "complex": lambda factors: factors,
+    "stacked": lambda factors: np.stack([factors.real, factors.imag], axis=-1),
+    "beside": lambda factors: np.concatenate([factors.real, factors.imag], axis=-1),
+    "angles": np.angle,
+}
+"""Tables of cosines and sines in one, from (p, n, pairs) complex numbers."""
+
+
 def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[str, NumberArray]:
     """The reference's tables at positions (p, n), in float32.
 
@@ -207,12 +216,8 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
 
     factors = reference.cells(positions.reshape(-1), FLOAT32).astype(np.complex64)
     factors = factors.reshape(*positions.shape, -1)  # (p, n, pairs)
-    if form.kind == "complex":
-        return {"freqs_cis": factors}
-    if form.kind == "stacked":
-        return {"freqs_cis": np.stack([factors.real, factors.imag], axis=-1)}
-    if form.kind == "beside":
-        return {"freqs_cis": np.concatenate([factors.real, factors.imag], axis=-1)}
+    if form.kind in _OF_PAIRS:
+        return {"freqs_cis": _OF_PAIRS[form.kind](factors)}
     if form.kind == "pairs":
         return {"cos": factors.real, "sin": factors.imag}
     halves = form.kind.endswith("halves")

@@ -30,7 +30,7 @@ def completion(
 
     Without --install, prints the script that does it.
 
-    \\b
+    \b
     Examples:
       posenc completion bash --install
       posenc completion zsh >_posenc

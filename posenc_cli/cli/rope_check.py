@@ -159,9 +159,9 @@ def rope_check(
 
     \b
     Examples:
-      posenc rope-check -s rope -d 128 --base 500000 --layout half --tables cos.npy sin.npy
-      posenc rope-check -s rope-llama3 -d 128 --base 500000 --inv-freq dump.npy --tol float64
-      posenc rope-check -s rope -d 64 --impl my_model.rope:apply --len 4096 --out rope.xml
+      posenc rope-check -m llama-3-8b --tables cos.npy sin.npy
+      posenc rope-check -m llama-3.1-8b --inv-freq dump.npy --tol float64
+      posenc rope-check -s rope --impl my_model.rope:apply -l 4096 --out rope.xml
     """
     from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
     from posenc_cli.checks.function_process import CallRequest

@@ -204,6 +204,13 @@ def equal_heads(q, k, positions):
 
 
 @half
+def real_angles(q, k, freqs):
+    """An angle for each pair, which it repeats itself."""
+    angles = torch.cat([freqs, freqs], -1)
+    return tuple(x * angles.cos() + rotate_half(x) * angles.sin() for x in (q, k))
+
+
+@half
 def one_sequence(q, k, position_ids):
     """A batch of one."""
     assert q.shape[0] == 1
