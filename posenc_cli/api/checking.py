@@ -17,10 +17,10 @@ from posenc_cli.api.arguments import (
     number_format,
 )
 from posenc_cli.api.arrays import is_array, is_tensor
+from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
 from posenc_cli.checks.codes import CALL_ROLES
 from posenc_cli.checks.compare import Side, comparison
-from posenc_cli.checks.function_process import CallRequest
 from posenc_cli.checks.identify import identify_files
 from posenc_cli.checks.verdict import Report
 from posenc_cli.files.reading import Loaded, read_array

@@ -16,8 +16,9 @@ import numpy as np
 
 from posenc_cli.budget import check_size
 from posenc_cli.checks.batches import try_batches, try_table_batches
+from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.codes import SubjectKind
-from posenc_cli.checks.function_process import MOST_ROWS, CallRequest
+from posenc_cli.checks.function_process import MOST_ROWS
 from posenc_cli.checks.irregular import (
     ALIKE,
     COARSE,

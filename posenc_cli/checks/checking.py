@@ -13,12 +13,12 @@ import numpy as np
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.checks import subject as subjects
 from posenc_cli.checks.additive import additive_report
+from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.calling import implementation
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.definition import SourcePlace, definition_place
 from posenc_cli.checks.diagnosis import diagnose
 from posenc_cli.checks.function_here import name_of_function
-from posenc_cli.checks.function_process import CallRequest
 from posenc_cli.checks.heads import matrices_of_heads, report_of_heads
 from posenc_cli.checks.keys import report_of_both
 from posenc_cli.checks.lengths import length_rule

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.answers import Returned
     from posenc_cli.checks.call_forms import CallForm
-    from posenc_cli.checks.function_process import FunctionProcess
+    from posenc_cli.checks.called_function import CalledFunction
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
     Outcome = Literal["vectors", "tables", "frequencies"]
@@ -56,7 +56,7 @@ class FormChoice:
     Raises: InvalidInput where there is no form.
     """
 
-    def __init__(self, process: FunctionProcess, *, context: int) -> None:
+    def __init__(self, process: CalledFunction, *, context: int) -> None:
         self._process, self._context = process, context
         self._candidates = forms(process.signature, process.reference, process.asked.roles)
         self._refusals: list[tuple[CallForm, InvalidInput]] = []

@@ -7,17 +7,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks import worker
-from posenc_cli.checks.function_process import CallRequest, FunctionProcess
+from posenc_cli.checks.called_function import CalledFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from posenc_cli.checks.called_function import CallRequest
     from posenc_cli.checks.payloads import Payload
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers
 
 
-class FunctionHere(FunctionProcess):
+class FunctionHere(CalledFunction):
     """A function, or a class that an object is made of, which the caller of a check has at hand.
 
     What it raises is an error of the function; what it never returns from, or ends the process by,
@@ -32,10 +33,8 @@ class FunctionHere(FunctionProcess):
         *,
         context: int,
     ) -> None:
-        self.target, self.reference, self.asked = name_of_function(function), reference, asked
-        self.python = sys.executable
-        self.made = ""
-        self._context = context
+        name = name_of_function(function)
+        super().__init__(name, reference, asked, python=sys.executable, context=context)
         self._given = self._function = function
 
     @property
@@ -54,9 +53,10 @@ class FunctionHere(FunctionProcess):
     def _exchanged(
         self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
     ) -> tuple[dict[str, Any], bytearray]:
-        header, data = payload, b""
-        if not isinstance(header, dict):
-            line, *parts = payload.message(0)  # type: ignore[union-attr]
+        if isinstance(payload, dict):
+            header, data = payload, b""
+        else:
+            line, *parts = payload.message(0)
             header, data = json.loads(line), b"".join(parts)
         try:
             if header["do"] == "make":

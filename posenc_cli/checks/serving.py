@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from posenc_cli.checks.call_forms import CallForm
+    from posenc_cli.checks.called_function import CalledFunction, CallRequest
     from posenc_cli.checks.form_choice import Outcome
-    from posenc_cli.checks.function_process import CallRequest
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Float32Rows, Integers, NumberArray
 
@@ -48,7 +48,7 @@ class ServedFunction:
         context: int,
         last: int | None = None,
     ) -> None:
-        self._process: FunctionProcess
+        self._process: CalledFunction
         if isinstance(target, str):
             self._process = FunctionProcess(target, reference, asked, context=context)
         else:

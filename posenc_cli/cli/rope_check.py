@@ -163,8 +163,8 @@ def rope_check(
       posenc rope-check -m llama-3.1-8b --inv-freq dump.npy --tol float64
       posenc rope-check -s rope --impl my_model.rope:apply -l 4096 --out rope.xml
     """
+    from posenc_cli.checks.called_function import CallRequest
     from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
-    from posenc_cli.checks.function_process import CallRequest
 
     if impl is None:
         given = {"--call": call, "--in-place": in_place or None, "--python": python}

@@ -100,18 +100,6 @@ def _mapping(values: StoredArray) -> mmap.mmap | None:
     return base if hasattr(mmap, "MADV_DONTNEED") else None
 
 
-def read_rows(path: str | os.PathLike[str]) -> FileRows:
-    """Return the rows of the matrix in a file, as `read_array` finds it.
-
-    Leading axes of length 1 are dropped.
-
-    Raises:
-        InvalidInput: the file is malformed, or holds no matrix of real numbers.
-        Unavailable: the file cannot be opened or read.
-    """
-    return FileStack.read(path).matrix
-
-
 class FileStack:
     """Matrices of real numbers stacked in one file; its ``shape`` has no leading axis of length 1.
 

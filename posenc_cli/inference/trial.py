@@ -472,21 +472,8 @@ def computation(
     return blocks.row_rule(content, encoding.lookup, table, precision=precision, engine=engine)
 
 
-def cell_limits(
-    encoding: Encoding,
-    table: str | None,
-    positions: Integers | None,
-    rounded: DType,
-) -> RealRows:
-    """How far each cell may be from the exact value where the code is right.
-
-    Shape: that of the cells; a row a position.
-    """
-    return allowance(encoding, table, rounded)(positions)
-
-
 def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computation:
-    """What computes how far the cells at any positions may be off; see :func:`cell_limits`."""
+    """What computes how far each cell of right code may be from the exact value, by position."""
     content = encoding.bound.content
     waves = content.waves
     if waves is None:

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files import source
-from posenc_cli.files.reading import read_array, read_rows
+from posenc_cli.files.reading import FileStack, read_array
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -64,7 +64,7 @@ def test_rows_are_those_of_the_whole_array(kind, mapped, tmp_path, monkeypatch):
         monkeypatch.setattr(source, "MAPPED_FROM", 1)
     path = saved(tmp_path, kind)
     whole = read_array(path)
-    rows = read_rows(path)
+    rows = FileStack.read(path).matrix
     matrix = whole.values.reshape(300, 7)
     assert (rows.shape, rows.dtype, rows.path) == ((300, 7), whole.dtype, path)
     kept = [rows[some] for some in ROWS]
@@ -79,7 +79,7 @@ def test_rows_are_those_of_the_whole_array(kind, mapped, tmp_path, monkeypatch):
 def test_what_is_no_matrix_of_real_numbers_is_refused(array, tmp_path):
     np.save(tmp_path / "a.npy", array)
     with pytest.raises(InvalidInput, match=r"a\.npy.* must be a matrix of real numbers, not "):
-        read_rows(tmp_path / "a.npy")
+        _ = FileStack.read(tmp_path / "a.npy").matrix
 
 
 @pytest.mark.slow
@@ -90,8 +90,8 @@ def test_pages_of_a_mapped_file_are_let_go(order, tmp_path):
     np.save(path, np.ones((1 << 20, 16), np.float64, order=order))  # 128 MiB
     code = HIGH_WATER + (
         "import numpy as np\n"
-        "from posenc_cli.files.reading import read_rows\n"
-        f"rows = read_rows({str(path)!r})\n"
+        "from posenc_cli.files.reading import FileStack\n"
+        f"rows = FileStack.read({str(path)!r}).matrix\n"
         "rows[:1]\n"
         "before = high_water()\n"
         "total = sum(rows[i : i + 4096].sum() for i in range(0, 1 << 20, 4096))\n"

@@ -1,0 +1,199 @@
+"""A user's function, described, made and called by requests, wherever it runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.checks.answers import Returned, returned_arrays
+from posenc_cli.checks.payloads import request, settings
+from posenc_cli.checks.signatures import Signature
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.checks.call_forms import CallForm
+    from posenc_cli.checks.payloads import Payload, Vectors
+    from posenc_cli.errors import PosencError
+    from posenc_cli.inference.reference import Reference
+    from posenc_cli.numerics.arrays import Integers
+
+
+class CallRequest(Record):
+    """How a function is to be called, where that was said.
+
+    ``python`` is the interpreter, ``roles`` what its arguments are for, and ``in_place`` says that
+    it leaves its result in its input.
+    """
+
+    python: str | None = None
+    roles: tuple[str, ...] = ()
+    in_place: bool = False
+
+
+class CalledFunction(ABC):
+    """A user's function; ``target`` is what messages call it, and ``python`` runs it.
+
+    ``context`` is how many positions it may be asked for, which an object of a class is made with.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        reference: Reference,
+        asked: CallRequest,
+        *,
+        python: str,
+        context: int,
+    ) -> None:
+        self.target, self.reference, self.asked = target, reference, asked
+        self.python = python
+        self.made = ""
+        self._context = context
+
+    @property
+    @abstractmethod
+    def lives(self) -> bool:
+        """Whether it can be called."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Make it ready to be called, anew where it was before.
+
+        Raises: InvalidInput, Unavailable.
+        """
+
+    @abstractmethod
+    def end(self) -> None:
+        """End what runs it."""
+
+    @abstractmethod
+    def _exchanged(
+        self, payload: Payload | dict[str, Any], *, positions: Integers | None = None
+    ) -> tuple[dict[str, Any], bytearray]:
+        """The answer to a request, and its bytes.
+
+        Raises: InvalidInput, Unavailable.
+        """
+
+    def _describe(self, installed: list[str]) -> None:
+        """Read what is known of the function, and make an object of a class.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        self.installed = installed
+        self.signature = self._described()
+        if self.signature.is_class:
+            self._make()
+        if not installed:
+            raise Unavailable(
+                f"--impl {abbreviated(self.target)}: {quoted_name(self.python)} has neither NumPy "
+                "nor torch, and so no arrays to call it with",
+                hint="--python names the interpreter of another environment",
+            )
+
+    def _described(self) -> Signature:
+        answer, _ = self._exchanged({"do": "describe"})
+        try:
+            return Signature.of(answer, self.installed)
+        except (ValueError, KeyError, TypeError):
+            raise self._unreadable() from None
+
+    def _make(self) -> None:
+        """Make an object of a class whose parameters are known.
+
+        Raises: InvalidInput where one is not.
+        """
+        roles = {**settings(self.reference), "length": self._context}
+        values = {}
+        for given in self.signature.parameters or ():
+            role = next((role for role in given.roles() if role in roles), None)
+            if role is not None:
+                values[given.name] = roles[role]
+            elif given.default is None and not given.variable:
+                raise self.invalid(
+                    f"is a class that needs {given.name}",
+                    hint="name an object of it: rope = Rope(…) in the module, then module:rope",
+                )
+        self._exchanged({"do": "make", "values": values})
+        text = ", ".join(f"{name}={value:.15g}" for name, value in values.items())
+        self.made = f"{self.signature.name}({text})"
+        self.signature = self._described()
+
+    def call(
+        self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
+    ) -> list[Returned]:
+        """What the function returns at positions (n,) or (p, n); what is no array is left out.
+
+        Raises: InvalidInput.
+        """
+        payload = request(form, self.reference, positions, vectors, in_place=self.asked.in_place)
+        answer, data = self._exchanged(payload, positions=positions)
+        try:
+            return returned_arrays(answer, data)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self.end()
+            raise self._unreadable() from None
+
+    def turned(
+        self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
+    ) -> list[Returned]:
+        """What becomes of vectors. Shape of each: (b, n, h, d).
+
+        Raises: InvalidInput.
+        """
+        return self.as_vectors(self.call(form, positions, vectors), form, vectors)
+
+    def as_vectors(
+        self, results: list[Returned], form: CallForm, vectors: Sequence[Vectors]
+    ) -> list[Returned]:
+        """Results as vectors. Shape of each: (b, n, h, d).
+
+        Raises: InvalidInput for what has not the shape of the vectors given.
+        """
+        wanted = len(form.vectors)
+        if not results:
+            raise self.invalid("returned None, not real numbers")
+        if len(results) < wanted:
+            raise self.invalid(f"returned {len(results)} array for q and k: both are wanted")
+        turned = []
+        for result, own in zip(results[:wanted], vectors, strict=True):
+            if result.values.dtype.kind == "c":
+                raise self.invalid(f"returned {result.dtype} numbers, not real numbers")
+            shape = own.shape(form.axes)
+            if result.values.shape != shape:
+                raise self.invalid(
+                    f"returned an array of shape {result.values.shape} for x of shape {shape}"
+                )
+            turned.append(Returned(own.read(result.values, form.axes), result.dtype))
+        return turned
+
+    def _refusal(self, error: str, why: str, positions: Integers | None) -> PosencError:
+        """What to tell the user of an error that the worker reports."""
+        if why == "needs":
+            return Unavailable(
+                f"--impl {abbreviated(self.target)}: {error}",
+                hint=f"it was looked for by {quoted_name(self.python)}; --python names another, "
+                "PYTHONPATH adds a folder",
+            )
+        hints = {
+            "missing": "the current folder is not searched; PYTHONPATH=. adds it",
+            "changed": "--in-place takes the result from its input",
+            "left": "without --in-place, the result is what it returns",
+        }
+        hint = hints.get(why)
+        if why == "raised" and positions is not None:
+            hint = (
+                f"it was called with {positions.size} positions up to "
+                f"{positions.max()}; --len N asks for fewer"
+            )
+        return self.invalid(error, hint=hint)
+
+    def _unreadable(self) -> InvalidInput:
+        return self.invalid("wrote where its answers go: they cannot be read")
+
+    def invalid(self, what: str, *, hint: str | None = None) -> InvalidInput:
+        """An error of the function."""
+        return InvalidInput(f"--impl {abbreviated(self.target)}: {what}", hint=hint)
