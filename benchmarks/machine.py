@@ -7,6 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from posenc_cli import __version__
 from posenc_cli.encoding.engine import processors
 
 LIBRARIES = (
@@ -28,7 +29,7 @@ def facts() -> dict[str, str | float | dict[str, str | None]]:
         "load": round(load(), 2),
         "system": platform.system(),
         "python": platform.python_version(),
-        "posenc": version("posenc-cli"),
+        "posenc": __version__,
         "libraries": {name: installed(name) for name in LIBRARIES},
     }
 

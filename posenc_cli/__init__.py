@@ -8,6 +8,8 @@ True
 What is exported here is stable; what else the package holds may change.
 """
 
+__version__ = "0.2.0"
+
 # Nothing is imported here: python -m posenc_cli has the current folder on its path until __main__,
 # which is imported next, has taken it away.
 TYPE_CHECKING = False
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from posenc_cli.errors import PosencError as PosencError
     from posenc_cli.errors import Unavailable as Unavailable
 
-    __version__: str
-
 _MODULES = {
     "arguments": ("ArgumentError", "ModelEncoding"),
     "checking": ("RopeReport", "assert_rope", "compare", "identify", "rope_check"),
@@ -58,10 +58,6 @@ _EXPORTS = {
 
 def __getattr__(name: str) -> "Any":
     """What is exported is imported when it is asked for: `posenc --version` needs none of it."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("posenc-cli")
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

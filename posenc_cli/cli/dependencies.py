@@ -12,16 +12,9 @@ from posenc_cli.errors import Unavailable, described
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DISTRIBUTION = "posenc-cli"
-
 
 def unloaded_dependency(error: Exception) -> Unavailable | None:
     """The error for a dependency whose import raised ``error``; None where none did."""
-    if isinstance(error, ImportError) and error.name == DISTRIBUTION:
-        return Unavailable(
-            f"{DISTRIBUTION} is not installed: the metadata of its distribution is missing",
-            hint=f"pip install {DISTRIBUTION}",
-        )
     distributions = _distributions()
     package = next(filter(distributions.get, _suspect_packages(error)), None)
     if package is None:
@@ -65,7 +58,7 @@ def _distributions() -> Mapping[str, str]:
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
-        required = requires(DISTRIBUTION) or []
+        required = requires("posenc-cli") or []
     except PackageNotFoundError:
         return {}
     names = [re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in required]

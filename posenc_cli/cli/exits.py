@@ -9,7 +9,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, NoReturn
 
-from posenc_cli import interrupts
+from posenc_cli import __version__, interrupts
 from posenc_cli.cli import streams
 from posenc_cli.errors import PosencError, Unavailable
 from posenc_cli.transaction import transaction
@@ -63,9 +63,7 @@ def main(
 def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     if arguments and arguments[0] in ("--version", "-V"):
         # Answered before Typer is imported: scripts ask for it often.
-        from importlib.metadata import version
-
-        print(f"posenc {version('posenc-cli')}")
+        print(f"posenc {__version__}")
         return 0
     if not arguments and COMPLETION not in os.environ:
         arguments = ["--help"]

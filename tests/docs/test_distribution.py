@@ -13,9 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from posenc_cli import __version__
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = (ROOT / "constraints.txt").read_text().splitlines()
+
+
+def test_the_changelog_begins_with_what_is_unreleased_and_this_version():
+    releases = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert releases[0] == "[Unreleased]"
+    assert re.fullmatch(rf"\[{re.escape(__version__)}\] - \d{{4}}-\d\d-\d\d", releases[1])
+    assert [*releases[1:]] == sorted({*releases[1:]}, reverse=True)
 
 
 def canonical(name: str) -> str:
