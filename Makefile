@@ -25,9 +25,14 @@ endif
 
 .PHONY: demo test check coverage sweeps pythons newest lowest sdist lint types layers docs bench mutants peers format lock clean
 
-## demo: install posenc into .venv and do the main job (the first command of the README)
+## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
+POSENC = $(RUN) -m posenc_cli
 demo: $(VENV)/.installed
-	$(RUN) -m posenc_cli generate --scheme rope --len 4096
+	$(POSENC) generate --scheme rope --len 4096
+	$(POSENC) heatmap --in rope-4096x64.npy --rows 0:128
+	$(POSENC) rope-check --model llama-3.1-8b --len 4096 --impl posenc_cli.examples.llama:rotate || [ $$? = 1 ]
+	@printf '%s\n' '' 'That was a wrong port of Llama 3.1, and why it is wrong. Next:' '  . .venv/bin/activate' \
+		'  posenc explain llama-3.1-8b' '  posenc spectrum --model llama-3.1-8b' '  posenc identify rope-4096x64.npy'
 
 ## test: every file of tests but its sweeps, and few examples of each property
 # SHARE=8 runs every eighth test: what other Pythons and versions are tried on in `make check`.
@@ -85,14 +90,14 @@ types: $(DEVELOPED)
 layers: $(DEVELOPED)
 	$(VENV)/bin/lint-imports
 
-## docs: the generated parts of the README are up to date
+## docs: the generated parts of the README and of docs/ are up to date, pictures too
 docs: $(DEVELOPED)
-	$(RUN) tools/readme.py --check
+	$(RUN) tools/pages.py --check
 
-## bench: ratios against floors and peers, side by side; the README quotes the saved result
+## bench: ratios against floors and peers, side by side; the pages quote the saved result
 bench: $(DEVELOPED)
 	$(RUN) -m benchmarks
-	$(RUN) tools/readme.py
+	$(RUN) tools/pages.py
 
 ## mutants: how many small changes of posenc's own code its tests see; takes half an hour
 mutants: $(DEVELOPED)
@@ -109,7 +114,7 @@ peers:
 format: $(DEVELOPED)
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
-	$(RUN) tools/readme.py
+	$(RUN) tools/pages.py
 
 ## lock: pin, in constraints.txt, the newest of everything that development installs
 # With torch, whose own requirements bound others; torch itself is chosen by TORCH alone.

@@ -1,4 +1,4 @@
-"""Results as text for a terminal, as strict JSON, and as the README's section on performance.
+"""Results as text for a terminal, as strict JSON, and as Markdown for the pages.
 
 Results are plain values, as JSON holds them, so that a saved result gives the same section again.
 """
@@ -164,8 +164,8 @@ def _power(value: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def readme_section(results: Results) -> str:
-    """The README's section on performance, in Markdown, from a result as it was saved.
+def performance_markdown(results: Results) -> str:
+    """The page on performance, in Markdown, from a result as it was saved.
 
     Sections that the result lacks are left out.
     """
@@ -176,6 +176,41 @@ def readme_section(results: Results) -> str:
         table = _accuracy_table if "accuracy" in section else tables.get(name, _plain_table)
         parts.append(f"**{section['title']}.** {section['how']}\n\n{table(section)}")
     return "\n\n".join(parts)
+
+
+def truths(results: Results) -> tuple[list[str], list[str]]:
+    """What the README says of errors and of speed: what, posenc, and what people use."""
+    sections, near = results["sections"], 131071
+    errors = {
+        row["name"]: next(each["max_error"] for each in row["found"] if each["position"] == near)
+        for row in sections["accuracy"]["accuracy"]
+        if row["dtype"] == "float32" and row["found"]
+    }
+    times = {
+        each["name"]: each["spread"]["median"]
+        for each in sections["peers"]["measurements"]
+        if (each["against"], each["threads"]) == ("posenc numpy", 1) and each["spread"]
+    }
+    rows = results["sizes"]["rows"]
+    return (
+        [
+            f"largest error of a float32 table near position {near}",
+            f"{_power(errors['posenc numpy'])}, the rounding of float32 alone",
+            ", ".join(f"{short} {_power(errors[name])}" for name, short in _USED.items()),
+        ],
+        [
+            f"time for a float32 table of {rows} × 128, one thread",
+            "1",
+            ", ".join(f"{short} {_short(times[name])}" for name, short in _USED.items()),
+        ],
+    )
+
+
+_USED = {
+    "transformers LlamaRotaryEmbedding": "transformers",
+    "rotary-embedding-torch": "rotary-embedding-torch",
+    "textbook NumPy float32": "textbook NumPy",
+}
 
 
 def _machine(machine: Results) -> str:

@@ -23,7 +23,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goldens import configured, frequencies, layout
+from tools.goldens import configured, frequencies, layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

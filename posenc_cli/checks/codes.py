@@ -1,6 +1,6 @@
 """The words that scripts rely on in a report of rope-check: subjects and findings.
 
-Each stands here once, with what it means; JSON, the README's tables and the tests derive from it.
+Each stands here once, with what it means; JSON, the tables of docs/ and the tests derive from it.
 Causes are in :mod:`posenc_cli.inference.causes`.
 """
 

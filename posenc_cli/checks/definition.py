@@ -48,7 +48,7 @@ def _module_file(module: str, python: str | None) -> Path | None:
     """The file of a module, without importing it; the current folder is not searched unasked."""
     asked = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     try:
-        program = chosen_python(python)
+        program = chosen_python(python, module)
     except Unavailable:
         return None
     if program == sys.executable:

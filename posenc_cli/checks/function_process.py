@@ -62,7 +62,7 @@ class FunctionProcess(CalledFunction):
             raise Unavailable(f"--impl {abbreviated(target)}: there is no file {place!r}")
         if place.endswith(".py"):
             note_read(place)
-        python = chosen_python(asked.python)
+        python = chosen_python(asked.python, place)
         super().__init__(target, reference, asked, python=python, context=context)
         self._number = 0
         self._exchange: Exchange | None = None

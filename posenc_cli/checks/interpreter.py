@@ -36,10 +36,11 @@ def worker_command(python: str, target: str, *, stderr: int = 2) -> list[str]:
     return [python, "-c", _BEGINNING, str(worker), str(stderr), target]
 
 
-def chosen_python(asked: str | None) -> str:
+def chosen_python(asked: str | None, module: str = "") -> str:
     """The interpreter that was asked for, else that of the active environment, else posenc's own.
 
-    ``asked`` is a program, or the folder of an environment.
+    ``asked`` is a program, or the folder of an environment. A ``module`` of posenc's is where
+    posenc is.
 
     Raises: Unavailable where it is not there.
     """
@@ -48,6 +49,8 @@ def chosen_python(asked: str | None) -> str:
         if program is None:
             raise Unavailable(f"--python {quoted_name(asked)}: there is no such program")
         return os.path.abspath(program)  # noqa: PTH100 - links stay: they tell an environment
+    if module.partition(".")[0] == "posenc_cli":
+        return sys.executable
     for variable in _ENVIRONMENTS:
         folder = os.environ.get(variable)
         program = _program(Path(folder)) if folder else None

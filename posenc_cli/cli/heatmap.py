@@ -20,18 +20,18 @@ _PART = 650, 800
 """The width and height, in pixels, of each of many parts of a hybrid."""
 
 
-def column_range(flag: str, text: str) -> range:
-    """The columns that ``A:B`` names, or ``A`` alone.
+def half_open(flag: str, text: str) -> range:
+    """The columns or rows that ``A:B`` names, or ``A`` alone.
 
     Raises: InvalidInput.
     """
     match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text.strip())
     if match is None:
-        raise InvalidInput(f"{flag} {abbreviated(text)}: must be A:B, two column numbers")
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be A:B, two whole numbers from 0")
     first = int(match[1])
     stop = first + 1 if match[2] is None else int(match[2])
     if stop <= first:
-        raise InvalidInput(f"{flag} {abbreviated(text)}: holds no column")
+        raise InvalidInput(f"{flag} {abbreviated(text)}: is empty")
     return range(first, stop)
 
 
@@ -53,7 +53,13 @@ def heatmap(
             "--dims",
             metavar="A:B",
             help="only these columns, half-open",
-            parse=column_range,
+            parse=half_open,
+        ),
+    ] = None,
+    rows: Annotated[
+        range | None,
+        option(
+            "--rows", metavar="A:B", help="only these rows of a file, half-open", parse=half_open
         ),
     ] = None,
     unsplit: Annotated[
@@ -76,20 +82,25 @@ def heatmap(
       posenc heatmap -s alibi --heads 8 -l 64
       posenc heatmap -s sinusoidal-nd --set grid=14x14 --theme dark --out grid.svg
       posenc heatmap -s sinusoidal -l 128 --unsplit --out tutorial.png
-      posenc heatmap --in table.npy --dims 0:32
+      posenc heatmap --in table.npy --rows 0:32 --dims 0:32
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
     check_subject(choice, source)
     output.prepare()
     seen = {"dims": dims, "split": not unsplit}
     if choice is not None:
+        if rows is not None:
+            raise InvalidInput(
+                f"--rows {rows.start}:{rows.stop}: goes with --in",
+                hint="--positions chooses those of an encoding",
+            )
         from posenc_cli.render.encoded import figure_of_choice
 
         figure, fields = figure_of_choice(choice, table, head, **seen)
     elif table is not None:
         raise InvalidInput(f"--table {abbreviated(table)}: cannot go with --in")
     else:
-        figure, fields = _stored(source or "", head, **seen)
+        figure, fields = _stored(source or "", head, rows=rows, **seen)
     show(
         *(figure, picture, output, console),
         usual=_room_for(len(choice.parts)) if choice else None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Format(Record):
     """A file format; its suffix is its name.
 
-    ``content`` is what messages call such a file, ``summary`` what the README says of it. ``check``
+    ``content`` is what messages call such a file, ``summary`` what the page says of it. ``check``
     refuses a matrix that the format cannot hold; ``write`` streams one; ``size`` is the length of
     the file in bytes, of text (not ``binary``) a lower bound. ``verify``, where there is one, reads
     a finished regular file back before it takes its name. It ``holds_several`` arrays, or just one.

@@ -1,7 +1,7 @@
 """How a scheme is declared: its parameters, its kind, and what it gives.
 
 A scheme is one decorated function. Its signature *is* the declaration: names, types, defaults and
-bounds of the parameters, from which options, help, ``posenc schemes``, the README's table and the
+bounds of the parameters, from which options, help, ``posenc schemes``, the pages and the
 contract tests derive. What the function returns says how the encoding is computed:
 
 ====================  =============================================================

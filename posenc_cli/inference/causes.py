@@ -1,6 +1,6 @@
 """Why something differs from what it should be: the causes that scripts rely on.
 
-Each stands here once, with what it means; JSON, the README's tables and the tests derive from it.
+Each stands here once, with what it means; JSON, the tables of docs/ and the tests derive from it.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,12 @@ _JUDGED = 64
 
 
 def figure_of_array(
-    loaded: Loaded, *, head: int | None = None, dims: range | None = None, split: bool = True
+    loaded: Loaded,
+    *,
+    head: int | None = None,
+    rows: range | None = None,
+    dims: range | None = None,
+    split: bool = True,
 ) -> Figure:
     """The figure of a stored array: one matrix, or all of a stack as small multiples.
 
@@ -38,20 +44,25 @@ def figure_of_array(
     matrix, ``head`` says which. Complex numbers show their parts side by side; columns that
     alternate between two functions are drawn apart, if they are to be ``split``.
 
-    Raises: InvalidInput where ``head`` or ``dims`` name what is not there.
+    Raises: InvalidInput where ``head``, ``rows`` or ``dims`` name what is not there.
     """
     values = loaded.values
     stack = values.reshape(-1, *(values.shape if values.ndim > 1 else (1, values.size))[-2:])
     leading = values.shape[:-2]
     size = " × ".join(map(str, values.shape))
     title = f"{quoted_name(loaded.path)}: {size} {loaded.dtype}"
-    if dims is not None:
-        title += f", {len(dims)} of {stack.shape[2]} columns"
-    if dims is not None and dims.stop > stack.shape[2]:
-        raise InvalidInput(
-            f"--dims {dims.start}:{dims.stop}: {quoted_name(loaded.path)} has "
-            f"{stack.shape[2]} columns"
-        )
+    for flag, wanted, there, noun in (
+        ("--rows", rows, stack.shape[1], "rows"),
+        ("--dims", dims, stack.shape[2], "columns"),
+    ):
+        if wanted is None:
+            continue
+        if wanted.stop > there:
+            asked = f"{flag} {wanted.start}:{wanted.stop}"
+            raise InvalidInput(f"{asked}: {quoted_name(loaded.path)} has {there} {noun}")
+        title += f", {len(wanted)} of {there} {noun}"
+    rows, dims = rows or range(stack.shape[1]), dims or range(stack.shape[2])
+    matrix = partial(_matrix, rows=rows, wanted=dims, split=split)
     if head is not None:
         if not leading:
             raise InvalidInput(f"--head {head}: {quoted_name(loaded.path)} is one matrix, {size}")
@@ -59,16 +70,15 @@ def figure_of_array(
             raise InvalidInput(
                 f"--head {head}: {quoted_name(loaded.path)} has 0 to {len(stack) - 1}"
             )
-        return _matrix(stack[head], f"{title}, matrix {_place(head, leading)}", dims, split=split)
+        return matrix(stack[head], f"{title}, matrix {_place(head, leading)}")
     if len(stack) == 1:
-        return _matrix(stack[0], title, dims, split=split)
+        return matrix(stack[0], title)
     chosen = spread(len(stack), MOST_PANELS)
-    panels = [_matrix(stack[i], _place(i, leading), dims, split=split) for i in chosen]
+    panels = [matrix(stack[i], _place(i, leading)) for i in chosen]
     if len(chosen) < len(stack):  # all values are gone through, those of the others too
-        wanted = dims or range(stack.shape[2])
         panels = [replace(panel, survey=None) for panel in panels]
-        whole = stack.reshape(-1, stack.shape[2])
-        panels[0] = replace(panels[0], survey=_survey(whole, wanted))
+        whole = stack[:, rows.start : rows.stop].reshape(-1, stack.shape[2])
+        panels[0] = replace(panels[0], survey=_survey(whole, dims))
     return Panels(tuple(panels), title, noun="slice", total=len(stack))
 
 
@@ -77,9 +87,10 @@ def _place(index: int, leading: Sequence[int]) -> str:
     return f"[{', '.join(str(int(i)) for i in np.unravel_index(index, leading))}]"
 
 
-def _matrix(values: NDArray[Any], title: str, dims: range | None, *, split: bool) -> Heatmap:
-    rows = range(len(values))
-    wanted = dims or range(values.shape[1])
+def _matrix(
+    values: NDArray[Any], title: str, *, rows: range, wanted: range, split: bool
+) -> Heatmap:
+    values = values[rows.start : rows.stop]
     points, bands = _columns(values, wanted, split=split)
     is_complex = values.dtype.kind == "c"
 

@@ -18,7 +18,7 @@ from benchmarks import __main__ as command
 from benchmarks import accuracy, machine, peers, processes, sizes, speed_floor, streaming
 from benchmarks.measuring import Goal, Measurement, Section, Spread, Timings, paired
 from benchmarks.posenc_tables import BASE, DIM, Work, engine
-from benchmarks.report import as_json, as_plain, as_text, readme_section
+from benchmarks.report import as_json, as_plain, as_text, performance_markdown
 from posenc_cli.backends import registry
 from posenc_cli.backends.base import Status
 from posenc_cli.numerics.dtypes import REAL_DTYPES
@@ -139,7 +139,7 @@ def test_tables_fit_a_hundred_columns(quick):
 @pytest.mark.slow
 def test_the_section_of_the_readme_has_every_table(quick):
     _, result = quick
-    section = readme_section(result)
+    section = performance_markdown(result)
     for each in result["sections"].values():
         assert f"**{each['title']}.**" in section
     for table in re.findall(r"(?:^\|.*\n?)+", section, re.MULTILINE):
@@ -153,7 +153,7 @@ def test_the_saved_result_is_whole_and_renders():
     result = strict(SAVED.read_text(encoding="utf-8"))
     assert list(result["sections"]) == list(command.SECTIONS)
     assert result["sizes"] == json.loads(json.dumps(vars(sizes.FULL)))
-    assert readme_section(result).count("| --- |") >= len(command.SECTIONS)
+    assert performance_markdown(result).count("| --- |") >= len(command.SECTIONS)
 
 
 def test_only_some_sections_run_when_asked_and_nothing_is_saved(capsys, monkeypatch, tmp_path):

@@ -35,12 +35,33 @@ def forms(name: str) -> tuple[str, ...]:
 SHOWN = [(name, form) for name in MUTANTS for form in forms(name)]
 
 
+def caught() -> list[str]:
+    """What the README says: of how many wrong ones, how many posenc catches, and a common test."""
+    every, passing, named = _totals()
+    return [
+        f"wrong RoPEs caught, of the {every} in its tests",
+        f"{every}, {named} with the cause",
+        f"at most {every - passing} by a test that q·k depends only on m − n",
+    ]
+
+
+def passing_markdown() -> str:
+    """How many wrong ones any such test lets pass."""
+    every, passing, _ = _totals()
+    return f"**Of {every} wrong RoPEs in posenc's tests {passing} pass it**, whatever the vectors."
+
+
+def _totals() -> tuple[int, int, int]:
+    """All wrong ones, those that leave q·k a function of m − n, and those whose cause is named."""
+    passing = sum(mutant.relative is True for mutant in MUTANTS.values())
+    return len(MUTANTS), passing, len(MUTANTS) - len({*NOT_NAMED, *FALSE})
+
+
 def mutants_markdown() -> str:
     """Totals, and a row a cause: how many mistakes should be called so, and which are not."""
-    passing = sum(mutant.relative is True for mutant in MUTANTS.values())
-    named = len(MUTANTS) - len({*NOT_NAMED, *FALSE})
+    every, passing, named = _totals()
     totals = (
-        f"{len(MUTANTS)} wrong implementations, shown in {len(SHOWN)} ways: all fail, {named} with "
+        f"{every} wrong implementations, shown in {len(SHOWN)} ways: all fail, {named} with "
         f"the cause named each time. {len(RIGHTS)} right ones, at positions up to 10^6: none "
         f"fails. {passing} of the wrong ones leave q·k a function of m − n alone, and pass every "
         "test of that."

@@ -22,7 +22,7 @@ PROMISED_FINDINGS = ("relative", "norm", "identity", "reference")
 PROMISED_SUBJECTS = ("posenc", "tables", "inv-freq", "rotated", "impl")
 
 PACKAGE = Path(posenc_cli.__file__).parent
-README = PACKAGE.with_name("README.md").read_text("utf-8")
+PAGE = PACKAGE.with_name("docs").joinpath("rope-check.md").read_text("utf-8")
 
 CODED = {"Explanation": Cause, "Alternative": Cause, "Finding": FindingName, "Subject": SubjectKind}
 """Calls whose first argument is a code."""
@@ -36,11 +36,11 @@ CODED = {"Explanation": Cause, "Alternative": Cause, "Finding": FindingName, "Su
         (SubjectKind, PROMISED_SUBJECTS),
     ],
 )
-def test_codes_are_those_promised_in_json_too_and_the_readme_has_each(codes, promised):
+def test_codes_are_those_promised_in_json_too_and_the_page_has_each(codes, promised):
     assert tuple(json.loads(json.dumps(list(codes)))) == promised
     for code in codes:
         assert f"{code}" == code.value
-        assert f"| `{code}` | {code.meaning} |" in README
+        assert f"| `{code}` | {code.meaning} |" in PAGE
 
 
 def test_every_cause_that_a_mutant_may_have_is_a_code():

@@ -63,6 +63,8 @@ def test_the_active_environment_is_taken_unless_another_is_named(script, tmp_pat
     virtual = script(OWN, "virtual/bin/python")
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "virtual"))
     assert chosen_python(None) == str(virtual)
+    assert chosen_python(None, "posenc_cli.examples.llama") == sys.executable
+    assert chosen_python(str(conda), "posenc_cli.examples.llama") == str(conda)
     assert chosen_python(str(conda)) == str(conda)
     assert chosen_python(str(tmp_path / "conda")) == str(conda)
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "removed"))

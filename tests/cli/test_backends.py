@@ -60,7 +60,7 @@ def test_says_of_torch_when_auto_takes_it_and_why_not(devices, rule, call, monke
 
 
 def test_what_is_said_of_torch_was_measured():
-    """In the benchmark that the README quotes, torch writes a table in more time than NumPy."""
+    """In the benchmark that is quoted, torch writes a table in more time than NumPy."""
     saved = Path(__file__).parents[2] / "benchmarks" / "results" / "measured.json"
     streaming = json.loads(saved.read_text())["sections"]["streaming"]["measurements"]
     medians = {(m["name"], m["threads"]): m["spread"]["median"] for m in streaming if m["spread"]}

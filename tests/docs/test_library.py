@@ -1,4 +1,4 @@
-"""The examples of the library's page give what it says."""
+"""The examples of the library, on its page and in the README, give what is shown."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import doctest
 import re
 from pathlib import Path
 
+import pytest
+
 import posenc_cli as posenc
 
-PAGE = Path(__file__).parents[2] / "docs" / "library.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "library.md"
 
 
-def test_every_example_of_the_page_gives_what_it_shows():
-    text = PAGE.read_text()
-    blocks = re.findall(r"^```python\n(>>> .*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) > 5
-    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, PAGE.name, str(PAGE), 0)
+@pytest.mark.parametrize("page", [PAGE, ROOT / "README.md"], ids=lambda page: page.name)
+def test_every_example_of_a_page_gives_what_it_shows(page):
+    blocks = re.findall(r"^```python\n(>>> .*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    assert len(test.examples) > 4
     said: list[str] = []
     results = doctest.DocTestRunner().run(test, out=said.append)
     assert results.failed == 0, "".join(said)

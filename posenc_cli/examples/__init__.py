@@ -1,0 +1,1 @@
+"""Code to try posenc on."""

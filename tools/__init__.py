@@ -1,0 +1,1 @@
+"""What keeps the project: environments, pages, numbers of peers, mutants."""

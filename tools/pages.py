@@ -1,0 +1,205 @@
+"""Write the generated parts of README.md and docs/, or check that they are up to date (--check).
+
+What is derived from declarations stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``;
+the pictures in docs/images are what posenc draws.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+
+from benchmarks.report import performance_markdown, truths
+from posenc_cli.backends import registry
+from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.configs import library
+from posenc_cli.files.formats import FORMATS
+from posenc_cli.formulas.tables import ROTARY_TABLES
+from posenc_cli.inference.causes import Cause
+from tests.checks.mutants_table import caught, mutants_markdown, passing_markdown
+from tools import screenshot
+
+if TYPE_CHECKING:
+    from posenc_cli.formulas.parameters import Parameter
+
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+IMAGES = ROOT / "docs" / "images"
+RESULT = ROOT / "benchmarks" / "results" / "measured.json"
+
+
+def _table(header: str, rows: list[list[str]]) -> str:
+    columns = header.count("|") + 1
+    cells = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
+    lines = [header, " | ".join(["---"] * columns), *cells]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def _parameter(parameter: Parameter) -> str:
+    return f"`{parameter.name}={parameter.default_text}`".replace("=`", "`")
+
+
+def schemes() -> str:
+    """The table of schemes."""
+    rows = [
+        [
+            f"`{scheme.name}`",
+            scheme.kind,
+            scheme.summary.rstrip("."),
+            " ".join(map(_parameter, scheme.parameters.values())),
+        ]
+        for scheme in BUILT_IN.values()
+    ]
+    return _table("scheme | kind | what it is | parameters and defaults", rows)
+
+
+def tables() -> str:
+    """The matrices that each kind of scheme gives, and the tables of rotary ones."""
+    rows = [[f"`--table {name}`", shape] for name, shape in ROTARY_TABLES.items()]
+    return _table("rotary | shape and content", rows)
+
+
+def formats() -> str:
+    """The table of file formats."""
+    rows = [[f"`{each.suffix}`", each.summary] for each in FORMATS.values()]
+    return _table("suffix | content", rows)
+
+
+def backends() -> str:
+    """The table of backends."""
+    rows = [
+        [
+            f"`{name}`",
+            f"`pip install 'posenc-cli[{each.extra}]'`" if each.extra else "",
+            each.summary,
+        ]
+        for name, each in registry.BUILT_IN.items()
+    ]
+    return _table("backend | needs | what it is", rows)
+
+
+def models() -> str:
+    """The names of the models."""
+    return textwrap.fill(
+        " ".join(f"`{name}`" for name in library.names()), 140, break_on_hyphens=False
+    )
+
+
+def mutants() -> str:
+    """The wrong implementations of the test suite, and what rope-check says of each."""
+    return mutants_markdown()
+
+
+def passing() -> str:
+    """How many wrong implementations a common test does not see."""
+    return passing_markdown()
+
+
+def codes() -> str:
+    """The words of rope-check's reports."""
+    tables = (
+        ("cause", Cause),
+        ("finding (`check`)", FindingName),
+        ("subject (`kind`)", SubjectKind),
+    )
+    return "\n\n".join(
+        _table(f"{header} | what it means", [[f"`{code}`", code.meaning] for code in kind])
+        for header, kind in tables
+    )
+
+
+def performance() -> str:
+    """What the benchmark printed, from its saved result."""
+    return performance_markdown(json.loads(RESULT.read_text()))
+
+
+def truth() -> str:
+    """The claims of posenc beside what people use."""
+    error, speed = truths(json.loads(RESULT.read_text()))
+    return _table("what | posenc | what people use", [error, caught(), speed])
+
+
+_PARTS = (
+    *(schemes, tables, formats, backends, models, codes),
+    *(mutants, passing, truth, performance),
+)
+GENERATED = {part.__name__: part for part in _PARTS}
+
+SCREENSHOTS = {
+    "heatmap.png": "heatmap --scheme sinusoidal --len 128",
+    "rope-check.png": "rope-check -m llama-3.1-8b -l 4096 --impl posenc_cli.examples.llama:rotate",
+}
+FIGURES = {"spectrum.png": "spectrum --model llama-3.1-8b --width 1000 --height 560"}
+
+
+def written(page: str) -> str:
+    """A page with its generated parts made anew.
+
+    Raises: KeyError for a part that nothing generates.
+    """
+    return re.sub(
+        r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)",
+        lambda part: f"{part[1]}{GENERATED[part[2]]()}\n{part[3]}",
+        page,
+        flags=re.DOTALL,
+    )
+
+
+def draw_images(folder: Path) -> None:
+    """Draw every picture that the pages show into a folder."""
+    for name, command in SCREENSHOTS.items():
+        output = screenshot.printed(shlex.split(command))
+        screenshot.draw(f"posenc {command}", output, folder / name)
+    for name, command in FIGURES.items():
+        posenc = [sys.executable, "-m", "posenc_cli", *shlex.split(command)]
+        subprocess.run([*posenc, "--quiet", "--out", folder / name], check=True)
+
+
+def stale_images() -> list[Path]:
+    """The pictures that posenc draws otherwise now."""
+    with tempfile.TemporaryDirectory() as folder:
+        draw_images(Path(folder))
+        return [
+            IMAGES / name
+            for name in (*SCREENSHOTS, *FIGURES)
+            if not _look_alike(IMAGES / name, Path(folder, name))
+        ]
+
+
+def _look_alike(one: Path, other: Path) -> bool:
+    """Whether two pictures are the same but for how edges of letters are smoothed."""
+    if not one.exists():
+        return False
+    first, second = (np.asarray(Image.open(path).convert("L"), np.float32) for path in (one, other))
+    return first.shape == second.shape and float(np.abs(first - second).mean()) < 0.5
+
+
+def main(check: bool) -> int:
+    """Rewrite the pages and their pictures, or give status 1 where that would change them."""
+    pages = {path: path.read_text("utf-8") for path in PAGES}
+    changed = {path: new for path, old in pages.items() if (new := written(old)) != old}
+    stale = stale_images()
+    if check:
+        for path in (*changed, *stale):
+            print(f"{path.relative_to(ROOT)}: out of date; run make format", file=sys.stderr)
+        return int(bool(changed or stale))
+    for path, text in changed.items():
+        path.write_text(text, "utf-8")
+    if stale:
+        draw_images(IMAGES)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
