@@ -58,13 +58,17 @@ def draw(command: str, output: str, path: Path) -> None:
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_axis_off()
     axes.set(xlim=(-_MARGIN, width - _MARGIN), ylim=(height - _MARGIN, -_MARGIN))
-    font = FontProperties("DejaVu Sans Mono", size=_SIZE * 72 / _DPI)
+    fonts = [
+        FontProperties("DejaVu Sans Mono", weight=weight, size=_SIZE * 72 / _DPI)
+        for weight in ("normal", "bold")
+    ]
     halves = np.empty((2 * len(lines), COLUMNS, 3))  # an upper and a lower one of each character
     halves[:] = _rgb(None, "back")
     for row, line in enumerate(lines):
         column = 0
         for segment in line:
             front, back = _colors(segment.style)
+            font = fonts[bool(segment.style and segment.style.bold)]
             for character in segment.text:
                 halves[2 * row : 2 * row + 2, column] = back
                 if character == "▀":

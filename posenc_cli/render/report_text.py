@@ -35,7 +35,18 @@ def report_text(report: Report, typesetter: Typesetter, *, height: int = _HEIGHT
         [text(f"note: {note}") for note in report.notes],
         [picture] if picture else [],
     ]
-    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+    whole = "\n\n".join("\n".join(lines) for lines in blocks if lines)
+    for words, style in _MARKED:
+        whole = typesetter.marked(whole, words, style)
+    return whole
+
+
+_MARKED = (
+    (r"\AFAILED|\bFAIL(?=  )", "red"),
+    (r"\Aok|\bok(?=  )", "green"),
+    (r"^cause: [\w-]+", "bold"),
+)
+"""Words of the verdict, of cells of the table, and of the cause, and their styles."""
 
 
 def _picture(report: Report, width: int, height: int) -> str | None:

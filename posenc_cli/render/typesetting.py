@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 WIDTH = 80
+_STYLES = {"bold": "1", "red": "1;31", "green": "32"}
+"""Parameters of the escape sequences that select graphic renditions."""
 
 
 class Typesetter(Record):
@@ -39,6 +42,13 @@ class Typesetter(Record):
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent if hanging is None else hanging),
         )
+
+    def marked(self, text: str, words: str, style: str) -> str:
+        """A text with the words that a pattern finds in a style: ``bold``, ``red``, ``green``."""
+        if not self.colored:
+            return text
+        start = _STYLES[style]
+        return re.sub(words, lambda found: f"\x1b[{start}m{found[0]}\x1b[0m", text, flags=re.M)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table, its cells wrapped where it would be wider.

@@ -293,6 +293,7 @@ def test_dims_choose_columns(call):
         (["-s", "rope+alibi"], "rope needs the positions"),
         (["-s", "rope", "-l", "4", "--dims", "9:3"], "--dims '9:3': is empty"),
         (["-s", "rope", "-l", "4", "--dims", "x"], "--dims 'x': must be A:B"),
+        (["-s", "rope", "-l", "4", "--rows", "0:2"], "--rows 0:2: goes with --in"),
         (["-s", "rope", "-l", "4", "--dims", "60:70"], "--dims 60:70: there are 64"),
         (["-s", "alibi", "-l", "4", "--dims", "0:1"], "--dims 0:1: a bias of alibi"),
         (["-s", "alibi", "-l", "4", "--head", "8"], "--head 8: the heads are 0 to 7"),
@@ -553,6 +554,18 @@ def test_long_parameters_are_counted_in_the_title(call):
     arguments += ["--set", "original_max_position_embeddings=64"]
     out = call("heatmap", "-s", "rope-longrope", "-l", "9", *arguments)[1]
     assert "short_factor=32 numbers" in " ".join(out.splitlines()[:3])
+
+
+def test_rows_of_a_file_are_chosen_and_keep_their_numbers(call, tmp_path):
+    values = np.arange(60.0).reshape(3, 10, 2)
+    np.save(tmp_path / "a.npy", values)
+    ask = ("heatmap", "--in", "a.npy", "--json")
+    one = document(call(*ask, "--head", "1", "--rows", "4:7")[1])
+    assert one["rows"] == [4, 5, 6]
+    assert one["values"] == values[1, 4:7].tolist()
+    assert "3 of 10 rows" in one["title"]
+    status, _, err = call("heatmap", "--in", "a.npy", "--rows", "4:11")
+    assert (status, err) == (2, "posenc: error: --rows 4:11: 'a.npy' has 10 rows\n")
 
 
 def test_dims_past_the_columns_of_a_file_are_refused(call, tmp_path):

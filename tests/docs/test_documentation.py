@@ -150,7 +150,7 @@ def test_the_first_command_of_the_readme_is_a_target_that_runs_the_main_job():
 
 
 def test_the_wrong_implementation_of_the_readme_fails_for_the_reason_it_shows():
-    report = posenc.rope_check("llama-3.1-8b", 256, impl=llama.rotate)
+    report = posenc.rope_check("llama-3.1-8b", impl=llama.rotate, positions=256)
     passed = {finding.check: finding.ok for finding in report.findings}
     assert (report.ok, report.cause) == (False, "scaling-missing")
     assert passed == {"relative": True, "norm": True, "identity": True, "reference": False}

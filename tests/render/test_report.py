@@ -15,6 +15,8 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.render import report as rendering
+from posenc_cli.render.report_text import report_text
+from posenc_cli.render.typesetting import Typesetter
 
 FINDINGS = (
     Finding(FindingName.RELATIVE, True, 1e-7, 2e-6, {"m": 3, "n": 5, "pair": 0}, "holds"),
@@ -203,3 +205,14 @@ def test_fields_are_what_json_promises():
     for each in fields["diagnosis"]:
         keys = ["cause", "message", "evidence", "detail", "where", "residual", "alike"]
         assert list(each) == keys
+
+
+def test_verdicts_and_the_cause_stand_out_in_colour_and_nothing_else_changes():
+    plain = report_text(REPORT, Typesetter())
+    colored = report_text(REPORT, Typesetter(colored=True))
+    for words in ("\x1b[1;31mFAILED\x1b[0m", "\x1b[1;31mFAIL\x1b[0m", "\x1b[32mok\x1b[0m"):
+        assert words in colored
+    assert "\n\x1b[1mcause: base\x1b[0m: the base" in colored
+    assert "\x1b" not in plain.replace("\x1b[0m", "", 1)  # of the message
+    uncolored = re.sub(r"\x1b\[[\d;]*m", "", colored)
+    assert uncolored.split() == plain.replace("\x1b[0m", "").split()
