@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.sizes import Sizes
 
 RESULT = Path(__file__).parent / "results" / "measured.json"
-"""What the README's section is made of."""
+"""What docs/performance.md is made of."""
 
 BUSY = 0.5
 """Processes a core, others' included, from which a run is not to be trusted."""
