@@ -126,7 +126,7 @@ _ARGUMENTS = {
 """What arguments are called whose options have other names; the rest of the names are alike."""
 
 _OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)( |=)?")
-_QUOTED = re.compile(r"('(?:[^'\\]|\\.)*')")
+_QUOTED = re.compile(r"((?<!\w)'(?:[^'\\]|\\.)*'(?!\w))")
 _COMMAND = re.compile(r"posenc (schemes|models)(?: (?=lists)| ([\w-]+))")
 
 
@@ -137,6 +137,8 @@ def argument_text(text: str) -> str:
     'round_to float32: float16 does not hold every value of it'
     >>> argument_text("--set odd=truncate, or --len N: posenc schemes lists what there is")
     'odd=truncate, or positions N: posenc.schemes() lists what there is'
+    >>> argument_text("the table's rows: --len of the file's, in '--len.npy'")
+    "the table's rows: positions of the file's, in '--len.npy'"
     """
 
     def argument(match: re.Match[str]) -> str:
@@ -183,6 +185,17 @@ def checked_number(name: str, value: object) -> float:
     if not 0 <= number < float("inf"):
         raise ArgumentError(f"{name} {abbreviated(str(value))}: must be a number of at least 0")
     return float(number)
+
+
+def check_unmasked(name: str, value: object) -> None:
+    """Refuse arrays of which some values stand for none: nothing here leaves any out.
+
+    Raises: ArgumentError.
+    """
+    import numpy as np
+
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(f"{name}: is a masked array", hint="its filled(…) gives a plain one")
 
 
 def plain_value(value: object) -> object:
@@ -315,6 +328,7 @@ class GivenPositions(Record):
 
         if isinstance(given, np.integer):
             return cls.of(int(given))
+        check_unmasked("positions", given)
         detach = getattr(given, "detach", None)
         try:
             array = np.asarray(given if detach is None else detach().cpu())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.api.arguments import ArgumentError, number_format
+from posenc_cli.api.arguments import ArgumentError, check_unmasked, number_format
 from posenc_cli.errors import Unavailable
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
 
@@ -33,6 +33,8 @@ def format_of_result(dtype: object, like: object, out: object) -> DType:
 
     Raises: ArgumentError where it is none that posenc writes, or NumPy has none such.
     """
+    check_unmasked("like", like)
+    check_unmasked("out", out)
     given: Any = like if like is not None else out
     if given is not None and not (isinstance(given, np.ndarray | np.generic) or is_tensor(given)):
         name = "out" if like is None else "like"

@@ -10,21 +10,25 @@ import numpy as np
 from posenc_cli.api.arguments import (
     ArgumentError,
     GivenPositions,
+    argument_text,
+    check_unmasked,
     checked_choice,
     checked_number,
     choice_of,
     in_arguments,
+    model_encoding,
     number_format,
 )
 from posenc_cli.api.arrays import is_array, is_tensor
 from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
 from posenc_cli.checks.codes import CALL_ROLES
-from posenc_cli.checks.compare import Side, comparison
+from posenc_cli.checks.compare import ArrayComparison, RotationComparison, Side, comparison
 from posenc_cli.checks.identify import identify_files
 from posenc_cli.checks.verdict import Report
 from posenc_cli.files.reading import Loaded, read_array
 from posenc_cli.inference.tolerance import RULES
+from posenc_cli.render.comparison import comparison_fields, comparison_text
 from posenc_cli.render.report import fields
 from posenc_cli.render.report_text import report_text
 from posenc_cli.render.typesetting import Typesetter
@@ -33,14 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike
-    from posenc_cli.checks.compare import ArrayComparison, RotationComparison
     from posenc_cli.checks.identify import Identification
     from posenc_cli.inference.causes import Cause
     from posenc_cli.inference.tolerance import ToleranceRule
 
 
 class RopeReport(Report):
-    """What `rope_check` found: ``str()`` of it is what the command prints.
+    """What `rope_check` found: ``str()`` is what the command prints, in words of arguments.
 
     ``ok`` says whether every one of the ``findings`` holds, and ``diagnosis`` why one fails, the
     likeliest cause first.
@@ -56,7 +59,30 @@ class RopeReport(Report):
         return {"schema": "posenc/rope-check/1", **fields(self)}
 
     def __str__(self) -> str:
-        return report_text(self, Typesetter())
+        return report_text(self, Typesetter(spelled=argument_text))
+
+
+class _ComparisonReport:
+    """What a comparison says: ``str()`` of it is what the command prints."""
+
+    @property
+    def _compared(self) -> Any:
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``posenc compare --json`` prints, as a dict of plain values."""
+        return {"schema": "posenc/compare/1", **comparison_fields(self._compared)}
+
+    def __str__(self) -> str:
+        return comparison_text(self._compared, Typesetter(spelled=argument_text))
+
+
+class ArrayReport(_ComparisonReport, ArrayComparison):
+    """How two arrays differ: ``str()`` of it is what the command prints."""
+
+
+class RotationReport(_ComparisonReport, RotationComparison):
+    """How two rotary encodings differ: ``str()`` of it is what the command prints."""
 
 
 @in_arguments
@@ -138,7 +164,7 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
     __tracebackhide__ = True
     report = rope_check(reference, **subject)
     if not report.ok:
-        causes = [f"cause: {why.text}" for why in report.diagnosis]
+        causes = [f"cause: {argument_text(why.text)}" for why in report.diagnosis]
         raise AssertionError("\n".join([*causes, "", str(report)]))
     return report
 
@@ -164,6 +190,7 @@ def loaded_array(value: object, name: str) -> Loaded:
 
     Raises: ArgumentError where it holds no numbers.
     """
+    check_unmasked(name, value)
     dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
     try:
         if is_tensor(value):
@@ -217,7 +244,7 @@ def compare(
     head: int | None = None,
     dtype: object = None,
     **parameters: object,
-) -> ArrayComparison | RotationComparison:
+) -> ArrayReport | RotationReport:
     """How far two arrays or encodings are apart; ``ok`` says whether by at most ``tol``.
 
     Two rotary encodings without positions are compared pair by pair, at every length that matters.
@@ -230,7 +257,7 @@ def compare(
     """
     given = None if positions is None else GivenPositions.of(positions)
     sides = [_side(value, name, parameters) for value, name in ((a, "a"), (b, "b"))]
-    return comparison(
+    result = comparison(
         sides,
         given.positions if given else None,
         table=table,
@@ -238,6 +265,9 @@ def compare(
         dtype=None if dtype is None else number_format(dtype),
         tolerance=checked_number("tol", tol),
     )
+    if isinstance(result, ArrayComparison):
+        return ArrayReport(**result.as_dict())
+    return RotationReport(**result.as_dict())
 
 
 def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
@@ -250,5 +280,15 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
     choice = choice_of(value, None, parameters)
     if choice.parts:
         raise ArgumentError(f"{name}: {choice.name!r} is several encodings, and one is compared")
-    title = value if isinstance(value, str) else name
-    return Side(title, scheme=choice.scheme, given=choice.given, warnings=choice.warnings)
+    sources: dict[str, str] = {}
+    if "config" in choice.origin:
+        read = model_encoding(value).parameters
+        sources = {key: parameter.source for key, parameter in read.items()}
+        sources |= dict.fromkeys(parameters, "argument")
+    return Side(
+        value if isinstance(value, str) else name,
+        scheme=choice.scheme,
+        given=choice.given,
+        sources=sources,
+        warnings=choice.warnings,
+    )

@@ -19,7 +19,7 @@ from posenc_cli.api.arguments import (
     model_encoding,
     number_format,
 )
-from posenc_cli.api.arrays import delivered, format_of_result
+from posenc_cli.api.arrays import delivered, format_of_result, is_tensor, tensor_like
 from posenc_cli.backends.base import Arithmetic
 from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
@@ -304,11 +304,21 @@ def tables(
     return Tables(cos, sin)
 
 
+@overload
+def frequencies(
+    encoding: EncodingLike, *, dtype: object = ..., like: None = ..., **parameters: object
+) -> NDArray[Any]: ...
+@overload
+def frequencies(
+    encoding: EncodingLike, *, dtype: object = ..., like: ArrayLike, **parameters: object
+) -> ArrayLike: ...
 @in_arguments
 def frequencies(
-    encoding: EncodingLike, *, dtype: object = "float64", **parameters: object
-) -> NDArray[Any]:
+    encoding: EncodingLike, *, dtype: object = None, like: Any = None, **parameters: object
+) -> Any:
     """The inverse frequencies θ_i of an encoding that is made of waves (``inv_freq``).
+
+    ``dtype`` and ``like`` are those of `encode`; without either they are in float64.
 
     Returns: (pairs,) in radians per position, correctly rounded.
 
@@ -322,8 +332,9 @@ def frequencies(
     waves = bound.content.waves
     if waves is None:
         raise ArgumentError(f"encoding {bound.scheme.name!r}: is not made of waves")
-    precision = Precision.of(format_of_result(dtype, None, None), None)
-    return block_rules.frequencies_of(waves, precision=precision, engine=Engine())
+    form = format_of_result("float64" if dtype is None and like is None else dtype, like, None)
+    rates = block_rules.frequencies_of(waves, precision=Precision.of(form, None), engine=Engine())
+    return tensor_like(rates, like, form) if is_tensor(like) else rates
 
 
 @in_arguments

@@ -10,6 +10,7 @@ from posenc_cli.api.arguments import (
     ArgumentError,
     ArrayLike,
     GivenPositions,
+    check_unmasked,
     choice_of,
     in_arguments,
 )
@@ -104,6 +105,7 @@ class _Rotator(Record):
         if not is_array(x) or not str(x.dtype).removeprefix("torch.").startswith(("float", "bf")):
             kind = getattr(x, "dtype", type(x).__name__)
             raise ArgumentError(f"{name}: must be real numbers in an array or a tensor, not {kind}")
+        check_unmasked(name, x)
         self._check(name, tuple(x.shape))
         cos, sin = (self._beside(table, x) for table in self._tables(x, of_keys=name == "k"))
         layout, waves, parts = self.rotation.layout, self.rotation.waves, self.rotation.blocks

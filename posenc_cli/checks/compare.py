@@ -132,7 +132,7 @@ class ArrayComparison(Record):
     ``not_compared`` says of sides that change with the length of a sequence at which it was.
     """
 
-    kind: ClassVar = "arrays"
+    kind: ClassVar[str] = "arrays"
 
     sides: Sequence[Side]
     operands: Sequence[Operand]
@@ -198,7 +198,7 @@ class RotationComparison(Record):
     A rule that ``goes_on`` may have other frequencies at lengths that were not compared.
     """
 
-    kind: ClassVar = "rotations"
+    kind: ClassVar[str] = "rotations"
 
     sides: Sequence[Side]
     lengths: Sequence[LengthDifference]

@@ -50,6 +50,12 @@ class Typesetter(Record):
         start = _STYLES[style]
         return re.sub(words, lambda found: f"\x1b[{start}m{found[0]}\x1b[0m", text, flags=re.M)
 
+    def line(self, text: str) -> str:
+        """A line, wrapped between words alone: a path is never cut."""
+        return textwrap.fill(
+            self.spelled(text), self.width, break_long_words=False, break_on_hyphens=False
+        )
+
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table, its cells wrapped where it would be wider.
 

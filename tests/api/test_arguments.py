@@ -17,6 +17,7 @@ CONFIG = {
     "rope_theta": 5e5,
     "max_position_embeddings": 4096,
 }
+MASKED = np.ma.masked_array(np.ones((2, 2), np.float32), mask=np.eye(2))
 
 
 def positions(given):
@@ -121,6 +122,14 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.heatmap("rope", 4, dim=8, width=10**9), "width '1000000000': must be"),
         (lambda: posenc.heatmap("rope", 4, dim=8, columns=range(0)), "columns: must be a range"),
         (lambda: posenc.compare("rope", "rope", tol=float("nan")), "tol 'nan'"),
+        (lambda: posenc.compare(MASKED, "rope", dim=4), "a: is a masked array (its filled(…)"),
+        (lambda: posenc.identify(MASKED), "array: is a masked array"),
+        (lambda: posenc.rope_check("rope", tables=(MASKED,) * 2), "cos: is a masked array"),
+        (lambda: posenc.rotate(MASKED, None, 2, "rope", dim=2), "q: is a masked array"),
+        (lambda: posenc.encode("rope", MASKED, dim=2), "positions: is a masked array"),
+        (lambda: posenc.encode("rope", 2, dim=2, like=MASKED), "like: is a masked array"),
+        (lambda: posenc.encode("rope", 2, dim=2, out=MASKED), "out: is a masked array"),
+        (lambda: posenc.frequencies("rope", like=[1.0]), "like: must be an array or a tensor"),
         (lambda: posenc.identify(np.ones((2, 3)), np.ones((3, 2))), "cos and sin: must have one"),
         (lambda: posenc.from_config(posenc.from_config("gpt2"), runtime="vllm"), "read already"),
     ],

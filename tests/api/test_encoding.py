@@ -136,6 +136,7 @@ def test_alibis_bias_is_blooms_but_for_a_number_a_row(golden):
 def test_frequencies_are_those_of_the_formula():
     assert np.allclose(posenc.frequencies("rope", dim=8), 1e4 ** -(np.arange(4) / 4), rtol=1e-15)
     assert posenc.frequencies("sinusoidal", dim=8, dtype="float32").dtype == np.float32
+    assert posenc.frequencies("rope", dim=8, like=np.float16(0)).dtype == np.float16
 
 
 def test_a_config_says_where_each_value_comes_from():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,8 @@ cause: str | None = report.cause
 assert_type(posenc.rotate(vectors, None, 4, "rope", dim=8), NDArray[np.float64])
 q, k = posenc.rotate(vectors, vectors, 4, "rope", dim=8)
 assert_type(q, NDArray[np.float64])
+assert_type(posenc.frequencies("rope", dim=8, like=vectors), NDArray[np.float64])
+assert_type(str(posenc.compare(table, "rope", dim=8)), str)
 match = posenc.identify(table).match
 scheme: str | None = None if match is None else match.scheme
 kind: str = posenc.schemes()["rope"].kind
@@ -56,6 +59,28 @@ def test_no_package_inside_has_the_name_of_what_is_exported():
     inside = {path.stem for path in folder.glob("*.py")}
     inside |= {path.parent.name for path in folder.glob("*/__init__.py")}
     assert not inside & {*dir(posenc)}
+
+
+def public_functions():
+    for exported in dir(posenc):
+        value = getattr(posenc, exported)
+        if inspect.isfunction(value):
+            yield value
+        elif inspect.isclass(value):
+            for base in value.__mro__:
+                own = vars(base).items() if base.__module__.startswith("posenc_cli") else ()
+                for name, one in own:
+                    if not name.startswith("_"):
+                        yield one.fget if isinstance(one, property) else one
+
+
+def test_what_is_exported_says_its_types():
+    functions = [one for one in public_functions() if inspect.isfunction(one)]
+    assert {posenc.encode, posenc.RopeReport.as_json, posenc.RopeReport.cause.fget} <= {*functions}
+    for function in functions:
+        signature = inspect.signature(function)
+        said = [one.annotation for name, one in signature.parameters.items() if name != "self"]
+        assert inspect.Parameter.empty not in [*said, signature.return_annotation], function
 
 
 @pytest.mark.slow
