@@ -90,9 +90,10 @@ types: $(DEVELOPED)
 layers: $(DEVELOPED)
 	$(VENV)/bin/lint-imports
 
-## docs: the generated parts of the README and of docs/ are up to date, pictures too
+## docs: the generated parts of the README and of docs/ are up to date, pictures and manual pages too
 docs: $(DEVELOPED)
 	$(RUN) tools/pages.py --check
+	$(RUN) tools/man.py --check
 
 ## bench: ratios against floors and peers, side by side; the pages quote the saved result
 bench: $(DEVELOPED)
@@ -115,6 +116,7 @@ format: $(DEVELOPED)
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 	$(RUN) tools/pages.py
+	$(RUN) tools/man.py
 
 ## lock: pin, in constraints.txt, the newest of everything that development installs
 # With torch, whose own requirements bound others; torch itself is chosen by TORCH alone.

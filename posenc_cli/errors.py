@@ -90,9 +90,9 @@ OTHER_NAMES = {
 
 
 def described(error: BaseException) -> str:
-    """Someone else's exception on one line.
+    r"""Someone else's exception on one line.
 
-    >>> described(ValueError("no good\\nat all"))
+    >>> described(ValueError("no good\nat all"))
     'ValueError: no good'
     >>> described(KeyboardInterrupt())
     'KeyboardInterrupt'

@@ -72,7 +72,6 @@ def alibi_slopes(
 
     One slope a head, correctly rounded to float64, for any number of heads.
 
-    \b
     Examples:
       posenc alibi-slopes --heads 12
       posenc alibi-slopes --heads 112 --format csv --out slopes.csv

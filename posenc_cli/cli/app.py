@@ -3,41 +3,55 @@
 from __future__ import annotations
 
 import inspect
+from copy import copy
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from posenc_cli.cli.choosing import MAKERS, documented_option
 from posenc_cli.cli.console import WIDEST_PIPED, Console
-from posenc_cli.cli.options import OptionGroup
+from posenc_cli.cli.options import OWN, OptionGroup
 from posenc_cli.cli.streams import ReaderGone
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.parameters import OWN_OPTIONS
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from inspect import Parameter
 
+    from posenc_cli.cli.help_page import HelpPage
+
 COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
-    "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
-    "spectrum": "posenc_cli.cli.spectrum:spectrum",
-    "heatmap": "posenc_cli.cli.heatmap:heatmap",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
+    "heatmap": "posenc_cli.cli.heatmap:heatmap",
+    "spectrum": "posenc_cli.cli.spectrum:spectrum",
+    "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
     "rope-check": "posenc_cli.cli.rope_check:rope_check",
-    "schemes": "posenc_cli.cli.schemes:schemes",
-    "backends": "posenc_cli.cli.backends:backends",
-    "models": "posenc_cli.cli.models:models",
+    "order-check": "posenc_cli.cli.order_check:order_check",
     "compare": "posenc_cli.cli.compare:compare",
     "explain": "posenc_cli.cli.explain:explain",
     "identify": "posenc_cli.cli.identify:identify",
-    "order-check": "posenc_cli.cli.order_check:order_check",
+    "schemes": "posenc_cli.cli.schemes:schemes",
+    "models": "posenc_cli.cli.models:models",
+    "backends": "posenc_cli.cli.backends:backends",
     "completion": "posenc_cli.cli.completion:completion",
 }
+
+GROUPS = {
+    "make": ("generate", "alibi-slopes", "buckets"),
+    "see": ("heatmap", "spectrum", "dot-similarity"),
+    "check": ("rope-check", "order-check", "compare"),
+    "read": ("explain", "identify"),
+    "list": ("schemes", "models", "backends"),
+    "shell": ("completion",),
+}
+"""The commands by what they do, as the help of the program shows them."""
 
 
 def application(arguments: Sequence[str], *, completing: bool = False) -> typer.Typer:
@@ -46,6 +60,7 @@ def application(arguments: Sequence[str], *, completing: bool = False) -> typer.
     Importing a command imports what it is made of, which a run of another need not wait for.
     """
     app = typer.Typer(
+        cls=Program,
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -59,11 +74,23 @@ def application(arguments: Sequence[str], *, completing: bool = False) -> typer.
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()  # registers the shells, and adds no options
-    named = arguments[0] if arguments and arguments[0] in COMMANDS else None
-    documented = named is None or bool({"--help", "-h"} & set(arguments))
-    for name in [named] if named else COMMANDS:
-        app.command(name, cls=SingleValues)(command(function_of(name), documented=documented))
+    first = next((word for word in arguments if not word.startswith("-")), None)
+    if first in COMMANDS:
+        documented = bool({"--help", "-h"} & set(arguments))
+        app.command(first, cls=Command)(command(function_of(first), documented=documented))
+    else:
+        for name in COMMANDS:
+            app.command(name)(_mention(name))
     return app
+
+
+def _mention(name: str) -> Callable[[], None]:
+    """What a shell, and an error, knows a command by that is not run."""
+
+    def mention() -> None: ...
+
+    mention.__doc__ = function_of(name).__doc__
+    return mention
 
 
 def command(
@@ -73,7 +100,7 @@ def command(
 
     ``documented`` says whether the options' help will be read: what it derives from takes a while.
     """
-    options = _options(function)
+    options = _options(function, documented=documented)
     if documented:
         for name in OWN_OPTIONS.keys() & options.keys():
             if _help(options[name]) is None:
@@ -95,13 +122,24 @@ def command(
     return run
 
 
-def _options(function: Callable[..., Any]) -> dict[str, Parameter]:
+def _options(function: Callable[..., Any], *, documented: bool) -> dict[str, Parameter]:
     """The options of a function, and those of the groups that it takes."""
+    heading = getattr(function, "heading", OWN)
     options: dict[str, Parameter] = {}
     for name, parameter in _parameters(function).items():
         maker = _maker(parameter)
-        options |= {name: parameter} if maker is None else _options(maker)
+        if maker is not None:
+            options |= _options(maker, documented=documented)
+        else:
+            options[name] = _under(heading, parameter) if documented else parameter
     return options
+
+
+def _under(heading: str, parameter: Parameter) -> Parameter:
+    """An option that help shows under a heading, where it names none itself."""
+    declared = copy(parameter.annotation.__metadata__[0])
+    declared.rich_help_panel = declared.rich_help_panel or heading
+    return parameter.replace(annotation=Annotated[parameter.annotation.__origin__, declared])
 
 
 def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -131,11 +169,17 @@ def _help(parameter: Parameter) -> str | None:
     return text
 
 
-class SingleValues(TyperCommand):
+class Command(TyperCommand):
     """A command whose options, unless repeatable, may be given again only with the same value.
 
     Left to itself the parser takes the last, and does not say so.
     """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write its page."""
+        from posenc_cli.cli.help_page import HelpPage
+
+        formatter.write(HelpPage.of(ctx).text(formatter.width))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, after a check that no option has several values.
@@ -170,6 +214,41 @@ def _as_typed(value: str | tuple[str, ...]) -> str:
     return abbreviated(value if isinstance(value, str) else " ".join(value))
 
 
+class Program(TyperGroup):
+    """The program: its help names the commands by what they do."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write its page."""
+        formatter.write(program_page(ctx).text(formatter.width))
+
+
+def program_page(context: Any) -> HelpPage:
+    """The page of the program."""
+    from posenc_cli.cli.help_page import HelpPage
+    from posenc_cli.cli.home import PAGE, address
+
+    page = HelpPage.of(context)
+    place = address(PAGE)
+    commands = tuple(
+        (f"{'' if place else group:<{max(map(len, GROUPS))}}  {name}", _summary(name))
+        for group, names in GROUPS.items()
+        for place, name in enumerate(names)
+    )
+    options = tuple(entry for _, entries in page.sections for entry in entries)
+    return replace(
+        page,
+        usage=f"{page.name} COMMAND [OPTIONS]",
+        paragraphs=(),
+        sections=(("", (*commands, *options)),),
+        closing=(*page.paragraphs, *([place] if place else [])),
+    )
+
+
+def _summary(name: str) -> str:
+    """The first line of what a command says of itself."""
+    return (function_of(name).__doc__ or "").strip().partition("\n")[0]
+
+
 def function_of(name: str) -> Callable[..., int | None]:
     """The function of a command."""
     module, _, attribute = COMMANDS[name].partition(":")
@@ -182,6 +261,5 @@ def posenc(
 ) -> None:
     """Generate, inspect, check and visualize transformer positional encodings.
 
-    Results go to stdout, everything else to stderr. Exit status: 0 done, 1 a check failed,
-    2 wrong usage or invalid input, 3 the environment cannot do it, 70 a bug in posenc.
+    Exit status: 0 done, 1 check failed, 2 wrong input, 3 environment, 70 a bug.
     """

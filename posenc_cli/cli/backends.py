@@ -34,7 +34,6 @@ def backends(
     Exact values are the same bytes on every backend; they differ in speed, and in what
     --arithmetic float32 reproduces.
 
-    \b
     Examples:
       posenc backends
       posenc backends --values 128000000 --json

@@ -57,12 +57,11 @@ def buckets(
     ] = _NEAREST,
     as_json: Json = False,
 ) -> None:
-    """Print the bucket of each relative position, as T5 or DeBERTa share them out.
+    """Print the buckets of T5's or DeBERTa's positions.
 
     t5 counts key − query (num_buckets=32 max_distance=128 bidirectional=true), deberta query − key
     (bucket_size=256 max_position=512). Buckets are those of exact arithmetic.
 
-    \b
     Examples:
       posenc buckets t5
       posenc buckets t5 --set bidirectional=false --positions -200:1

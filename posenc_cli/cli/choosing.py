@@ -12,6 +12,7 @@ from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
 from posenc_cli.cli.completers import backend_names, model_names, runtime_names, scheme_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
+    ENCODING,
     OptionGroup,
     Setting,
     one_of,
@@ -49,6 +50,8 @@ def check_subject(choice: Choice | None, source: str | None) -> None:
 
 class SourceOptions(OptionGroup):
     """What names an encoding, and how a config is read."""
+
+    heading = ENCODING
 
     scheme: Annotated[
         list[str] | None,
@@ -114,6 +117,8 @@ def _positions(_flag: str, text: str) -> Positions:
 class PositionOptions(OptionGroup):
     """Which positions."""
 
+    heading = "Positions"
+
     length: Annotated[
         int | None,
         whole_option("--len", "-l", minimum=1, help="how many positions"),
@@ -159,6 +164,8 @@ class PositionOptions(OptionGroup):
 class ParameterOptions(OptionGroup):
     """The parameters of a scheme, whose declaration reads their texts."""
 
+    heading = ENCODING
+
     dim: Annotated[str | None, option(*OWN_OPTIONS["dim"])] = None
     heads: Annotated[str | None, option(*OWN_OPTIONS["heads"])] = None
     base: Annotated[str | None, option(*OWN_OPTIONS["base"])] = None
@@ -203,6 +210,8 @@ def _threads(flag: str, text: str) -> int:
 
 class ComputeOptions(OptionGroup):
     """What computes, where an option or else the environment says so."""
+
+    heading = "Computing"
 
     backend: Annotated[
         str | None,
@@ -339,6 +348,7 @@ def documented_option(name: str) -> Parameter:
         *OWN_OPTIONS[name],
         help=f"{choices or first.rules.help}{default}",
         metavar="NAME" if choices else {int: "N", float: "X"}[first.type],
+        rich_help_panel=ParameterOptions.heading,
     )
     own = ParameterOptions.parameters()[name]
     return own.replace(annotation=Annotated[str | None, documented])

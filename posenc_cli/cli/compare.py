@@ -10,6 +10,7 @@ from posenc_cli.cli.choosing import ParameterOptions, PositionOptions
 from posenc_cli.cli.completers import operand_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
+    ENCODING,
     Head,
     Json,
     Setting,
@@ -72,12 +73,16 @@ def compare(
             metavar="ENGINE",
             known=RUNTIMES,
             help=f"of a config: {'|'.join(RUNTIMES)}; once for both, twice for A and B",
+            rich_help_panel=ENCODING,
         ),
     ] = None,
     layer_types: Annotated[
         list[str] | None,
         typer.Option(
-            "--layer-type", metavar="NAME", help="which layers, of both; a.NAME or b.NAME of one"
+            "--layer-type",
+            metavar="NAME",
+            help="which layers, of both; a.NAME or b.NAME of one",
+            rich_help_panel=ENCODING,
         ),
     ] = None,
     where: PositionOptions,
@@ -106,14 +111,13 @@ def compare(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Compare two arrays or encodings; status 1 where they differ.
+    """Compare two arrays or encodings.
 
     A and B are files (.npy .npz .csv .safetensors), schemes, configs or models. Two rotary
     encodings without positions are compared pair by pair: frequencies and amplitude, to which
-    --tol is then relative. Without --tol, status is 0 only where all values are equal; NaN equals
-    NaN. With --as alone, A is what another engine makes of it beside transformers.
+    --tol is then relative. Status 1 where they differ by more than --tol, by default at all; NaN
+    equals NaN. With --as alone, A is what another engine makes of it beside transformers.
 
-    \b
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6
       posenc compare rope rope --dim 64 --set b.base=500000 --len 128

@@ -2,54 +2,120 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import os
+from pathlib import Path, PurePath
 from typing import Annotated
 
 import typer
 
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import COMPLETION
-from posenc_cli.cli.options import one_of, option
-from posenc_cli.errors import InvalidInput
+from posenc_cli.cli.options import completed_from, option
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.records import Record
 
-SHELLS = ("bash", "zsh", "fish")
+
+class ShellFiles(Record):
+    """Where a shell finds the script of completions, and the line that lets its start read it.
+
+    ``other_name`` ends the script: what it needs to say of ``posenc-cli``, the same program.
+    """
+
+    script: str
+    other_name: str
+    startup: str = ""
+    line: str = ""
+
+
+SHELLS = {
+    "bash": ShellFiles(
+        "~/.bash_completions/posenc.sh",
+        " posenc-cli",
+        "~/.bashrc",
+        "source ~/.bash_completions/posenc.sh",
+    ),
+    "zsh": ShellFiles(
+        "~/.zfunc/_posenc",
+        " posenc-cli",
+        "~/.zshrc",
+        "fpath+=~/.zfunc; autoload -Uz compinit; compinit",
+    ),
+    "fish": ShellFiles(
+        "~/.config/fish/completions/posenc.fish", "\ncomplete --command posenc-cli --wraps posenc"
+    ),
+}
 
 
 def completion(
     console: Console,
     shell: Annotated[
-        str | None, typer.Argument(metavar="[SHELL]", help="bash, zsh or fish")
+        str | None,
+        typer.Argument(
+            metavar="[SHELL]",
+            help=f"{'|'.join(SHELLS)} [default: that of $SHELL]",
+            autocompletion=completed_from(SHELLS),
+        ),
     ] = None,
     *,
     install: Annotated[
-        bool, option("--install", help="write it where the shell, or the one that runs, finds it")
+        bool, option("--install", help="write it where the shell finds it, and say where")
     ] = False,
 ) -> None:
-    """Let a shell complete commands, options, schemes, models, parameters and formats.
+    """Let a shell complete what you type.
 
-    Without --install, prints the script that does it.
+    Commands, options, schemes, models, parameters, formats and files. Without --install, prints the
+    script that does it. With it the script becomes a file, and a line that reads it is added to the
+    file that the shell starts with, where it is not there yet.
 
-    \b
     Examples:
       posenc completion bash --install
       posenc completion zsh >_posenc
       eval "$(posenc completion bash)"
     """
-    # Typer's own commands for it are options of the program, which every help would list.
-    from typer import completion as scripts
-
-    if shell is None and not install:
-        raise InvalidInput(f"SHELL: must be one of {', '.join(SHELLS)}", hint="or --install")
-    if shell is not None:
-        one_of("SHELL", shell, SHELLS)
+    name = PurePath(os.environ.get("SHELL", "")).name if shell is None else shell
+    if name not in SHELLS:
+        raise InvalidInput(f"SHELL: name it, one of {', '.join(SHELLS)}")
     if not install:
-        names = {"prog_name": "posenc", "complete_var": COMPLETION, "shell": shell or ""}
-        print(scripts.get_completion_script(**names))  # type: ignore[attr-defined]
+        print(_script(name))
         return
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):  # where Typer says that it cannot
-            name, path = scripts.install(shell, "posenc", COMPLETION)  # type: ignore[attr-defined]
-    except typer.Exit:
-        raise InvalidInput(f"SHELL: name it, one of {', '.join(SHELLS)}") from None
-    console.summary(f"wrote '{path}': completion for {name}, from its next start on")
+    files = SHELLS[name]
+    _write(files.script, _script(name).encode())
+    console.summary(f"wrote {quoted_name(_place(files.script))}: completion for {name}")
+    undo = f"rm {files.script}"
+    if files.startup:
+        startup = _place(files.startup)
+        text = startup.read_bytes() if startup.exists() else b""
+        line = files.line.encode()
+        if line not in text.splitlines():
+            _write(files.startup, text + b"\n" * (text[-1:] not in (b"", b"\n")) + line)
+            console.summary(f"added to {quoted_name(startup)}: {files.line}")
+        undo += f", and that line out of {files.startup}"
+    console.summary(f"{name} completes posenc from its next start on; to undo it: {undo}")
+
+
+def _script(shell: str) -> str:
+    """What a shell is to run, for both names of the program."""
+    # Typer's own commands for it are options of the program, which every help would list.
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    script = get_completion_script(prog_name="posenc", complete_var=COMPLETION, shell=shell)
+    # A zsh that has read the file's first line alone knows both names, too.
+    script = script.replace("#compdef posenc", "#compdef posenc posenc-cli")
+    return f"{script}{SHELLS[shell].other_name}"
+
+
+def _place(file: str) -> Path:
+    return Path(file).expanduser()
+
+
+def _write(file: str, text: bytes) -> None:
+    """Write lines to a file, in a folder that is made where it is not there.
+
+    Raises: Unavailable.
+    """
+    from posenc_cli.files.atomic import replacing
+
+    path = _place(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as stream:
+        stream.write(text + b"\n")

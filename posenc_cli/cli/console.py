@@ -9,7 +9,7 @@ import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.cli import streams
-from posenc_cli.cli.options import OptionGroup, option
+from posenc_cli.cli.options import EVERY_COMMANDS, OptionGroup, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +27,8 @@ _SIZE_DIGITS = 3  # as many as --width and --height take; int() refuses thousand
 
 class Console(OptionGroup):
     """The options that every command has, and the output that follows them."""
+
+    heading = EVERY_COMMANDS
 
     quiet: Annotated[bool, option("--quiet", "-q", help="no summary and no progress")] = False
     color: Annotated[str, option("--color", metavar="WHEN", known=COLORS)] = "auto"

@@ -102,12 +102,12 @@ def dot_similarity(
     picture: ColorPictureOptions,
     output: SimilarityOutput,
 ) -> None:
-    """Show how alike positions are: S[m, n], its values by offset, and what they depend on.
+    """Show how alike the encodings of two positions are.
 
-    Absolute encodings: dot products of rows. Rotary ones: q·k / d of one content, turned at m and
-    at n, attention scaling included. Biases: what query m adds for key n. A+B shows both.
+    The matrix S[m, n], its values by offset, and whether they depend on it alone. Absolute
+    encodings: dot products of rows. Rotary ones: q·k / d of one content, turned at m and at n,
+    attention scaling included. Biases: what query m adds for key n. A+B shows both.
 
-    \b
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512
       posenc dot-similarity --scheme rope --len 2048 --profile

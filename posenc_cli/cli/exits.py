@@ -133,9 +133,12 @@ def _own_error(error: Exception) -> PosencError:
     if isinstance(error, OSError):
         where = "" if error.filename is None else f": {os.fspath(error.filename)!r}"
         return Unavailable(f"{error.strerror or error}{where}")
+    from posenc_cli.cli.home import ISSUES, address
+
+    place = address(ISSUES)
     return PosencError(
         f"a bug in posenc: {type(error).__name__}: {error}",
-        hint="--debug shows where; please report it",
+        hint=f"--debug shows where; please report it{f' at {place}' if place else ''}",
     )
 
 

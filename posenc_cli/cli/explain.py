@@ -66,12 +66,11 @@ def explain(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Say what a Hugging Face config resolves to, and where each value comes from.
+    """Say what a Hugging Face config means, value by value.
 
-    A config means what transformers 5 makes of it: the warnings say what that leaves out, and what
-    the model type adds.
+    Each value with where it comes from. A config means what transformers 5 makes of it: the
+    warnings say what that leaves out, and what the model type adds.
 
-    \b
     Examples:
       posenc explain config.json
       posenc explain ~/models/llama --json

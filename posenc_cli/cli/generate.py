@@ -77,7 +77,12 @@ def generate(
     ] = "exact",
     head: Head = None,
     header: Annotated[
-        bool, option("--header", help="name the columns of a CSV, positions first")
+        bool,
+        option(
+            "--header",
+            help="name the columns of a CSV, positions first",
+            rich_help_panel=GenerateOutput.heading,
+        ),
     ] = False,
 ) -> None:
     """Write the matrix of an encoding to a file.
@@ -85,7 +90,6 @@ def generate(
     Values are the correctly rounded values of the mathematical formula (in float64, within 1e-15 of
     them). Any length runs in constant memory, and the file appears only when it is whole.
 
-    \b
     Examples:
       posenc generate --scheme rope --len 4096
       posenc generate -s sinusoidal -l 128 -d 32 --out table.csv --header

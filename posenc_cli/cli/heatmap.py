@@ -68,14 +68,14 @@ def heatmap(
     picture: ColorPictureOptions,
     output: FigureOutput,
 ) -> None:
-    """Draw the values of an encoding as colours, in the terminal or to a file.
+    """Draw the values of an encoding as colours.
 
-    Sines and cosines are drawn apart, the heads of a bias side by side, and a grid as maps of the
-    similarity of one position to all others (as rows with --positions or --dims). Of any length,
-    only what is shown is computed; ▴ marks columns that change faster than the picture can show.
-    The first 512 positions are shown where --len is not given.
+    In the terminal, or to the file of --out. Sines and cosines are drawn apart, the heads of a bias
+    side by side, and a grid as maps of the similarity of one position to all others (as rows with
+    --positions or --dims). Of any length, only what is shown is computed; ▴ marks columns that
+    change faster than the picture can show. The first 512 positions are shown where --len is not
+    given.
 
-    \b
     Examples:
       posenc heatmap --scheme sinusoidal --len 128
       posenc heatmap -s rope -l 1000000 -d 512 --out rope.png

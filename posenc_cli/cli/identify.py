@@ -32,13 +32,12 @@ def identify(
     *,
     as_json: Json = False,
 ) -> int:
-    """Say which encoding an array is; status 1 where nothing fits.
+    """Say which encoding an array is.
 
     Scheme, base, scaling and its factors, layout, attention factor, positions, number format and
     the arithmetic that made it, with what is left over, runners-up, and the command that writes
-    the same array. What the number format does not explain is not identified.
+    the same array. What the number format does not explain is not identified: status 1.
 
-    \b
     Examples:
       posenc identify dump.npy
       posenc identify cos.npy sin.npy --json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from posenc_cli.cli.options import OutputOptions, option
+from posenc_cli.cli.options import ENCODING, OutputOptions, option
 from posenc_cli.cli.progress import with_overflow_warning, with_progress
 from posenc_cli.files.formats import FORMATS
 
@@ -18,7 +18,12 @@ _READ = " ".join(form.suffix for form in FORMATS.values() if form.read)
 
 MatrixFile = Annotated[
     str | None,
-    option("--in", metavar="FILE", help=f"a matrix to look at: {_READ}"),
+    option(
+        "--in",
+        metavar="FILE",
+        help=f"a matrix to look at: {_READ}",
+        rich_help_panel=ENCODING,
+    ),
 ]
 
 

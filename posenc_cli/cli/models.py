@@ -36,7 +36,6 @@ def models(
 
     Of one model: its config, where the numbers were read, and what it resolves to.
 
-    \b
     Examples:
       posenc models
       posenc models llama-3.1-8b

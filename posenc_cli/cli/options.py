@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from inspect import Parameter
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_origin, get_type_hints
 
 import typer
 
@@ -19,6 +19,10 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+ENCODING, OWN, EVERY_COMMANDS = "Encoding", "Options", "General"
+"""Headings of help, under which several declarations put options."""
 
 
 def option(
@@ -163,7 +167,7 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
 
 
 # Options that several commands have, and mean the same by.
-Json = Annotated[bool, option("--json", help="as one JSON object")]
+Json = Annotated[bool, option("--json", help="as one JSON object", rich_help_panel="Output")]
 Head = Annotated[
     int | None,
     whole_option("--head", metavar="H", minimum=0, help="one head of a bias, from 0"),
@@ -183,8 +187,10 @@ class OptionGroup(Record):
 
     A command takes them as one value: ``output: OutputOptions``. What derives from a group has
     its options too, and may say anew what one of them means. A field that is not ``Annotated``
-    keeps its default.
+    keeps its default. Help shows them under the ``heading``.
     """
+
+    heading: ClassVar[str] = OWN
 
     @classmethod
     def parameters(cls) -> dict[str, Parameter]:
@@ -204,6 +210,8 @@ class OutputOptions(OptionGroup):
 
     A command that has several formats says in ``form`` which.
     """
+
+    heading = "Output"
 
     out: Annotated[
         str | None, option("--out", "-o", metavar="FILE", help="a file in place of stdout")

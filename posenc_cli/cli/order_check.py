@@ -64,7 +64,6 @@ def order_check(
     change is measured, and how far scores change when all positions move on. Without a scheme,
     all of them. Status 1 where one does not do what it declares.
 
-    \b
     Examples:
       posenc order-check
       posenc order-check -s rope --tokens "the cat sat on the mat"

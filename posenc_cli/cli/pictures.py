@@ -37,6 +37,8 @@ _DPI = range(10, 1201)
 class PictureOptions(OptionGroup):
     """How a picture is to look."""
 
+    heading = "Picture"
+
     cmap: str | None = None
     title: Annotated[str | None, option("--title", metavar="TEXT", help="of the picture")] = None
     width: Annotated[

@@ -13,7 +13,14 @@ from posenc_cli.checks.codes import CALL_ROLES
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.options import ReportOptions, completed_from, form_option, one_of, option
+from posenc_cli.cli.options import (
+    OptionGroup,
+    ReportOptions,
+    completed_from,
+    form_option,
+    one_of,
+    option,
+)
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.formats import check_suffix
@@ -55,6 +62,80 @@ class Roles(Record):
         return cls(tuple(one_of(flag, name.strip(), CALL_ROLES) for name in text.split(",")))
 
 
+class SubjectOptions(OptionGroup):
+    """What is checked, and how a function is called."""
+
+    heading = "Subject"
+
+    tables: Annotated[
+        tuple[str, str] | None,
+        option(
+            "--tables",
+            metavar="COS SIN",
+            help="check tables: (L, d/2) or (L, d), two files, or twice one of cos beside sin",
+        ),
+    ] = None
+    inv_freq: Annotated[
+        str | None,
+        option("--inv-freq", metavar="FILE", help="check inverse frequencies: (d/2,)"),
+    ] = None
+    rotated: Annotated[
+        tuple[str, str] | None,
+        option(
+            "--rotated",
+            metavar="X Y",
+            help="check vectors before and after: (L, d), or with --len (heads, L, d)",
+        ),
+    ] = None
+    impl: Annotated[
+        str | None,
+        option(
+            "--impl",
+            metavar="NAME",
+            help="check f of module:f or ./file.py:f, as f(x, positions) or f(q, k, cos, sin)",
+        ),
+    ] = None
+    call: Annotated[
+        Roles | None,
+        option(
+            "--call",
+            metavar="ROLES",
+            parse=Roles.parse,
+            help="what --impl takes, in order, as q,k,cos,sin [default: by its signature]",
+        ),
+    ] = None
+    in_place: Annotated[
+        bool, option("--in-place", help="--impl leaves its result in what it is given")
+    ] = False
+    python: Annotated[
+        str | None,
+        option(
+            "--python",
+            metavar="PATH",
+            help="what runs --impl [default: the active environment's, else posenc's own]",
+        ),
+    ] = None
+
+    def request(self) -> CheckRequest:
+        """What to check.
+
+        Raises: InvalidInput for what says how a function is called, where there is none.
+        """
+        from posenc_cli.checks.called_function import CallRequest
+        from posenc_cli.checks.checking import CheckRequest
+
+        if self.impl is None:
+            given = {
+                "--call": self.call,
+                "--in-place": self.in_place or None,
+                "--python": self.python,
+            }
+            for flag in (flag for flag, value in given.items() if value is not None):
+                raise InvalidInput(f"{flag}: goes with --impl, which it says how to call")
+        how = CallRequest(self.python, self.call.names if self.call else (), self.in_place)
+        return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
+
+
 class RopeCheckOutput(ReportOptions):
     """Where the report goes, and in which of its forms."""
 
@@ -84,54 +165,7 @@ def rope_check(
     choice: Choice,
     console: Console,
     *,
-    tables: Annotated[
-        tuple[str, str] | None,
-        option(
-            "--tables",
-            metavar="COS SIN",
-            help="check tables: (L, d/2) or (L, d), two files, or twice one of cos beside sin",
-        ),
-    ] = None,
-    inv_freq: Annotated[
-        str | None,
-        option("--inv-freq", metavar="FILE", help="check inverse frequencies: (d/2,)"),
-    ] = None,
-    rotated: Annotated[
-        tuple[str, str] | None,
-        option(
-            "--rotated",
-            metavar="X Y",
-            help="check vectors before and after: (L, d), or with --len (heads, L, d)",
-        ),
-    ] = None,
-    impl: Annotated[
-        str | None,
-        option(
-            "--impl",
-            metavar="NAME",
-            help="check f of module:f or ./file.py:f, as f(x, positions) or f(q, k, cos, sin)",
-        ),
-    ] = None,
-    call: Annotated[
-        Roles | None,
-        option(
-            "--call",
-            metavar="ROLES",
-            parse=Roles.parse,
-            help="what --impl takes, in order, as q,k,cos,sin [default: by its signature]",
-        ),
-    ] = None,
-    in_place: Annotated[
-        bool, option("--in-place", help="--impl leaves its result in what it is given")
-    ] = False,
-    python: Annotated[
-        str | None,
-        option(
-            "--python",
-            metavar="PATH",
-            help="what runs --impl [default: the active environment's, else posenc's own]",
-        ),
-    ] = None,
+    subject: SubjectOptions,
     tol: Annotated[
         Any,  # a ToleranceRule: Typer takes no unions
         option(
@@ -146,37 +180,30 @@ def rope_check(
     strict: Annotated[bool, option("--strict", help="the same as --tol exact")] = False,
     output: RopeCheckOutput,
 ) -> int:
-    """Check that RoPE is right: for all q and k, all positions, and against a reference.
+    """Check that RoPE is right, and if not, say why.
 
-    The reference is the scheme chosen; the subject is one of --tables, --inv-freq, --rotated and
-    --impl, or else posenc's own tables. Status 1 where a check fails, with the cause. A function is
-    called as its signature says: with vectors, and with positions, an offset, or the reference's
-    own tables, in float32 arrays or tensors; the report says how. It runs in its own environment,
-    and may take 5 minutes a call; without --len it is tried at some 100 positions of the context.
-    Where the subject cannot be read or crashes, the status is 2 or 3, and a report as JUnit or for
-    GitHub says so, in the file of --out too, which no other error leaves. -q prints no report of a
-    check that holds.
+    For all q and k, all positions, and against a reference. The reference is the scheme chosen; the
+    subject is one of --tables, --inv-freq, --rotated and --impl, or else posenc's own tables.
+    Status 1 where a check fails, with the cause. A function is called as its signature says: with
+    vectors, and with positions, an offset, or the reference's own tables, in float32 arrays or
+    tensors; the report says how. It runs in its own environment, and may take 5 minutes a call;
+    without --len it is tried at some 100 positions of the context. Where the subject cannot be read
+    or crashes, the status is 2 or 3, and a report as JUnit or for GitHub says so, in the file of
+    --out too, which no other error leaves. -q prints no report of a check that holds.
 
-    \b
     Examples:
       posenc rope-check -m llama-3-8b --tables cos.npy sin.npy
       posenc rope-check -m llama-3.1-8b --inv-freq dump.npy --tol float64
       posenc rope-check -s rope --impl my_model.rope:apply -l 4096 --out rope.xml
     """
-    from posenc_cli.checks.called_function import CallRequest
-    from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
+    from posenc_cli.checks.checking import Check, SubjectError
 
-    if impl is None:
-        given = {"--call": call, "--in-place": in_place or None, "--python": python}
-        for flag in (flag for flag, value in given.items() if value is not None):
-            raise InvalidInput(f"{flag}: goes with --impl, which it says how to call")
+    request = subject.request()
     form = _form(output)
     output.prepare()
     summary = StepSummary.find() if form == "github" else None
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol}: cannot go with --strict")
-    how = CallRequest(python, call.names if call else (), in_place)
-    request = CheckRequest(tables, inv_freq, rotated, impl, how)
     began = time.perf_counter()
     try:
         with _progress(console) as progress:

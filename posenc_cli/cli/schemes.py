@@ -31,7 +31,6 @@ def schemes(
 
     Of one scheme: its formula, its source, and every parameter with type, range and default.
 
-    \b
     Examples:
       posenc schemes
       posenc schemes sinusoidal

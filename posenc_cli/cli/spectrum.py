@@ -29,14 +29,14 @@ def spectrum(
     picture: PictureOptions,
     output: FigureOutput,
 ) -> None:
-    """Show the waves of an encoding: wavelengths, turns, and what a scaling did to each.
+    """Show the waves of an encoding, and what scaling did.
 
-    Turns are counted in --len positions, else in those that the model or config takes, else in the
-    context the scheme was trained on, else in 4096. Pairs of a stretched RoPE are kept, blended or
-    interpolated. Encodings that are not made of waves, and files, have the power of their columns
-    along the positions instead. One scheme at a time: A+B has no spectrum of its own.
+    Their wavelengths and turns. Turns are counted in --len positions, else in those that the model
+    or config takes, else in the context the scheme was trained on, else in 4096. Pairs of a
+    stretched RoPE are kept, blended or interpolated. Encodings that are not made of waves, and
+    files, have the power of their columns along the positions instead. One scheme at a time: A+B
+    has no spectrum of its own.
 
-    \b
     Examples:
       posenc spectrum --scheme rope --base 500000 --dim 128
       posenc spectrum -s rope-yarn --set factor=8 --dim 128 --out wavelengths.png

@@ -141,10 +141,10 @@ def ascii_only(stream: Any) -> bool:
 
 
 def ascii_spelling(text: str) -> str:
-    """``text`` in ASCII: the nearest spelling of each character, or an escape.
+    r"""``text`` in ASCII: the nearest spelling of each character, or an escape.
 
     >>> ascii_spelling("d ≥ 2 · π"), ascii_spelling("é")
-    ('d >= 2 * pi', '\\\\xe9')
+    ('d >= 2 * pi', '\\xe9')
     """
     return "".join(c if c.isascii() else _ASCII.get(c) or _escape(c) for c in text)
 

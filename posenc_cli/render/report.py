@@ -239,9 +239,9 @@ def _junit_text(
 
 
 def _xml(text: str) -> str:
-    """``text`` without the characters that XML cannot hold.
+    r"""``text`` without the characters that XML cannot hold.
 
-    >>> _xml("a\\x1b[31mb")
+    >>> _xml("a\x1b[31mb")
     'a[31mb'
     """
     return _NOT_XML.sub("", text)

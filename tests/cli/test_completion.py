@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -75,6 +73,7 @@ def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
         "COMP_WORDS=(posenc generate -s xp) COMP_CWORD=3",
         "_posenc_completion posenc",
         'echo "${COMPREPLY[@]}"',
+        "complete -p posenc posenc-cli",
     ]
     run = subprocess.run(
         [bash, "--norc", "-c", "\n".join(lines)],
@@ -84,42 +83,60 @@ def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
         text=True,
         check=True,
     )
-    assert run.stdout == "xpos\n"
+    registered = [
+        f"complete -o default -F _posenc_completion {name}" for name in ("posenc", "posenc-cli")
+    ]
+    assert run.stdout.splitlines() == ["xpos", *registered]
+
+
+def test_zsh_and_fish_know_both_names(call):
+    zsh = call("completion", "zsh")[1].splitlines()
+    assert zsh[0] == "#compdef posenc posenc-cli"
+    assert zsh[-1] == "compdef _posenc_completion posenc posenc-cli"
+    assert call("completion", "fish")[1].splitlines()[-1].endswith("posenc-cli --wraps posenc")
 
 
 @pytest.mark.parametrize(
-    ("shell", "file"),
+    ("shell", "places"),
     [
-        ("bash", ".bash_completions/posenc.sh"),
-        ("zsh", ".zfunc/_posenc"),
-        ("fish", ".config/fish/completions/posenc.fish"),
+        ("bash", [".bash_completions/posenc.sh", ".bashrc"]),
+        ("zsh", [".zfunc/_posenc", ".zshrc"]),
+        ("fish", [".config/fish/completions/posenc.fish"]),
     ],
 )
-def test_one_command_installs_it(call, tmp_path, monkeypatch, shell, file):
+def test_one_command_installs_it_and_names_each_file_it_changes(
+    call, tmp_path, monkeypatch, shell, places
+):
     monkeypatch.setenv("HOME", str(tmp_path))
-    script = call("completion", shell)[1]
-    status, out, err = call("completion", shell, "--install")
+    monkeypatch.setenv("SHELL", f"/opt/bin/{shell}")
+    file, *startup = places
+    (tmp_path / next(iter(startup), "other")).write_bytes(b"export NAME=\xff  # no end of line")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    status, out, err = call("completion", "--install")
     assert (status, out) == (0, "")
-    assert Path(file).name in err
-    assert (tmp_path / file).read_text().strip() == script.strip()
-    before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    call("completion", shell, "--install")  # again
-    after = {path: path.read_text().rstrip("\n") for path in tmp_path.rglob("*") if path.is_file()}
-    assert after == {path: text.rstrip("\n") for path, text in before.items()}
+    assert (tmp_path / file).read_text() == call("completion", shell)[1]
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    changed = [path for path, content in files.items() if before.get(path) != content]
+    assert {*changed} == {tmp_path / place for place in places}
+    for path in changed:
+        assert f"'{path}'" in err
+    *_, undo = err.splitlines()
+    assert f"rm ~/{file}" in undo
+    for name in startup:
+        (line,) = (tmp_path / name).read_bytes().splitlines()[1:]
+        assert f"added to '{tmp_path / name}': {line.decode()}" in err
+        assert f"~/{name}" in undo
+    _, _, again = call("completion", shell, "--install")
+    assert "added to" not in again
+    assert files == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
-def test_a_shell_that_is_not_known_is_refused(call):
-    assert call("completion", "tcsh")[0] == 2
-    assert call("completion")[0] == 2
-
-
-def test_a_shell_that_runs_and_is_none_of_them_is_refused_without_another_word(tmp_path):
-    script = f"{shlex.quote(sys.executable)} -m posenc_cli completion --install"
-    done = subprocess.run(
-        ["sh", "-c", f"{script}; exit $?"],
-        env={"HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "posenc: error: SHELL: name it, one of bash, zsh, fish\n"
+@pytest.mark.parametrize("words", [("tcsh",), (), ("--install",)])
+def test_a_shell_that_is_not_known_is_refused(call, monkeypatch, tmp_path, words):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    refused = (2, "", "posenc: error: SHELL: name it, one of bash, zsh, fish\n")
+    assert call("completion", *words) == refused
+    monkeypatch.delenv("SHELL")
+    assert call("completion", *words) == refused
+    assert not [*tmp_path.iterdir()]

@@ -278,6 +278,7 @@ OWN = {
     "render/colors.py",  # data of posenc's own
     "checks/worker.py",  # another process
     "cli/rope_check.py",  # the summary of a GitHub step, which is added to
+    "cli/completion.py",  # the file that a shell starts with, which is added to
 }
 
 OPENING = re.compile(r"(?:.*\.)?(?:open|read_bytes|read_text|fromfile|memmap|load|loadtxt)\(")

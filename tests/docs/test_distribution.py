@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,20 @@ def test_the_source_distribution_holds_every_file(tmp_path):
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert set(listed.stdout.split("\0")) - {""} - held == set()
+
+
+def test_a_wheel_holds_the_manual_pages_and_both_names_of_the_program(tmp_path):
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
+    builder = wheel.WheelBuilder(str(ROOT))
+    (archive,) = builder.build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(archive) as files:
+        held = {name.partition("/")[2]: name for name in files.namelist()}
+        for page in (ROOT / "man").iterdir():
+            place = f"data/share/man/man1/{page.name}"  # where man looks beside bin/
+            assert files.read(held[place]) == page.read_bytes()
+        scripts = files.read(held["entry_points.txt"]).decode()
+    for name in ("posenc", "posenc-cli"):
+        assert f"\n{name} = posenc_cli.__main__:entry_point\n" in scripts
 
 
 def test_every_requirement_has_a_lower_bound_that_can_be_tried(environment):

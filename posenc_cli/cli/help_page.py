@@ -1,0 +1,130 @@
+"""A page of help: what a command does, examples first, then its options by what they are about."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN
+from posenc_cli.records import Record
+
+Entry = tuple[str, str]
+"""An option, an argument or a command, and what it is for."""
+
+HEADINGS = ("Arguments", ENCODING, "Positions", OWN, "Picture", "Output", "Computing")
+"""The order of a page; other headings come before, and what every command has at the end."""
+
+HELP = "show this page"
+_WIDEST_TERM = 24
+_NARROWEST_TEXT = 20
+
+
+class HelpPage(Record):
+    """What there is to say of a command, or of the program."""
+
+    name: str
+    usage: str
+    summary: str
+    paragraphs: tuple[str, ...]
+    examples: tuple[str, ...]
+    sections: tuple[tuple[str, tuple[Entry, ...]], ...]
+    closing: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, context: Any) -> HelpPage:
+        """The page of the command of a Typer context."""
+        command = context.command
+        arguments, entries = ["[OPTIONS]"], dict[str, list[Entry]]()
+        for parameter in command.get_params(context):
+            term, text = parameter.get_help_record(context)
+            if parameter.param_type_name == "argument":
+                arguments.append(term)
+                heading = "Arguments"
+            elif parameter.name == "help":
+                heading, text = EVERY_COMMANDS, HELP
+            else:
+                heading = parameter.rich_help_panel or OWN
+            entries.setdefault(heading, []).append((term, " ".join(text.split())))
+        order = {heading: place for place, heading in enumerate((*HEADINGS, EVERY_COMMANDS))}
+        text, _, examples = (command.help or "").partition("Examples:\n")
+        summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
+        return cls(
+            context.command_path,
+            " ".join((context.command_path, *arguments)),
+            summary,
+            tuple(paragraphs),
+            tuple(line.strip() for line in examples.splitlines()),
+            tuple(
+                (heading, tuple(entries[heading]))
+                for heading in sorted(entries, key=lambda heading: order.get(heading, -1))
+            ),
+        )
+
+    def text(self, width: int) -> str:
+        """The page, no line of it wider than ``width`` but for what has no space to break at."""
+        blocks = [
+            [_filled(f"Usage: {self.usage}", width, hanging=7)],
+            [_filled(self.summary, width, indent=2)],
+        ]
+        if self.examples:
+            lines = (continued_command(example, width - 4) for example in self.examples)
+            blocks.append(["  Examples:", *(textwrap.indent(line, "    ") for line in lines)])
+        blocks += [[_filled(paragraph, width, indent=2)] for paragraph in self.paragraphs]
+        terms = (len(term) for _, entries in self.sections for term, _ in entries)
+        column = min(max(terms, default=0), _WIDEST_TERM) + 4
+        for heading, entries in self.sections:
+            lines = (_entry_text(entry, column, width) for entry in entries)
+            blocks.append([*([f"{heading}:"] if heading else []), *lines])
+        blocks += [[_filled(paragraph, width, indent=2)] for paragraph in self.closing]
+        return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks lines at spaces, and between names that a bar separates; never inside a name."""
+
+    wordsep_simple_re = re.compile(r"(\s+|(?<=\|))")
+
+
+def _filled(text: str, width: int, *, indent: int = 0, hanging: int | None = None) -> str:
+    """A paragraph whose lines stand in by ``indent``, all but the first by ``hanging``."""
+    wrapper = _Wrapper(
+        width,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent if hanging is None else hanging),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return wrapper.fill(text)
+
+
+def _entry_text(entry: Entry, column: int, width: int) -> str:
+    """A term and, from a column on, what it is for; below it where there is no room beside."""
+    term, text = entry
+    if width - column < _NARROWEST_TEXT or len(term) > column - 4:
+        column = min(column, 6)
+        return f"  {term}\n{_filled(text, width, indent=column)}".rstrip()
+    return (f"  {term}".ljust(column) + _filled(text, width, indent=column).lstrip()).rstrip()
+
+
+def continued_command(command: str, width: int) -> str:
+    r"""A command on lines of a width, which a shell reads as one.
+
+    >>> print(continued_command("posenc generate --scheme rope --len 4096", 24))
+    posenc generate \
+      --scheme rope \
+      --len 4096
+    """
+    if len(command) <= width:
+        return command
+    words = re.findall(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""", command)
+    lines = [words[0]]
+    for word, following in zip(words[1:], [*words[2:], "-"], strict=True):
+        # An option and its value stay together, where they have room.
+        together = word if following.startswith("-") else f"{word} {following}"
+        own = word if lines[-1].split(" ")[-1].startswith("-") else together
+        if len(f"{lines[-1]} {own} \\") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"  {word}")
+    return " \\\n".join(lines)

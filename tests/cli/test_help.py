@@ -1,0 +1,164 @@
+"""Pages of help: examples first, options in groups, no word cut at any width."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shlex
+import tomllib
+from email.message import Message
+
+import pytest
+
+from posenc_cli.cli.app import COMMANDS, GROUPS
+from posenc_cli.cli.home import PAGE, address
+from tools import man
+
+ORDER = ("Arguments", "Subject", "Encoding", "Positions", "Options", "Picture", "Output")
+
+
+@pytest.fixture(scope="module")
+def pages():
+    program, commands = man.pages()
+    return [program, *commands.values()]
+
+
+def words(text: str) -> list[str]:
+    # What a line may break at: a space, a bar between names, the end of an example's line.
+    return re.sub(r" \\\n|\|\s*", " ", text).split()
+
+
+def test_no_word_is_lost_or_cut_at_any_width_and_no_line_is_wider(pages):
+    for page in pages:
+        widest = page.text(1000)
+        for width in (20, 40, 60, 80):
+            text = page.text(width)
+            assert words(text) == words(widest)
+            for line in text.splitlines():
+                assert len(line) <= width or width < 60, line
+                assert line == line.rstrip()
+
+
+def test_the_page_that_is_printed_follows_the_terminal_to_80_columns(call, monkeypatch, pages):
+    for columns, width in (("60", 60), ("80", 80), ("200", 80)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert call("--help") == (0, pages[0].text(width), "")
+        assert call("help", "generate") == (0, pages[1].text(width), "")
+
+
+@pytest.mark.parametrize("width", [30, 50, 60])
+def test_an_example_on_several_lines_is_the_same_command(pages, width):
+    for page in pages:
+        lines = page.text(width).partition("Examples:\n")[2].partition("\n\n")[0]
+        examples = [line for line in lines.replace(" \\\n", " ").splitlines() if line.strip()]
+        assert [*map(shlex.split, examples)] == [*map(shlex.split, page.examples)]
+
+
+def test_the_program_lists_every_command_by_what_it_does_on_one_screen(pages):
+    text = pages[0].text(80)
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+    lines = text.splitlines()
+    assert len(lines) < 24
+    for group, names in GROUPS.items():
+        assert re.search(rf"^  {group} +{names[0]}  ", text, re.MULTILINE)
+    summaries = {page.name.split()[-1]: page.summary for page in pages[1:]}
+    for name, summary in summaries.items():
+        assert sum(line.endswith(f"  {summary}") and f" {name} " in line for line in lines) == 1
+
+
+def test_a_command_shows_examples_before_its_options_and_what_all_share_last(pages):
+    for page in pages[1:]:
+        text = page.text(80)
+        headings = [heading for heading, _ in page.sections]
+        assert text.index("\n  Examples:\n    posenc ") < text.index(f"\n{headings[0]}:\n")
+        assert len({*headings}) == len(headings)
+        assert headings[-1] == "General"
+        assert headings == sorted(headings, key=[*ORDER, *headings].index)
+        general = [term for term, _ in page.sections[-1][1]]
+        assert general == ["-q, --quiet", "--color WHEN", "--debug", "-h, --help"]
+
+
+@pytest.mark.parametrize(
+    ("name", "heading", "flags"),
+    [
+        ("generate", "Encoding", {"--scheme", "--config", "--model", "--dim", "--set"}),
+        ("generate", "Positions", {"--len", "--start", "--positions"}),
+        ("generate", "Output", {"--out", "--format", "--no-clobber", "--json", "--header"}),
+        ("generate", "Computing", {"--backend", "--device", "--threads"}),
+        ("rope-check", "Subject", {"--tables", "--inv-freq", "--rotated", "--impl", "--python"}),
+        ("heatmap", "Picture", {"--cmap", "--title", "--width", "--theme"}),
+        ("heatmap", "Encoding", {"--in", "--scheme"}),
+        ("compare", "Encoding", {"--as", "--layer-type", "--set"}),
+        ("models", "Output", {"--json"}),
+    ],
+)
+def test_options_stand_with_those_of_their_kind(pages, name, heading, flags):
+    (sections,) = [dict(page.sections) for page in pages if page.name == f"posenc {name}"]
+    terms = {flag for term, _ in sections[heading] for flag in re.findall(r"--[a-z-]+", term)}
+    assert flags <= terms
+    everywhere = [term for entries in sections.values() for term, _ in entries]
+    assert len({*everywhere}) == len(everywhere)
+
+
+def test_a_command_after_a_dash_of_its_own_still_runs(call):
+    assert call("--", "schemes", "nope") == call("schemes", "nope")
+
+
+def test_a_completion_of_commands_says_what_they_do(call, monkeypatch, capsys):
+    monkeypatch.setenv("_POSENC_COMPLETE", "complete_zsh")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "posenc ex")
+    with pytest.raises(SystemExit):
+        call()
+    assert "Say what a Hugging Face config means" in capsys.readouterr().out
+
+
+@pytest.fixture
+def project_urls(monkeypatch):
+    """Let the installed metadata have some addresses."""
+
+    def have(*entries: str) -> None:
+        said = Message()
+        for entry in entries:
+            said["Project-URL"] = entry
+        monkeypatch.setattr("importlib.metadata.metadata", lambda _: said)
+
+    return have
+
+
+def test_the_address_of_the_project_ends_the_help_where_the_metadata_have_one(call, project_urls):
+    project_urls()
+    without = call("--help")[1]
+    project_urls("Issues, https://example.org/issues", "Homepage, https://example.org/posenc")
+    assert call("--help")[1] == f"{without}\n  https://example.org/posenc\n"
+    assert "://" not in without
+
+
+def test_a_bug_is_reported_where_the_metadata_say(call, project_urls, monkeypatch):
+    def broken():
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("posenc_cli.cli.backends.backends", broken)
+    for entries, place in (
+        ([], ""),
+        (["Repository, https://example.org/r"], " at https://example.org/r"),
+        (
+            ["Homepage, https://example.org/p", "Issues, https://example.org/i"],
+            " at https://example.org/i",
+        ),
+        (["Chat, https://example.org/chat"], ""),
+    ):
+        project_urls(*entries)
+        status, _, err = call("backends")
+        assert status == 70
+        assert err.splitlines()[1] == f"hint: --debug shows where; please report it{place}"
+
+
+def test_without_metadata_there_is_no_address(monkeypatch):
+    monkeypatch.setattr(importlib.metadata.Distribution, "discover", lambda **_: iter(()))
+    assert address(PAGE) is None
+
+
+def test_the_installed_metadata_have_the_addresses_of_the_project_file():
+    project = tomllib.loads((man.FOLDER.parent / "pyproject.toml").read_text())["project"]
+    stated = {label.lower(): url for label, url in project.get("urls", {}).items()}
+    assert address(PAGE) == next((stated[label] for label in PAGE if label in stated), None)

@@ -1,0 +1,214 @@
+"""Write the manual pages in man/ from the commands' declarations, or check them (--check)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from posenc_cli.cli.app import COMMANDS, GROUPS, application, function_of, program_page
+from posenc_cli.cli.completion import SHELLS
+from posenc_cli.cli.help_page import HelpPage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from posenc_cli.cli.help_page import Entry
+
+FOLDER = Path(__file__).parent.parent / "man"
+
+STATUSES = (
+    ("0", "Done; what was checked holds."),
+    ("1", "A check ran, and failed."),
+    ("2", "Wrong usage or invalid input, a malformed file too."),
+    ("3", "The environment cannot do it: a full disk, a path that cannot be read, a library."),
+    ("70", "A bug in posenc."),
+    ("130", "Interrupted."),
+    ("141", "The reader of standard output has gone."),
+    ("143", "Terminated."),
+)
+ENVIRONMENT = {
+    "Computing": (
+        ("POSENC_BACKEND", "What computes, where --backend does not say."),
+        ("POSENC_THREADS", "How many threads compute, where --threads does not say."),
+    ),
+    "Subject": (
+        ("VIRTUAL_ENV, CONDA_PREFIX", "The environment in which a function of --impl runs."),
+        ("GITHUB_STEP_SUMMARY", "The file to which --format github adds a summary."),
+        ("GITHUB_WORKSPACE, CI_PROJECT_DIR", "The folder from which reports name files."),
+    ),
+    "General": (
+        ("FORCE_COLOR, NO_COLOR, TERM=dumb", "Colour, where --color does not say."),
+        ("COLUMNS, LINES", "The size of the terminal, where it says another or none."),
+    ),
+}
+"""What the environment says, to the commands that have options under a heading."""
+
+FILES = {
+    "completion": [
+        entry
+        for shell, files in SHELLS.items()
+        for entry in (
+            (files.script, f"The script of {shell}."),
+            (files.startup, f"What {shell} starts with, to which a line is added."),
+        )
+        if entry[0]
+    ],
+    "generate": [
+        ("<scheme>-<shape>.npy", "What is written in the current folder without --out."),
+    ],
+}
+"""The files that a command has of its own accord."""
+
+DESCRIPTION = (
+    "Results go to standard output, everything else to standard error. A file appears only when it "
+    "is whole, and an error leaves none. posenc help COMMAND shows the examples and the options of "
+    "a command."
+)
+
+
+def pages() -> tuple[HelpPage, dict[str, HelpPage]]:
+    """The page of the program, and of each command."""
+    commands = {}
+    for name in COMMANDS:
+        program = typer.main.get_command(application([name, "--help"]))
+        parent = program.make_context("posenc", [], resilient_parsing=True)
+        own: typer.core.TyperCommand = program.commands[name]  # type: ignore[attr-defined]
+        commands[name] = HelpPage.of(
+            own.make_context(name, [], parent=parent, resilient_parsing=True)
+        )
+    return program_page(parent), commands
+
+
+def escaped(text: str) -> str:
+    r"""Text that roff prints as it is, in ASCII.
+
+    >>> print(escaped(".npy isn't 'θ' \\ -1"))
+    \&.npy isn\(aqt \(aq\[u03B8]\(aq \e \-1
+    """
+    signs = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
+    signs["|"] = r"|\:"  # a line may end there
+    text = "".join(
+        signs.get(sign) or (sign if sign.isascii() else rf"\[u{ord(sign):04X}]") for sign in text
+    )
+    return rf"\&{text}" if text.startswith(".") else text
+
+
+def term(text: str) -> str:
+    r"""An option or an argument as manuals set it: what is typed bold, what it stands for slanted.
+
+    >>> print(term("-s, --scheme NAME"))
+    \fB\-s,\fR \fB\-\-scheme\fR \fINAME\fR
+    """
+    return " ".join(
+        rf"\f{'B' if word.startswith('-') else 'I'}{escaped(word)}\fR" for word in text.split()
+    )
+
+
+def definitions(entries: Iterable[Entry]) -> list[str]:
+    """Terms, with what each means below it."""
+    return [line for name, text in entries for line in (".TP", term(name), escaped(text))]
+
+
+def groups(sections: Iterable[tuple[str, Iterable[Entry]]]) -> list[str]:
+    """Definitions under headings."""
+    return [
+        line
+        for heading, entries in sections
+        for line in (f".SS {escaped(heading)}", *definitions(entries))
+    ]
+
+
+def paragraphs(texts: Iterable[str]) -> list[str]:
+    """Paragraphs."""
+    return [line for text in texts for line in (".PP", escaped(text))]
+
+
+def document(name: str, summary: str, sections: Mapping[str, Sequence[str]]) -> str:
+    """A page: its name, what it is about, and those of its sections that have lines."""
+    about = rf"{escaped(name)} \- {escaped(summary[0].lower() + summary[1:].rstrip('.'))}"
+    lines = [
+        r".\" tools/man.py makes this page of the command's declaration: make format.",
+        f'.TH {escaped(name.upper())} 1 "" posenc "User Commands"',
+        *(".nh", ".ad l"),  # no option is cut, and what is copied has its own spaces
+        *(".SH NAME", about),
+    ]
+    for title, body in sections.items():
+        lines += [f".SH {title}", *body] if body else []
+    return "\n".join(lines) + "\n"
+
+
+def synopsis(page: HelpPage) -> list[str]:
+    """How a command is called."""
+    arguments = page.usage.removeprefix(page.name).split()
+    return [" ".join([rf"\fB{escaped(page.name)}\fR", *map(term, arguments)])]
+
+
+def command_manual(page: HelpPage) -> str:
+    """The manual page of a command."""
+    command = page.name.split()[-1]
+    checks = function_of(command).__annotations__["return"] == "int"  # else it has one status
+    headings = {heading for heading, _ in page.sections}
+    variables = [entry for key, own in ENVIRONMENT.items() if key in headings for entry in own]
+    examples = [".EX", *map(escaped, page.examples), ".EE"]
+    sections = {
+        "SYNOPSIS": synopsis(page),
+        "DESCRIPTION": paragraphs((page.summary, *page.paragraphs)),
+        "OPTIONS": groups(page.sections),
+        "EXAMPLES": examples,
+        "EXIT STATUS": definitions(
+            (code, text) for code, text in STATUSES if code != "1" or checks
+        ),
+        "ENVIRONMENT": definitions(variables),
+        "FILES": definitions(FILES.get(command, ())),
+        "SEE ALSO": [r"\fBposenc\fR(1)"],
+    }
+    return document(page.name.replace(" ", "-"), page.summary, sections)
+
+
+def program_manual(page: HelpPage, commands: Mapping[str, HelpPage]) -> str:
+    """The manual page of the program."""
+    told = [
+        (group.capitalize(), [(f"posenc {name}", commands[name].summary) for name in names])
+        for group, names in GROUPS.items()
+    ]
+    (_, entries), *_ = page.sections
+    names = [rf"\fBposenc\-{escaped(name)}\fR(1)" for name in sorted(commands)]
+    sections = {
+        "SYNOPSIS": synopsis(page),
+        "DESCRIPTION": paragraphs((page.summary, DESCRIPTION)),
+        "COMMANDS": groups(told),
+        "OPTIONS": definitions(entry for entry in entries if entry[0].startswith("-")),
+        "EXIT STATUS": definitions(STATUSES),
+        "ENVIRONMENT": definitions(entry for own in ENVIRONMENT.values() for entry in own),
+        "SEE ALSO": [",\n".join(names), *paragraphs(page.closing[1:])],
+    }
+    return document("posenc", page.summary, sections)
+
+
+def manuals() -> dict[str, str]:
+    """The manual pages by the name of the file."""
+    program, commands = pages()
+    texts = {f"posenc-{name}.1": command_manual(page) for name, page in commands.items()}
+    return {"posenc.1": program_manual(program, commands), **texts}
+
+
+def main(check: bool) -> int:
+    """Write the pages, or give status 1 where that would change a file."""
+    texts = manuals()
+    files = {file.name: file.read_text() for file in FOLDER.glob("*")}
+    if check and files != texts:
+        print("man/: the pages are out of date; run make format", file=sys.stderr)
+        return 1
+    FOLDER.mkdir(exist_ok=True)
+    for name in files.keys() - texts.keys():
+        (FOLDER / name).unlink()
+    for name, text in texts.items():
+        (FOLDER / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
