@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from posenc_cli import __version__
 from posenc_cli.cli.app import COMMANDS, GROUPS, application, function_of, program_page
 from posenc_cli.cli.completion import SHELLS
 from posenc_cli.cli.help_page import HelpPage
@@ -131,7 +132,7 @@ def document(name: str, summary: str, sections: Mapping[str, Sequence[str]]) -> 
     about = rf"{escaped(name)} \- {escaped(summary[0].lower() + summary[1:].rstrip('.'))}"
     lines = [
         r".\" tools/man.py makes this page of the command's declaration: make format.",
-        f'.TH {escaped(name.upper())} 1 "" posenc "User Commands"',
+        f'.TH {escaped(name.upper())} 1 "" "posenc {__version__}" "User Commands"',
         *(".nh", ".ad l"),  # no option is cut, and what is copied has its own spaces
         *(".SH NAME", about),
     ]
