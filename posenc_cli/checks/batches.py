@@ -16,6 +16,7 @@ from posenc_cli.checks.call_forms import TABLES, CallForm
 from posenc_cli.checks.patterns import PatternFault, PatternReport
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.serving import ServedFunction
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
-_SEQUENCES = 2
+_SEQUENCES = 3
 
 _MORE_AXES = {"nd": ("bhnd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}
 """Axes that a function may take as well that was found to take these, the more the better."""
@@ -33,11 +34,13 @@ _MORE_AXES = {"nd": ("bhnd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nh
 _SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 """Rows, heads, and heads of k: the first of which none is the length of another axis."""
 
-_STARTS = (9, 2)
+_STARTS = (9, 2, 5)
 """The first position of each sequence."""
 
 _SAME_CELL = 1e-3
 """Of values near 1: cells of one position agree to this in any format, the next one's do not."""
+
+_TILED = "heads of k are repeated all in turn, though neighbouring heads of q share one"
 
 _CONTEXT = 24
 """Positions from which on a context has room for sequences at different ones."""
@@ -132,8 +135,9 @@ def _table_fault(
         shaped = [values.shape for values in part] == [values.shape for values in own]
         if shaped and not _same(part, own):
             text = f"{called} gives other tables for sequence {sequence + 1} than alone"
-            moved = f"sequence {sequence + 1} is given the tables of sequence {2 - sequence}"
-            return PatternFault(text, moved if _same(part, alone[1 - sequence]) else "")
+            other = next((n for n, tables in enumerate(alone) if _same(part, tables)), None)
+            moved = f"sequence {sequence + 1} is given the tables of sequence {(other or 0) + 1}"
+            return PatternFault(text, "" if other is None else moved)
     return None
 
 
@@ -227,7 +231,11 @@ class _Blocks:
         return values
 
     def _different(self, values: NumberArray, wanted: NumberArray) -> Flags:
-        """Which heads of which sequences differ. Shape: (sequences, heads)."""
+        """Which heads of which sequences differ. Shape: (sequences, heads).
+
+        Fewer heads are wanted each so often that they are as many.
+        """
+        wanted = np.repeat(wanted, values.shape[2] // wanted.shape[2], axis=2)
         different = np.empty((values.shape[0], values.shape[2]), bool)
         for sequence, head in np.ndindex(different.shape):
             block = sequence, slice(None), head
@@ -240,19 +248,34 @@ class _Blocks:
         if not any(wrong.any() for wrong in self._wrong):
             return ()
         where, called = self._where, f"called with {self._arrangement.text} it"
-        other = self._other
         text = f"{called} gives other values for {where} than alone"
         if self._holds(self._given):
-            text = f"{called} leaves {where} as given"
-        elif other is not None and self._arrangement.places > 1:
-            backwards = self._positions[::-1]
+            return (PatternFault(f"{called} leaves {where} as given"),)
+        reproduced = f"{text}; all rows are reproduced so"
+        if self._tiled:
+            return (PatternFault(reproduced, _TILED, Cause.UNKNOWN),)
+        for other in self._right if self._arrangement.places > 1 else ():
+            there = np.broadcast_to(self._positions[other], self._positions.shape)
             at_other = [
-                self._values(given, backwards, which) for which, given in enumerate(self._given)
+                self._values(given, there, which) for which, given in enumerate(self._given)
             ]
             if self._holds(at_other):
-                moved = f"{where} is turned at the positions of sequence {other + 1}"
-                return (PatternFault(f"{text}; all its rows are reproduced so", moved),)
+                are = "are" if "sequences" in where else "is"
+                moved = f"{where} {are} turned at the positions of sequence {other + 1}"
+                return (PatternFault(reproduced, moved),)
         return (PatternFault(text),)
+
+    @property
+    def _tiled(self) -> bool:
+        """Whether all heads of k come back, one after the other, where each should again and again.
+
+        A group of neighbouring heads of q shares one head of k.
+        """
+        if self._wrong[0].any() or self._together[-1].shape == self._alone[-1].shape:
+            return False
+        times = self._together[-1].shape[2] // self._alone[-1].shape[2]
+        in_turn = np.tile(self._alone[-1], (1, 1, times, 1))
+        return not self._different(self._together[-1], in_turn).any()
 
     def _holds(self, values: list[NumberArray]) -> bool:
         """Whether what differs is these values."""
@@ -262,10 +285,10 @@ class _Blocks:
         )
 
     @property
-    def _other(self) -> int | None:
-        """The sequence that is right, where there is one that is not."""
+    def _right(self) -> list[int]:
+        """The sequences all heads of which are right."""
         wrong = np.concatenate(self._wrong, axis=1).any(axis=1)
-        return int(np.argmin(wrong)) if wrong.any() and not wrong.all() else None
+        return [int(sequence) for sequence in np.flatnonzero(~wrong)]
 
     @property
     def _where(self) -> str:
@@ -293,5 +316,6 @@ def _part_text(wrong: Flags) -> str:
     of_heads = f"head{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
     if sequences.all():
         return of_heads
-    sequence = f"sequence {int(np.argmax(sequences)) + 1}"
-    return sequence if heads.all() else f"{of_heads} of {sequence}"
+    some = [str(sequence + 1) for sequence in np.flatnonzero(sequences)]
+    of_sequences = f"sequence{'s' * (len(some) > 1)} {', '.join(some)}"
+    return of_sequences if heads.all() else f"{of_heads} of {of_sequences}"

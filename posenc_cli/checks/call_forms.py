@@ -82,7 +82,8 @@ class CallForm(Record):
 
     ``axes``, ``table_axes`` and ``position_axes`` name the axes of vectors, tables and positions;
     ``columns`` is how many columns a vector has. ``chosen`` says that tables have more rows than
-    the call, of which positions or an offset choose.
+    the call, of which positions or an offset choose; ``exact`` that they have as many. ``dtype``
+    is the number format of vectors.
     """
 
     arguments: tuple[Argument, ...]
@@ -93,6 +94,8 @@ class CallForm(Record):
     table_axes: str = ""
     kind: str = ""
     chosen: bool = False
+    exact: bool = False
+    dtype: str = "float32"
 
     def has(self, *roles: Role) -> bool:
         """Whether an argument has one of these roles."""

@@ -19,6 +19,7 @@ from posenc_cli.checks.batches import try_batches, try_table_batches
 from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.codes import SubjectKind
 from posenc_cli.checks.function_process import MOST_ROWS
+from posenc_cli.checks.further_calls import EarlyCall, try_half_precision, try_orders
 from posenc_cli.checks.irregular import (
     ALIKE,
     COARSE,
@@ -120,6 +121,7 @@ def implementation(
     ) as function:
         if function.form.from_zero:
             positions = _from_zero_positions(function, positions, sampled=sampled)
+        early = EarlyCall(function, positions.last)
         if function.outcome == "vectors":
             subjects = _of_vectors(function, reference, positions, progress)
         else:
@@ -132,26 +134,38 @@ def implementation(
             "untried": list(function.untried),
         }
         if not any(one.broken or one.irregular for one in subjects):
-            subjects[0] = _with_batches(function, subjects[0], positions)
+            subjects[0] = _with_further_calls(function, subjects[0], reference, positions, early)
     subjects = [replace(own, call={**call, **(own.call or {})}) for own in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
 
 
-def _with_batches(function: ServedFunction, subject: Subject, positions: Positions) -> Subject:
-    """A subject, with what becomes of several sequences and heads in one call."""
+def _with_further_calls(
+    function: ServedFunction,
+    subject: Subject,
+    reference: Reference,
+    positions: Positions,
+    early: EarlyCall,
+) -> Subject:
+    """A subject, with what becomes of several sequences and heads in one call, and of others."""
     if function.outcome == "vectors":
-        report = try_batches(function, _vectors_differ, context=positions.last + 1)
+        batches = try_batches(function, _vectors_differ, context=positions.last + 1)
+        reports = [try_orders(function, _vectors_differ), batches]
+        faults = early.faults(_vectors_differ)
     else:
-        report = try_table_batches(function, context=positions.last + 1)
-    call = subject.call or {"patterns": []}
-    return replace(
-        subject,
-        irregular=with_faults(report.faults, ()),
-        call={
-            "patterns": [*call["patterns"], *report.tried],
-            "untried": [*function.untried, *report.untried],
-        },
-    )
+        batches = try_table_batches(function, context=positions.last + 1)
+        reports, faults = [PatternReport((), (), function.untried), batches], ()
+        if function.outcome == "tables":
+            faults = early.faults(_tables_differ)
+    rates, pairing = reference.frequencies, subject.own.pairing
+    reports.append(try_half_precision(function, positions.last, rates, pairing))
+    tried = list((subject.call or {"patterns": []})["patterns"])
+    untried: list[str] = []
+    for report in reports:
+        tried += report.tried
+        untried += report.untried
+        faults += report.faults
+    call = {"patterns": tried, "untried": untried}
+    return replace(subject, irregular=with_faults(faults, ()), call=call)
 
 
 def _from_zero_positions(
@@ -190,11 +204,7 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     def rows(_: Integers, where: Integers) -> NumberArray:
         return np.concatenate([table.values for table in function.returned(where)], axis=1)
 
-    def differs(values: NumberArray, wanted: NumberArray) -> bool:
-        limit = ALIKE if values.dtype.itemsize >= 4 else COARSE * ALIKE
-        return not bool(np.abs(values - wanted).max(initial=0) <= limit)
-
-    report = _patterns(function, rows, differs, positions)
+    report = _patterns(function, rows, _tables_differ, positions)
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
         cos.values, sin.values, cos.dtype, reference, positions, name=function.target
@@ -205,6 +215,12 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         irregular=with_faults(report.faults, ()),
         call={"patterns": list(report.tried)},
     )
+
+
+def _tables_differ(values: NumberArray, wanted: NumberArray) -> bool:
+    """Whether cosines and sines are others than those wanted."""
+    limit = ALIKE if values.dtype.itemsize >= 4 else COARSE * ALIKE
+    return not bool(np.abs(values - wanted).max(initial=0) <= limit)
 
 
 def _patterns(

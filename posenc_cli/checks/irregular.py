@@ -33,6 +33,8 @@ ALIKE = 1e-4
 COARSE = 64
 """Times as far they may be apart in a half precision."""
 
+UNSTEADY = "gives other values when it is called again with the same arguments"
+
 _EARLY = 64
 """Positions below it are a short sequence of any model that takes longer ones."""
 
@@ -112,7 +114,7 @@ def irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
     again = trial.given(x, positions)
     if trial.differs(again, values):
         off = f"two calls differ by up to {np.abs(again - values).max():.2g}"
-        yield _unmeasured(_UNSTEADY, off)
+        yield _unmeasured(UNSTEADY, off)
     elif trial.differs(values, expected):
         yield from _unlike_its_matrices(trial, values)
     else:
@@ -331,7 +333,6 @@ def _of_rows(evidence: str) -> Irregularity:
 
 
 _NO_MAP = "what it does to a row does not follow from the row and its position"
-_UNSTEADY = "gives other values when it is called again with the same arguments"
 
 
 def with_faults(
@@ -347,13 +348,13 @@ def with_faults(
         return telling
     told = [
         Irregularity(
-            Cause.POSITION_OFFSET if fault.moved else Cause.UNKNOWN,
-            fault.moved or _NO_MAP,
+            fault.cause if fault.known else Cause.UNKNOWN,
+            fault.known or _NO_MAP,
             fault.text,
         )
-        for fault in sorted(faults, key=lambda fault: not fault.moved)
+        for fault in sorted(faults, key=lambda fault: not fault.known)
     ]
-    return tuple(told) if any(fault.moved for fault in faults) else (*told, *found)
+    return tuple(told) if any(fault.known for fault in faults) else (*told, *found)
 
 
 def length_note(trial: FunctionTrial) -> str:

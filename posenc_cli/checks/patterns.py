@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.checks.moved_rows import counted_otherwise
 from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import NumberArray
 
 SEQUENCE = 256
-"""Rows of the sequence: two chunks of 128, more than float16 or bfloat16 tell apart by steps."""
+"""Rows of the sequence: more than float16 or bfloat16 tell apart by steps."""
+
+_CHUNKS = (64, 64, 7, 1)
+"""Rows of the first chunks, those of a block twice: code may have a path of its own for each."""
 
 _STEPS = 4
 """Rows that come one by one: the first after a prefill, and some after it."""
@@ -36,11 +41,12 @@ _SLOW_SECONDS = 0.2
 class PatternFault(Record):
     """A way to call a function that changes what it gives.
 
-    ``moved`` says at which positions rows are turned instead, where every row shows it; else empty.
+    ``known`` says what is wrong, where every row shows it, else it is empty; ``cause`` is its word.
     """
 
     text: str
-    moved: str = ""
+    known: str = ""
+    cause: Cause = Cause.POSITION_OFFSET
 
 
 class PatternReport(Record):
@@ -65,9 +71,11 @@ def try_patterns(
     if count < 2 * _STEPS or from_zero:
         return PatternReport((), ())
     chunk, last = count // 2, count - _STEPS
+    stops = [stop for stop in accumulate(_CHUNKS) if stop < count] or [chunk]
+    sizes = [str(size) for size in np.diff([0, *stops, count])]
     # In pieces first: a cache grows as it would.
     pieces = [
-        _Pieces.of(f"chunks of {chunk}", rows, count, [chunk]),
+        _Pieces.of(f"chunks of {', '.join(sizes[:-1])} and {sizes[-1]} rows", rows, count, stops),
         _Pieces.of(f"a prefill of {last} and steps of one", rows, count, list(range(last, count))),
     ]
     sequence = np.arange(count)

@@ -9,6 +9,7 @@ import numpy as np
 
 from posenc_cli.checks.call_forms import TABLES
 from posenc_cli.inference.turning import ColumnPairing
+from posenc_cli.numerics.rounding import bits_of_bfloat16
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -123,7 +124,10 @@ class _RowPlaces:
     def __init__(self, form: CallForm, positions: Integers) -> None:
         self.held = self.ids = positions
         self.offset = int(positions[0, 0])
-        if form.chosen and form.has("positions"):
+        if form.exact:
+            self.held = np.sort(positions, axis=1)
+            self.ids = np.argsort(np.argsort(positions, axis=1), axis=1)
+        elif form.chosen and form.has("positions"):
             first = np.arange(min(_SHOWN, int(positions.max()) + 1))
             near = np.union1d(first, positions)
             self.ids = np.searchsorted(near, positions)
@@ -193,9 +197,12 @@ def _vectors(payload: Payload, form: CallForm, vectors: Vectors) -> dict[str, An
     order = _order(form.axes)
     values = vectors.values.astype(np.float32).transpose(order)
     whole = (vectors.batch, vectors.rows, vectors.heads, form.columns)
-    return payload.array(
-        values, broadcast=[whole[axis] for axis in order], reshape=vectors.shape(form.axes)
+    given = payload.array(
+        values if form.dtype == "float32" else bits_of_bfloat16(values.astype(np.float64)),
+        broadcast=[whole[axis] for axis in order],
+        reshape=vectors.shape(form.axes),
     )
+    return {**given, "dtype": form.dtype}
 
 
 _OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {

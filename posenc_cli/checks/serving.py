@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from posenc_cli.checks.form_choice import FormChoice
 from posenc_cli.checks.function_here import FunctionHere
 from posenc_cli.checks.function_process import FunctionProcess
 from posenc_cli.checks.payloads import Vectors
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +55,7 @@ class ServedFunction:
             self._process = FunctionProcess(target, reference, asked, context=context)
         else:
             self._process = FunctionHere(target, reference, asked, context=context)
-        self._context, self._last = context, last
+        self._context, self.last, self.dtype = context, last, "float32"
         self._choice: FormChoice | None = None
 
     def __enter__(self) -> Self:
@@ -85,7 +87,8 @@ class ServedFunction:
     @property
     def form(self) -> CallForm:
         """The form in which it is called."""
-        return self._found.form
+        form = self._found.form
+        return form if form.dtype == self.dtype else replace(form, dtype=self.dtype)
 
     @property
     def outcome(self) -> Outcome:
@@ -96,6 +99,12 @@ class ServedFunction:
     def untried(self) -> tuple[str, ...]:
         """What its signature lets a caller do and no call does."""
         return self._found.untried
+
+    @property
+    def requires_places(self) -> bool:
+        """Whether what says where rows are must be given."""
+        required = [given.name for given in self._process.signature.required]
+        return self.form.placed_by in required
 
     @property
     def _found(self) -> FormChoice:
@@ -113,7 +122,7 @@ class ServedFunction:
     @property
     def follows_length(self) -> bool:
         """Whether what it does may depend on the largest position."""
-        return self._last is not None
+        return self.last is not None
 
     @property
     def results(self) -> int:
@@ -165,6 +174,21 @@ class ServedFunction:
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
         return [each.values for each in self._process.call(self.form, positions, vectors)]
 
+    def all_values(self, x: Float32Rows, positions: Integers) -> list[NumberArray]:
+        """Its results at positions, (n, columns) each: of some vectors where it turns these.
+
+        Raises: InvalidInput when the function does not give them.
+        """
+        if self.outcome == "vectors":
+            return [result.values[:, 0] for result in self._turned(positions, x)]
+        return [table.values for table in self.returned(positions)]
+
+    def varied(self, *, last: int | None, dtype: str = "float32") -> Self:
+        """The same function, called with another last position, or vectors of another format."""
+        other = copy(self)
+        other.last, other.dtype = last, dtype
+        return other
+
     def revive(self) -> None:
         """Start the process again, where a call has ended it."""
         if not self._process.lives:
@@ -176,9 +200,11 @@ class ServedFunction:
         Raises: InvalidInput when the function does not give it.
         """
         form = self.form
-        where = np.arange(int(positions.max()) + 1) if self._from_zero else positions
-        if form.has("positions") and self._last is not None:
-            where = np.append(positions, self._last)
+        where = positions
+        if self._from_zero:
+            where = np.arange(1 + max(int(positions.max()), self.last or 0))
+        elif form.has("positions") and self.last is not None:
+            where = np.append(positions, self.last)
         ones = [Vectors(np.ones((1, 1, 1, form.columns)), where.size)] * len(form.vectors)
         results = self._process.call(form, where, ones)
         if self.outcome == "frequencies":
@@ -194,7 +220,7 @@ class ServedFunction:
     @property
     def _from_zero(self) -> bool:
         """Whether a call has all positions from 0 on."""
-        follows = self._last is not None and not self.form.any_rows
+        follows = self.last is not None and not self.form.any_rows
         return self.form.from_zero or follows
 
     def _turned(
@@ -206,12 +232,12 @@ class ServedFunction:
         """
         form = self.form
         if self._from_zero:
-            where = np.arange(1 + max(int(positions.max()), self._last or 0))
+            where = np.arange(1 + max(int(positions.max()), self.last or 0))
             return self._once(where, positions, given, which)
         if form.any_rows:
             where, rows = positions, np.arange(positions.size)
-            if form.has("positions") and self._last is not None:
-                where = np.append(positions, self._last)
+            if form.has("positions") and self.last is not None:
+                where = np.append(positions, self.last)
             return self._once(where, rows, given, which)
         parts = []
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1

@@ -45,58 +45,65 @@ def of_heads(positions: Any) -> tuple[Any, Any]:
 
 
 # Sequences of a batch.
-@mutant("unknown", "leaves sequence 2 as given")
+@mutant("unknown", "leaves sequences 2, 3 as given")
 def first_sequence(q, k, cos, sin, unsqueeze_dim=1):
     q, k = q.copy(), k.copy()
     q[:1], k[:1] = doubles.transformers(q[:1], k[:1], cos[:1], sin[:1])
     return q, k
 
 
-@mutant("position-offset", "sequence 2 is turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 are turned at the positions of sequence 1")
 def first_tables(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos[:1], sin[:1], unsqueeze_dim)
 
 
-@mutant("position-offset", "sequence 2 is turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 are turned at the positions of sequence 1")
 def first_positions(query, key, position_ids):
     cos, sin = full(position_ids[0])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "sequence 1 is turned at the positions of sequence 2")
+@mutant("position-offset", "sequences 1, 2 are turned at the positions of sequence 3")
 def last_positions(query, key, position_ids):
     return first_positions(query, key, position_ids[::-1])
 
 
-@mutant("position-offset", "sequence 2 is turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 are turned at the positions of sequence 1")
 def first_rows(q, k, cos, sin, position_ids):
     return doubles.transformers_4(q, k, cos, sin, position_ids[:1])
 
 
-@mutant("position-offset", "sequence 2 of k is turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 of k are turned at the positions of sequence 1")
 def first_rows_of_k(q, k, cos, sin, position_ids):
     right = doubles.transformers_4(q, k, cos, sin, position_ids)
     return right[0], first_rows(q, k, cos, sin, position_ids)[1]
 
 
-@mutant("unknown", "leaves sequence 2 as given")
+@mutant("position-offset", "sequence 3 is turned at the positions of sequence 1")
+def third_by_first(q, k, cos, sin, unsqueeze_dim=1):
+    """A kernel that keeps two rows of tables."""
+    kept = np.arange(len(q)) % 2
+    return doubles.transformers(q, k, cos[kept], sin[kept], unsqueeze_dim)
+
+
+@mutant("unknown", "leaves sequences 2, 3 as given")
 def first_of_batch(x, offset=0):
     y = x.copy()
     y[:1] = doubles.mlx(x[:1], offset)
     return y
 
 
-@mutant("unknown", "gives other values for sequence 2 than alone")
+@mutant("unknown", "gives other values for sequences 2, 3 than alone")
 def first_returned(x, freqs_cis):
     return doubles.gpt_fast(x[:1], freqs_cis) + 0 * x
 
 
-@mutant("position-offset", "sequence 2 is turned at the positions of sequence 1")
+@mutant("position-offset", "sequences 2, 3 are turned at the positions of sequence 1")
 def first_of_cache(x, *, input_pos=None):
     return doubles.torchtune(x, input_pos=input_pos[:1].repeat(len(x), 0))
 
 
-@mutant("unknown", "gives other values for sequence 2 than alone")
+@mutant("unknown", "gives other values for sequences 2, 3 than alone")
 def counted_through(x, start_index=0):
     """A kernel that counts the rows of all sequences."""
     b, n = x.shape[:2]
@@ -104,7 +111,7 @@ def counted_through(x, start_index=0):
     return turned(x, cos, sin)
 
 
-@mutant("unknown", "leaves sequence 2 as given")
+@mutant("unknown", "leaves sequences 2, 3 as given")
 def first_of_rows(x, positions):
     """Rows of vectors, or a batch of them."""
     y = turned(x, *full(positions))
@@ -144,6 +151,24 @@ def heads_of_q(q, k, freqs_cis):
     return doubles.gpt_fast(q, freqs_cis), other.reshape(k.shape)
 
 
+@mutant("unknown", "heads of k are repeated all in turn")
+def tiled_keys(q, k, cos, sin, unsqueeze_dim=1):
+    """k for as many heads as q has, by np.tile where np.repeat is right."""
+    q, k = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
+    return q, np.tile(k, (1, q.shape[1] // k.shape[1], 1, 1))
+
+
+# Chunks of one length.
+@mutant("unknown", "called in chunks of 64, 64, 7, 1 and 120 rows gives other values")
+def blocks_of_64(x, offset=0):
+    return doubles.mlx(x, 0 if x.shape[-2] == 64 else offset)
+
+
+@mutant("unknown", "called in chunks of 64, 64, 7, 1 and 120 rows gives other values")
+def blocks_of_odd_length(x, offset=0):
+    return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
+
+
 # Positions beside tables.
 @mutant("position-offset", "that it is given are ignored: it counts rows")
 def rows_ignored(q, k, cos, sin, position_ids):
@@ -173,3 +198,59 @@ def offset_of_tables_ignored(q, k, cos, sin, offset: int = 0):
 def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     n = x.shape[1]
     return doubles.flash_attention(x, cos[:n], sin[:n])
+
+
+@mutant("position-offset", "rows are turned in the order of the tables")
+def required_positions_ignored(q, k, cos, sin, position_ids):
+    return doubles.transformers(q, k, cos, sin)
+
+
+# Calls that leave something behind.
+class Stretching:
+    """Dynamic NTK that never goes back to the frequencies of short sequences."""
+
+    longest = 2048
+
+    def __call__(self, x, positions):
+        self.longest = max(self.longest, int(np.max(positions)) + 1)
+        base = 1e4 * (4 * self.longest / 2048 - 3) ** (doubles.D / (doubles.D - 2))
+        return turned(x, *tables_of(positions, base ** -(np.arange(0, doubles.D, 2) / doubles.D)))
+
+
+class TablesOfStretching(Stretching):
+    """The same, as tables."""
+
+    def __call__(self, position_ids):
+        axis = np.zeros((1, position_ids.shape[-1], doubles.D), np.float32)
+        axis[..., :16] = 1
+        halves = np.split(super().__call__(axis, position_ids), 2, axis=-1)
+        return tuple(np.concatenate([half, half], -1) for half in halves)
+
+
+def tables_of(positions, inv_freq):
+    angles = np.asarray(positions)[..., None] * inv_freq
+    both = np.concatenate([angles, angles], axis=-1)
+    return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)
+
+
+class Resetting(Stretching):
+    """The same, right: short sequences have their own frequencies again."""
+
+    def __call__(self, x, positions):
+        self.longest = 2048
+        return super().__call__(x, positions)
+
+
+class LeftOnce:
+    """After far positions, near ones run backward."""
+
+    longest = 0
+
+    def __call__(self, position_ids):
+        self.longest, last = max(self.longest, int(position_ids.max())), self.longest
+        cos, sin = full(position_ids)
+        return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
+
+
+never_reset, tables_never_reset = Stretching(), TablesOfStretching()
+always_reset, left_once = Resetting(), LeftOnce()

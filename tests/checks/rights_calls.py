@@ -50,11 +50,6 @@ def gathered(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
 
 
 @half
-def gathered_required(q, k, cos, sin, position_ids):
-    return gathered(q, k, cos, sin)
-
-
-@half
 def whole_caches(q, k, cos, sin, position_ids):
     """Before 4.36: caches (1, 1, n, d)."""
     cos, sin = (table.squeeze(1).squeeze(0)[position_ids].unsqueeze(1) for table in (cos, sin))
@@ -154,6 +149,14 @@ def lucidrains(freqs, t, start_index=0, scale=1.0, seq_dim=-2):
     return torch.cat([left, middle, right], dim=-1)
 
 
+# Grouped queries.
+@half
+def repeated_keys(q, k, cos, sin):
+    """k for as many heads as q has."""
+    q, k = gathered(q, k, cos, sin)
+    return q, k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+
+
 # vLLM.
 @half
 def rows_of_heads(positions, query, key):
@@ -215,6 +218,18 @@ def one_sequence(q, k, position_ids):
     """A batch of one."""
     assert q.shape[0] == 1
     return broadcast(q, k, position_ids)
+
+
+@half
+def in_half_precision(x, positions):
+    """Right tables, and products in the precision of x."""
+    angles = torch.cat([angles_of(positions)] * 2, -1)
+    return x * angles.cos().to(x.dtype) + rotate_half(x) * angles.sin().to(x.dtype)
+
+
+@half
+def through_float32(x, positions):
+    return in_half_precision(x.float(), positions).to(x.dtype)
 
 
 class Cached(torch.nn.Module):

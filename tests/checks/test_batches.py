@@ -32,7 +32,6 @@ LONGER = "longer tables, whose rows {} chooses"
 OWN = "sequences at positions of their own"
 UNTRIED = {
     "gathered": [LONGER.format("position_ids")],
-    "gathered_required": [LONGER.format("position_ids")],
     "one_table_for_all": [LONGER.format("position_ids"), OWN],
     "falcon": [OWN],
     "neox": [OWN],
@@ -43,6 +42,8 @@ UNTRIED = {
     "lucidrains": [LONGER.format("start_index")],
     "of_first_only": [OWN],
     "rows_alone": ["several sequences or heads in one call"],
+    "in_half_precision": [OWN],
+    "through_float32": [OWN],
     "equal_heads": [OWN, "fewer heads of k than of q"],
     "one_sequence": ["batches of more than one sequence"],
 }
@@ -67,3 +68,51 @@ def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(
     untried = UNTRIED.get(name, [])
     assert document["subject"]["call"]["untried"] == untried
     assert any(note.startswith("not tried: ") for note in document["notes"]) == bool(untried)
+    patterns = document["subject"]["call"]["patterns"]
+    assert "vectors of bfloat16" in patterns
+
+
+DYNAMIC = ("rope-check", "-s", "rope-dynamic", *HALF[3:], "--set", "factor=4")
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [(DYNAMIC, "never_reset"), (DYNAMIC, "tables_never_reset"), (HALF, "left_once")],
+)
+def test_what_a_longer_call_leaves_behind_is_found(asked, name, call):
+    status, out, _ = call(*asked, "--impl", f"{WRONG}:{name}")
+    (why,) = json.loads(out)["diagnosis"]
+    assert status == 1
+    if name == "left_once":  # what it gives then is no call's
+        assert (why["cause"], why["message"]) == (
+            "unknown",
+            "the function gives other values when it is called again with the same arguments",
+        )
+    else:
+        assert why["cause"] == "frequency-rule"
+        assert "a longer call leaves its rotation behind" in why["message"]
+        assert "they are those that a call up to 2048 has" in why["evidence"]
+    assert "give other values than before" in why["evidence"]
+
+
+def test_what_goes_back_after_a_longer_call_passes(call):
+    assert call(*DYNAMIC, "--impl", f"{WRONG}:always_reset")[0] == 0
+
+
+HALVES = {
+    "rounded_positions": ("position-precision", "positions are rounded to bfloat16, as vectors"),
+    "rounded_frequencies": ("inv-freq-precision", "frequencies are rounded to bfloat16"),
+    "rounded_angles": ("position-precision", "angles are rounded to bfloat16"),
+    "infinite": ("unknown", "vectors of bfloat16 are turned otherwise than those of float32"),
+    "tables": ("position-precision", "positions"),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_what_goes_wrong_in_half_precision_alone_is_found(name, call):
+    pytest.importorskip("torch", reason="torch is not installed")
+    status, out, err = call(*HALF, "--impl", f"{WRONG.with_name('mutants_halves.py')}:{name}")
+    assert (status, err) == (1, "")
+    (why,) = json.loads(out)["diagnosis"]
+    assert why["cause"] == HALVES[name][0]
+    assert HALVES[name][1] in why["message"]

@@ -1,0 +1,204 @@
+"""Calls after those that show what a function does: whether something else of a caller changes it.
+
+The same call again after a longer one, positions in another order beside tables, and vectors in a
+half precision: each must give what the calls before it gave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.call_forms import TABLES
+from posenc_cli.checks.irregular import UNSTEADY
+from posenc_cli.checks.patterns import PatternFault, PatternReport
+from posenc_cli.checks.payloads import Vectors
+from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.formats import round_to_half
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from posenc_cli.checks.answers import Differs
+    from posenc_cli.checks.serving import ServedFunction
+    from posenc_cli.inference.turning import ColumnPairing
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
+
+_SHORT = 64
+"""Positions of a call that is shorter than any length from which on models turn otherwise."""
+
+_HALF = "bfloat16"
+"""The number format of vectors that most models are run in, which tells fewest positions apart."""
+
+_ROUNDED_DOWN = (2, 257, 4097)
+"""Positions, of which bfloat16 has the first: the others become 256 and 4096 in it."""
+
+_ROUNDINGS = 6 * 2**0.5 * 2.0**-8
+"""What right code in bfloat16 may be off, of the largest value. Cosine and sine, a factor on them
+and their products are rounded, and the sum: 3√2 + 1 half units, of the length of a pair, which is
+at most √2 of its larger value."""
+
+
+class EarlyCall:
+    """A short call before all others, to be made again after them.
+
+    Where what a function does follows the length, ``last`` is the last position of all.
+    """
+
+    def __init__(self, function: ServedFunction, last: int) -> None:
+        follows = function.follows_length
+        stop = (last + 1) // 2 if follows else min(_SHORT, last)
+        self._positions = np.arange(max(0, stop - _SHORT), stop)
+        self._short = function.varied(last=stop - 1 if follows else None)
+        self._long = function.varied(last=last)
+        self._last = last
+        self._x = _vectors_of_chance(self._positions.size, function.form.columns)
+        self._first: NumberArray | None = None
+        if stop and function.outcome != "frequencies":
+            with contextlib.suppress(InvalidInput):
+                self._first = self._values(self._short)
+
+    def _values(self, function: ServedFunction) -> NumberArray:
+        return np.concatenate(function.all_values(self._x, self._positions), axis=1)
+
+    def faults(self, differs: Differs) -> tuple[PatternFault, ...]:
+        """What became of it since.
+
+        Raises: InvalidInput where the function does not give the call again.
+        """
+        if self._first is None:
+            return ()
+        again = self._values(self._short)
+        if not differs(again, self._first):
+            return ()
+        off = np.abs(again - self._first).max()
+        text = (
+            f"positions {self._positions[0]} to {self._positions[-1]}, called after longer calls, "
+            f"give other values than before, by {off:.2g}"
+        )
+        with contextlib.suppress(InvalidInput):
+            in_long = self._values(self._long)
+            if not differs(self._values(self._short), in_long):
+                reproduced = f"{text}; they are those that a call up to {self._last} has"
+                return (PatternFault(reproduced, _LEFT, Cause.FREQUENCY_RULE),)
+        return (PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN),)
+
+
+_LEFT = "a longer call leaves its rotation behind: shorter ones after it are turned as it is"
+
+
+def try_orders(function: ServedFunction, differs: Differs) -> PatternReport:
+    """Give a function of tables the positions that it requires in another order than its tables.
+
+    Its tables have the rows of the call and no others, those of the first positions: who chooses of
+    them finds each row, and who ignores positions takes them in their order.
+    """
+    form = function.form
+    positions_alone = form.has("positions") and form.has(*TABLES) and not form.chosen
+    if not (positions_alone and function.requires_places):
+        return PatternReport((), (), function.untried)
+    order = np.array([3, 0, 4, 1, 2])
+    vectors = [
+        Vectors(_vectors_of_chance(order.size, form.columns)[None, :, None], order.size)
+    ] * len(form.vectors)
+    exact = replace(form, chosen=True, exact=True)
+    try:
+        values, chosen, ignored = (
+            np.concatenate([one.values for one in function.together(call, where, vectors)])
+            for call, where in ((exact, order), (form, order), (form, np.arange(order.size)))
+        )
+    except InvalidInput:
+        function.revive()
+        return PatternReport((), (), function.untried)
+    if not differs(values, chosen):
+        return PatternReport((f"{form.placed_by} in another order than the tables",), ())
+    if differs(values, ignored):
+        return PatternReport((), (), function.untried)
+    return PatternReport(
+        (),
+        (
+            PatternFault(
+                f"it requires {form.placed_by}, and {order.tolist()} give what 0 to 4 give",
+                "the positions that it is given are ignored: rows are turned in the order of the "
+                "tables",
+            ),
+        ),
+    )
+
+
+def try_half_precision(
+    function: ServedFunction, last: int, rates: Reals, pairing: ColumnPairing | None
+) -> PatternReport:
+    """Give a function of tensors vectors in bfloat16, at positions up to ``last``.
+
+    ``rates`` (pairs,) are the frequencies that it should have, ``pairing`` how it pairs columns.
+    """
+    form = function.form
+    if form.library != "torch" or not form.vectors or function.outcome == "frequencies" or not last:
+        return PatternReport((), ())
+    positions = np.array([position for position in _ROUNDED_DOWN if position <= last])
+    x = round_to_half(_vectors_of_chance(positions.size, form.columns), _HALF).astype(np.float32)
+    tables = function.outcome == "tables"
+    wanted = function.all_values(x, positions)
+    try:
+        values = function.varied(last=function.last, dtype=_HALF).all_values(x, positions)
+    except InvalidInput:
+        function.revive()
+        return PatternReport((), (), (f"vectors of {_HALF}",))
+    allowed = _ROUNDINGS * max(np.abs(part).max() for part in wanted)
+    off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
+    if (off <= allowed).all():
+        return PatternReport((f"vectors of {_HALF}",), ())
+    row = int(np.argmax(off))
+    text = (
+        f"in {_HALF} it is off by {off[row]:.2g} at position {positions[row]}, "
+        f"where roundings explain {allowed:.2g}"
+    )
+    known, cause = f"vectors of {_HALF} are turned otherwise than those of float32", Cause.UNKNOWN
+    planes, right = (_planes(parts, pairing, tables=tables) for parts in (values, wanted))
+    for what, its_cause, angles in _rounded_angles(positions, rates):
+        on = np.exp(1j * (angles - np.outer(positions, rates)))  # (n, pairs)
+        factors = np.tile(on, (1, right.shape[1] // rates.size))
+        if factors.shape == right.shape and (np.abs(planes - right * factors) <= allowed).all():
+            known, cause = f"{what} are rounded to {_HALF}, as vectors are", its_cause
+            text += "; so rounded, all is reproduced"
+            break
+    return PatternReport((), (PatternFault(text, known, cause),))
+
+
+def _rounded_angles(positions: Integers, rates: Reals) -> Iterator[tuple[str, Cause, RealRows]]:
+    """What may be rounded with vectors, and the angles (n, pairs) that it makes."""
+    places, coarse = (
+        round_to_half(values.astype(np.float64), _HALF) for values in (positions, rates)
+    )
+    yield "positions", Cause.POSITION_PRECISION, np.outer(places, rates)
+    yield "frequencies", Cause.INV_FREQ_PRECISION, np.outer(positions, coarse)
+    angles = round_to_half(np.outer(positions, rates), _HALF)
+    yield "angles", Cause.POSITION_PRECISION, angles
+    angles = round_to_half(np.outer(places, coarse), _HALF)
+    yield "positions, frequencies and angles", Cause.POSITION_PRECISION, angles
+
+
+def _planes(
+    parts: Sequence[NumberArray], pairing: ColumnPairing | None, *, tables: bool
+) -> ComplexRows:
+    """What stands in the planes that turn, as complex numbers; of ``tables``, cosine and sine.
+
+    Shape: (n, pairs), or (n, 2 pairs) of two results or tables that have each value twice.
+    """
+    if tables:
+        factors: ComplexRows = parts[0] + 1j * parts[1].astype(np.float64)
+        return factors if pairing is None else factors[:, [*pairing.first, *pairing.second]]
+    assert pairing is not None
+    first, second = list(pairing.out_first), list(pairing.out_second)
+    return np.concatenate(
+        [part[:, first] + 1j * part[:, second].astype(np.float64) for part in parts], axis=1
+    )
+
+
+def _vectors_of_chance(rows: int, columns: int) -> NumberArray:
+    return np.random.default_rng(31).standard_normal((rows, columns)).astype(np.float32)
