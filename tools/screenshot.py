@@ -59,7 +59,7 @@ def draw(command: str, output: str, path: Path) -> None:
     axes.set_axis_off()
     axes.set(xlim=(-_MARGIN, width - _MARGIN), ylim=(height - _MARGIN, -_MARGIN))
     fonts = [
-        FontProperties("DejaVu Sans Mono", weight=weight, size=_SIZE * 72 / _DPI)
+        FontProperties(["DejaVu Sans Mono", "DejaVu Sans"], weight=weight, size=_SIZE * 72 / _DPI)
         for weight in ("normal", "bold")
     ]
     halves = np.empty((2 * len(lines), COLUMNS, 3))  # an upper and a lower one of each character
@@ -81,7 +81,7 @@ def draw(command: str, output: str, path: Path) -> None:
     axes.imshow(halves, extent=extent, aspect="auto", interpolation="nearest")
     drawn = BytesIO()
     figure.savefig(drawn, format="png", dpi=_DPI)
-    Image.open(drawn).convert("RGB").quantize(128).save(path)
+    Image.open(drawn).convert("RGB").quantize(method=Image.Quantize.MAXCOVERAGE).save(path)
 
 
 def _colors(style: Style | None) -> tuple[tuple[float, float, float], tuple[float, float, float]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.cli.options import OutputOptions
+    from posenc_cli.render.blocks import Medium
     from posenc_cli.render.typesetting import Typesetter
 
 COLORS = ("auto", "always", "never")
@@ -79,6 +80,18 @@ class Console(OptionGroup):
 
         spelled = streams.ascii_spelling if self.ascii_only else str
         return Typesetter(self.width, self.uses_color(sys.stdout), spelled)
+
+    @property
+    def medium(self) -> Medium:
+        """What pictures on stdout may be made of."""
+        from posenc_cli.render.blocks import Medium
+
+        return Medium.of(
+            colored=self.uses_color(sys.stdout),
+            encoding=sys.stdout.encoding,
+            ascii_only=self.ascii_only,
+            spelled=streams.ascii_spelling,
+        )
 
     def paragraph_text(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
         """A paragraph, wrapped to the width of the terminal, as `Typesetter.paragraph` does it."""

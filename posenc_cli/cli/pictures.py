@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from posenc_cli.budget import LISTED_VALUES, check_size
-from posenc_cli.cli import streams
 from posenc_cli.cli.options import OptionGroup, OutputOptions, option, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text, quoted_name
 from posenc_cli.records import replace
@@ -254,19 +253,13 @@ def page_of(look: PictureOptions, console: Console) -> Page:
 
     Raises: InvalidInput where there is none of the size asked for.
     """
-    from posenc_cli.render.blocks import Medium, Page
+    from posenc_cli.render.blocks import Page
     from posenc_cli.render.terminal import LOWEST, NARROWEST
 
-    medium = Medium.of(
-        colored=console.uses_color(sys.stdout),
-        encoding=sys.stdout.encoding,
-        ascii_only=console.ascii_only,
-        spelled=streams.ascii_spelling,
-    )
     # A line less than the terminal has: the prompt will take one.
     height = _size("--height", look.height, range(LOWEST, _LARGEST_PAGE)) or console.height - 1
     width = _size("--width", look.width, range(NARROWEST, _LARGEST_PAGE)) or console.width
-    return Page(width, height, medium, look.cmap)
+    return Page(width, height, console.medium, look.cmap)
 
 
 def wrapped_lines(sentences: Sequence[str], look: PictureOptions, console: Console) -> list[str]:

@@ -242,7 +242,7 @@ def _text_in(form: str, report: Report, request: CheckRequest, console: Console)
         return rendering.junit_text(report, _place(request))
     if form == "github":
         return rendering.github_text(report, _code_place(request))
-    return report_text(report, console.typesetter, height=console.height)
+    return report_text(report, console.typesetter, height=console.height, medium=console.medium)
 
 
 def _error_text_in(form: str, failed: FailedSubject, request: CheckRequest) -> str:

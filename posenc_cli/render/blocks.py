@@ -29,7 +29,7 @@ GAP = -1
 """The level of a value that is missing."""
 
 _SHADES, _ASCII_SHADES = " ░▒▓█", " .:-=+*#%@"
-_DRAWN = "▀▄█░▒▓│─┬┤└┴▴"
+_DRAWN = "▀▄█░▒▓│─┬┤└┴▴⣿"
 _ESCAPE = re.compile("\x1b\\[[0-9;]*m")
 _PLAIN = "\x1b[0m"
 _WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
@@ -38,12 +38,13 @@ _WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
 class Medium(Record):
     """What the text is for: how many colours it may have, and whether more than ASCII.
 
-    ``spelled`` is how the stream spells what is not ASCII.
+    ``spelled`` is how the stream spells what is not ASCII, ``braille`` whether it has such dots.
     """
 
     depth: Depth = "none"
     ascii_only: bool = False
     spelled: Callable[[str], str] = str
+    braille: bool = False
 
     @classmethod
     def of(
@@ -63,12 +64,12 @@ class Medium(Record):
         '256'
         """
         depth: Depth = "none"
+        poor = environment.get("TERM", "").lower() in _WITHOUT_256
         if colored:
             rich = environment.get("COLORTERM", "").lower() in ("truecolor", "24bit")
-            poor = environment.get("TERM", "").lower() in _WITHOUT_256
             depth = "truecolor" if rich else "none" if poor else "256"
         lacking = ascii_only or not _encodable(encoding)
-        return cls(depth, lacking, spelled if lacking else str)
+        return cls(depth, lacking, spelled if lacking else str, not (lacking or poor))
 
     @property
     def shades(self) -> str:
@@ -127,7 +128,7 @@ def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Med
     """
     if medium.depth == "none":
         return _shade_lines(pixels, medium)
-    codes = _codes(colors, medium.depth)
+    codes = color_codes(colors, medium.depth)
     if medium.pixels_a_line == 1:
         return [_line(row, row, codes, glyph=" ") for row in pixels.tolist()]
     if len(pixels) % 2:
@@ -156,7 +157,7 @@ def _shade_lines(pixels: NDArray[np.int16], medium: Medium) -> list[str]:
     return ["".join(row) for row in shades[numbers].tolist()]
 
 
-def _codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
+def color_codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
     """What follows 38; or 48; in an escape code, for each level; none for a gap, the last."""
     if depth == "truecolor":
         codes = [f"2;{r};{g};{b}" for r, g, b in colors.tolist()]

@@ -1,26 +1,36 @@
-"""Curves laid out in text: a point a cell, and axes whose labels are the values of their lines.
+"""Curves laid out in text, and axes whose labels are the values of their lines.
 
 Owns the grid of lines: its step is a round fraction of the distance between labels, so that a label
-stands on the very line that has its value. plotext draws the points in cells; its own axes label
+stands on the very line that has its value. plotext draws the curves in cells; its own axes label
 lines by values that they do not have.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
+from posenc_cli.render.blocks import color_codes
+from posenc_cli.render.strokes import BRAILLE, Stroke, stroke_lines
+from posenc_cli.render.style import PALETTES
 from posenc_cli.render.ticks import number, ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from posenc_cli.render.blocks import Page
+    from posenc_cli.render.blocks import Medium, Page
     from posenc_cli.render.figure import Curve, Curves
 
 _MARKERS = "•×+o*#"
+_KEYS = {BRAILLE: "──"}
+"""What stands for a curve in the legend, where that is not its marker."""
+_TITLE_LINES = 2
 _LOWEST = 3
 """Lines of cells, at least."""
 _APART = 3
@@ -56,8 +66,12 @@ class Gridlines(Record):
 
     def line(self, value: float) -> int:
         """The line nearest to a value."""
+        return math.floor(self.height(value) + 0.5)
+
+    def height(self, value: float) -> float:
+        """Where a value is, in lines from the lowest."""
         place = math.log10(value) if self.logarithmic else value
-        return min(max(0, math.floor(place / self.step + 0.5) - self.first), self.count - 1)
+        return min(max(0.0, place / self.step - self.first), self.count - 1.0)
 
     def value(self, line: int) -> float:
         """The value of a line."""
@@ -121,13 +135,13 @@ def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> G
 
 
 def curves_lines(curves: Curves, page: Page) -> list[str]:
-    """Curves as lines of text that fit a page, without escape codes.
+    """Curves as lines of text that fit a page.
 
     Raises: InvalidInput where nothing is finite.
     """
     medium = page.medium
-    shown = [_finite_points(curve, curves) for curve in curves.curves]
-    x, y = ([point[i] for points in shown for point in points] for i in (0, 1))
+    shown = [_runs(curve, curves) for curve in curves.curves]
+    x, y = ([point[i] for runs in shown for run in runs for point in run] for i in (0, 1))
     if not x:
         raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
     levels = [
@@ -138,9 +152,15 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         f"across: {curves.x_label}{scaled[curves.x_scale]}",
         f"up: {curves.y_label}{scaled[curves.y_scale]}",
     )
-    title = page.wrapped_lines(curves.title, most=1)
+    title = page.wrapped_lines(curves.title, most=_TITLE_LINES)
+    markers, colors = _markers(curves, medium), _colors(len(curves.curves), medium)
+    keys = [
+        (medium.spelled(_KEYS.get(marker, marker)), color)
+        for curve, marker, color in zip(curves.curves, markers, colors, strict=True)
+        if curve.name
+    ]
     below = [
-        *page.wrapped_lines("   ".join([*axes, *_legend(curves)])),
+        *_colored_keys(page.wrapped_lines("   ".join([*axes, *_legend(curves, markers)])), keys),
         *page.wrapped_lines("; ".join(curves.notes)),
     ][: page.height - len(title) - _FRAME - _LOWEST]
     heights = [*y, *(height for height, _ in levels)]
@@ -156,12 +176,14 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     }
     margin = max(map(len, labels.values()))
     across = _Across(min(x), max(x), max(2, page.width - margin - 2), curves.x_scale == "log")
-    columns = range(across.width)
-    layers = [([(i, rows.line(height)) for i in columns], "-") for height, _ in levels]
-    for points, marker in zip(shown, _MARKERS * len(shown), strict=False):
-        cells = [(across.column(px), rows.line(py)) for px, py in points]
-        layers.append((cells, medium.spelled(marker)[:1]))
-    lines = _marker_lines(layers, across.width, rows.count)
+    columns = [float(column) for column in range(across.width)]
+    strokes = [
+        Stroke([[(column, rows.height(height)) for column in columns]], "-") for height, _ in levels
+    ]
+    for runs, marker, color in zip(shown, markers, colors, strict=True):
+        places = [[(across.place(px), rows.height(py)) for px, py in run] for run in runs]
+        strokes.append(Stroke(places, marker, curves.joined, color))
+    lines = stroke_lines(strokes, across.width, rows.count)
     marks = across.ticks(sorted({*x}))
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(across.width)]
     named = " " * (margin + 1)
@@ -180,28 +202,6 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     ]
 
 
-def _marker_lines(
-    layers: Sequence[tuple[list[tuple[int, int]], str]], width: int, height: int
-) -> list[str]:
-    """Cells, by column and line, as lines of text, the lowest first; later layers hide others."""
-    import plotext
-
-    plotext.terminal.limit(width=False, height=False)
-    figure = plotext.figure
-    figure.clear()
-    figure.theme("colorless")
-    figure.plot_size(width, height)
-    figure.axes(active=False)
-    for axis, count in (("x", width), ("y", height)):
-        figure.ruler(axis).lim(0, count - 1)
-        figure.ruler(axis).ticks([], [])
-    for cells, marker in layers:
-        if cells:
-            figure.draw(figure.signal(*map(list, zip(*cells, strict=True)), marker=marker))
-    text: str = figure.build().string(colorless=True)
-    return [line.rstrip() for line in reversed(text.split("\n")[:height])]
-
-
 class _Across(Record):
     """The columns of a plot, and the values that stand at them."""
 
@@ -212,9 +212,13 @@ class _Across(Record):
 
     def column(self, value: float) -> int:
         """The column nearest to a value."""
-        low, high, at = (self._place(number) for number in (self.low, self.high, value))
+        return round(self.place(value))
+
+    def place(self, value: float) -> float:
+        """Where a value is, in columns from the first."""
+        low, high, at = (self._scaled(number) for number in (self.low, self.high, value))
         share = (at / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.5
-        return round(share * (self.width - 1))
+        return share * (self.width - 1)
 
     def ticks(self, points: Sequence[float]) -> dict[int, str]:
         """The labels of columns."""
@@ -232,26 +236,58 @@ class _Across(Record):
             return {self.column(named[i]): name for i, name in ticks(named, most)}
         return {self.column(points[i]): name for i, name in ticks(points, most)}
 
-    def _place(self, value: float) -> float:
+    def _scaled(self, value: float) -> float:
         return math.log10(value) if self.logarithmic else value
 
 
-def _finite_points(curve: Curve, curves: Curves) -> list[tuple[float, float]]:
-    """The points of a curve that its axes can show."""
-    return [
-        (x, y)
-        for x, y in zip(curve.x, curve.y, strict=True)
-        if _is_drawable(x, curves.x_scale) and _is_drawable(y, curves.y_scale)
-    ]
+def _runs(curve: Curve, curves: Curves) -> list[list[tuple[float, float]]]:
+    """The points of a curve that its axes can show, parted where some between them cannot."""
+    runs: list[list[tuple[float, float]]] = [[]]
+    for x, y in zip(curve.x, curve.y, strict=True):
+        if _is_drawable(x, curves.x_scale) and _is_drawable(y, curves.y_scale):
+            runs[-1].append((x, y))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
 
 
 def _is_drawable(value: float, scale: str) -> bool:
     return math.isfinite(value) and (value > 0 or scale == "linear")
 
 
-def _legend(curves: Curves) -> list[str]:
-    named = zip(_MARKERS * len(curves.curves), curves.curves, strict=False)
+def _markers(curves: Curves, medium: Medium) -> list[str]:
+    """What each curve is drawn with: dots as fine as can be, if colours tell curves apart."""
+    count = len(curves.curves)
+    fine = medium.braille and curves.joined and (count == 1 or medium.depth != "none")
+    markers = (medium.spelled(marker)[:1] for marker in _MARKERS)
+    return [BRAILLE] * count if fine else [*islice(cycle(markers), count)]
+
+
+def _colors(count: int, medium: Medium) -> list[str]:
+    """The colour of each curve, as in figures: parameters of escape sequences."""
+    if medium.depth == "none":
+        return [""] * count
+    colors = [[*bytes.fromhex(color[1:])] for color in PALETTES["light"].lines]
+    *codes, _ = color_codes(np.array(colors, np.uint8), medium.depth)
+    return [f"38;{code}" for code in islice(cycle(codes), count)]
+
+
+def _legend(curves: Curves, markers: Sequence[str]) -> list[str]:
+    named = zip(markers, curves.curves, strict=True)
     return [
-        *(f"{marker} {curve.name}" for marker, curve in named if curve.name),
+        *(f"{_KEYS.get(marker, marker)} {curve.name}" for marker, curve in named if curve.name),
         *(f"- {name}" for _, name in curves.levels),
     ]
+
+
+def _colored_keys(lines: list[str], keys: Iterable[tuple[str, str]]) -> list[str]:
+    """The lines of a legend with its keys, in their order, in their colours."""
+    text, at = "\n".join(lines), 0
+    for key, color in keys:
+        found = re.compile(rf"(?<!\S){re.escape(key)}(?!\S)").search(text, at)
+        if found is None:
+            break
+        colored = f"\x1b[{color}m{key}\x1b[0m" if color else key
+        text = text[: found.start()] + colored + text[found.end() :]
+        at = found.start() + len(colored)
+    return text.split("\n")

@@ -8,18 +8,24 @@ from posenc_cli.render.report import farthest_text, rows, scope, verdict
 
 if TYPE_CHECKING:
     from posenc_cli.checks.verdict import Report
+    from posenc_cli.render.blocks import Medium
     from posenc_cli.render.typesetting import Typesetter
 
 _HEIGHT = 14
 """Lines of the curve, where there is room for so many."""
 
 
-def report_text(report: Report, typesetter: Typesetter, *, height: int = _HEIGHT) -> str:
-    """The report for a person: the verdict, the findings, the cause, and where it goes wrong."""
+def report_text(
+    report: Report, typesetter: Typesetter, *, height: int = _HEIGHT, medium: Medium | None = None
+) -> str:
+    """The report for a person: the verdict, the findings, the cause, and where it goes wrong.
+
+    A curve takes so many lines at most, in what the ``medium`` can show.
+    """
     text = typesetter.paragraph
     failed = [finding for finding in report.findings if not finding.ok]
     header = ["check", "result", "worst", "allowed", "where"]
-    picture = _picture(report, typesetter.width, height) if failed else None
+    picture = _picture(report, typesetter.width, height, medium) if failed else None
     blocks = [
         [
             text(verdict(report)),
@@ -49,7 +55,7 @@ _MARKED = (
 """Words of the verdict, of cells of the table, and of the cause, and their styles."""
 
 
-def _picture(report: Report, width: int, height: int) -> str | None:
+def _picture(report: Report, width: int, height: int, medium: Medium | None) -> str | None:
     """The error by position, where there is one to show."""
     points = [(p, error) for p, error in report.curve if 0 < error < float("inf")]
     if len(points) < 3:  # which show no course
@@ -68,8 +74,9 @@ def _picture(report: Report, width: int, height: int) -> str | None:
         x_label="position",
         y_label="deviation",
         y_scale="log" if max(errors) > 10 * min(errors) else "linear",
+        joined=report.of is None,  # of a sample, nothing is said of what lies between
     )
-    return curves_text(figure, Page(width, min(_HEIGHT, height), Medium()))
+    return curves_text(figure, Page(width, min(_HEIGHT, height), medium or Medium()))
 
 
 def _parts(

@@ -33,7 +33,7 @@ def picture_text(figure: Figure, page: Page) -> Picture[str]:
 
 
 def curves_text(curves: Curves, page: Page) -> str:
-    """Curves as text that fits a page, without escape codes.
+    """Curves as text that fits a page.
 
     Raises: InvalidInput where nothing is finite.
     """

@@ -22,6 +22,10 @@ def lines_of(figure: Curves, width: int = 80, height: int = 20) -> list[str]:
     return curves_lines(figure, Page(width, height, Medium()))
 
 
+DOTS = Medium(braille=True)
+COLORED = Medium(depth="truecolor", braille=True)
+
+
 def labelled(lines: list[str]) -> dict[int, float]:
     """The labels of the axis at the left, by line."""
     return {i: float(line.split("┤")[0]) for i, line in enumerate(lines) if "┤" in line}
@@ -97,7 +101,7 @@ def test_powers_of_ten_name_a_logarithmic_axis() -> None:
 def test_extreme_values_are_drawn_with_labels(values: tuple[float, float], scale: str) -> None:
     if scale == "log" and values[0] <= 0:
         return
-    figure = Curves((Curve((0, 1), values),), "t", "x", "y", y_scale=scale)  # type: ignore[arg-type]
+    figure = Curves((Curve((0, 1), values),), "t", "x", "y", y_scale=scale, joined=False)
     lines = lines_of(figure)
     assert labelled(lines)
     assert max(map(len, lines)) <= 80
@@ -148,3 +152,81 @@ def test_powers_of_ten_across_are_as_many_as_have_room_and_all_are_there_where_t
     if (most_decades + 1) * (longest + 4) <= width:
         assert len(labels) == most_decades + 1
     assert all(float(text) == 10.0 ** round(math.log10(float(text))) for text in labels.values())
+
+
+def dots(lines: list[str]) -> set[tuple[int, int]]:
+    """The Braille dots of lines of text: across, and down from the first line."""
+    bits = {0: (0, 0), 1: (0, 1), 2: (0, 2), 3: (1, 0), 4: (1, 1), 5: (1, 2), 6: (0, 3), 7: (1, 3)}
+    return {
+        (2 * column + across, 4 * row + down)
+        for row, line in enumerate(lines)
+        for column, mark in enumerate(line)
+        if 0x2800 < ord(mark) < 0x2900
+        for bit, (across, down) in bits.items()
+        if ord(mark) - 0x2800 & 1 << bit
+    }
+
+
+@pytest.mark.parametrize("height", range(8, 30, 3))
+def test_a_line_goes_from_value_to_value_to_a_dot(height):
+    """Each column of dots has one where the value is, by the labels of the axes."""
+    figure = Curves((Curve((0, 100), (0.0, 50.0)),), "t", "x", "y")
+    lines = curves_lines(figure, Page(80, height, DOTS))
+    labels = labelled(lines)
+    (top, high), (bottom, low) = min(labels.items()), max(labels.items())
+    left = lines[top].index("┤") + 1
+    found = dots(lines)
+    assert {across for across, _ in found} >= set(range(2 * left + 1, 157))
+    off = []
+    for across, down in found:
+        x = ((across + 0.5) / 2 - 0.5 - left) / (78 - left) * 100  # the middle of a dot
+        line = (down + 0.5) / 4 - 0.5
+        y = high + (line - top) / (bottom - top) * (low - high)
+        dot = (high - low) / (bottom - top) / 4
+        off.append((y - x / 2) / dot)
+    assert max(map(abs, off)) < 1.7
+    assert abs(sum(off) / len(off)) < 0.25
+
+
+def test_a_curve_is_parted_where_a_value_is_missing():
+    values = (1.0, 1.0, 1.0, math.nan, 1.0, 1.0, 1.0)
+    lines = curves_lines(
+        Curves((Curve(tuple(range(7)), values),), "t", "x", "y"), Page(60, 9, DOTS)
+    )
+    (drawn,) = [line.partition("┤")[2] or line.partition("│")[2] for line in lines if dots([line])]
+    assert len(drawn.split()) == 2
+
+
+def test_curves_and_their_names_have_the_colours_of_figures():
+    curves = tuple(Curve((0, 9), (y, y), f"at {y}") for y in (1.0, 2.0))
+    figure = Curves(curves, "t", "x", "y")
+    text = "\n".join(curves_lines(figure, Page(60, 12, COLORED)))
+    blue, orange = "\x1b[38;2;0;114;178m", "\x1b[38;2;213;94;0m"
+    assert f"{blue}──\x1b[0m at 1.0   {orange}──\x1b[0m at 2.0" in text
+    assert text.count(blue) == text.count(orange) == 2
+    assert text.index(orange) < text.index(blue), "the higher one is above"
+
+
+@pytest.mark.parametrize(
+    ("medium", "count", "fine"),
+    [
+        (DOTS, 1, True),
+        (DOTS, 2, False),
+        (COLORED, 2, True),
+        (Medium(depth="truecolor"), 1, False),
+    ],
+)
+def test_dots_are_drawn_where_they_show_and_colours_or_nothing_else_tell_curves_apart(
+    medium, count, fine
+):
+    curves = tuple(Curve((0, 9), (y, y), "name") for y in range(1, count + 1))
+    lines = curves_lines(Curves(curves, "t", "x", "y"), Page(60, 12, medium))
+    assert bool(dots(lines)) is fine
+
+
+def test_what_cannot_show_dots_is_known():
+    shown = {"encoding": "utf-8", "colored": True}
+    assert Medium.of(**shown, environment={"TERM": "xterm"}).braille
+    assert not Medium.of(**shown, environment={"TERM": "linux"}).braille
+    assert not Medium.of(encoding="cp437", colored=True, environment={}).braille
+    assert not Medium.of(**shown, ascii_only=True, environment={}).braille

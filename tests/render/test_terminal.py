@@ -202,7 +202,8 @@ def test_curves_leave_out_what_is_not_finite_and_end() -> None:
 
 def test_logarithmic_curves_leave_out_what_has_no_logarithm() -> None:
     curve = Curve((0.0, 1.0, 2.0), (0.0, 10.0, 1000.0))
-    figure = Curves((curve,), "t", "x", "y", y_scale="log", levels=((100.0, "level"),))
+    levels = ((100.0, "level"),)
+    figure = Curves((curve,), "t", "x", "y", y_scale="log", levels=levels, joined=False)
     lines = lines_of(figure, 60, 16)
     assert sum(line.count("•") for line in lines) == 2
     assert max(line.count("-") for line in lines[:-1]) > 40
