@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,21 +46,6 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
             itself = fine or place < 0
             names.setdefault(index, number(points[index] if itself else multiple * step))
     return sorted(names.items())
-
-
-def round_values(low: float, high: float, most: int) -> list[float]:
-    """At most about ``most`` round numbers from ``low`` to ``high``.
-
-    >>> round_values(-1.0, 1.0, 5), round_values(0.62, 1.0, 4)
-    ([-1.0, -0.5, 0.0, 0.5, 1.0], [0.7, 0.8, 0.9, 1.0])
-    """
-    rough = high / most - low / most
-    if rough < sys.float_info.min:
-        # So few bits are left there that no number is round: the ends are named.
-        return [low, high]
-    step = _round_step(rough, least=0.0, whole=False)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
 
 
 def number(value: Any, digits: int = 4) -> str:
