@@ -23,6 +23,7 @@ from benchmarks.report import performance_markdown, truths
 from posenc_cli.backends import registry
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.cli.app import GROUPS, function_of
 from posenc_cli.configs import library
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.formulas.tables import ROTARY_TABLES
@@ -48,6 +49,20 @@ def _table(header: str, rows: list[list[str]]) -> str:
 
 def _parameter(parameter: Parameter) -> str:
     return f"`{parameter.name}={parameter.default_text}`".replace("=`", "`")
+
+
+def commands() -> str:
+    """The commands by what they do, each with the first sentence of its help."""
+    rows = [
+        [
+            group if name == names[0] else "",
+            f"`{name}`",
+            (function_of(name).__doc__ or "").split("\n")[0],
+        ]
+        for group, names in GROUPS.items()
+        for name in names
+    ]
+    return _table("to | command | what it does", rows)
 
 
 def schemes() -> str:
@@ -131,7 +146,7 @@ def truth() -> str:
 
 
 _PARTS = (
-    *(schemes, tables, formats, backends, models, codes),
+    *(commands, schemes, tables, formats, backends, models, codes),
     *(mutants, passing, truth, performance),
 )
 GENERATED = {part.__name__: part for part in _PARTS}
