@@ -62,7 +62,7 @@ def commands() -> str:
         for group, names in GROUPS.items()
         for name in names
     ]
-    return _table("to | command | what it does", rows)
+    return _table(" | command | what it does", rows)
 
 
 def schemes() -> str:
