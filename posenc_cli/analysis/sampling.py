@@ -22,6 +22,10 @@ The rows are those that are shown, for who has to judge by the values.
 """
 
 
+_STILL = 1e-9
+"""A sine near whole turns below which a quotient of two is at its limit: roundings would show."""
+
+
 def spread(count: int, most: int, *, even: bool = False) -> list[int]:
     """At most ``most`` indices of ``count``, spread evenly from the first to the last.
 
@@ -111,3 +115,34 @@ def wavelengths_by_values(cells: CellValues, points: Sequence[int]) -> Wavelengt
         return np.where(np.isfinite(lengths), lengths, np.inf)
 
     return wavelengths
+
+
+def wave_means(cells: CellValues, angles: Reals, count: int) -> CellValues:
+    """The means of rows from each of some up to the next, or the last of ``count``, of waves.
+
+    Columns are scaled cosines of row · angle + phase. Over n rows a wave has the mean
+    sin(nα) / (n sin α) times its value in their middle, α half its angle from row to row: of an
+    odd n the middle is a row, of an even one the mean of two rows there is cos α times it.
+
+    Units: ``angles`` in radians a row, (columns,).
+    """
+    import numpy as np
+
+    def means(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
+        ends = [*rows[1:], count]
+        sizes = np.subtract(ends, rows)[:, None]  # (rows, 1)
+        below = [(a + b - 1) // 2 for a, b in zip(rows, ends, strict=True)]
+        above = [(a + b) // 2 for a, b in zip(rows, ends, strict=True)]
+        values = np.asarray(cells(below, columns), np.float64)
+        if above != below:
+            values = (values + np.asarray(cells(above, columns), np.float64)) / 2
+        half = np.asarray(angles, np.float64)[np.asarray(columns)] / 2
+        each = np.where(sizes % 2, half, 2 * half)  # sin α cos α is half of sin 2α
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = np.sin(sizes * half) / (sizes * np.sin(each)) * np.where(sizes % 2, 1, 2)
+        limits = np.cos(sizes * half) / np.cos(each)
+        whole_turns = np.abs(np.sin(each)) <= np.where(each > 1, _STILL, 0)
+        share: Reals = np.where(whole_turns, limits, shares)
+        return values * share
+
+    return means

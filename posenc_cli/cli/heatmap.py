@@ -72,9 +72,9 @@ def heatmap(
 
     In the terminal, or to the file of --out. Sines and cosines are drawn apart, the heads of a bias
     side by side, and a grid as maps of the similarity of one position to all others (as rows with
-    --positions or --dims). Of any length, only what is shown is computed; ▴ marks columns that
-    change faster than the picture can show. The first 512 positions are shown where --len is not
-    given.
+    --positions or --dims). Of any length, only what is shown is computed: of waves the mean of the
+    rows that each line stands for; of others a sample, where ▴ marks columns that change faster
+    than the picture can show. The first 512 positions are shown where --len is not given.
 
     Examples:
       posenc heatmap --scheme sinusoidal --len 128

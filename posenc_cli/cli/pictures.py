@@ -220,7 +220,7 @@ def _data(figure: Figure, look: PictureOptions) -> Picture[str]:
 
     heatmaps = heatmaps_of(figure)
     rows, columns = _sides_of_data(look, heatmaps)
-    shown = tuple(heatmap.sample(rows, columns) for heatmap in heatmaps)
+    shown = tuple(heatmap.sample(rows, columns, means=False) for heatmap in heatmaps)
     if shown:
         scale_of(shown)
     return Picture("", warnings_of(heatmaps, shown), shown)

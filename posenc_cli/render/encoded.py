@@ -16,7 +16,7 @@ from posenc_cli.analysis.encoded import (
     similarity_cells,
     wavelengths_of,
 )
-from posenc_cli.analysis.sampling import Points, spread, wavelengths_by_values
+from posenc_cli.analysis.sampling import Points, spread, wave_means, wavelengths_by_values
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
@@ -199,9 +199,12 @@ def _rows(
     table = replace(request, table="cos-sin") if request.table == "complex" else request
     cells = row_cells(table, rows.points, columns.computed or columns.points, engine_for)
     waves = content.waves
-    wavelengths = wavelengths_by_values(cells, rows.points)
+    wavelengths, means = wavelengths_by_values(cells, rows.points), None
     if waves is not None and _along_positions(waves) and columns.waves is not None:
         of_column = wavelengths_of(waves)[np.asarray(columns.waves)]
+        if waves.growth is None and len(positions.ranges) == 1 and request.table != "angles":
+            by_row = 2 * math.pi * positions.ranges[0].step / of_column
+            means = wave_means(cells, by_row, len(rows.points))
 
         def wavelengths(_rows: Sequence[int], chosen: Sequence[int]) -> Any:
             return of_column[np.asarray(chosen)]
@@ -222,6 +225,7 @@ def _rows(
         limits=(-math.pi, math.pi) if angles else _limits(waves),
         scale="cyclic" if angles else None,
         wavelengths=wavelengths,
+        row_means=means,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from posenc_cli.analysis.sampling import spread, steps
 from posenc_cli.errors import InvalidInput
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,7 +109,8 @@ class Shown(Record):
 
     ``values`` are float64, NaN where there is no finite one (``gaps`` of them). ``rows`` and
     ``columns`` are the points of the axes that are shown, ``undersampled`` the columns, by index,
-    whose wavelength is under two of the shown rows.
+    whose wavelength is under two of the shown rows. Where they are ``row_means``, a row is the mean
+    of those up to the next.
 
     Shape: values (rows, columns).
     """
@@ -122,15 +123,16 @@ class Shown(Record):
     column_bands: tuple[Band, ...]
     undersampled: tuple[int, ...]
     gaps: int
+    row_means: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know who sees only these values."""
         sampled = dict.fromkeys(
-            f"{len(points)} of {axis.size_text}"
-            for axis, points in (
-                (self.heatmap.rows, self.rows),
-                (self.heatmap.columns, self.columns),
+            f"{len(points)} {of} {axis.size_text}"
+            for axis, points, of in (
+                (self.heatmap.rows, self.rows, "means of" if self.row_means else "of"),
+                (self.heatmap.columns, self.columns, "of"),
             )
             if len(points) < len(axis.points)
         )
@@ -210,7 +212,7 @@ class Heatmap(Record):
     axes count alike, ``wavelengths`` how fast columns change along the rows, ``notes`` are
     lines to go with the picture, and ``survey`` is of all values, where somebody has gone through
     them. ``averaged`` says that where rows and columns are skipped, ``values`` are means of those
-    up to the next.
+    up to the next; ``row_means`` gives means of rows alone.
     """
 
     values: Cells | CellValues
@@ -225,9 +227,12 @@ class Heatmap(Record):
     notes: tuple[str, ...] = ()
     survey: ValueSummary | None = None
     averaged: bool = False
+    row_means: CellValues | None = None
 
-    def sample(self, most_rows: int, most_columns: int) -> Shown:
+    def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
         """The values at no more rows and columns than can be told apart.
+
+        Where rows are skipped their ``means`` are taken, if they are known.
 
         Raises: InvalidInput where there are none.
         """
@@ -235,12 +240,16 @@ class Heatmap(Record):
 
         if not len(self.rows.points) or not len(self.columns.points):
             raise InvalidInput(f"{self.title or 'the array'}: holds no values to show")
-        rows, row_bands = self.rows.sample(most_rows)
+        averaged = means and self.row_means is not None and len(self.rows.points) > most_rows
+        rows, row_bands = (replace(self.rows, even=True) if averaged else self.rows).sample(
+            most_rows
+        )
         columns, column_bands = self.columns.sample(most_columns)
+        source = self.row_means if averaged else self.values
         taken = (
-            self.values(rows, columns)
-            if callable(self.values)
-            else self.values[np.asarray(rows)[:, None], np.asarray(columns)]
+            source(rows, columns)
+            if callable(source)
+            else np.asarray(source)[np.asarray(rows)[:, None], np.asarray(columns)]
         )
         values = np.array(taken, dtype=np.float64)  # (rows, columns)
         finite = np.isfinite(values)
@@ -248,7 +257,7 @@ class Heatmap(Record):
         points = tuple(self.rows.points[i] for i in rows)
         slow: tuple[int, ...] = ()
         step = steps(points)
-        if self.wavelengths is not None and step is not None:
+        if self.wavelengths is not None and step is not None and not averaged:
             slow = tuple(np.flatnonzero(self.wavelengths(rows, columns) < 2 * step).tolist())
         return Shown(
             self,
@@ -259,6 +268,7 @@ class Heatmap(Record):
             column_bands,
             slow,
             int(values.size - np.count_nonzero(finite)),
+            averaged,
         )
 
 

@@ -17,6 +17,7 @@ from posenc_cli.analysis.sampling import (
     positions_of,
     spread,
     steps,
+    wave_means,
     wavelengths_by_values,
 )
 from posenc_cli.encoding.engine import Engine
@@ -151,3 +152,26 @@ def test_wavelengths_of_waves_are_turns_of_their_frequencies() -> None:
 def test_waves_that_never_turn_are_infinitely_long() -> None:
     content = request("rope-proportional", "0:4", dim=8, partial=0.5).encoding.bound.content
     assert np.isinf(wavelengths_of(content.waves)[2:]).all()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 64), (5, 5, 5, 1), (8, 8, 8, 3), (1001, 1000)])
+def test_means_of_waves_are_those_of_all_their_rows(sizes):
+    turns = [0, 1e-300, 1e-12, 1e-4, 0.01, 0.3, 1.0, math.pi / 2, 3.0, math.pi, 4.0, 2 * math.pi]
+    angles, phases = np.array([*turns, 100.0]), np.linspace(0, 3, 13)
+
+    def cells(rows, columns):
+        return 2 * np.cos(np.outer(rows, angles[columns]) + phases[columns])
+
+    count, starts = sum(sizes), [0, *np.cumsum(sizes)[:-1].tolist()]
+    columns = [12, *range(12)]
+    found = wave_means(cells, angles, count)(starts, columns)
+    every = cells(range(count), columns)
+    expected = [every[a : a + n].mean(axis=0) for a, n in zip(starts, sizes, strict=True)]
+    assert np.abs(found - expected).max() < 1e-11
+
+
+def test_means_of_waves_vanish_as_those_of_a_continuous_wave():
+    """Over n rows of an angle too small to see: the sine of half the turn, divided by it."""
+    angles = np.array([1e-9])
+    found = wave_means(lambda rows, _: np.cos(np.outer(rows, angles)), angles, 10**10)([0], [0])
+    assert found[0, 0] == pytest.approx(math.sin(10) / 10, rel=1e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 
@@ -133,13 +134,7 @@ def test_colours_come_when_asked_for_in_what_the_terminal_has(
 
 def test_ascii_streams_get_ascii(posenc):
     done = posenc(
-        "heatmap",
-        "-s",
-        "sinusoidal",
-        "-l",
-        "999",
-        "--title",
-        "θ",
+        *("heatmap", "-s", "binary", "-l", "999", "--title", "θ"),
         env={"PYTHONIOENCODING": "ascii"},
     )
     assert done.returncode == 0
@@ -554,6 +549,20 @@ def test_long_parameters_are_counted_in_the_title(call):
     arguments += ["--set", "original_max_position_embeddings=64"]
     out = call("heatmap", "-s", "rope-longrope", "-l", "9", *arguments)[1]
     assert "short_factor=32 numbers" in " ".join(out.splitlines()[:3])
+
+
+def test_rows_of_waves_that_are_skipped_count_in_means_and_json_has_the_rows_it_names(call):
+    ask = ("heatmap", "-s", "rope", "-l", "64000", "--base", "100", "--title", "t")
+    out = call(*ask, "--height", "24")[1]
+    assert re.search(r"^shows \d+ means of 64000 positions", out, re.MULTILINE)
+    assert "aliased" not in out
+    means = [re.split("[┤│]", line, maxsplit=1)[1:] for line in out.splitlines()]
+    shades = {shade for (line,) in filter(None, means) for shade in line if shade not in "│ "}
+    assert shades == {"▒"}, "every wave is faster than the picture: 0"
+    data = document(call(*ask, "--json", "--height", "5")[1])
+    assert data["notes"] == ["shows 5 of 64000 positions"]
+    table = matrix("rope", ",".join(map(str, data["rows"])), base=100.0, dtype="float64")
+    assert np.array_equal(data["values"], table[:, data["columns"]])
 
 
 def test_rows_of_a_file_are_chosen_and_keep_their_numbers(call, tmp_path):
