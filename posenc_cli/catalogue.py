@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
@@ -23,10 +25,12 @@ from posenc_cli.formulas import (
     yarn,
 )
 from posenc_cli.formulas.declare import Scheme
+from posenc_cli.loading import object_named
 from posenc_cli.records import Record, replace
+from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from importlib.metadata import EntryPoint
 
 PLUGIN_GROUP = "posenc.schemes"
@@ -63,7 +67,11 @@ BUILT_IN: Mapping[str, Scheme] = {
     )
 }
 
-_ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+_adopted: ContextVar[Mapping[str, Scheme]] = ContextVar("adopted", default={})  # noqa: B039
+
+_OWN = re.compile(
+    r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|.+\.py(?::[A-Za-z_][\w.]*)?", re.ASCII | re.DOTALL
+)
 
 
 class BrokenPlugin(Record):
@@ -74,18 +82,66 @@ class BrokenPlugin(Record):
 
 
 def find(name: str) -> Scheme:
-    """The scheme of a name: built in, installed (entry point), or ``package.module:attribute``.
+    """The scheme of a name: built in, installed (entry point), or a user's own.
 
-    Raises: InvalidInput when there is none, or when it cannot be loaded.
+    Raises: InvalidInput when there is none, or when it cannot be loaded; Unavailable when its file
+    is not there.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
-    if _ATTRIBUTE.fullmatch(name):
+    if name in (own := _adopted.get()):
+        return own[name]
+    if name.endswith(".py"):
+        raise InvalidInput(
+            f"--scheme {abbreviated(name)}: names a file, and no scheme of it",
+            hint=f"{name}:NAME names one",
+        )
+    if is_own(name):
+        note_code("--scheme", name)
         return _loaded(name, name)
     entries = _entry_points()
     if name in entries:
         return replace(_loaded(entries[name].value, name), name=name)
     raise unknown_name("scheme", name, [*BUILT_IN, *entries])
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is of a user's own: ``package.module:name``, ``./file.py:name``."""
+    return _OWN.fullmatch(name) is not None
+
+
+def parts_of(name: str) -> list[str]:
+    """The names that a hybrid ``A+B`` joins; a plus in the path of a file joins none.
+
+    >>> parts_of("sinusoidal+./my c++/mine.py:scheme+t5")
+    ['sinusoidal', './my c++/mine.py:scheme', 't5']
+    """
+    parts: list[str] = []
+    for part in name.split("+"):
+        if parts and "/" in parts[-1] and ":" not in parts[-1]:
+            parts[-1] += f"+{part}"
+        else:
+            parts.append(part)
+    return parts
+
+
+@contextmanager
+def adopting(names: Iterable[str]) -> Iterator[None]:
+    """Within it, schemes of a user's own are known by these names, as those of plugins are.
+
+    Raises: InvalidInput, Unavailable where one cannot be found.
+    """
+    found = {name: replace(find(name), name=name) for name in names}
+    token = _adopted.set({name: scheme for name, scheme in found.items() if is_own(name)})
+    try:
+        yield
+    finally:
+        _adopted.reset(token)
+
+
+def adopted() -> tuple[Scheme, ...]:
+    """The schemes that `adopting` makes known."""
+    return tuple(_adopted.get().values())
 
 
 def installed() -> list[Scheme | BrokenPlugin]:
@@ -106,24 +162,22 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 
 def _loaded(target: str, name: str) -> Scheme:
-    """The Scheme that ``package.module:attribute`` names.
+    """The Scheme that ``package.module:attribute`` or ``file.py:attribute`` names.
 
     Raises: InvalidInput when it cannot be imported or is no scheme; whatever a user's module
     raises while it is imported is reported, never passed on.
     """
-    from importlib import import_module
-
-    module_name, _, attribute = target.partition(":")
     try:
-        loaded = getattr(import_module(module_name), attribute)
+        loaded = object_named(target)
         if isinstance(loaded, Scheme):
             loaded = replace(loaded, origin=name)
             _ = loaded.parameters
     except (Exception, SystemExit) as error:
+        unsearched = isinstance(error, ModuleNotFoundError) and ".py:" not in target
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: cannot be loaded ({described(error)})",
-            hint="the current folder is not searched; PYTHONPATH=. adds it"
-            if isinstance(error, ModuleNotFoundError)
+            hint="the current folder is not searched: ./file.py:name names a file of it"
+            if unsearched
             else None,
         ) from error
     if not isinstance(loaded, Scheme):

@@ -156,9 +156,10 @@ def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Cho
 
     A part takes the parameters it has, and ``part.name`` is a parameter of that part alone.
     """
-    if not all(name.split("+")):
+    parts_of_name = catalogue.parts_of(name)
+    if not all(parts_of_name):
         raise InvalidInput(f"--scheme {abbreviated(name)}: must be A+B, with a name on either side")
-    schemes = [catalogue.find(part) for part in name.split("+")]
+    schemes = [catalogue.find(part) for part in parts_of_name]
     if len(schemes) == 1:
         return Choice(schemes[0], given, **fields)
     names = [scheme.name for scheme in schemes]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from posenc_cli import interrupts
-from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.errors import InvalidInput, Unavailable, abbreviated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,6 +127,24 @@ def note_read(path: str | os.PathLike[str]) -> None:
     running = _running.get()
     if running is not None:
         running.note_read(Path(path).stat())
+
+
+def note_code(option: str, target: str) -> None:
+    """Keep in mind that this run reads the file of a target, where it is ``file.py:name``.
+
+    Raises: InvalidInput where it is to be replaced; Unavailable where there is no such file, or it
+    cannot be read.
+    """
+    place = target.rpartition(":")[0]
+    if not place.endswith(".py"):
+        return
+    named = f"{option} {abbreviated(target)}"
+    if not Path(place).is_file():
+        raise Unavailable(f"{named}: there is no file {place!r}")
+    try:
+        open_input(place).close()
+    except OSError as error:
+        raise Unavailable(f"{named}: {error.strerror}") from None
 
 
 def check_name(path: str | os.PathLike[str]) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
+from posenc_cli import catalogue
 from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
 from posenc_cli.errors import OTHER_NAMES, InvalidInput, PosencError, abbreviated, nearest
 from posenc_cli.formulas.declare import Scheme
@@ -238,7 +239,6 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
 
     Raises: InvalidInput with the names most like it where there is neither.
     """
-    from posenc_cli import catalogue
     from posenc_cli.configs import library
 
     if name in library.names():
@@ -257,7 +257,8 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
 
 
 def _is_path(text: str) -> bool:
-    return text.endswith(".json") or os.sep in text
+    own = any(map(catalogue.is_own, catalogue.parts_of(text)))
+    return text.endswith(".json") or (os.sep in text and not own)
 
 
 def model_encoding(

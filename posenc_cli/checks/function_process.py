@@ -6,7 +6,6 @@ import contextlib
 import json
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_cli.checks.called_function import CalledFunction
@@ -19,7 +18,7 @@ from posenc_cli.errors import (
     printable_text,
     quoted_name,
 )
-from posenc_cli.transaction import note_read
+from posenc_cli.transaction import note_code
 
 if TYPE_CHECKING:
     from posenc_cli.checks.called_function import CallRequest
@@ -58,10 +57,7 @@ class FunctionProcess(CalledFunction):
             raise InvalidInput(
                 f"--impl {abbreviated(target)}: must be module:function or ./file.py:function"
             )
-        if place.endswith(".py") and not Path(place).is_file():
-            raise Unavailable(f"--impl {abbreviated(target)}: there is no file {place!r}")
-        if place.endswith(".py"):
-            note_read(place)
+        note_code("--impl", target)
         python = chosen_python(asked.python, place)
         super().__init__(target, reference, asked, python=python, context=context)
         self._number = 0

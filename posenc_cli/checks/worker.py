@@ -21,21 +21,21 @@ from importlib.util import find_spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO
+    from typing import Any, BinaryIO, Callable
 
 _MOST_RESULTS = 8
 """Values of one call that are looked at: no function returns more that matter here."""
 
 
-def main(target: str) -> None:
-    """Answer requests about the function ``target`` until there are no more."""
+def main(target: str, find: Callable[[str], Any]) -> None:
+    """Answer requests about the function ``target`` until there are no more; ``find`` loads it."""
     requests, answers = private_pipes()
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
     send(answers, {"python": ".".join(map(str, sys.version_info[:3])), "has": libraries()})
     function, failure = None, Refused("cannot be loaded")
     try:
-        function = load(target)
+        function = function_of(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
     leave_copy(process)
@@ -147,33 +147,16 @@ def load_failure(target: str, error: BaseException) -> Refused:
     return Refused(f"cannot be loaded ({error_text(error)})", why="missing" if own else "needs")
 
 
-def load(target: str) -> Any:
-    """The function that ``module:function`` or ``file.py:function`` names."""
-    place, _, name = target.rpartition(":")
-    if place.endswith(".py"):
-        from importlib.util import module_from_spec, spec_from_file_location
-        from pathlib import Path
+def function_of(target: str, find: Callable[[str], Any]) -> Any:
+    """The function that ``module:function`` or ``file.py:function`` names.
 
-        spec = spec_from_file_location("subject", place)
-        if spec is None or spec.loader is None:
-            raise ImportError(place)
-        # Last, so that its neighbours hide no module that is installed.
-        sys.path.append(str(Path(place).absolute().parent))
-        module = module_from_spec(spec)
-        sys.modules["subject"] = module
-        spec.loader.exec_module(module)
-    else:
-        from importlib import import_module
-
-        module = import_module(place)
-    target_function: Any = module
-    for part in name.split("."):
-        if not hasattr(target_function, part):
-            raise Refused(f"cannot be loaded: {place} has no attribute {name!r}")
-        target_function = getattr(target_function, part)
-    if not callable(target_function):
-        raise TypeError(f"{name} is a {type(target_function).__name__}, not a function")
-    return target_function
+    Raises: what ``find`` does; TypeError where it is none.
+    """
+    function = find(target)
+    if not callable(function):
+        name = target.rpartition(":")[2]
+        raise TypeError(f"{name} is a {type(function).__name__}, not a function")
+    return function
 
 
 def description(function: Any) -> dict[str, Any]:
@@ -406,7 +389,3 @@ def error_text(error: BaseException) -> str:
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name).splitlines()[0][:300]
-
-
-if __name__ == "__main__":
-    main(sys.argv[-1])

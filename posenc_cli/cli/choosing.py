@@ -60,8 +60,8 @@ class SourceOptions(OptionGroup):
             "-s",
             metavar="NAME",
             autocompletion=scheme_names,
-            help="a name that posenc schemes lists, or package.module:attribute; A+B, or the "
-            "option repeated, for several",
+            help="a name that posenc schemes lists, or one of yours as ./file.py:name or "
+            "package.module:name; A+B, or the option repeated, for several",
         ),
     ] = None
     config: Annotated[

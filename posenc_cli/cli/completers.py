@@ -82,7 +82,7 @@ def _named_schemes(params: dict[str, Any]) -> list[str]:
     from posenc_cli.configs.library import find
 
     if params.get("scheme"):
-        return [part for name in params["scheme"] for part in name.split("+")]
+        return [part for name in params["scheme"] for part in catalogue.parts_of(name)]
     if params.get("model"):
         layers = resolve(find(params["model"]).config).layers
     elif params.get("config"):

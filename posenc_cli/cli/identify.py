@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posenc_cli.catalogue import adopting
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json
+from posenc_cli.cli.options import Json, option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import as_text
 
@@ -30,6 +31,15 @@ def identify(
         str | None, typer.Argument(metavar="[FILE2]", help="the sines, where FILE has cosines")
     ] = None,
     *,
+    schemes: Annotated[
+        list[str] | None,
+        option(
+            "--scheme",
+            "-s",
+            metavar="NAME",
+            help="a scheme of yours to try too, as ./file.py:name or package.module:name",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Say which encoding an array is.
@@ -46,11 +56,12 @@ def identify(
     from posenc_cli.checks.identify import identify_files
 
     paths = [file] if sines is None else [file, sines]
-    result = identify_files([_numbers(path) for path in paths])
-    if as_json:
-        console.json("identify", _fields(result))
-    else:
-        console.result(_text(console, result, [quoted_name(path) for path in paths]))
+    with adopting(schemes or ()):
+        result = identify_files([_numbers(path) for path in paths])
+        if as_json:
+            console.json("identify", _fields(result))
+        else:
+            console.result(_text(console, result, [quoted_name(path) for path in paths]))
     return 0 if result.match else 1
 
 

@@ -112,7 +112,7 @@ def _is_array(text: str) -> bool:
 
 
 def _is_scheme(text: str) -> bool:
-    if text in catalogue.BUILT_IN or ":" in text or "+" in text:
+    if text in catalogue.BUILT_IN or ":" in text or "+" in text or catalogue.is_own(text):
         return True
     return text in {plugin.name for plugin in catalogue.installed()}
 
@@ -123,10 +123,10 @@ def _check_no_runtime(name: str, runtime: str | None) -> None:
 
 
 def _side_of_scheme(name: str, runtime: str | None) -> Side:
-    if "+" in name:
+    if len(parts := catalogue.parts_of(name)) > 1:
         raise InvalidInput(
             f"{abbreviated(name)}: is several encodings, and one is compared",
-            hint=f"compare its parts: {', '.join(name.split('+'))}"[:60],
+            hint=f"compare its parts: {', '.join(parts)}"[:60],
         )
     _check_no_runtime(name, runtime)
     return Side(name, scheme=catalogue.find(name))

@@ -92,8 +92,8 @@ def presets() -> tuple[PresetProposal, ...]:
 
 
 def known_schemes() -> tuple[Scheme, ...]:
-    """All schemes that are known by name: the catalogue's, and those of plugins."""
-    return _schemes(tuple(sys.path))
+    """All schemes that are known by name: the catalogue's, those of plugins, and adopted ones."""
+    return (*_schemes(tuple(sys.path)), *catalogue.adopted())
 
 
 def schemes_of(kind: Kind) -> tuple[Scheme, ...]:

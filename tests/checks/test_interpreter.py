@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from posenc_cli import loading
 from posenc_cli.checks import interpreter
 from posenc_cli.checks.interpreter import chosen_python, worker_command
 from posenc_cli.errors import Unavailable
 from tests.processes import PATIENCE, spawn
 
 WORKER = Path(interpreter.__file__).with_name("worker.py")
+LOADING = Path(loading.__file__)
 CHECK = ("rope-check", "-s", "rope", "--layout", "half", "--len", "16")
 RIGHT = """
 import os
@@ -135,9 +137,10 @@ def test_an_environment_without_arrays_is_said_to_have_none(script, call):
 
 
 def test_the_worker_needs_nothing_but_python_3_8():
-    tree = ast.parse(WORKER.read_text(), feature_version=(3, 8))
+    trees = [ast.parse(file.read_text(), feature_version=(3, 8)) for file in (LOADING, WORKER)]
     imported = {
         name.split(".")[0]
+        for tree in trees
         for node in ast.walk(tree)
         for name in (
             [alias.name for alias in node.names]

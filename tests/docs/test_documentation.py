@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -205,13 +206,18 @@ def guided_code(heading: str) -> str:
 
 
 def test_the_scheme_of_the_contributing_guide_works(tmp_path, monkeypatch, call):
-    (tmp_path / "guided.py").write_text(guided_code("A new scheme"))
-    monkeypatch.syspath_prepend(tmp_path)
-    asked = ("generate", "-s", "guided:rope_scaled", "-l", "9", "--set", "factor=2")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "mine.py").write_text(guided_code("A new scheme"))
+    asked = ("generate", "-s", "./mine.py:rope_scaled", "-l", "9", "--set", "factor=2")
     assert call(*asked, "-o", "a.npy")[0] == 0
     assert call("generate", "-s", "rope", "-l", "9", "-o", "b.npy")[0] == 0
     scaled, plain = (np.load(tmp_path / name) for name in ("a.npy", "b.npy"))
     assert (scaled[0::2] == plain[: len(scaled[0::2])]).all()
+    np.save(tmp_path / "table.npy", scaled)
+    commands = re.findall(r"^posenc (.*mine.*)$", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    assert len(commands) == 3
+    for command in commands:
+        assert call(*shlex.split(command))[0] == 0
 
 
 def test_the_format_of_the_contributing_guide_takes_one_file_and_one_line(tmp_path):

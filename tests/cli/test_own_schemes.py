@@ -1,0 +1,198 @@
+"""A scheme of a user's own, in a file: ``--scheme ./file.py:name`` wherever a scheme is taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import posenc_cli as library
+from posenc_cli import catalogue
+from posenc_cli.errors import Unavailable
+
+MINE = """
+from neighbour import FACTOR
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+from posenc_cli.formulas.parameters import Base, Dim
+from posenc_cli.formulas.rotary import PairLayout
+
+
+@rotary(source="mine", formula="θ_i = base^(−2i/d) / 2")
+def slow(*, dim: Dim = 8, base: Base = 10_000.0, layout: PairLayout = "interleaved") -> Rotation:
+    \"\"\"Frequencies that are half of rope's.\"\"\"
+
+    def frequencies(xp):
+        return xp.asarray(1) / (FACTOR * base ** (xp.arange(0, dim, 2) / dim))
+
+    return Rotation(Waves(dim // 2, frequencies), layout)
+
+
+@rotary(source="mine", formula="θ_i = base^(−2i/d) · (1 + i)")
+def bent(*, dim: Dim = 16, base: Base = 10_000.0) -> Rotation:
+    \"\"\"A ladder with a slope of its own.\"\"\"
+
+    def frequencies(xp):
+        return (1 + xp.arange(0, dim // 2)) / base ** (xp.arange(0, dim, 2) / dim)
+
+    return Rotation(Waves(dim // 2, frequencies), "interleaved")
+
+
+number = 3
+
+
+class Holder:
+    held = slow
+"""
+
+
+@pytest.fixture
+def folder(call, tmp_path, monkeypatch):
+    """The current folder, with files of the user's; what loading leaves behind goes again."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = {*sys.modules}
+    for name in ("code", "c++"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(MINE)
+        (tmp_path / name / "neighbour.py").write_text("FACTOR = 2\n")
+    yield tmp_path
+    for name in {*sys.modules} - before:
+        if name == "neighbour" or name.endswith("mine_py"):
+            del sys.modules[name]
+
+
+SLOW = "./code/mine.py:slow"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_scheme_in_a_file_is_taken_as_any_other(call, tmp_path):
+    assert call("generate", "-s", SLOW, "-l", "9", "-o", "a.npy")[0] == 0
+    assert call("generate", "-s", "rope", "-d", "8", "-l", "5", "-o", "b.npy")[0] == 0
+    slow, rope = (np.load(tmp_path / name) for name in ("a.npy", "b.npy"))
+    assert (slow[::2] == rope).all()
+    held = "./code/mine.py:Holder.held"
+    for command in ("rope-check", "order-check", "heatmap", "dot-similarity", "spectrum"):
+        assert call(command, "-s", held, "-l", "9")[0] == 0
+    assert call("compare", SLOW, "a.npy", "-l", "9", "--dtype", "float32")[0] == 0
+    status, out, _ = call("schemes", SLOW, "--json")
+    assert (status, json.loads(out)["schemes"][0]["source"]) == (0, "mine")
+    # The whole path names the file, from any folder.
+    assert call("schemes", f"{tmp_path}/code/mine.py:slow", "--json")[1] == out
+
+
+@pytest.mark.usefixtures("folder")
+def test_it_is_a_part_of_a_hybrid_and_a_plus_in_its_path_joins_nothing(call, tmp_path):
+    for number, path in enumerate(("code", "c++")):
+        name = f"sinusoidal+./{path}/mine.py:slow+t5"
+        assert call("generate", "-s", name, "-l", "4", "-o", f"{number}.npz")[0] == 0
+        with np.load(tmp_path / f"{number}.npz") as archive:
+            assert {"sinusoidal", "slow", "t5"} < {*archive}
+    assert call("compare", "./c++/mine.py:slow", SLOW, "-l", "4")[0] == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_identify_tries_it_where_it_is_named(call, tmp_path):
+    bent = "./code/mine.py:bent"
+    assert call("generate", "-s", bent, "-l", "64", "--base", "500", "-o", "a.npy")[0] == 0
+    assert call("identify", "a.npy")[0] == 1
+    status, out, _ = call("identify", "a.npy", "-s", bent, "--json")
+    assert status == 0
+    answer = json.loads(out)
+    assert (answer["scheme"], answer["exact"]) == (bent, True)
+    command = next(line for line in answer["commands"] if line.startswith("posenc generate"))
+    assert f"--scheme {bent}" in command
+    assert call("identify", "a.npy")[0] == 1  # it was known for that run alone
+    assert catalogue.adopted() == ()
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_library_takes_it_and_reads_the_file_as_it_is_now(tmp_path):
+    before = library.encode(SLOW, 4)
+    path = tmp_path / "code" / "mine.py"
+    path.write_text(path.read_text().replace("FACTOR *", "1 *"))
+    after = library.encode(SLOW, 4)
+    assert (after == library.encode("rope", 4, dim=8)).all()
+    assert (before != after).any()
+    with pytest.raises(Unavailable, match="there is no file './none.py'"):
+        library.encode("./none.py:f", 4)
+    with pytest.raises(ValueError, match="has no attribute 'none'"):
+        library.encode("./code/mine.py:none", 4)
+    with pytest.raises(ValueError, match="'./code/mine.py': names a file, and no scheme of it"):
+        library.encode("./code/mine.py", 4)
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "words"),
+    [
+        ("./none.py:f", 3, "there is no file './none.py'"),
+        ("./folder.py:f", 3, "there is no file './folder.py'"),
+        ("./code/mine.py:none", 2, "./code/mine.py has no attribute 'none'"),
+        ("./code/mine.py:number", 2, "is a int, not a scheme"),
+        ("./code/mine.py", 2, "names a file, and no scheme of it"),
+        ("./raises.py:f", 2, "cannot be loaded (RuntimeError: first line)"),
+        ("./leaves.py:f", 2, "cannot be loaded (SystemExit: 0)"),
+        ("./wrong.py:f", 2, "SyntaxError"),
+        ("./needs.py:f", 2, "cannot be loaded (ModuleNotFoundError: No module named 'absent_one')"),
+    ],
+)
+def test_a_file_that_gives_no_scheme_is_refused_in_one_line(call, folder, target, status, words):
+    (folder / "folder.py").mkdir()
+    (folder / "raises.py").write_text("raise RuntimeError('first line\\nsecond')")
+    (folder / "leaves.py").write_text("raise SystemExit(0)")
+    (folder / "wrong.py").write_text("f = (")
+    (folder / "needs.py").write_text("import absent_one")
+    given, out, err = call("generate", "-s", target, "-l", "4")
+    assert (given, out) == (status, "")
+    line, *hint = err.splitlines()
+    assert line.startswith("posenc: error: --scheme")
+    assert words in line
+    assert len(hint) <= 1
+    assert "searched" not in err
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_current_folder_is_not_imported_from_unasked(call, tmp_path):
+    (tmp_path / "mine.py").write_text("raise SystemExit(99)")
+    status, _, err = call("generate", "-s", "mine:slow", "-l", "4")
+    assert status == 2
+    assert "No module named 'mine'" in err
+    assert "hint: the current folder is not searched: ./file.py:name" in err
+
+
+def test_a_neighbour_of_the_file_hides_no_module(call, folder):
+    (folder / "code" / "typing.py").write_text("raise SystemExit(99)")
+    (folder / "code" / "sqlite3.py").write_text("raise SystemExit(99)")
+    mine = folder / "code" / "mine.py"
+    mine.write_text("import typing, sqlite3\n" + mine.read_text())
+    assert call("schemes", SLOW)[0] == 0
+    assert [path for path in sys.path if path == os.fspath(folder / "code")] == sys.path[-1:]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_file_that_may_not_be_read_is_the_environments(call, folder):
+    (folder / "code" / "mine.py").chmod(0)
+    status, _, err = call("schemes", SLOW)
+    assert (status, err) == (3, f"posenc: error: --scheme '{SLOW}': Permission denied\n")
+
+
+def test_the_file_is_not_replaced_by_the_run_that_reads_it(call, folder):
+    (folder / "link.npy").symlink_to("code/mine.py")
+    status, _, err = call("generate", "-s", SLOW, "-l", "4", "-o", "link.npy")
+    assert status == 2
+    assert "reads that file" in err
+    assert (folder / "code" / "mine.py").read_text() == MINE
+
+
+@pytest.mark.usefixtures("folder")
+def test_completion_runs_no_code_of_a_users(call, tmp_path, monkeypatch, capsys):
+    (tmp_path / "code" / "mine.py").write_text("raise SystemExit(99)")
+    monkeypatch.setenv("_POSENC_COMPLETE", "complete_bash")
+    for line in (f"posenc generate -s {SLOW}", f"posenc generate -s sinusoidal+{SLOW} --set "):
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+        with pytest.raises(SystemExit) as end:
+            call()
+        assert end.value.code == 0
+        assert "mine" not in capsys.readouterr().out
