@@ -42,7 +42,7 @@ _CACHE_LEADS = ("11nw", "1nw", "nw")
 _KINDS: dict[str, tuple[str, ...]] = {
     "cos": ("halves", "pairs", "neighbours"),
     "cos_sin": ("halves", "pairs", "neighbours"),
-    "freqs_cis": ("complex", "stacked", "angles in halves", "angles side by side"),
+    "freqs_cis": ("complex", "stacked", "angles in halves", "angles side by side", "angles"),
 }
 
 _KIND_TEXTS = {
@@ -65,7 +65,7 @@ _NUMBERS: dict[Role, str] = {
     "style": "as the reference pairs columns",
 }
 
-MOST_FORMS = 400
+MOST_FORMS = 450
 """Forms that are tried at most: some tenths of a second."""
 
 
@@ -159,7 +159,9 @@ class CallForm(Record):
 
     def text(self, reference: Reference) -> str:
         """The form, for a reader."""
-        width = reference.pairs * (1 if self.kind in ("pairs", "complex", "stacked") else 2)
+        width = reference.pairs * (
+            1 if self.kind in ("pairs", "complex", "stacked", "angles") else 2
+        )
         sizes = {"d": str(self.columns), "w": str(width), "h": "heads", "b": "1"}
 
         def shape(axes: str) -> str:
@@ -197,13 +199,19 @@ def forms(signature: Signature, reference: Reference, call: Sequence[str] = ()) 
 
     ``call`` are the roles of its arguments, where they were said.
     """
-    found: dict[CallForm, None] = {}
     assignments = list(_called(signature, call) if call else _assignments(signature))
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
-    for library, arguments, columns in itertools.product(signature.libraries, assignments, widths):
-        bare = CallForm(arguments, library, columns)
-        found.update(dict.fromkeys(_expanded(bare, signature)))
-    return list(found)
+    groups = [
+        list(_expanded(CallForm(arguments, library, columns), signature))
+        for library, arguments, columns in itertools.product(
+            signature.libraries, assignments, widths
+        )
+    ]
+    in_order: Iterable[CallForm] = itertools.chain.from_iterable(groups)
+    if signature.parameters is None and not call:  # the usual form of each number of arguments
+        in_turn = itertools.zip_longest(*groups)
+        in_order = (form for forms in in_turn for form in forms if form is not None)
+    return list(dict.fromkeys(in_order))
 
 
 def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argument, ...]]:
@@ -308,8 +316,6 @@ def _expanded(form: CallForm, signature: Signature) -> Iterator[CallForm]:
             yield from _placed(shaped)
             continue
         kinds = _KINDS[table_role]
-        if any("freqs_cis" in roles_of(argument.parameter) for argument in form.arguments):
-            kinds = (*kinds, "angles")
         if any("cos_sin" in argument.parameter for argument in form.arguments):
             kinds = ("beside", *kinds) if table_role == "freqs_cis" else kinds
         of_kinds = [replace(shaped, kind=kind) for kind in kinds]

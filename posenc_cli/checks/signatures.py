@@ -33,6 +33,7 @@ _NAMES: dict[str, tuple[Role, ...]] = {
     **dict.fromkeys(("freqs_cis", "freqs_complex", "cis", "freqs_ci"), ("freqs_cis", "cos_sin")),
     **dict.fromkeys(("cos_sin_cache", "cos_sin_table"), ("freqs_cis", "cos_sin")),
     **dict.fromkeys(("freqs", "rope_cache", "rope", "cache"), ("freqs_cis", "cos_sin")),
+    **dict.fromkeys(("angles", "angle", "thetas", "phases"), ("freqs_cis", "cos_sin")),
     **dict.fromkeys(
         ("position_embeddings", "rotary_emb", "rotary_pos_emb", "pos_emb", "cos_sin"),
         ("cos_sin", "freqs_cis"),

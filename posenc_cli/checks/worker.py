@@ -166,10 +166,7 @@ def description(function: Any) -> dict[str, Any]:
     """
     is_class = isinstance(function, type)
     called_part = function if is_class else getattr(function, "forward", function)
-    try:
-        signature = inspect.signature(called_part)
-    except (TypeError, ValueError):
-        signature = None
+    signature = signature_of(called_part)
     parameters = None
     if signature is not None:
         parameters = [
@@ -184,7 +181,13 @@ def description(function: Any) -> dict[str, Any]:
         ]
     annotated = "" if signature is None else str(signature)
     home = getattr(inspect.unwrap(called_part), "__globals__", {})
-    of_torch = "Tensor" in annotated or hasattr(function, "forward") or "torch" in home
+    home_of_type = type(function).__module__.partition(".")[0]
+    of_torch = (
+        "Tensor" in annotated
+        or hasattr(function, "forward")
+        or "torch" in home
+        or home_of_type == "torch"
+    )
     return {
         "name": str(getattr(function, "__name__", type(function).__name__)),
         "is_class": is_class,
@@ -192,6 +195,29 @@ def description(function: Any) -> dict[str, Any]:
         "torch_loaded": "torch" in sys.modules,
         "torch_likely": of_torch and "torch" in sys.modules,
     }
+
+
+def signature_of(called_part: Any) -> Any:
+    """The signature of a function, None where nothing is known of it."""
+    try:
+        return inspect.signature(called_part)
+    except (TypeError, ValueError):
+        schema = getattr(called_part, "schema", None)  # of what torch.jit made
+    if schema is None:
+        return None
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                given.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=given.default_value
+                if given.has_default_value()
+                else inspect.Parameter.empty,
+            )
+            for given in schema.arguments
+            if given.name != "self"
+        ]
+    )
 
 
 def short_text(value: Any) -> str:

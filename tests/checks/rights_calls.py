@@ -214,6 +214,11 @@ def real_angles(q, k, freqs):
 
 
 @half
+def angles_of_any_name(q, k, phi):
+    return real_angles(q, k, phi)
+
+
+@half
 def one_sequence(q, k, position_ids):
     """A batch of one."""
     assert q.shape[0] == 1
@@ -259,4 +264,36 @@ class Embedding(torch.nn.Module):
         return both.cos().to(x.dtype), both.sin().to(x.dtype)
 
 
-cached, embedding = Cached(), Embedding()
+class Rows(torch.nn.Module):
+    """Rows of vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("inv_freq", INV_FREQ)
+
+    def forward(self, x: torch.Tensor, positions: torch.Tensor):
+        angles = positions[..., None].float() * self.inv_freq
+        angles = torch.cat([angles, angles], -1)
+        half = torch.cat([-x[..., 16:], x[..., :16]], dim=-1)
+        return x * angles.cos() + half * angles.sin()
+
+
+class Unreadable:
+    """Nothing can be known of its parameters."""
+
+    __signature__ = ()
+
+    def __call__(self, *given):
+        return gathered(*given)
+
+
+def turned_by_tables(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor):
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    q_half = torch.cat([-q[..., 16:], q[..., :16]], dim=-1)
+    k_half = torch.cat([-k[..., 16:], k[..., :16]], dim=-1)
+    return q * cos + q_half * sin, k * cos + k_half * sin
+
+
+cached, embedding, unreadable = Cached(), Embedding(), Unreadable()
+scripted, scripted_module = torch.jit.script(turned_by_tables), torch.jit.script(Rows())
+traced = torch.jit.trace(Rows().forward, (torch.ones(7, D), torch.arange(7)))

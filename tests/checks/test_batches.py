@@ -44,6 +44,8 @@ UNTRIED = {
     "rows_alone": ["several sequences or heads in one call"],
     "in_half_precision": [OWN],
     "through_float32": [OWN],
+    "scripted_module": [OWN],
+    "traced": ["several sequences or heads in one call"],
     "equal_heads": [OWN, "fewer heads of k than of q"],
     "one_sequence": ["batches of more than one sequence"],
 }
@@ -55,7 +57,9 @@ def conventions():
     for node in ast.parse(RIGHT.read_text()).body:
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             yield node.name, node.decorator_list[0].id == "half"
-    yield from (("cached", False), ("embedding", True))
+    yield "cached", False
+    for name in ("embedding", "unreadable", "scripted", "scripted_module", "traced"):
+        yield name, True
 
 
 @pytest.mark.slow
