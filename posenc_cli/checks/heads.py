@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _MOST_UNKNOWN = 4
 """Heads of unknown cause that are looked into: each takes seconds, and most are alike."""
 
+_MOST_EXPLAINED = 24
+"""Wrong heads that are looked into: each may take half a second, and heads are as many as positions
+where --len names their axis."""
+
 
 def matrices_of_heads(
     first: GivenArray, second: GivenArray, flag: str, positions: Positions | None
@@ -65,10 +69,12 @@ def report_of_heads(
 ) -> Report:
     """The report on all heads; ``judge(files, diagnosed)`` is that on one."""
     reports: dict[_Head, Report] = {}
-    unknown = 0
+    unknown = explained = 0
     for head, files in heads.items():
-        reports[head] = judge(files, unknown < _MOST_UNKNOWN)
-        unknown += any(why.cause == Cause.UNKNOWN for why in reports[head].diagnosis)
+        reports[head] = judge(files, unknown < _MOST_UNKNOWN and explained < _MOST_EXPLAINED)
+        diagnosis = reports[head].diagnosis
+        unknown += any(why.cause == Cause.UNKNOWN for why in diagnosis)
+        explained += bool(diagnosis)
     if len(reports) == 1:
         return next(iter(reports.values()))
     merged = merge_reports(list(reports.values()))

@@ -590,6 +590,19 @@ def test_heads_that_are_wrong_are_named_with_their_causes(axes, call, tmp_path):
     assert "--len 40 for heads" in err or "--len 6 for heads" in err
 
 
+def test_heads_that_are_as_many_as_positions_are_not_all_looked_into(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("posenc_cli.checks.heads._MOST_EXPLAINED", 2)
+    x = np.random.default_rng(3).standard_normal((12, 3, 64)).astype(np.float32)
+    y = np.stack([RIGHT(head, np.arange(12)) for head in x.swapaxes(0, 1)], axis=1)
+    files = [str(tmp_path / f"{name}.npy") for name in "xy"]
+    for file, values in zip(files, (x, y), strict=True):
+        np.save(file, values)
+    status, out, _ = call(*CHECK, "-d", "64", "--rotated", *files, "--len", "3", "--json")
+    assert status == 1
+    note = "12 heads were looked at; for 10 of those that fail no cause was looked for"
+    assert json.loads(out)["notes"][0] == note
+
+
 def test_heads_that_are_right_pass_and_those_of_one_sequence_are_told(call, tmp_path):
     x, y = (np.stack([values[:2], values[1:3]]) for values in heads_of(40))
     for name, values in (("x", x), ("y", y), ("right", y[:1])):
