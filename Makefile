@@ -1,6 +1,6 @@
 # The first supported python3 that works (a shim may be on PATH that does not); PYTHON=... chooses
 # another.
-SUPPORTED := 3.11 3.12 3.13
+SUPPORTED := 3.11 3.12 3.13 3.14
 PYTHON ?= $(firstword $(foreach v,$(SUPPORTED) 3,$(shell python$(v) -c "" 2>/dev/null && command -v python$(v))))
 
 # VERSIONS says of what an environment is made: `locked` is what constraints.txt pins, `newest` what
@@ -23,7 +23,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.installed $(DEVELOPED)
 endif
 
-.PHONY: demo test check coverage sweeps pythons newest lowest sdist lint types layers docs bench mutants peers format lock clean
+.PHONY: demo test check coverage sweeps pythons sdist package lint types layers docs bench mutants peers format lock clean
 
 ## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
 POSENC = $(RUN) -m posenc_cli
@@ -35,14 +35,14 @@ demo: $(VENV)/.installed
 		'  posenc explain llama-3.1-8b' '  posenc spectrum --model llama-3.1-8b' '  posenc identify rope-4096x64.npy'
 
 ## test: every file of tests but its sweeps, and few examples of each property
-# SHARE=8 runs every eighth test: what other Pythons and versions are tried on in `make check`.
+# SHARE=16 runs every sixteenth test: what other Pythons and versions are tried on in `make check`.
 SHARE ?= 1
-OTHERS := 8
+OTHERS := 16
 test: $(DEVELOPED)
 	$(RUN) -m pytest -n 2 -m "not slow" --one-in $(SHARE) --hypothesis-profile=test
 
 ## check: everything that must hold before a change lands
-check: lint types layers docs coverage pythons newest lowest
+check: lint types layers docs coverage pythons
 
 ## coverage: all tests, with branch coverage, which has a floor; SWEEPS=6 runs a sixth of the sweeps
 SWEEPS ?= 1
@@ -56,26 +56,31 @@ coverage: $(DEVELOPED)
 sweeps: $(DEVELOPED)
 	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or hypothesis" --sweeps $(SWEEPS) --durations 20
 
-# The newest NumPy is there for the newest Python alone.
+# This Python, and the newest that is here, for which alone the newest NumPy is there.
+OWN = $(shell "$(PYTHON)" -c "import sys; print(*sys.version_info[:2], sep='.')")
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
 
-## pythons: a share of make test with every other supported Python that is here; newest has the last
-pythons:
-	@found="$$("$(PYTHON)" tools/pythons.py $(SUPPORTED))" && echo "$$found" | while read -r version python; do \
+## pythons: a share of make test on each supported Python that is here, with the lowest, the locked and the newest
+## versions, but for the one that make test has; make types with the newest of all
+pythons: $(DEVELOPED)
+	@"$(PYTHON)" tools/pythons.py $(SUPPORTED) | while read -r version python; do \
 		if [ "$$python" = missing ]; then echo "== Python $$version is not here"; continue; fi; \
-		if [ "$$python" = "$(NEWEST)" ]; then echo "== Python $$version: below, with the newest versions"; continue; fi; \
-		echo "== Python $$version: $$python"; \
-		$(MAKE) --no-print-directory test SHARE=$(OTHERS) TORCH= PYTHON="$$python" VENV=.venv-$$version </dev/null || exit; \
+		for set in lowest locked newest; do \
+			if [ "$$version $$set" = "$(OWN) locked" ]; then continue; fi; \
+			echo "== Python $$version, $$set versions"; \
+			types=; if [ "$$set $$python" = "newest $(NEWEST)" ]; then types=types; fi; \
+			$(MAKE) --no-print-directory $$types test SHARE=$(OTHERS) TORCH= PYTHON="$$python" VERSIONS=$$set \
+				VENV=.venv-$$version-$$set UV="$(abspath $(VENV)/bin/uv)" </dev/null || exit; \
+		done; \
 	done
-
-## newest, lowest: a share of make test with the newest or lowest versions allowed; make types with the newest
-newest lowest:
-	@echo "== $@ versions"
-	@$(MAKE) --no-print-directory $(if $(filter newest,$@),types) test SHARE=$(OTHERS) TORCH= VERSIONS=$@ $(if $(filter newest,$@),PYTHON="$(NEWEST)")
 
 ## sdist: the source distribution, into DIST
 sdist: $(DEVELOPED)
 	$(RUN) -m hatchling build --target sdist --directory "$(DIST)"
+
+## package: source distribution and wheel, checked, and tried by pip, pipx and uv on each supported Python that is here
+package: $(DEVELOPED)
+	UV="$(abspath $(VENV)/bin/uv)" "$(RUN)" tools/package.py "$(DIST)" $(SUPPORTED)
 
 ## lint: ruff, rules and format
 lint: $(DEVELOPED)

@@ -7,7 +7,8 @@ allow, or the lowest that ``pyproject.toml`` names.
 
 Needs nothing but Python and a package index: where the interpreter came without the pip that
 ``venv`` wants (as Debian's does), the environment borrows the interpreter's own pip, uv, or a pip
-fetched from the index that pip is configured for.
+fetched from the index that pip is configured for. Where UV names uv, that installs: it takes
+seconds, and of the lowest versions those that have wheels for this Python.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 BOUNDED = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?>=([\w.]+)(?:,<[\w.]+)?(?:;.*)?")
 """A requirement with a lower bound: its name and that bound."""
+_UV = ["pip", "install", "--quiet", "--python"]
+_LOWEST = ["--resolution=lowest-direct", "--only-binary=:all:", "--no-binary=posenc-cli"]
 INDEX_VARIABLES = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
 
 
@@ -44,7 +47,10 @@ def main(folder: str, requirements: list[str], versions: str) -> int:
     if known != interpreter or not _runs(python, "import sys"):
         _create(Path(folder))
         made_with.write_text(f"{interpreter}\n")
-    return subprocess.call([*_installer(python), *requirements, *_constraints(versions, folder)])
+    uv = os.environ.get("UV")
+    installer = [uv, *_UV, str(python)] if uv else _installer(python)
+    chosen = _LOWEST if uv and versions == "lowest" else _constraints(versions, folder)
+    return subprocess.call([*installer, *requirements, *chosen])
 
 
 def lowest(project: dict[str, Any]) -> list[str]:
@@ -104,7 +110,7 @@ def _installer(python: Path) -> list[str]:
         return [*outer, "install", "--quiet", "--disable-pip-version-check"]
     uv = shutil.which("uv")
     if uv:
-        return [uv, "pip", "install", "--quiet", "--python", str(python)]
+        return [uv, *_UV, str(python)]
     wheel = _fetched_pip()
     return [str(python), f"{wheel}/pip", "install", "--quiet", "--disable-pip-version-check"]
 

@@ -2,8 +2,8 @@
 
 Usage: python tools/pythons.py VERSION…
 
-Prints a line for each version but that of the interpreter that runs this: the version, and the
-path of an interpreter that works, or "missing".
+Prints a line for each version: the version, and the path of an interpreter that works, or
+"missing".
 """
 
 from __future__ import annotations
@@ -43,10 +43,8 @@ def interpreter(version: str) -> str | None:
 
 def main(versions: list[str]) -> None:
     """Print what is found of ``versions``."""
-    running = ".".join(map(str, sys.version_info[:2]))
     for version in versions:
-        if version != running:
-            print(version, interpreter(version) or "missing")
+        print(version, interpreter(version) or "missing")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from posenc_cli.configs.config import (
     with_turning_columns,
 )
 from posenc_cli.configs.resolved import TRANSFORMERS
-from posenc_cli.errors import Unavailable, nearest
+from posenc_cli.errors import InvalidInput, Unavailable, nearest, quoted_name
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import replace
@@ -35,12 +35,12 @@ _LONGEST_VALUE = 24
 
 def explain(
     console: Console,
-    config: Annotated[
-        str,
+    configs: Annotated[
+        list[str],
         typer.Argument(
-            metavar="CONFIG",
+            metavar="CONFIG...",
             autocompletion=model_names,
-            help="a config.json, its folder, - (stdin), or a model",
+            help="a config.json, its folder, - (stdin), or a model; or several",
         ),
     ],
     *,
@@ -77,24 +77,42 @@ def explain(
       posenc explain config.json --strict
       posenc explain llama-3.1-8b
     """
-    resolved = resolve(_config(config), runtime=runtime, name=config)
+    if as_json and len(configs) > 1:
+        raise InvalidInput(f"--json: takes one CONFIG, and {len(configs)} are given")
     given = settings_of(settings)
-    layers = [override(kind, given) if given else kind for kind in resolved.layers]
-    resolved = replace(resolved, layers=tuple(map(with_turning_columns, layers)))
+    read = [_resolved(config, runtime, given) for config in configs]
+    names = [f"{quoted_name(config)}: " if len(configs) > 1 else "" for config in configs]
     if as_json:
-        console.json("explain", _fields(resolved))
+        console.json("explain", _fields(read[0]))
     else:
-        console.result(_text(console, resolved))
+        texts = [_text(console, *named) for named in zip(names, read, strict=True)]
+        console.result("\n\n".join(texts))
+    doubts = [(name, text) for name, one in zip(names, read, strict=True) if (text := _doubts(one))]
+    if not strict or not doubts:
+        return 0
+    for name, text in doubts:
+        console.warning(f"--strict: {name}{text}")
+    return 1
+
+
+def _resolved(config: str, runtime: str, given: Mapping[str, Any]) -> Resolved:
+    """What a config resolves to, with the parameters ``given`` in place of its own.
+
+    Raises: InvalidInput, Unavailable.
+    """
+    resolved = resolve(_config(config), runtime=runtime, name=config)
+    layers = [override(kind, given) if given else kind for kind in resolved.layers]
+    return replace(resolved, layers=tuple(map(with_turning_columns, layers)))
+
+
+def _doubts(resolved: Resolved) -> str:
+    """The keys that no reader can be sure of, by the reason; empty where there are none."""
     doubts = {
         "not read": resolved.unread,
         "taken by default": resolved.defaulted,
         "contradicted": resolved.contradicted,
     }
-    texts = [f"{doubt}: {', '.join(keys)}" for doubt, keys in doubts.items() if keys]
-    if not strict or not texts:
-        return 0
-    console.warning(f"--strict: {'; '.join(texts)}")
-    return 1
+    return "; ".join(f"{doubt}: {', '.join(keys)}" for doubt, keys in doubts.items() if keys)
 
 
 def _config(source: str) -> Mapping[str, Any]:
@@ -132,8 +150,8 @@ def _fields(resolved: Resolved) -> dict[str, Any]:
     }
 
 
-def _text(console: Console, resolved: Resolved) -> str:
-    """The resolution, for a reader."""
+def _text(console: Console, name: str, resolved: Resolved) -> str:
+    """The resolution, for a reader, after the name of its config where that is to be told."""
     groups: list[list[Layers]] = []
     for layers in resolved.layers:
         alike = next((group for group in groups if group[0].same_encoding(layers)), None)
@@ -147,7 +165,7 @@ def _text(console: Console, resolved: Resolved) -> str:
         for warnings in (resolved.headlines, rest)
     )
     tables = [_group_text(console, group) for group in groups]
-    model_type = console.paragraph_text(f"model type {resolved.model_type}")
+    model_type = console.typesetter.line(f"{name}model type {resolved.model_type}")
     return "\n\n".join([model_type, *first, *tables, *last])
 
 

@@ -89,6 +89,21 @@ def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config)
     assert json.loads(out)["defaulted"] == ["rope_theta of full_attention layers"]
 
 
+def test_several_configs_are_explained_as_text_and_none_where_one_cannot_be_read(call, config):
+    path = config(GEMMA)
+    status, out, _ = call("explain", "llama-3.1-8b", path, "--strict")
+    assert status == 0
+    words = " ".join(out.split())
+    assert words.startswith("'llama-3.1-8b': model type llama")
+    assert f"{path!r}: model type gemma3_text" in words
+    status, out, err = call("explain", "llama-3.1-8b", "missing.json")
+    assert (status, out) == (3, "")
+    assert "missing.json" in err
+    status, out, err = call("explain", "llama-3.1-8b", path, "--json")
+    assert (status, out) == (2, "")
+    assert err == "posenc: error: --json: takes one CONFIG, and 2 are given\n"
+
+
 def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
     status, out, _ = call("explain", "llama-3.1-8b", "--json")
     assert (status, json.loads(out)["layers"][0]["scheme"]) == (0, "rope-llama3")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
+from posenc_cli import __version__
 from posenc_cli.records import replace
 from tests.checks.rope import MUTANTS, vectors
 from tests.checks.textbook import CASES, ladder
@@ -60,6 +65,103 @@ def test_every_command_passes_right_code_and_fails_wrong_code(command, project, 
     assert call(*command.split())[0] == 0
     project(right=False)
     assert call(*command.split())[0] == 1
+
+
+@pytest.fixture
+def action(tmp_path):
+    """The arguments that the action's script gives posenc for some inputs."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    declared = yaml.safe_load((PAGE.parents[1] / "action.yml").read_text())
+    script = declared["runs"]["steps"][-1]
+    program = tmp_path / "posenc" / "bin" / "posenc"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nprintf "%s\\0" "$@"\n')
+    program.chmod(0o755)
+
+    def arguments(inputs):
+        values = {name: str(each.get("default", "")) for name, each in declared["inputs"].items()}
+        assert inputs.keys() <= values.keys()
+        values |= {name: str(value) for name, value in inputs.items()}
+        env = {
+            variable: values[expression.removeprefix("${{ inputs.").removesuffix(" }}")]
+            for variable, expression in script["env"].items()
+        }
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script["run"]],
+            env={"PATH": os.environ["PATH"], "RUNNER_TEMP": str(tmp_path), **env},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.split("\0")[:-1]
+
+    return arguments
+
+
+@pytest.mark.parametrize("which", [pytest.param(0, marks=pytest.mark.slow), 1])
+def test_the_action_passes_right_code_and_fails_wrong_code(
+    which, action, project, call, monkeypatch
+):
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    snippets = [text for language, text in SNIPPETS if language == "yaml"]
+    parts = [part for text in snippets for part in text.split("- uses: OWNER/posenc@")[1:]]
+    tag, _, rest = parts[which].partition("\n")
+    assert tag == f"v{__version__}"
+    inputs = yaml.safe_load(rest)["with"]
+    arguments = action({**inputs, "python": sys.executable} if "impl" in inputs else inputs)
+    project(right=True)
+    assert call(*arguments)[0] == 0
+    project(right=False)
+    status, out, _ = call(*arguments)
+    assert status == 1
+    assert out.startswith("::error ")
+
+
+def test_inputs_of_the_action_are_never_read_as_shell(action, tmp_path):
+    hostile = "$(touch made) `touch made`; touch made; \"' *"
+    given = {"scheme": hostile, "tables": f"{hostile}\n--len", "arguments": hostile}
+    assert action(given) == [
+        *("rope-check", "--format", "github", f"--scheme={hostile}"),
+        *("--tables", hostile, "--len", hostile),
+    ]
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_hook_of_pre_commit_fails_where_a_config_leaves_its_base_out(call, tmp_path):
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    (hook,) = yaml.safe_load((PAGE.parents[1] / ".pre-commit-hooks.yaml").read_text())
+    (used,) = [
+        repository
+        for language, text in SNIPPETS
+        if language == "yaml" and text.startswith("repos:")
+        for repository in yaml.safe_load(text)["repos"]
+        if repository["repo"] != "local"
+    ]
+    assert (used["rev"], used["hooks"][0]["id"]) == (f"v{__version__}", hook["id"])
+    for pattern in (hook["files"], used["hooks"][0]["files"]):
+        files = ["models/a/config.json", "models/config.json.bak", "models/a/config_json"]
+        assert [file for file in files if re.search(pattern, file)] == files[:1]
+    complete = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    complete |= {"num_hidden_layers": 2, "max_position_embeddings": 128, "rope_theta": 10000.0}
+    names = ["a.json", "b.json"]
+    program, *arguments = hook["entry"].split()
+    assert program == "posenc"
+    for name in names:
+        (tmp_path / name).write_text(json.dumps(complete))
+    status, out, err = call(*arguments, *names)
+    assert (status, err) == (0, "")
+    assert [line for line in out.splitlines() if "model type" in line] == [
+        f"'{name}': model type llama" for name in names
+    ]
+    del complete["rope_theta"]
+    (tmp_path / "b.json").write_text(json.dumps(complete))
+    status, _, err = call(*arguments, *names)
+    assert (status, err) == (
+        1,
+        "posenc: warning: --strict: 'b.json': taken by default: rope_theta\n",
+    )
 
 
 @pytest.mark.slow
