@@ -1,6 +1,6 @@
 """Build the distributions, check them, and try the wheel where posenc is not installed.
 
-Usage: python tools/package.py FOLDER VERSION…
+Usage: python -m tools.package FOLDER VERSION…
 
 FOLDER gets the source distribution, and the wheel that is built from it. pip, pipx and uv install
 the wheel for each version of Python that is here; what they installed does the main jobs. UV names
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pythons import interpreter
+from tools.pythons import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
