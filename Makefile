@@ -35,9 +35,9 @@ demo: $(VENV)/.installed
 		'  posenc explain llama-3.1-8b' '  posenc spectrum --model llama-3.1-8b' '  posenc identify rope-4096x64.npy'
 
 ## test: every file of tests but its sweeps, and few examples of each property
-# SHARE=16 runs every sixteenth test: what other Pythons and versions are tried on in `make check`.
+# SHARE=8 runs every eighth test: what other Pythons and versions are tried on in `make check`.
 SHARE ?= 1
-OTHERS := 16
+OTHERS := 8
 test: $(DEVELOPED)
 	$(RUN) -m pytest -n 2 -m "not slow" --one-in $(SHARE) --hypothesis-profile=test
 
@@ -56,23 +56,23 @@ coverage: $(DEVELOPED)
 sweeps: $(DEVELOPED)
 	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or hypothesis" --sweeps $(SWEEPS) --durations 20
 
-# This Python, and the newest that is here, for which alone the newest NumPy is there.
-OWN = $(shell "$(PYTHON)" -c "import sys; print(*sys.version_info[:2], sep='.')")
+# The newest Python that is here: for it alone there is the newest NumPy.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
 
 ## pythons: a share of make test on each supported Python that is here, with the lowest, the locked and the newest
-## versions, but for the one that make test has; make types with the newest of all
-pythons: $(DEVELOPED)
-	@"$(PYTHON)" tools/pythons.py $(SUPPORTED) | while read -r version python; do \
-		if [ "$$python" = missing ]; then echo "== Python $$version is not here"; continue; fi; \
-		for set in lowest locked newest; do \
-			if [ "$$version $$set" = "$(OWN) locked" ]; then continue; fi; \
-			echo "== Python $$version, $$set versions"; \
-			types=; if [ "$$set $$python" = "newest $(NEWEST)" ]; then types=types; fi; \
-			$(MAKE) --no-print-directory $$types test SHARE=$(OTHERS) TORCH= PYTHON="$$python" VERSIONS=$$set \
-				VENV=.venv-$$version-$$set UV="$(abspath $(VENV)/bin/uv)" </dev/null || exit; \
-		done; \
-	done
+## versions; on-3.12-lowest is one of them; make types with the newest of all
+ON := $(foreach version,$(SUPPORTED),$(foreach set,lowest locked newest,on-$(version)-$(set)))
+pythons: $(ON)
+
+.PHONY: $(ON)
+$(ON): on-%: $(DEVELOPED)
+	@echo "== Python and versions: $*"
+	@types=; set="$(lastword $(subst -, ,$*))" version="$(firstword $(subst -, ,$*))"; \
+	python="$$("$(PYTHON)" tools/pythons.py "$$version")"; python="$${python#* }"; \
+	if [ "$$python" = missing ]; then echo "Python $$version is not here"; exit; fi; \
+	if [ "$$set $$python" = "newest $(NEWEST)" ]; then types=types; fi; \
+	$(MAKE) --no-print-directory $$types test SHARE=$(OTHERS) TORCH= PYTHON="$$python" VERSIONS="$$set" \
+		VENV=".venv-$*" UV="$(abspath $(VENV)/bin/uv)"
 
 ## sdist: the source distribution, into DIST
 sdist: $(DEVELOPED)
@@ -80,7 +80,7 @@ sdist: $(DEVELOPED)
 
 ## package: source distribution and wheel, checked, and tried by pip, pipx and uv on each supported Python that is here
 package: $(DEVELOPED)
-	UV="$(abspath $(VENV)/bin/uv)" $(RUN) -m tools.package "$(DIST)" $(SUPPORTED)
+	"$(PYTHON)" tools/pythons.py $(SUPPORTED) | UV="$(abspath $(VENV)/bin/uv)" "$(RUN)" tools/package.py "$(DIST)"
 
 ## lint: ruff, rules and format
 lint: $(DEVELOPED)

@@ -1,9 +1,9 @@
 """Build the distributions, check them, and try the wheel where posenc is not installed.
 
-Usage: python -m tools.package FOLDER VERSION…
+Usage: python tools/pythons.py VERSION… | python tools/package.py FOLDER
 
 FOLDER gets the source distribution, and the wheel that is built from it. pip, pipx and uv install
-the wheel for each version of Python that is here; what they installed does the main jobs. UV names
+the wheel for each Python of standard input; what they installed does the main jobs. UV names
 uv, which runs the checkers too.
 """
 
@@ -16,10 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.pythons import interpreter
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 ROOT = Path(__file__).parents[1]
 UV = os.environ.get("UV", "uv")
@@ -40,8 +38,8 @@ def apply(x, positions):
 """
 
 
-def main(folder: str, versions: list[str]) -> None:
-    """Build into ``folder``, check, and try on each of the versions that is here."""
+def main(folder: str, lines: Iterable[str]) -> None:
+    """Build into ``folder``, check, and try on each of the Pythons that are here."""
     dist = Path(folder).resolve()
     for old in dist.glob("posenc_cli-*"):
         old.unlink()
@@ -50,21 +48,24 @@ def main(folder: str, versions: list[str]) -> None:
     run(UV, "tool", "run", "twine", "check", "--strict", sdist, wheel)
     run(UV, "tool", "run", "check-wheel-contents", wheel)
     check_files_for_others()
-    pythons = {version: interpreter(version) for version in versions}
-    found = {version: python for version, python in pythons.items() if python is not None}
-    for version in versions:
-        if version not in found:
+    pythons = dict(line.split(maxsplit=1) for line in map(str.strip, lines))
+    for version, python in pythons.items():
+        if python == "missing":
             print(f"Python {version} is not here", flush=True)
-    for version, python in found.items():
+            continue
+        others = [path for path in pythons.values() if path not in (python, "missing")]
         with tempfile.TemporaryDirectory() as home:
-            other = next((p for v, p in found.items() if v != version), python)
-            environments = dict(installed(Path(home), wheel, python))
-            run(UV, "venv", "--quiet", "--python", other, Path(home, "other"))
-            others = Path(home, "other", "bin", "python")
-            run(UV, "pip", "install", "--quiet", "--python", others, "numpy")
-            for name, (commands, own) in environments.items():
-                try_out(Path(home), commands, own, others)
-                print(f"Python {version}, {name}: works", flush=True)
+            try_on(Path(home), wheel, python, (others or [python])[0])
+            print(f"Python {version}: what pip, pipx and uv installed works", flush=True)
+
+
+def try_on(home: Path, wheel: Path, python: str, other: str) -> None:
+    """Install for one Python by each installer, and use it with functions of another Python."""
+    run(UV, "venv", "--quiet", "--python", other, home / "other")
+    caller = home / "other" / "bin" / "python"
+    run(UV, "pip", "install", "--quiet", "--python", caller, "numpy")
+    for commands, own in installed(home, wheel, python):
+        try_out(home, commands, own, caller)
 
 
 def check_files_for_others() -> None:
@@ -79,22 +80,21 @@ def check_files_for_others() -> None:
     run(UV, "tool", "run", "cffconvert", "--validate", "-i", ROOT / "CITATION.cff")
 
 
-def installed(home: Path, wheel: Path, python: str) -> Iterator[tuple[str, tuple[Path, Path]]]:
-    """Of each installer where its commands lie, and the interpreter of the environment it made."""
+def installed(home: Path, wheel: Path, python: str) -> Iterator[tuple[Path, Path]]:
+    """Of pip, pipx and uv: where commands lie, and the interpreter of the environment made."""
     run(python, "-m", "venv", home / "pip")
     own = home / "pip" / "bin" / "python"
     run(own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
-    yield "pip", (own.parent, own)
-    places = {f"PIPX_{name}": str(home / f"pipx-{name}") for name in ("HOME", "BIN_DIR", "MAN_DIR")}
+    yield own.parent, own
+    names = ("HOME", "BIN_DIR", "MAN_DIR")
+    places = {f"PIPX_{name}": str(home / f"pipx-{name}") for name in names}
     pipx = [UV, "tool", "run", "pipx", "install", "--quiet"]
     run(*pipx, "--python", python, wheel, env=places)
-    yield (
-        "pipx",
-        (home / "pipx-BIN_DIR", home / "pipx-HOME" / "venvs" / "posenc-cli" / "bin" / "python"),
-    )
+    own = home / "pipx-HOME" / "venvs" / "posenc-cli" / "bin" / "python"
+    yield home / "pipx-BIN_DIR", own
     places = {"UV_TOOL_DIR": str(home / "uv"), "UV_TOOL_BIN_DIR": str(home / "uv-bin")}
     run(UV, "tool", "install", "--quiet", "--python", python, wheel, env=places)
-    yield "uv", (home / "uv-bin", home / "uv" / "posenc-cli" / "bin" / "python")
+    yield home / "uv-bin", home / "uv" / "posenc-cli" / "bin" / "python"
 
 
 def try_out(home: Path, commands: Path, own: Path, other: Path) -> None:
@@ -116,4 +116,4 @@ def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] = 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], sys.stdin)

@@ -55,8 +55,10 @@ def test_every_supported_python_is_tried_with_every_set_of_versions():
     matrix = CI["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == classified == SUPPORTED
     assert matrix["versions"] == ["lowest", "locked", "newest"]
-    pythons = MAKEFILE[MAKEFILE.index("\npythons:") :].partition("\n\n")[0]
-    assert "for set in lowest locked newest; do" in pythons
+    assert "$(foreach set,lowest locked newest,on-$(version)-$(set))" in MAKEFILE
+    cells = re.findall(r" on-([\d.]+)-(\w+)", (ROOT / ".ci" / "run").read_text())
+    assert [version for version, _ in cells] == SUPPORTED
+    assert {versions for _, versions in cells} == {*matrix["versions"]}
 
 
 @pytest.mark.parametrize("name", JOBS)
