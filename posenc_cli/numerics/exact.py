@@ -22,6 +22,7 @@ import math
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, localcontext
+from functools import lru_cache
 from numbers import Integral, Rational
 from typing import TYPE_CHECKING, Any, overload
 
@@ -325,17 +326,25 @@ def _compared(left: Any, right: Any, accepted: tuple[int, ...]) -> Vector:
 def _powers(left: Any, right: Any) -> Vector:
     if not _operable(left, right):
         return NotImplemented  # type: ignore[no-any-return]
-    logarithms: dict[Decimal, Decimal] = {}
 
     def power(base: Decimal, exponent: Decimal) -> Decimal:
         positive = base.compare(ZERO, _result) == 1
         if not positive or exponent == exponent.to_integral_value():
             return _result.plus(_working.power(base, exponent))
-        if base not in logarithms:
-            logarithms[base] = _working.ln(base)
-        return _result.plus(_working.exp(_working.multiply(exponent, logarithms[base])))
+        return _real_power(base, exponent)
 
     return _paired(power, left, right)
+
+
+# The dearest of all operations, and those who try one rule after another ask for the same again.
+@lru_cache(4096)
+def _logarithm(value: Decimal) -> Decimal:
+    return _working.ln(value)
+
+
+@lru_cache(4096)
+def _real_power(base: Decimal, exponent: Decimal) -> Decimal:
+    return _result.plus(_working.exp(_working.multiply(exponent, _logarithm(base))))
 
 
 def _each(operation: Callable[[Decimal], Decimal], values: Any) -> Vector:
@@ -442,7 +451,7 @@ def exp(values: Any) -> Vector:
 
 def log(values: Any) -> Vector:
     """Return the natural logarithm of each element: −Infinity at 0, NaN below."""
-    return _each(lambda value: _result.plus(_working.ln(value)), values)
+    return _each(lambda value: _result.plus(_logarithm(value)), values)
 
 
 def sqrt(values: Any) -> Vector:

@@ -25,6 +25,7 @@ import numpy as np
 
 from posenc_cli.numerics.double_double import complex_product, product
 from posenc_cli.numerics.fixed_point import doublings, two_floats
+from posenc_cli.numerics.lru_cache import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,9 +36,12 @@ if TYPE_CHECKING:
 POSITION_BITS = 54  # 2^53 itself included
 DIGIT_BITS = 5
 LOW_TABLE_BYTES = 1 << 20
+KEPT_BYTES = 1 << 16  # of a table that others of the same frequencies share: up to 64 of them
 
 Doubling = tuple[int, int, int]
 Parts = tuple[Any, Any, Any, Any]
+
+_kept = LRUCache["DigitTable"](64)
 
 
 class Phasors:
@@ -76,8 +80,14 @@ class Phasors:
         if digit >= len(self._tables):
             with self._lock:
                 while digit >= len(self._tables):
-                    self._tables.append(self._grown(*self._digits[len(self._tables)]))
+                    self._tables.append(self._shared(*self._digits[len(self._tables)]))
         return self._tables[digit]
+
+    def _shared(self, shift: int, bits: int) -> DigitTable:
+        if 32 * len(self.frequencies) << bits > KEPT_BYTES:
+            return self._grown(shift, bits)
+        key = (self.frequencies, shift, bits)
+        return _kept.get(key, lambda: self._grown(shift, bits))
 
     def _grown(self, shift: int, bits: int) -> DigitTable:
         table = np.zeros((4, 1 << bits, len(self.frequencies)))

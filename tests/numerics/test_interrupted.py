@@ -10,6 +10,7 @@ import pytest
 
 from posenc_cli.numerics import judge, phasors
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
+from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
 
@@ -30,6 +31,7 @@ def test_a_build_that_was_interrupted_begins_again(call, monkeypatch):
     positions = np.arange(3000)
     out = np.empty((3000, 1))
     monkeypatch.setattr(phasors, "complex_product", interrupted)
+    monkeypatch.setattr(phasors, "_kept", LRUCache(64))  # so that nothing is there yet
     with pytest.raises(KeyboardInterrupt):
         table.fill(out, positions, COSINES, dtype=FLOAT64)
     table.fill(out, positions, COSINES, dtype=FLOAT64)
