@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from posenc_cli import __version__
 from posenc_cli.cli.app import COMMANDS, GROUPS, application, function_of, program_page
 from posenc_cli.cli.completion import SHELLS
@@ -74,9 +72,9 @@ def pages() -> tuple[HelpPage, dict[str, HelpPage]]:
     """The page of the program, and of each command."""
     commands = {}
     for name in COMMANDS:
-        program = typer.main.get_command(application([name, "--help"]))
+        program = application([name, "--help"])
         parent = program.make_context("posenc", [], resilient_parsing=True)
-        own: typer.core.TyperCommand = program.commands[name]  # type: ignore[attr-defined]
+        own = program.commands[name]
         commands[name] = HelpPage.of(
             own.make_context(name, [], parent=parent, resilient_parsing=True)
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
 from posenc_cli.cli.choosing import MAKERS, documented_option
 from posenc_cli.cli.console import WIDEST_PIPED, Console
@@ -54,34 +55,40 @@ GROUPS = {
 """The commands by what they do, as the help of the program shows them."""
 
 
-def application(arguments: Sequence[str], *, completing: bool = False) -> typer.Typer:
+def application(arguments: Sequence[str], *, completing: bool = False) -> TyperGroup:
     """The application, with the one command that ``arguments`` name or else with all of them.
 
     Importing a command imports what it is made of, which a run of another need not wait for.
     """
-    app = typer.Typer(
-        cls=Program,
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={
-            "help_option_names": ["--help", "-h"],
-            "terminal_width": min(Console().width, WIDEST_PIPED),
-        },
-    )
-    app.callback()(posenc)
     if completing:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()  # registers the shells, and adds no options
     first = next((word for word in arguments if not word.startswith("-")), None)
-    if first in COMMANDS:
-        documented = bool({"--help", "-h"} & set(arguments))
-        app.command(first, cls=Command)(command(function_of(first), documented=documented))
-    else:
+    named = {first: function_of(first)} if first in COMMANDS else {}
+    documented = bool({"--help", "-h"} & set(arguments))
+    width = min(Console().width, WIDEST_PIPED)
+    return _application(*named.items(), documented=documented, width=width)
+
+
+@cache
+def _application(
+    *named: tuple[str, Callable[..., int | None]], documented: bool, width: int
+) -> TyperGroup:
+    app = typer.Typer(
+        cls=Program,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"], "terminal_width": width},
+    )
+    app.callback()(posenc)
+    for name, function in named:
+        app.command(name, cls=Command)(command(function, documented=documented))
+    if not named:
         for name in COMMANDS:
             app.command(name)(_mention(name))
-    return app
+    return get_group(app)
 
 
 def _mention(name: str) -> Callable[[], None]:

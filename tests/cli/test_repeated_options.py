@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import typer.main
 
 from posenc_cli.cli.app import COMMANDS, application
 from posenc_cli.errors import InvalidInput
 
 
 def command_named(name):
-    command = typer.main.get_command(application([name]))
+    command = application([name])
     return command.commands[name] if hasattr(command, "commands") else command
 
 
