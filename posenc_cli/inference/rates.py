@@ -30,6 +30,8 @@ _FARTHEST = 1 << 21
 """The farthest position that is looked for: the longest contexts of models are half of it."""
 _FIRST = 1 << 17
 """The farthest first position that is looked for where one function of waves is known."""
+_MISSED = 0.2
+"""How far from its point on the circle a pair may be on average at the first position."""
 _SHARPENED = 320
 """Rows beyond the first that sharpen rates: more lead no farther."""
 _FIRST_COLUMNS = 6
@@ -153,14 +155,16 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     rates = np.array([free[i][0] for i in sure])
     points = np.array([free[i][1] - 1j * free[i][2] for i in sure])
     amplitude = float(np.median(np.abs(points)))
-    points /= np.abs(points)
-    if function == "sin":
-        points *= 1j
+    phases = np.angle(points) + (np.pi / 2 if function == "sin" else 0)
     whole = np.arange(min(_FIRST, max(64, int(0.3 / _slip(columns, rates, rounding, amplitude)))))
-    missed = np.abs(np.exp(1j * np.multiply.outer(whole.astype(np.float64), rates)) - points)
-    first = int(np.argmin(missed.mean(axis=1)))
-    if missed[first].mean() > 0.2:
+    missed = np.zeros(whole.size)
+    for rate, phase in zip(rates, phases, strict=True):
+        missed += np.abs(2 * np.sin((whole * rate - phase) / 2))  # |exp(i·apart) − 1|
+        near = missed <= _MISSED * rates.size
+        whole, missed = whole[near], missed[near]
+    if whole.size == 0:
         return None
+    first = int(whole[np.argmin(missed)])
     known = columns / amplitude
     values, errors = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     for i in range(columns.shape[1]):
