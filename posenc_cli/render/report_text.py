@@ -76,7 +76,7 @@ def _picture(report: Report, width: int, height: int, medium: Medium | None) -> 
         y_scale="log" if max(errors) > 10 * min(errors) else "linear",
         joined=report.of is None,  # of a sample, nothing is said of what lies between
     )
-    return curves_text(figure, Page(width, min(_HEIGHT, height), medium or Medium()))
+    return curves_text(figure, Page(width, min(_HEIGHT, height), medium or Medium(braille=True)))
 
 
 def _parts(
