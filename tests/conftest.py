@@ -95,6 +95,16 @@ def draw_once(_: None) -> None:
     """Draw one example, of nothing."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among tests that are being collected: there is none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the thousands of tests: they stay until the end."""
     draw_once()  # Hypothesis looks its own source of chance up in the collector, the first time

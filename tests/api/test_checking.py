@@ -111,6 +111,7 @@ class Rotary:
         return halves(x, positions)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("function", "cause"),
     [

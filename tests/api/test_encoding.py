@@ -29,6 +29,7 @@ CASES = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("scheme", CASES)
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_the_values_are_those_that_the_command_writes(call, tmp_path, scheme, dtype):
@@ -154,6 +155,7 @@ def test_a_repeated_call_computes_no_frequencies_again():
     assert wave_filler.cache_info().misses == before
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("name", sorted(posenc.models()))
 def test_every_model_is_encoded_again_and_again(name):
     layers = resolve(posenc.models()[name].config).layers

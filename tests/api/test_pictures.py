@@ -43,6 +43,7 @@ def test_a_similarity_has_its_matrix_words_and_figure(call):
     assert posenc.similarity(rows).matrix().shape == (24, 24)
 
 
+@pytest.mark.slow
 def test_a_spectrum_is_the_commands(call):
     report = posenc.spectrum("rope", dim=8)
     _, out, _ = call("spectrum", "-s", "rope", "-d", "8", "--json")

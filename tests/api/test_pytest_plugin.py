@@ -19,7 +19,7 @@ def test_wrong(rope_check):
 
 def test_a_failure_shows_the_cause_before_the_report(pytester):
     pytester.makepyfile(TESTS)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         ["E*AssertionError: cause: base: the base is 500000, not 10000*", "E*FAILED: tables*"]

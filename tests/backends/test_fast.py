@@ -248,6 +248,7 @@ def test_every_rounding_of_tiny_cells_has_the_same_bytes(dtype):
     assert_same_bytes(pair(frequencies), np.arange(5000), halves(5), dtype, 10)
 
 
+@pytest.mark.sweep(5)
 @every_kernel
 @NARROW
 @pytest.mark.parametrize("share", ["some", "all"])
@@ -526,6 +527,7 @@ def test_a_missing_numba_is_the_status(monkeypatch):
     assert status.reason == "numba is not installed"
 
 
+@pytest.mark.slow
 def test_a_numba_told_not_to_compile_is_not_used():
     code = """
 from decimal import Decimal

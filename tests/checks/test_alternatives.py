@@ -55,7 +55,7 @@ def changed(values, pair, number):
     return values
 
 
-@pytest.mark.sweep(35)
+@pytest.mark.sweep(100)
 @pytest.mark.parametrize(
     ("given", "rates", "cause", "words"),
     [
@@ -174,6 +174,7 @@ def test_a_wrong_rule_is_named(given, rates, cause, words):
     assert words in causes[0].message
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_exponents_of_half_precision_are_named(dtype):
     right = rope.reference("rope", dim=96)
@@ -207,6 +208,7 @@ def test_no_alternative_equals_the_reference_or_another():
         assert right.frequencies.tobytes() not in tables
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("factor", [1e-15, 1e15])
 @pytest.mark.parametrize("base", [1.0000001, 1e300])
 @pytest.mark.parametrize("scheme", ["rope-linear", "rope-ntk", "rope-yarn", "rope-llama3"])

@@ -128,6 +128,7 @@ NOT_MAPS = {
 }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("why", "body"), NOT_MAPS.items())
 def test_lengths_of_what_is_no_linear_map_are_not_measured_and_it_is_said_why(why, body, check):
     found = check(body)
@@ -190,7 +191,7 @@ ROUNDING = {
 }
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(100)
 @pytest.mark.parametrize(("words", "body"), ROUNDING.items())
 def test_a_half_precision_inside_is_no_lack_of_linearity(words, body, check):
     why = diagnose(check(f"def f(x, p): {body}"))[0]
@@ -287,6 +288,7 @@ def test_heads_that_are_turned_differently_are_named_and_not_called_bent(check):
     assert not queries.subject.key.no_map
 
 
+@pytest.mark.slow
 def test_the_current_folder_is_not_imported_from(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(GOOD)
     monkeypatch.chdir(tmp_path)
@@ -325,6 +327,7 @@ def test_a_function_that_depends_on_the_length_is_given_the_length(check):
     assert not check("f = good", positions="0:17", seq_len=17, **given).ok
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("body", ["f = good", "def f(x, p): return other(x, p)"])
 def test_a_function_whose_base_follows_the_length_is_said_to(body, check):
     dynamic = """
@@ -440,7 +443,7 @@ def test_a_function_of_a_scheme_that_follows_the_length_is_held_to_linearity_too
     assert call("rope-check", *DYNAMIC, *own("turned"), "--len", "256")[0] == 0
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(100)
 @pytest.mark.parametrize(
     ("name", "status", "words"),
     [
@@ -458,6 +461,7 @@ def test_what_is_no_array_of_numbers_is_refused_in_words(name, status, words, ca
         assert "--len N asks for fewer" in err
 
 
+@pytest.mark.slow
 def test_a_function_that_copies_its_process_answers_once(call, own):
     assert call("rope-check", "-s", "rope", "--layout", "half", *own("forked"))[0] == 0
 
@@ -554,7 +558,7 @@ def test_a_worker_whose_answers_nobody_reads_ends_in_silence():
         assert process.stderr.read() == b""
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize(
     ("body", "words"),
     [

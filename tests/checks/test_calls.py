@@ -72,6 +72,7 @@ def test_a_name_that_says_what_it_is_for_is_given_nothing_else():
         assert forms(signature(declared), right) == []
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("most", "said"), [(1, "the first 1 of 206 ways"), (206, "; 206 ways")])
 def test_how_many_ways_were_left_out_is_said(most, said, monkeypatch, call, tmp_path):
     monkeypatch.setattr("posenc_cli.checks.form_choice.MOST_FORMS", most)
@@ -148,6 +149,7 @@ def test_what_is_wrong_is_named_by_what_is_called(name, call):
     assert relative in document["findings"][0]["message"]
 
 
+@pytest.mark.slow
 def test_columns_of_q_and_k_come_out_in_one_order_or_scores_are_wrong(call):
     asked = ("rope-check", *HALF, "--len", "40", "--json", "--impl")
     status, out, _ = call(*asked, f"{DOUBLES}:q_reordered")

@@ -87,7 +87,7 @@ def test_a_cell_that_is_wrong_alone_is_named(row, pair):
     assert cause.evidence == f"at one of 1500 positions, {row}"
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "pair", "turned"), [(100, 31, 1e-5), (500, 20, 1e-3), (1023, 0, 0.5), (1, 31, 1e-4)]
 )
@@ -232,6 +232,7 @@ def test_tables_of_a_grid_with_other_frequencies_are_consistent_along_its_axes()
     assert cause.cause == "rotary-dim"
 
 
+@pytest.mark.slow
 def test_tables_of_a_grid_whose_angles_mix_axes_are_not_consistent():
     rows, columns = np.divmod(np.arange(63), 7)
     angles = np.multiply.outer(rows * columns, 1e2 ** -(np.arange(8) / 8))
@@ -374,6 +375,7 @@ def test_a_frequency_that_a_pair_has_at_every_position_is_named_in_digits_that_d
     assert named[2] != "1"
 
 
+@pytest.mark.slow
 def test_what_nothing_explains_costs_no_more_than_some_thousand_trials(monkeypatch):
     # 12,600 before rules were ruled out many at once.
     trials = []
@@ -387,6 +389,7 @@ def test_what_nothing_explains_costs_no_more_than_some_thousand_trials(monkeypat
     assert len(trials) < 5000
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     "part", [{}, {"turn": "backward"}, {"offset": 2}, {"positions": "float16"}]
 )

@@ -61,7 +61,7 @@ MOVED = {
 }
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(17)
 @pytest.mark.parametrize("name", MOVED)
 def test_a_rule_by_which_positions_get_lost_is_said_with_its_numbers(name):
     moved, message = MOVED[name]
@@ -291,6 +291,7 @@ def test_what_no_mistake_gives_is_unknown_of_a_head_that_turns_in_part_too():
     assert causes_of(*tables_at(np.arange(300), rates), right)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("rows", [15, 700])
 @pytest.mark.parametrize("twice", [False, True])
 def test_tables_that_are_transposed_are_told_so_and_held_against_every_cell(rows, twice):
@@ -315,6 +316,7 @@ def late(values, wrong, start=600):
     return np.where(np.arange(len(values))[:, None] < start, values, wrong)
 
 
+@pytest.mark.slow
 def test_a_size_that_no_pair_can_be_cut_to_is_told_and_one_that_grows_is_no_factor():
     right = rope.reference("rope", dim=32, layout="half")
     x = rope.vectors(ROWS, 32)

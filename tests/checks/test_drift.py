@@ -24,6 +24,7 @@ def found(positions, moved, *, factor=1.0, dtype=np.float32):
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("offset", [1, -1, 3, 0.48])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_an_offset_common_to_all_pairs_is_found_though_each_cell_is_within_its_tolerance(

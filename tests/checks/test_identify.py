@@ -222,6 +222,7 @@ def test_kernels_of_peers_are_identified_with_their_scalars(golden):
     )
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("array", "both"), [("bias_enc_40x40", True), ("bias_dec_40x40", False)])
 def test_the_buckets_of_t5_are_identified_though_its_table_is_learned(array, both, golden):
     _, arrays = golden("t5_bias_gather")
@@ -500,6 +501,7 @@ def test_no_array_breaks_an_identification(*, shape, size, kind, blemish, seed):
         assert each.residual >= 0
 
 
+@pytest.mark.slow
 def test_a_model_is_named_only_where_the_amplitude_is_its_own():
     params = {"dim": 64, "factor": 32.0, "base": 150_000.0, "truncate": False}
     own = found_in(arrays_of("rope-yarn", "0:200", tables=("cos", "sin"), **params))

@@ -425,7 +425,7 @@ def test_pairs_that_do_not_fit_are_named_and_every_cell_of_the_others_does(kind,
     assert not nearest.exact
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("form", ["cos-sin", "interleaved", "sinusoids", "complex", "halves"])
 def test_wrong_pairs_are_named_in_any_table(form):
     cos, sin = _with_wrong_pairs("faster", [7])

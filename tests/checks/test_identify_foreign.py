@@ -42,6 +42,7 @@ def test_shuffled_rows_are_listed_where_they_stand():
     assert list(positions) == np.random.default_rng(0).permutation(ROWS).tolist()
 
 
+@pytest.mark.slow
 def test_one_row_that_many_encodings_have_is_said_to_show_too_little():
     found = identify(Evidence.of_arrays(UNLIKE["row 0, which all have"]))
     assert found.match is None

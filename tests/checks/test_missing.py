@@ -75,7 +75,7 @@ def test_whole_numbers_are_said_to_be_so_and_not_to_be_stored_wider(times, dtype
     assert cause.residual.whole
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [np.float16, "bfloat16"])
 def test_turned_vectors_that_have_the_digits_of_a_half_precision_are_said_to(half):
     x = rope.vectors(600, 2 * PAIRS)
@@ -111,6 +111,7 @@ def turned(x, angles):
     return np.stack([z.real, z.imag], axis=2).reshape(x.shape).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_rows_of_a_cache_that_grew_in_steps_are_read_at_far_positions_too():
     """Each part of it counts from 0; few rows of each are looked at, as posenc asks functions."""
     positions = "0:64,127:130,255:259,1023:1026,65535:65538,131070:131072"

@@ -84,7 +84,7 @@ def test_rows_from_a_position_on_are_told_with_their_cause(name):
     assert fields["left_over"]["cells"] <= 0.001 * fields["cells"]
 
 
-@pytest.mark.sweep(10)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
 def test_some_of_the_pairs_are_told_with_their_cause(name):
     wrong, causes = MISTAKES[name]
@@ -150,6 +150,7 @@ def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
         assert first.where.fields() == {"pairs": "31"}
 
 
+@pytest.mark.slow
 def test_frequencies_that_are_all_off_by_one_ratio_are_no_offset_of_positions():
     """1 + 9e-7 of each: within what float32 may show in any cell, but the same in all pairs."""
     rates = ladder(64, 1e4) * (1 + 9e-7)
@@ -212,6 +213,7 @@ def test_a_head_that_turns_in_part_is_compared_with_rules_of_its_width_alone():
 PROPORTIONAL = rope.reference("rope-proportional", dim=128, partial=0.25, layout="half")
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("denominator", [128, 32])
 def test_proportional_pairs_within_the_first_columns_are_paired_otherwise_and_consistent(
     denominator,
@@ -236,6 +238,7 @@ def test_proportional_pairs_within_the_first_columns_are_paired_otherwise_and_co
     assert [cause.cause for cause in causes[1:]] == ["frequency-rule"] * (denominator == 32)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     name=st.sampled_from(sorted(MISTAKES)),

@@ -303,6 +303,7 @@ def test_one_bad_pair_of_many_is_not_taken_for_a_rounding():
     assert cause.message.startswith("pair 30 of 64 differs")
 
 
+@pytest.mark.slow
 def test_pairs_that_lack_the_scaling_are_counted():
     wrong = replace(CASES["llama3"].right, inv_freq=ladder(128, 5e5))
     case = CASES["llama3"]
@@ -313,6 +314,7 @@ def test_pairs_that_lack_the_scaling_are_counted():
     assert cause.evidence.startswith("pairs 29–63 of 64 are not scaled")
 
 
+@pytest.mark.slow
 def test_two_causes_are_told_the_likeliest_first():
     case = CASES["yarn"]
     right = rope.reference(case.scheme, **case.given)

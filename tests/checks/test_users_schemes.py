@@ -194,6 +194,7 @@ def test_a_users_sinusoids_are_identified_where_their_own_columns_are():
     assert (match.scheme, match.params, str(match.positions)) == ("harmonics", {"dim": 32}, "5:105")
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("base", [10_000.0, 500.0])
 def test_a_users_grid_is_identified(base):
     rates = base ** -(np.arange(8) / 8)

@@ -84,6 +84,7 @@ def test_the_table_of_a_million_positions_is_short(call):
     assert rows(out)[-1] == ["91 … 499999", "31"]
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
     posenc = f"{shlex.quote(sys.executable)} -m posenc_cli"
     command = f"{posenc} buckets t5 --positions 0:300000 --json | head -1"

@@ -195,6 +195,7 @@ def test_names_of_files_are_shown_whole_and_harmless(call, tmp_path):
     assert "long-name" * 12 in out
 
 
+@pytest.mark.slow
 def test_ascii_terminals_get_ascii(posenc):
     for other, *rest in (("rope-linear",), ("rope", "--len", "4")):
         done = posenc("compare", "rope", other, *rest, env={"PYTHONIOENCODING": "ascii"})

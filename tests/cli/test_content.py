@@ -101,6 +101,7 @@ def test_the_band_is_the_same_on_any_backend_and_thread_count(call):
     assert call("dot-similarity", *line, "--json")[1] == text
 
 
+@pytest.mark.slow
 def test_what_is_not_a_matrix_is_not_written_as_one(call, tmp_path):
     line = ("dot-similarity", "-s", "rope", "-l", "32", "--content", "independent")
     status, out, err = call(*line, "--out", "a.npy")

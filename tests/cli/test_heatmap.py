@@ -479,6 +479,7 @@ def test_a_figure_goes_to_a_pipe(posenc):
     assert done.stderr.startswith(b"wrote standard output: rope: 8 positions")
 
 
+@pytest.mark.slow
 def test_json_with_a_figure_has_what_the_figure_shows(call, tmp_path):
     out = call("heatmap", "-s", "rope", "-l", "100000", "--out", "a.png", "--json")[1]
     data = document(out)
@@ -604,6 +605,7 @@ def test_without_matplotlib_only_files_fail(tmp_path):
     assert not (tmp_path / "a.png").exists()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("more", [[], ["--json"], ["--out", "{}/x.png"]], ids=str)
 def test_what_sampling_misses_of_a_file_is_told(more, call, tmp_path):
     values = np.sin(np.outer(np.arange(5000), np.arange(1, 17)))

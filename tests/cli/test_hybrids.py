@@ -65,7 +65,7 @@ def test_the_option_repeated_is_the_hybrid(call, tmp_path):
         assert archive["rope-yarn"].tobytes() == expected.tobytes()
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3, pytest.param(7, marks=pytest.mark.slow)])
 def test_a_figure_of_a_hybrid_has_room_for_every_part(call, parts):
     schemes = ["sinusoidal", "t5", "rope", "alibi", "shaw", "integer", "binary"][:parts]

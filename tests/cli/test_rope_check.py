@@ -274,6 +274,7 @@ def test_github_annotates_and_adds_to_the_summary(files, call, monkeypatch):
     assert "GITHUB_STEP_SUMMARY" in err
 
 
+@pytest.mark.slow
 def test_a_script_with_set_e_stops_where_a_check_fails(tmp_path):
     check = f"{shlex.quote(sys.executable)} -m posenc_cli rope-check --len 64 -q --scheme"
     script = f"set -e; {check} rope; echo right; {check} sinusoidal >/dev/null; echo never"
@@ -572,6 +573,7 @@ def heads_of(rows):
     return x, y
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("axes", [(0, 1, 2), (1, 0, 2)], ids=["before", "after"])
 def test_heads_that_are_wrong_are_named_with_their_causes(axes, call, tmp_path):
     for name, values in zip("xy", heads_of(40), strict=True):

@@ -222,6 +222,7 @@ def test_of_few_rows_it_is_not_said_that_no_wavelength_stands_out(call, tmp_path
     assert "stands out" not in out
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (100, 30)])
 @pytest.mark.parametrize(
     "arguments", ["-s rope -d 128", "-s rope-yarn -d 128", "-s learned -l 64", "-s rope -d 8"]

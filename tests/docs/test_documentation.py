@@ -220,6 +220,7 @@ def test_the_scheme_of_the_contributing_guide_works(tmp_path, monkeypatch, call)
         assert call(*shlex.split(command))[0] == 0
 
 
+@pytest.mark.slow
 def test_the_format_of_the_contributing_guide_takes_one_file_and_one_line(tmp_path):
     copied = tmp_path / "posenc_cli"
     shutil.copytree(ROOT / "posenc_cli", copied)  # what is compiled, too

@@ -133,6 +133,7 @@ def test_a_stderr_that_takes_nothing_changes_no_status(
         assert np.load(tmp_path / "rope-100x64.npy").shape == (100, 64)
 
 
+@pytest.mark.slow
 def test_no_file_takes_the_place_of_a_closed_stderr(tmp_path):
     """Or what a function under test prints would go into the report."""
     (tmp_path / "function.py").write_text(

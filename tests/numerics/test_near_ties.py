@@ -68,7 +68,7 @@ RUNS = {
 }
 
 
-@pytest.mark.sweep(28)
+@pytest.mark.sweep(83)
 @every_dtype
 @pytest.mark.parametrize("exponent", [-54, -70, -120])
 @pytest.mark.parametrize("turns", [0, 7], ids=["small-angles", "many-turns"])
@@ -91,7 +91,7 @@ def test_cells_of_every_size_go_to_their_own_side_of_a_tie(name, exponent, turns
             assert found[0].tolist() == expected
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(
     ("margin", "value"),

@@ -113,6 +113,7 @@ def test_zero_is_neutral_in_a_signed_figure_and_gaps_are_grey() -> None:
     assert count_of(image, [0xB9] * 3) > 1000
 
 
+@pytest.mark.slow
 def test_themes_and_maps_change_the_colours() -> None:
     figure = heatmap([[-1.0, 1.0]])
     assert tuple(pixels(figure)[0, 0]) == (255, 255, 255)
