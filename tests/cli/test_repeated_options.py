@@ -9,8 +9,7 @@ from posenc_cli.errors import InvalidInput
 
 
 def command_named(name):
-    command = application([name])
-    return command.commands[name] if hasattr(command, "commands") else command
+    return application([name]).commands[name]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
