@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import ReportOptions, form_option, option
+from posenc_cli.cli.options import ReportOptions, completed_from, form_option, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
@@ -35,6 +35,7 @@ def _declared(flag: str, name: str, metavar: str) -> Any:
         metavar=metavar,
         help=f"{parameter.rules.help} [default: {parameter.default_text}]",
         parse=lambda flag, text: parameter.value(text, flag=flag),
+        autocompletion=completed_from(parameter.choices),
         show_default=False,
     )
 

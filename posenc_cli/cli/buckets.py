@@ -8,7 +8,15 @@ import typer
 
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
+from posenc_cli.cli.options import (
+    Json,
+    Setting,
+    completed_from,
+    one_of,
+    option,
+    settings_of,
+    settings_option,
+)
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.buckets import RULES, BucketRule
 from posenc_cli.positions import LARGEST_POSITION, Positions
@@ -40,7 +48,15 @@ def _positions(flag: str, text: str) -> Positions:
 
 def buckets(
     console: Console,
-    rule: Annotated[BucketRule, typer.Argument(metavar="RULE", help="|".join(RULES), parser=_rule)],
+    rule: Annotated[
+        BucketRule,
+        typer.Argument(
+            metavar="RULE",
+            help="|".join(RULES),
+            parser=_rule,
+            autocompletion=completed_from(RULES),
+        ),
+    ],
     *,
     settings: Annotated[
         list[Setting] | None,

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
 from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
-from posenc_cli.cli.completers import backend_names, model_names, runtime_names, scheme_names
+from posenc_cli.cli.completers import (
+    backend_names,
+    layout_names,
+    model_names,
+    runtime_names,
+    scheme_names,
+)
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ENCODING,
@@ -169,7 +175,9 @@ class ParameterOptions(OptionGroup):
     dim: Annotated[str | None, option(*OWN_OPTIONS["dim"])] = None
     heads: Annotated[str | None, option(*OWN_OPTIONS["heads"])] = None
     base: Annotated[str | None, option(*OWN_OPTIONS["base"])] = None
-    layout: Annotated[str | None, option(*OWN_OPTIONS["layout"])] = None
+    layout: Annotated[str | None, option(*OWN_OPTIONS["layout"], autocompletion=layout_names)] = (
+        None
+    )
     settings: Annotated[
         list[Setting] | None,
         settings_option("any other parameter, repeatable; posenc schemes NAME documents them"),

@@ -76,6 +76,11 @@ def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
     return [f"{name}=" for name in declared if name.startswith(incomplete)]
 
 
+def layout_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Layouts of the schemes named before that go on so."""
+    return [text.partition("=")[2] for text in setting_texts(ctx, f"layout={incomplete}")]
+
+
 def _named_schemes(params: dict[str, Any]) -> list[str]:
     """The schemes that a command line names; of a model those of its layers."""
     from posenc_cli.configs.config import read_config, resolve

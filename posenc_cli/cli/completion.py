@@ -18,30 +18,52 @@ from posenc_cli.records import Record
 class ShellFiles(Record):
     """Where a shell finds the script of completions, and the line that lets its start read it.
 
-    ``other_name`` ends the script: what it needs to say of ``posenc-cli``, the same program.
+    ``other_name`` ends Typer's script: what it needs to say of ``posenc-cli``, the same program.
     """
 
     script: str
-    other_name: str
     startup: str = ""
     line: str = ""
+    other_name: str = ""
 
+
+_BASH = """\
+_posenc_completion() {
+    local IFS=$'\\n' word last= words=()
+    # Bash ends words at = and :, too; these are what posenc is given.
+    for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        if [[ $last && ( $word == [=:]* || ( $word && $last == *[=:] ) ) ]]; then
+            last+=$word
+            words[${#words[@]}-1]=$last
+        else
+            last=$word
+            words+=("$word")
+        fi
+    done
+    COMPREPLY=( $( env COMP_WORDS="$(printf '%s ' "${words[@]}")" \\
+                   COMP_CWORD=$(( ${#words[@]} - 1 )) \\
+                   _POSENC_COMPLETE=complete_bash $1 ) )
+    COMPREPLY=( "${COMPREPLY[@]#"${last%"${last##*[=:]}"}"}" )
+    if [[ ${COMPREPLY[*]} == *= ]]; then compopt -o nospace; fi
+}
+
+complete -o default -F _posenc_completion posenc posenc-cli"""
 
 SHELLS = {
     "bash": ShellFiles(
         "~/.bash_completions/posenc.sh",
-        " posenc-cli",
         "~/.bashrc",
         "source ~/.bash_completions/posenc.sh",
     ),
     "zsh": ShellFiles(
         "~/.zfunc/_posenc",
-        " posenc-cli",
         "~/.zshrc",
         "fpath+=~/.zfunc; autoload -Uz compinit; compinit",
+        other_name=" posenc-cli",
     ),
     "fish": ShellFiles(
-        "~/.config/fish/completions/posenc.fish", "\ncomplete --command posenc-cli --wraps posenc"
+        "~/.config/fish/completions/posenc.fish",
+        other_name="\ncomplete --command posenc-cli --wraps posenc",
     ),
 }
 
@@ -86,15 +108,19 @@ def completion(
         startup = _place(files.startup)
         text = startup.read_bytes() if startup.exists() else b""
         line = files.line.encode()
-        if line not in text.splitlines():
+        known = line in text.splitlines()
+        if not known:
             _write(files.startup, text + b"\n" * (text[-1:] not in (b"", b"\n")) + line)
-            console.summary(f"added to {quoted_name(startup)}: {files.line}")
+        said = "is unchanged, and has" if known else "has a new last line"
+        console.summary(f"{quoted_name(startup)} {said}: {files.line}")
         undo += f", and that line out of {files.startup}"
     console.summary(f"{name} completes posenc from its next start on; to undo it: {undo}")
 
 
 def _script(shell: str) -> str:
     """What a shell is to run, for both names of the program."""
+    if shell == "bash":
+        return _BASH
     # Typer's own commands for it are options of the program, which every help would list.
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 

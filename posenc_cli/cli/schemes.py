@@ -22,7 +22,9 @@ def schemes(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", autocompletion=scheme_names, help="describe this scheme alone"
+            metavar="[NAME]",
+            autocompletion=scheme_names,
+            help="describe this scheme alone; yours as ./file.py:name",
         ),
     ] = None,
     as_json: Json = False,

@@ -50,6 +50,9 @@ def completed(call, monkeypatch, capsys):
         ("posenc rope-check --format j", ["json", "junit"]),
         ("posenc rope-check --tol e", ["exact"]),
         ("posenc schemes transf", ["transformer-xl"]),
+        ("posenc buckets d", ["deberta"]),
+        ("posenc alibi-slopes --convention n", ["naive"]),
+        ("posenc generate -s rope --layout ", ["interleaved", "half"]),
         ("posenc compare bart", ["bart-large"]),
         ("posenc heatmap --in ", []),  # the shell completes files itself
         ("posenc generate -s nonsense --set ", []),
@@ -68,13 +71,21 @@ def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
     posenc.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m posenc_cli "$@"\n')
     posenc.chmod(0o755)
     (tmp_path / "script").write_text(call("completion", "bash")[1])
-    lines = [
-        "source script",
-        "COMP_WORDS=(posenc generate -s xp) COMP_CWORD=3",
-        "_posenc_completion posenc",
-        'echo "${COMPREPLY[@]}"',
-        "complete -p posenc posenc-cli",
-    ]
+    # As bash ends words: at = and :, too.
+    typed = {
+        "--scheme = rope-y": "rope-yarn",
+        "-s sinusoidal+./a.py : b --set spacing =": "vaswani tensor2tensor",
+        "-s alibi --set max": "nospace max_bias=",
+    }
+    lines = ["source script", "compopt() { printf 'nospace '; }"]
+    for line in typed:
+        words = f"posenc generate {line}"
+        lines += [
+            f"COMP_WORDS=({words}) COMP_CWORD={words.count(' ')}",
+            "_posenc_completion posenc",
+            'echo "${COMPREPLY[@]}"',
+        ]
+    lines.append("complete -p posenc posenc-cli")
     run = subprocess.run(
         [bash, "--norc", "-c", "\n".join(lines)],
         cwd=tmp_path,
@@ -86,7 +97,7 @@ def test_bash_completes_by_the_script_that_is_printed(call, tmp_path):
     registered = [
         f"complete -o default -F _posenc_completion {name}" for name in ("posenc", "posenc-cli")
     ]
-    assert run.stdout.splitlines() == ["xpos", *registered]
+    assert run.stdout.splitlines() == [*typed.values(), *registered]
 
 
 def test_zsh_and_fish_know_both_names(call):
@@ -124,10 +135,11 @@ def test_one_command_installs_it_and_names_each_file_it_changes(
     assert f"rm ~/{file}" in undo
     for name in startup:
         (line,) = (tmp_path / name).read_bytes().splitlines()[1:]
-        assert f"added to '{tmp_path / name}': {line.decode()}" in err
+        assert f"'{tmp_path / name}' has a new last line: {line.decode()}" in err
         assert f"~/{name}" in undo
     _, _, again = call("completion", shell, "--install")
-    assert "added to" not in again
+    assert "new" not in again
+    assert all(f"'{tmp_path / name}' is unchanged, and has: " in again for name in startup)
     assert files == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
