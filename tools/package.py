@@ -70,9 +70,12 @@ def try_on(home: Path, wheel: Path, python: str, other: str) -> None:
 
 def check_files_for_others() -> None:
     """Hold what GitHub, pre-commit and citation tools read to their schemas."""
+    github = ROOT / ".github"
     schemas: dict[str, list[Path]] = {
-        "vendor.github-workflows": [*(ROOT / ".github" / "workflows").glob("*.yml")],
+        "vendor.github-workflows": [*(github / "workflows").glob("*.yml")],
         "vendor.github-actions": [ROOT / "action.yml"],
+        "vendor.github-issue-forms": [github / "ISSUE_TEMPLATE" / "bug_report.yml"],
+        "vendor.github-issue-config": [github / "ISSUE_TEMPLATE" / "config.yml"],
     }
     for schema, files in schemas.items():
         run(UV, "tool", "run", "check-jsonschema", "--builtin-schema", schema, *files)
