@@ -107,9 +107,8 @@ def test_the_action_passes_right_code_and_fails_wrong_code(
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     snippets = [text for language, text in SNIPPETS if language == "yaml"]
     parts = [part for text in snippets for part in text.split("- uses: OWNER/posenc@")[1:]]
-    tag, _, rest = parts[which].partition("\n")
-    assert tag == f"v{__version__}"
-    inputs = yaml.safe_load(rest)["with"]
+    assert {part.partition("\n")[0] for part in parts} == {f"v{__version__}"}
+    inputs = yaml.safe_load(parts[which].partition("\n")[2])["with"]
     arguments = action({**inputs, "python": sys.executable} if "impl" in inputs else inputs)
     project(right=True)
     assert call(*arguments)[0] == 0
