@@ -79,6 +79,7 @@ def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(
 DYNAMIC = ("rope-check", "-s", "rope-dynamic", *HALF[3:], "--set", "factor=4")
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("asked", "name"),
     [(DYNAMIC, "never_reset"), (DYNAMIC, "tables_never_reset"), (HALF, "left_once")],

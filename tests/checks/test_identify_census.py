@@ -455,13 +455,21 @@ def test_more_than_a_quarter_of_the_pairs_are_not_called_a_few():
     assert of(*_with_wrong_pairs("faster", list(range(10, 19)))).nearest is None
 
 
-def test_wrong_pairs_are_said_with_their_number_in_text_and_json(call, tmp_path):
+@pytest.fixture
+def wrong_pairs(tmp_path):
     cos, sin = _with_wrong_pairs("faster", [3, 4, 9])
     np.save(tmp_path / "t.npy", np.concatenate([cos, sin], axis=1))
+
+
+def test_wrong_pairs_are_said_with_their_number(wrong_pairs, call):
     status, out, _ = call("identify", "t.npy")
     assert status == 1
     assert out.startswith("rope in 29 of 32 pairs")
     assert "3 pairs do not fit: 3:5,9; every cell of the others does" in " ".join(out.split())
+
+
+@pytest.mark.slow
+def test_wrong_pairs_are_listed_in_json(wrong_pairs, call):
     status, out, _ = call("identify", "t.npy", "--json")
     fields = json.loads(out)
     assert (status, fields["scheme"], fields["exact"]) == (1, None, False)
