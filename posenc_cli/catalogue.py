@@ -182,7 +182,7 @@ def _loaded(target: str, name: str) -> Scheme:
         ) from error
     if not isinstance(loaded, Scheme):
         raise InvalidInput(
-            f"--scheme {abbreviated(name)}: is a {type(loaded).__name__}, not a scheme",
+            f"--scheme {abbreviated(name)}: is of the type {type(loaded).__name__}, not a scheme",
             hint="declare it with posenc_cli.formulas.declare: @absolute, @rotary or @bias",
         )
     return loaded

@@ -59,7 +59,9 @@ def draw(command: str, output: str, path: Path) -> None:
     axes.set_axis_off()
     axes.set(xlim=(-_MARGIN, width - _MARGIN), ylim=(height - _MARGIN, -_MARGIN))
     fonts = [
-        FontProperties(["DejaVu Sans Mono", "DejaVu Sans"], weight=weight, size=_SIZE * 72 / _DPI)
+        FontProperties(
+            family=["DejaVu Sans Mono", "DejaVu Sans"], weight=weight, size=_SIZE * 72 / _DPI
+        )
         for weight in ("normal", "bold")
     ]
     halves = np.empty((2 * len(lines), COLUMNS, 3))  # an upper and a lower one of each character

@@ -20,6 +20,7 @@ from posenc_cli.api.arguments import (
     number_format,
 )
 from posenc_cli.api.arrays import is_array, is_tensor
+from posenc_cli.catalogue import adopting
 from posenc_cli.checks.called_function import CallRequest
 from posenc_cli.checks.checking import Check, CheckRequest, SubjectError
 from posenc_cli.checks.codes import CALL_ROLES
@@ -34,7 +35,7 @@ from posenc_cli.render.report_text import report_text
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike
     from posenc_cli.checks.identify import Identification
@@ -208,9 +209,10 @@ def loaded_array(value: object, name: str) -> Loaded:
 
 
 @in_arguments
-def identify(*arrays: object) -> Identification:
+def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
     """What an array is, or a table of cosines and one of sines: arrays, tensors or paths.
 
+    ``schemes`` are some of yours to try too, as ``./file.py:name`` or ``package.module:name``.
     ``match`` of the result is what every cell fits, None where nothing does; ``nearest`` what it
     would be but for some rows; ``summary`` says it in a line.
 
@@ -230,7 +232,8 @@ def identify(*arrays: object) -> Identification:
     ]
     if len({array.values.shape for array in loaded}) > 1:
         raise ArgumentError("cos and sin: must have one shape")
-    return identify_files(loaded)
+    with adopting(schemes):
+        return identify_files(loaded)
 
 
 @in_arguments

@@ -104,6 +104,8 @@ def test_identify_tries_it_where_it_is_named(call, tmp_path):
     assert (answer["scheme"], answer["exact"]) == (bent, True)
     command = next(line for line in answer["commands"] if line.startswith("posenc generate"))
     assert f"--scheme {bent}" in command
+    assert library.identify("a.npy", schemes=[bent]).match.scheme == bent
+    assert library.identify("a.npy").match is None
     with catalogue.adopting([bent, "rope"]):
         assert [scheme.name for scheme in catalogue.adopted()] == [bent]
     assert catalogue.adopted() == ()
@@ -133,7 +135,7 @@ def test_the_library_takes_it_and_reads_the_file_as_it_is_now(tmp_path):
         ("./none.py:f", 3, "there is no file './none.py'"),
         ("./folder.py:f", 3, "there is no file './folder.py'"),
         ("./code/mine.py:none", 2, "./code/mine.py has no attribute 'none'"),
-        ("./code/mine.py:number", 2, "is a int, not a scheme"),
+        ("./code/mine.py:number", 2, "is of the type int, not a scheme"),
         ("./code/mine.py", 2, "names a file, and no scheme of it"),
         ("./raises.py:f", 2, "cannot be loaded (RuntimeError: first line)"),
         ("./leaves.py:f", 2, "cannot be loaded (SystemExit: 0)"),
