@@ -53,9 +53,14 @@ def unwritten_cause(
     if garbage is None:
         return None
     pair = int(np.argmax(garbage.pairs))
+    cause, message = Cause.UNINITIALISED, f"{garbage.text}: {MEANING}"
+    infinite = np.isinf(given[garbage.pairs])
+    if infinite.all():  # as a division by 0 gives as well
+        verb = "is" if infinite.size == 1 else "are"
+        cause, message = Cause.UNKNOWN, f"{infinite.size} {verb} infinite"
     return Explanation(
-        Cause.UNINITIALISED,
-        f"of the {right.size} frequencies {garbage.text}: {MEANING}",
+        cause,
+        f"of the {right.size} frequencies {message}",
         f"pair {pair} has {given[pair]:.6g}, not {right[pair]:.6g}",
         where=Where(None, spec(np.flatnonzero(garbage.pairs))),
     )

@@ -124,3 +124,12 @@ def test_rows_of_a_cache_that_grew_in_steps_are_read_at_far_positions_too():
     assert cause.message.startswith(
         "14 of 79 positions are turned as others are, the first of them 128"
     )
+
+
+def test_infinite_frequencies_are_said_to_be_that_and_no_more():
+    values = 1e4 ** -(np.arange(0, 32, 2) / 32)
+    values[3] = np.inf
+    found = rope.of_frequencies(values.astype(np.float32), rope.reference("rope", dim=32), "0:64")
+    (why,) = diagnose(found)
+    assert (why.cause, why.message) == ("unknown", "of the 16 frequencies 1 is infinite")
+    assert why.evidence == "pair 3 has inf, not 0.177828"
