@@ -18,6 +18,7 @@ from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import round_to_half
+from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 _SHORT = 64
 """Positions of a call that is shorter than any length from which on models turn otherwise."""
 
-_HALF = "bfloat16"
-"""The number format of vectors that most models are run in, which tells fewest positions apart."""
+_HALVES = ("bfloat16", "float16")
+"""The number formats of vectors that most models are run in."""
 
 _ROUNDED_DOWN = (2, 257, 4097)
-"""Positions, of which bfloat16 has the first: the others become 256 and 4096 in it."""
+"""Positions: in bfloat16 the last two become 256 and 4096, in float16 the last."""
 
-_ROUNDINGS = 6 * 2**0.5 * 2.0**-8
-"""What right code in bfloat16 may be off, of the largest value. Cosine and sine, a factor on them
+_ROUNDINGS = 6 * 2**0.5
+"""Units by which right code in a half precision may be off, of the largest value. Cosine and sine, a factor on them
 and their products are rounded, and the sum: 3√2 + 1 half units, of the length of a pair, which is
 at most √2 of its larger value."""
 
@@ -133,53 +134,73 @@ def try_orders(function: ServedFunction, differs: Differs) -> PatternReport:
 def try_half_precision(
     function: ServedFunction, last: int, rates: Reals, pairing: ColumnPairing | None
 ) -> PatternReport:
-    """Give a function of tensors vectors in bfloat16, at positions up to ``last``.
+    """Give a function of tensors vectors in half precisions, at positions up to ``last``.
 
     ``rates`` (pairs,) are the frequencies that it should have, ``pairing`` how it pairs columns.
+    What is wrong in the first is not looked for in the other.
     """
     form = function.form
-    if form.library != "torch" or not form.vectors or function.outcome == "frequencies" or not last:
-        return PatternReport((), ())
+    reports = [PatternReport((), ())]
+    if form.library == "torch" and form.vectors and function.outcome != "frequencies" and last:
+        for half in _HALVES:
+            reports.append(_in_half(function, half, last, rates, pairing))
+            if reports[-1].faults:
+                break
+    return PatternReport(
+        tuple(text for report in reports for text in report.tried),
+        reports[-1].faults,
+        tuple(text for report in reports for text in report.untried),
+    )
+
+
+def _in_half(
+    function: ServedFunction, half: str, last: int, rates: Reals, pairing: ColumnPairing | None
+) -> PatternReport:
+    """Give a function vectors in one half precision."""
     positions = np.array([position for position in _ROUNDED_DOWN if position <= last])
-    x = round_to_half(_vectors_of_chance(positions.size, form.columns), _HALF).astype(np.float32)
+    x = round_to_half(_vectors_of_chance(positions.size, function.form.columns), half).astype(
+        np.float32
+    )
     tables = function.outcome == "tables"
     wanted = function.all_values(x, positions)
     try:
-        values = function.varied(last=function.last, dtype=_HALF).all_values(x, positions)
+        values = function.varied(last=function.last, dtype=half).all_values(x, positions)
     except InvalidInput:
         function.revive()
-        return PatternReport((), (), (f"vectors of {_HALF}",))
-    allowed = _ROUNDINGS * max(np.abs(part).max() for part in wanted)
+        return PatternReport((), (), (f"vectors of {half}",))
+    allowed = _ROUNDINGS * unit(half) * max(np.abs(part).max() for part in wanted)
     off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
     if (off <= allowed).all():
-        return PatternReport((f"vectors of {_HALF}",), ())
+        return PatternReport((f"vectors of {half}",), ())
     row = int(np.argmax(off))
     text = (
-        f"in {_HALF} it is off by {off[row]:.2g} at position {positions[row]}, "
+        f"in {half} it is off by {off[row]:.2g} at position {positions[row]}, "
         f"where roundings explain {allowed:.2g}"
     )
-    known, cause = f"vectors of {_HALF} are turned otherwise than those of float32", Cause.UNKNOWN
+    known, cause = f"vectors of {half} are turned otherwise than those of float32", Cause.UNKNOWN
     planes, right = (_planes(parts, pairing, tables=tables) for parts in (values, wanted))
-    for what, its_cause, angles in _rounded_angles(positions, rates):
+    for what, its_cause, angles in _rounded_angles(positions, rates, half):
         on = np.exp(1j * (angles - np.outer(positions, rates)))  # (n, pairs)
         factors = np.tile(on, (1, right.shape[1] // rates.size))
         if factors.shape == right.shape and (np.abs(planes - right * factors) <= allowed).all():
-            known, cause = f"{what} are rounded to {_HALF}, as vectors are", its_cause
+            known, cause = f"{what} are rounded to {half}, as vectors are", its_cause
             text += "; so rounded, all is reproduced"
             break
     return PatternReport((), (PatternFault(text, known, cause),))
 
 
-def _rounded_angles(positions: Integers, rates: Reals) -> Iterator[tuple[str, Cause, RealRows]]:
+def _rounded_angles(
+    positions: Integers, rates: Reals, half: str
+) -> Iterator[tuple[str, Cause, RealRows]]:
     """What may be rounded with vectors, and the angles (n, pairs) that it makes."""
     places, coarse = (
-        round_to_half(values.astype(np.float64), _HALF) for values in (positions, rates)
+        round_to_half(values.astype(np.float64), half) for values in (positions, rates)
     )
     yield "positions", Cause.POSITION_PRECISION, np.outer(places, rates)
     yield "frequencies", Cause.INV_FREQ_PRECISION, np.outer(positions, coarse)
-    angles = round_to_half(np.outer(positions, rates), _HALF)
+    angles = round_to_half(np.outer(positions, rates), half)
     yield "angles", Cause.POSITION_PRECISION, angles
-    angles = round_to_half(np.outer(places, coarse), _HALF)
+    angles = round_to_half(np.outer(places, coarse), half)
     yield "positions, frequencies and angles", Cause.POSITION_PRECISION, angles
 
 

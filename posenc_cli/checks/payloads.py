@@ -198,7 +198,9 @@ def _vectors(payload: Payload, form: CallForm, vectors: Vectors) -> dict[str, An
     values = vectors.values.astype(np.float32).transpose(order)
     whole = (vectors.batch, vectors.rows, vectors.heads, form.columns)
     given = payload.array(
-        values if form.dtype == "float32" else bits_of_bfloat16(values.astype(np.float64)),
+        bits_of_bfloat16(values.astype(np.float64))
+        if form.dtype == "bfloat16"
+        else values.astype(form.dtype),
         broadcast=[whole[axis] for axis in order],
         reshape=vectors.shape(form.axes),
     )

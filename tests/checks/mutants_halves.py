@@ -28,6 +28,12 @@ def rounded_positions(x, positions):
     return turned(x, positions.to(x.dtype)[..., None].float() * INV_FREQ)
 
 
+def rounded_positions_in_float16(x, positions):
+    """Right in bfloat16."""
+    kept = positions.to(x.dtype) if x.dtype == torch.float16 else positions
+    return turned(x, kept[..., None].float() * INV_FREQ)
+
+
 def rounded_frequencies(x, positions):
     return turned(x, positions[..., None].float() * INV_FREQ.to(x.dtype).float())
 

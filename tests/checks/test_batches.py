@@ -73,7 +73,7 @@ def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(
     assert document["subject"]["call"]["untried"] == untried
     assert any(note.startswith("not tried: ") for note in document["notes"]) == bool(untried)
     patterns = document["subject"]["call"]["patterns"]
-    assert "vectors of bfloat16" in patterns
+    assert {"vectors of bfloat16", "vectors of float16"} <= {*patterns}
 
 
 DYNAMIC = ("rope-check", "-s", "rope-dynamic", *HALF[3:], "--set", "factor=4")
@@ -106,6 +106,7 @@ def test_what_goes_back_after_a_longer_call_passes(call):
 
 HALVES = {
     "rounded_positions": ("position-precision", "positions are rounded to bfloat16, as vectors"),
+    "rounded_positions_in_float16": ("position-precision", "positions are rounded to float16"),
     "rounded_frequencies": ("inv-freq-precision", "frequencies are rounded to bfloat16"),
     "rounded_angles": ("position-precision", "angles are rounded to bfloat16"),
     "infinite": ("unknown", "vectors of bfloat16 are turned otherwise than those of float32"),
