@@ -39,7 +39,7 @@ _ROUNDED_DOWN = (2, 257, 4097)
 """Positions: in bfloat16 the last two become 256 and 4096, in float16 the last."""
 
 _ROUNDINGS = 6 * 2**0.5
-"""Units by which right code in a half precision may be off, of the largest value. Cosine and sine, a
+"""Units by which right code in a half format may be off, of the largest value. Cosine and sine, a
 factor on them and their products are rounded, and the sum: 3√2 + 1 units, of the length of a pair,
 which is at most √2 of its larger value."""
 
