@@ -10,7 +10,7 @@ import typer
 
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import COMPLETION
-from posenc_cli.cli.options import completed_from, option
+from posenc_cli.cli.options import completed_from, one_of, option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.records import Record
 
@@ -95,22 +95,36 @@ def completion(
       eval "$(posenc completion bash)"
     """
     name = PurePath(os.environ.get("SHELL", "")).name if shell is None else shell
+    if shell is not None:
+        one_of("SHELL", shell, SHELLS)
     if name not in SHELLS:
         raise InvalidInput(f"SHELL: name it, one of {', '.join(SHELLS)}")
-    if not install:
+    if install:
+        _install(name, console)
+    else:
         print(_script(name))
-        return
+
+
+def _install(name: str, console: Console) -> None:
+    """Write a shell's script, and the line that reads it, and say which files those are.
+
+    Raises: Unavailable, OSError; nothing is written then.
+    """
+    from posenc_cli.files.atomic import preflight
+
     files = SHELLS[name]
-    _write(files.script, _script(name).encode())
-    console.summary(f"wrote {quoted_name(_place(files.script))}: completion for {name}")
+    script, startup = (Path(file).expanduser() for file in (files.script, files.startup))
+    line = files.line.encode()
+    text = startup.read_bytes() if files.startup and startup.exists() else b""
+    known = not files.startup or line in text.splitlines()
+    if not known:
+        preflight(startup)
+    _write(script, _script(name).encode())
+    if not known:
+        _write(startup, text + b"\n" * (text[-1:] not in (b"", b"\n")) + line)
+    console.summary(f"wrote {quoted_name(script)}: completion for {name}")
     undo = f"rm {files.script}"
     if files.startup:
-        startup = _place(files.startup)
-        text = startup.read_bytes() if startup.exists() else b""
-        line = files.line.encode()
-        known = line in text.splitlines()
-        if not known:
-            _write(files.startup, text + b"\n" * (text[-1:] not in (b"", b"\n")) + line)
         said = "is unchanged, and has" if known else "has a new last line"
         console.summary(f"{quoted_name(startup)} {said}: {files.line}")
         undo += f", and that line out of {files.startup}"
@@ -130,18 +144,13 @@ def _script(shell: str) -> str:
     return f"{script}{SHELLS[shell].other_name}"
 
 
-def _place(file: str) -> Path:
-    return Path(file).expanduser()
-
-
-def _write(file: str, text: bytes) -> None:
+def _write(path: Path, text: bytes) -> None:
     """Write lines to a file, in a folder that is made where it is not there.
 
     Raises: Unavailable.
     """
     from posenc_cli.files.atomic import replacing
 
-    path = _place(file)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as stream:
         stream.write(text + b"\n")

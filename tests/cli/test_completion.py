@@ -143,8 +143,34 @@ def test_one_command_installs_it_and_names_each_file_it_changes(
     assert files == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("words", [("tcsh",), (), ("--install",)])
-def test_a_shell_that_is_not_known_is_refused(call, monkeypatch, tmp_path, words):
+@pytest.mark.parametrize("startup", [None, b"export NAME=1\n"])
+def test_what_cannot_be_installed_is_not_said_to_be_and_leaves_nothing(
+    call, tmp_path, monkeypatch, startup
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    bashrc = tmp_path / ".bashrc"
+    if startup is None:
+        bashrc.mkdir()
+        words = f"Is a directory: '{bashrc}'"
+    else:
+        bashrc.write_bytes(startup)
+        (tmp_path / ".bash_completions").write_bytes(b"")
+        words = f"File exists: '{tmp_path / '.bash_completions'}'"
+    before = [*tmp_path.iterdir()]
+    assert call("completion", "bash", "--install") == (3, "", f"posenc: error: {words}\n")
+    assert [*tmp_path.iterdir()] == before
+    assert bashrc.is_dir() or bashrc.read_bytes() == startup
+
+
+def test_a_shell_that_is_given_and_not_known_is_named(call):
+    refused = (2, "", "posenc: error: SHELL 'tcsh': must be one of bash, zsh, fish\n")
+    assert call("completion", "tcsh", "--install") == refused
+
+
+@pytest.mark.parametrize("words", [(), ("--install",)])
+def test_a_shell_of_the_environment_that_is_not_known_is_asked_for(
+    call, monkeypatch, tmp_path, words
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", "/bin/tcsh")
     refused = (2, "", "posenc: error: SHELL: name it, one of bash, zsh, fish\n")
