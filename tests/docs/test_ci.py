@@ -31,7 +31,8 @@ COMMANDS = sorted(
 
 @pytest.fixture
 def project(tmp_path):
-    """A project whose code can be swapped for a wrong one."""
+    """A project, its environment beside it, whose code can be swapped for a wrong one."""
+    (tmp_path / ".venv").symlink_to(sys.prefix)
 
     def make(*, right: bool):
         name = "right_plain" if right else "base_million"
@@ -161,6 +162,23 @@ def test_the_hook_of_pre_commit_fails_where_a_config_leaves_its_base_out(call, t
         1,
         "posenc: warning: --strict: 'b.json': taken by default: rope_theta\n",
     )
+
+
+def test_a_hook_of_ones_own_runs_the_function_in_the_environment_of_the_project(
+    project, call, tmp_path, monkeypatch
+):
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    (text,) = [text for _, text in SNIPPETS if "repo: local" in text]
+    program = tmp_path / "hook" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho ModuleNotFoundError >&2; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "hook"))  # as pre-commit does
+    project(right=True)
+    posenc, *arguments = yaml.safe_load(text)["repos"][0]["hooks"][0]["entry"].split()
+    assert posenc == "posenc"
+    status, _, err = call(*arguments)
+    assert (status, err) == (0, "")
 
 
 @pytest.mark.slow

@@ -109,6 +109,30 @@ def test_every_input_of_the_action_reaches_its_script_by_the_environment():
     assert env == {key: f"${{{{ inputs.{name} }}}}" for key, name in reached.items()}
 
 
+def test_the_action_installs_posenc_with_a_python_of_its_own(tmp_path):
+    python, install, _ = loaded("action.yml")["runs"]["steps"]
+    assert python["uses"].startswith("actions/setup-python@v")
+    assert python["with"]["python-version"] in SUPPORTED
+    assert python["with"]["update-environment"] is False
+    asked = install["env"]["PYTHON"]
+    assert asked == f"${{{{ steps.{python['id']}.outputs.python-path }}}}"
+    own = tmp_path / "own"
+    own.write_text('#!/bin/sh\nmkdir -p "$3/bin"; ln -s "$0" "$3/bin/python"; echo "$@"\n')
+    own.chmod(0o755)
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python3").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RUNNER_TEMP": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-ec", install["run"]],
+        env={**env, "PYTHON": str(own), "SOURCE": "posenc"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "-m pip install --quiet posenc"
+
+
 def test_the_citation_is_of_this_version_and_its_day():
     citation = loaded("CITATION.cff")
     changelog = (ROOT / "CHANGELOG.md").read_text()
