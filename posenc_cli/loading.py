@@ -5,7 +5,6 @@ It runs where a user's code does, in any Python from 3.8 on: it needs nothing of
 
 from __future__ import annotations
 
-import re
 import sys
 
 TYPE_CHECKING = False
@@ -14,26 +13,13 @@ if TYPE_CHECKING:
 
 
 def object_named(target: str) -> Any:
-    """The object that ``module:name`` or ``file.py:name`` names; a file is run anew each time.
+    """The object that ``module:name`` or ``file.py:name`` names; a changed file is run again.
 
     Raises: what the code raises; AttributeError where it has no such name.
     """
     place, _, name = target.rpartition(":")
     if place.endswith(".py"):
-        from importlib.util import module_from_spec, spec_from_file_location
-        from pathlib import Path
-
-        path = Path(place).absolute()
-        module_name = re.sub(r"\W", "_", str(path))  # no other file's, nor an installed module's
-        spec = spec_from_file_location(module_name, path)
-        if spec is None or spec.loader is None:
-            raise ImportError(place)
-        # Last, so that its neighbours hide no module that is installed.
-        if str(path.parent) not in sys.path:
-            sys.path.append(str(path.parent))
-        module = module_from_spec(spec)
-        sys.modules[module_name] = module
-        spec.loader.exec_module(module)
+        module = _module_of(place)
     else:
         from importlib import import_module
 
@@ -44,3 +30,33 @@ def object_named(target: str) -> Any:
             raise AttributeError(f"{place} has no attribute {name!r}")
         loaded = getattr(loaded, part)
     return loaded
+
+
+def _module_of(file: str) -> Any:
+    """The module of a file as it is now, under a name that no other file's has.
+
+    Raises: what the code raises.
+    """
+    from hashlib import sha256
+    from importlib.util import module_from_spec, spec_from_file_location
+    from pathlib import Path
+
+    path = Path(file).absolute()
+    source = path.read_bytes()
+    module_name = f"{path.stem}_{sha256(bytes(path) + bytes(1) + source).hexdigest()[:16]}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    spec = spec_from_file_location(module_name, path)
+    if spec is None:
+        raise ImportError(file)
+    # Last, so that its neighbours hide no module that is installed.
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    module = sys.modules[module_name] = module_from_spec(spec)
+    try:
+        # Not by its loader, which would take a file of the same size and second for unchanged.
+        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+    return module

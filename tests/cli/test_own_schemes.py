@@ -11,7 +11,8 @@ import pytest
 
 import posenc_cli as library
 from posenc_cli import catalogue
-from posenc_cli.errors import Unavailable
+from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.loading import object_named
 
 MINE = """
 from neighbour import FACTOR
@@ -52,15 +53,19 @@ class Holder:
 def folder(call, tmp_path, monkeypatch):
     """The current folder, with files of the user's; what loading leaves behind goes again."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    before = {*sys.modules}
     for name in ("code", "c++"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine.py").write_text(MINE)
         (tmp_path / name / "neighbour.py").write_text("FACTOR = 2\n")
     yield tmp_path
-    for name in {*sys.modules} - before:
-        if name == "neighbour" or name.endswith("mine_py"):
-            del sys.modules[name]
+    for name in loaded_from(tmp_path):
+        del sys.modules[name]
+
+
+def loaded_from(folder):
+    """The names of the modules whose files lie in a folder, or below."""
+    files = {name: getattr(module, "__file__", None) for name, module in [*sys.modules.items()]}
+    return [name for name, file in files.items() if file and file.startswith(f"{folder}{os.sep}")]
 
 
 SLOW = "./code/mine.py:slow"
@@ -127,6 +132,57 @@ def test_the_library_takes_it_and_reads_the_file_as_it_is_now(tmp_path):
         library.encode("./code/mine.py:none", 4)
     with pytest.raises(ValueError, match="'./code/mine.py': names a file, and no scheme of it"):
         library.encode("./code/mine.py", 4)
+
+
+def test_a_file_is_run_again_only_where_it_has_changed(folder, capsys):
+    mine = folder / "code" / "mine.py"
+    mine.write_text(MINE + "print('first')\n")
+    first = [catalogue.find(SLOW) for _ in range(3)]
+    assert capsys.readouterr().out == "first\n"
+    assert first[0] == first[2]
+    before = mine.stat()
+    mine.write_text(MINE + "print('other')\n")
+    os.utime(mine, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert catalogue.find(SLOW) != first[0]
+    assert capsys.readouterr().out == "other\n"
+    assert not [*mine.parent.rglob("mine*.pyc")]
+
+
+def test_a_module_of_a_file_takes_the_place_of_no_other(folder):
+    for name in ("a-b", "a_b"):
+        (folder / f"{name}.py").write_text("def f(): pass\n")
+    functions = [object_named(f"./{name}.py:f") for name in ("a-b", "a_b")]
+    for function in functions:
+        assert sys.modules[function.__module__].f is function
+
+
+def test_a_file_that_raises_leaves_no_module(folder):
+    (folder / "raises.py").write_text("raise SystemExit(1)\n")
+    with pytest.raises(InvalidInput, match="SystemExit: 1"):
+        catalogue.find("./raises.py:f")
+    assert loaded_from(folder) == []
+
+
+@pytest.mark.parametrize("name", ["sinusoidal+t5", "rope+./code/mine.py:slow+t5", "rope+"])
+def test_what_takes_one_scheme_refuses_several_as_such(call, folder, name):
+    np.save("a.npy", np.ones((4, 4), np.float32))
+    for words in (("identify", "a.npy", "-s", name), ("schemes", name), ("compare", name, "t5")):
+        status, out, err = call(*words)
+        assert (status, out) == (2, "")
+        line, hint = err.splitlines()
+        assert line.endswith(f": {name!r}: is several encodings, and this takes one")
+        assert hint == "hint: name each by itself"
+
+
+def test_a_plus_in_the_name_of_a_file_takes_a_slash(call, folder):
+    (folder / "c++" / "mine.py").rename(folder / "c++.py")
+    name = "c++.py:slow"
+    for words in (("generate", "-l", "4", "-s", name), ("schemes", name)):
+        status, _, err = call(*words)
+        assert status == 2
+        assert err.splitlines()[1] == "hint: a + joins schemes: ./c++.py:slow names the file"
+    sys.path.append(str(folder / "code"))
+    assert call("generate", "-s", f"./{name}", "-l", "4")[0] == 0
 
 
 @pytest.mark.parametrize(
