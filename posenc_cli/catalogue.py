@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
@@ -84,13 +85,18 @@ class BrokenPlugin(Record):
 def find(name: str) -> Scheme:
     """The scheme of a name: built in, installed (entry point), or a user's own.
 
-    Raises: InvalidInput when there is none, or when it cannot be loaded; Unavailable when its file
-    is not there.
+    Raises: InvalidInput when there is none, when there are several, or when it cannot be loaded;
+    Unavailable when its file is not there.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
     if name in (own := _adopted.get()):
         return own[name]
+    if len(parts_of(name)) > 1:
+        raise InvalidInput(
+            f"{abbreviated(name)}: is several encodings, and this takes one",
+            hint=slash_hint(name) or "name each by itself",
+        )
     if name.endswith(".py"):
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: names a file, and no scheme of it",
@@ -111,7 +117,7 @@ def is_own(name: str) -> bool:
 
 
 def parts_of(name: str) -> list[str]:
-    """The names that a hybrid ``A+B`` joins; a plus in the path of a file joins none.
+    """The names that a hybrid ``A+B`` joins; a plus in a path with a slash joins none.
 
     >>> parts_of("sinusoidal+./my c++/mine.py:scheme+t5")
     ['sinusoidal', './my c++/mine.py:scheme', 't5']
@@ -123,6 +129,12 @@ def parts_of(name: str) -> list[str]:
         else:
             parts.append(part)
     return parts
+
+
+def slash_hint(name: str) -> str | None:
+    """What names a scheme of a file that is there, where the plus in its name joins schemes."""
+    is_file = is_own(name) and Path(name.rpartition(":")[0]).is_file()
+    return f"a + joins schemes: ./{name} names the file" if is_file else None
 
 
 @contextmanager

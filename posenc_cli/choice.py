@@ -158,7 +158,10 @@ def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Cho
     """
     parts_of_name = catalogue.parts_of(name)
     if not all(parts_of_name):
-        raise InvalidInput(f"--scheme {abbreviated(name)}: must be A+B, with a name on either side")
+        raise InvalidInput(
+            f"--scheme {abbreviated(name)}: must be A+B, with a name on either side",
+            hint=catalogue.slash_hint(name),
+        )
     schemes = [catalogue.find(part) for part in parts_of_name]
     if len(schemes) == 1:
         return Choice(schemes[0], given, **fields)

@@ -123,11 +123,6 @@ def _check_no_runtime(name: str, runtime: str | None) -> None:
 
 
 def _side_of_scheme(name: str, runtime: str | None) -> Side:
-    if len(parts := catalogue.parts_of(name)) > 1:
-        raise InvalidInput(
-            f"{abbreviated(name)}: is several encodings, and one is compared",
-            hint=f"compare its parts: {', '.join(parts)}"[:60],
-        )
     _check_no_runtime(name, runtime)
     return Side(name, scheme=catalogue.find(name))
 
