@@ -10,6 +10,7 @@ import typer
 
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
+from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, settings_of, settings_option
 from posenc_cli.configs import library
@@ -20,7 +21,7 @@ from posenc_cli.configs.config import (
     with_turning_columns,
 )
 from posenc_cli.configs.resolved import TRANSFORMERS
-from posenc_cli.errors import InvalidInput, Unavailable, nearest, quoted_name
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, nearest, quoted_name
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import replace
@@ -79,20 +80,30 @@ def explain(
     """
     if as_json and len(configs) > 1:
         raise InvalidInput(f"--json: takes one CONFIG, and {len(configs)} are given")
-    given = settings_of(settings)
-    read = [_resolved(config, runtime, given) for config in configs]
-    names = [f"{quoted_name(config)}: " if len(configs) > 1 else "" for config in configs]
-    if as_json:
-        console.json("explain", _fields(read[0]))
-    else:
-        texts = [_text(console, *named) for named in zip(names, read, strict=True)]
+    if runtime != TRANSFORMERS:
+        from posenc_cli.configs.runtimes import find
+
+        find(runtime)
+    given, status = settings_of(settings), 0
+    texts, doubts = [], []
+    for config in configs:
+        name = f"{quoted_name(config)}: " if len(configs) > 1 else ""
+        try:
+            resolved = _resolved(config, runtime, given)
+        except PosencError as error:
+            status = max(status, report_error(error, debug=console.debug))
+            continue
+        if as_json:
+            console.json("explain", _fields(resolved))
+        else:
+            texts.append(_text(console, name, resolved))
+        if strict and (doubt := _doubts(resolved)):
+            doubts.append(f"--strict: {name}{doubt}")
+    if texts:
         console.result("\n\n".join(texts))
-    doubts = [(name, text) for name, one in zip(names, read, strict=True) if (text := _doubts(one))]
-    if not strict or not doubts:
-        return 0
-    for name, text in doubts:
-        console.warning(f"--strict: {name}{text}")
-    return 1
+    for doubt in doubts:
+        console.warning(doubt)
+    return status or int(bool(doubts))
 
 
 def _resolved(config: str, runtime: str, given: Mapping[str, Any]) -> Resolved:

@@ -89,19 +89,38 @@ def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config)
     assert json.loads(out)["defaulted"] == ["rope_theta of full_attention layers"]
 
 
-def test_several_configs_are_explained_as_text_and_none_where_one_cannot_be_read(call, config):
+def test_several_configs_are_explained_as_text(call, config):
     path = config(GEMMA)
     status, out, _ = call("explain", "llama-3.1-8b", path, "--strict")
     assert status == 0
     words = " ".join(out.split())
     assert words.startswith("'llama-3.1-8b': model type llama")
     assert f"{path!r}: model type gemma3_text" in words
-    status, out, err = call("explain", "llama-3.1-8b", "missing.json")
-    assert (status, out) == (3, "")
-    assert "missing.json" in err
     status, out, err = call("explain", "llama-3.1-8b", path, "--json")
     assert (status, out) == (2, "")
     assert err == "posenc: error: --json: takes one CONFIG, and 2 are given\n"
+
+
+def test_each_of_several_configs_is_judged_whatever_the_others_are(call, config):
+    doubtful = config({key: GEMMA[key] for key in GEMMA if key != "rope_theta"}, "doubtful.json")
+    wrong = config({"model_type": "deberta"}, "wrong.json")
+    given = ("missing.json", wrong, "llama-3.1-8b", doubtful)
+    status, out, err = call("explain", *given, "--strict")
+    assert status == 3
+    assert out.count("model type") == 2
+    lines = [line for line in err.splitlines() if not line.startswith("hint: ")]
+    expected = zip(["error", "error", "warning"], [*given[:2], doubtful], strict=True)
+    for line, (word, name) in zip(lines, expected, strict=True):
+        assert line.startswith(f"posenc: {word}: ")
+        assert name in line
+    assert call("explain", wrong, doubtful, "--strict")[0] == 2
+    assert call("explain", wrong, doubtful)[0] == 2
+    assert call("explain", wrong, wrong, "--quiet")[1] == ""
+
+
+def test_an_engine_that_is_not_known_is_refused_once(call):
+    status, out, err = call("explain", "llama-3.1-8b", "qwen2.5-7b-yarn", "--as", "tgi")
+    assert (status, out, err.count("posenc: error")) == (2, "", 1)
 
 
 def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
