@@ -193,11 +193,16 @@ def stale_images() -> list[Path]:
 
 
 def _look_alike(one: Path, other: Path) -> bool:
-    """Whether two pictures are the same but for how edges of letters are smoothed."""
+    """Whether two pictures are the same but for how edges of letters are smoothed.
+
+    A quarter of a pixel moves the mean of 4 × 4 pixels by 18 of 255, another digit by 27 and more.
+    """
     if not one.exists():
         return False
-    first, second = (np.asarray(Image.open(path).convert("L"), np.float32) for path in (one, other))
-    return first.shape == second.shape and float(np.abs(first - second).mean()) < 0.5
+    first, second = (
+        np.asarray(Image.open(path).convert("RGB").reduce(4), np.int16) for path in (one, other)
+    )
+    return first.shape == second.shape and int(np.abs(first - second).max()) < 22
 
 
 def main(check: bool) -> int:
