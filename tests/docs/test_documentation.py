@@ -21,15 +21,21 @@ from posenc_cli.configs import library as models
 from posenc_cli.examples import llama
 from tests.matrices import matrix
 from tests.processes import PATIENCE
-from tools import pages
+from tools import pages, screenshot
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PAGES = {path: path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
 
 
-CHECKS = {"compare", "explain", "identify", "order-check", "rope-check"}
-"""Commands whose examples may show a difference: status 1."""
+DIFFERENT = {
+    "posenc compare gpt-oss-20b --as llama.cpp",
+    "posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6",
+    "posenc compare rope rope --dim 64 --set b.base=500000 --len 128",
+    "posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256",
+    "posenc rope-check -m llama-3.1-8b -l 4096 --impl posenc_cli.examples.llama:rotate",
+}
+"""Examples that find a difference, and end with status 1, where no output is shown for them."""
 
 MY_MODEL = """
 import numpy as np
@@ -118,8 +124,7 @@ def test_every_example_of_help_runs(name, shell):
     assert len(examples) >= 2
     for example in examples:
         done = shell(example)
-        shown = {0, 1} if name in CHECKS else {0}
-        assert done.returncode in shown, (example, done.stderr)
+        assert done.returncode == (example in DIFFERENT), (example, done.stderr)
 
 
 def without_times(text: str) -> str:
@@ -134,10 +139,9 @@ def test_every_console_block_of_the_pages_says_what_happens(block, shell):
     for command, output in block:
         done = shell(command)
         failed = re.search("^(DIFFERENT|FAILED)", output, re.MULTILINE)
-        statuses = {2} if "error:" in output else {1} if failed else {0}
-        if not output and command.split()[1] in CHECKS:
-            statuses = {0, 1}
-        assert done.returncode in statuses, (command, done.stderr)
+        different = bool(failed) if output else command in DIFFERENT
+        status = 2 if "error:" in output else int(different)
+        assert done.returncode == status, (command, done.stderr)
         if output:
             assert without_times(done.stdout + done.stderr) == without_times(output)
 
@@ -155,6 +159,15 @@ def test_the_wrong_implementation_of_the_readme_fails_for_the_reason_it_shows():
     passed = {finding.check: finding.ok for finding in report.findings}
     assert (report.ok, report.cause) == (False, "scaling-missing")
     assert passed == {"relative": True, "norm": True, "identity": True, "reference": False}
+
+
+def test_what_the_readme_says_of_gpt_oss_is_what_compare_finds(call):
+    command, words = "posenc compare gpt-oss-20b --as llama.cpp", " ".join(README.split())
+    assert command in README
+    counted = re.search(r"ends with status 1: of gpt-oss, llama.cpp turns (\d+) of (\d+)", words)
+    status, out, _ = call(*command.split()[1:], "--json")
+    found = json.loads(out)
+    assert (status, found["differing"], found["count"]) == (1, *map(int, counted.groups()))
 
 
 def test_the_readme_is_short_and_names_every_command():
@@ -185,6 +198,23 @@ def test_the_pictures_are_what_posenc_draws(tmp_path):
     assert pages.stale_images() == []
     shown = {Path(place).name for place in re.findall(r"images/[\w-]+\.png", README)}
     assert {*pages.SCREENSHOTS, *pages.FIGURES} == shown
+
+
+def test_a_picture_of_one_other_digit_is_stale_and_one_of_other_smoothing_is_not(
+    tmp_path, monkeypatch
+):
+    def picture(output, name):
+        screenshot.draw("posenc", output, tmp_path / name)
+        return tmp_path / name
+
+    printed = "relative    ok       9.8e-08   3.8e-06   position 4015, pair 41\n" * 4
+    kept = picture(printed, "kept.png")
+    assert pages._look_alike(kept, kept)
+    assert not pages._look_alike(kept, picture(printed.replace("41", "47", 1), "digit.png"))
+    assert not pages._look_alike(kept, picture(printed[:-64], "shorter.png"))
+    assert not pages._look_alike(tmp_path / "none.png", kept)
+    monkeypatch.setattr(screenshot, "_MARGIN", screenshot._MARGIN + 0.125)
+    assert pages._look_alike(kept, picture(printed, "smoothed.png"))
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
