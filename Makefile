@@ -80,7 +80,7 @@ sdist: $(DEVELOPED)
 
 ## package: source distribution and wheel, checked, and tried by pip, pipx and uv on each supported Python that is here
 package: $(DEVELOPED)
-	"$(PYTHON)" tools/pythons.py $(SUPPORTED) | UV="$(abspath $(VENV)/bin/uv)" "$(RUN)" tools/package.py "$(DIST)"
+	UV="$(abspath $(VENV)/bin/uv)" "$(RUN)" tools/package.py "$(DIST)" $(SUPPORTED)
 
 ## lint: ruff, rules and format
 lint: $(DEVELOPED)

@@ -1,10 +1,10 @@
 """Build the distributions, check them, and try the wheel where posenc is not installed.
 
-Usage: python tools/pythons.py VERSION… | python tools/package.py FOLDER
+Usage: python tools/package.py FOLDER VERSION…
 
 FOLDER gets the source distribution, and the wheel that is built from it. pip, pipx and uv install
-the wheel for each Python of standard input; what they installed does the main jobs. UV names
-uv, which runs the checkers too.
+the wheel for the Python of each version that is here; what they installed does the main jobs. UV
+names uv, which runs the checkers too.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.pythons import interpreter
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parents[1]
 UV = os.environ.get("UV", "uv")
@@ -38,8 +40,15 @@ def apply(x, positions):
 """
 
 
-def main(folder: str, lines: Iterable[str]) -> None:
-    """Build into ``folder``, check, and try on each of the Pythons that are here."""
+def main(folder: str, versions: Sequence[str]) -> None:
+    """Build into ``folder``, check, and try on each of the Pythons that are here.
+
+    Raises: SystemExit where none is.
+    """
+    pythons = {version: interpreter(version) for version in versions}
+    here = [python for python in pythons.values() if python is not None]
+    if not here:
+        sys.exit("There is no Python to try it on: " + (" ".join(versions) or "no version given"))
     dist = Path(folder).resolve()
     for old in dist.glob("posenc_cli-*"):
         old.unlink()
@@ -48,12 +57,11 @@ def main(folder: str, lines: Iterable[str]) -> None:
     run(UV, "tool", "run", "twine", "check", "--strict", sdist, wheel)
     run(UV, "tool", "run", "check-wheel-contents", wheel)
     check_files_for_others()
-    pythons = dict(line.split(maxsplit=1) for line in map(str.strip, lines))
     for version, python in pythons.items():
-        if python == "missing":
+        if python is None:
             print(f"Python {version} is not here", flush=True)
             continue
-        others = [path for path in pythons.values() if path not in (python, "missing")]
+        others = [path for path in here if path != python]
         with tempfile.TemporaryDirectory() as home:
             try_on(Path(home), wheel, python, (others or [python])[0])
             print(f"Python {version}: what pip, pipx and uv installed works", flush=True)
@@ -119,4 +127,4 @@ def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] = 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.stdin)
+    main(sys.argv[1], sys.argv[2:])
