@@ -49,6 +49,14 @@ def test_commands_of_workflows_are_targets_of_make_and_files_that_are_there():
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
+def test_nothing_is_published_that_was_not_tested_and_changes_are_packaged_too():
+    built = steps(RELEASE["jobs"]["build"], "run")
+    assert [command.split()[:2] for command in built[1:]] == [["make", "test"], ["make", "package"]]
+    assert [command.split()[:2] for command in steps(CI["jobs"]["package"], "run")] == [
+        ["make", "package"]
+    ]
+
+
 def test_every_supported_python_is_tried_with_every_set_of_versions():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     classified = re.findall(r":: (3\.\d+)'", str(project["classifiers"]))
@@ -67,7 +75,7 @@ def test_a_job_has_a_limit_of_time_no_kept_credentials_and_actions_of_one_versio
     assert job["timeout-minutes"] <= 60
     for step in job["steps"]:
         if "uses" in step:
-            assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v1)", step["uses"])
+            assert re.fullmatch(r"actions/[\w-]+@v\d+|[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"])
         if "actions/checkout" in step.get("uses", ""):
             assert step["with"]["persist-credentials"] is False
 
@@ -86,7 +94,7 @@ def test_only_what_publishes_may_do_more_than_read_and_it_runs_no_code():
 def test_no_expression_of_github_stands_in_a_command():
     scripts = [command for job in JOBS.values() for command in steps(job, "run")]
     scripts += steps(loaded("action.yml")["runs"], "run")
-    assert len(scripts) == 7
+    assert len(scripts) == 9
     assert not [script for script in scripts if "${{" in script]
 
 
