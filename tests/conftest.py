@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -163,13 +164,26 @@ def posenc(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.fixture(scope="session")
+def applications() -> Callable[..., Any]:
+    """What Typer makes of each command, once for all calls: it takes a while."""
+    from posenc_cli.cli import app
+
+    return cache(app._application)
+
+
 @pytest.fixture
 def call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    applications: Callable[..., Any],
 ) -> Any:
     """Run a command in this process: (status, stdout, stderr)."""
+    from posenc_cli.cli import app
     from posenc_cli.cli.exits import main
 
+    monkeypatch.setattr(app, "_application", applications)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 

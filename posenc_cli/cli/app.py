@@ -71,7 +71,6 @@ def application(arguments: Sequence[str], *, completing: bool = False) -> TyperG
     return _application(*named.items(), documented=documented, width=width)
 
 
-@cache
 def _application(
     *named: tuple[str, Callable[..., int | None]], documented: bool, width: int
 ) -> TyperGroup:

@@ -16,6 +16,11 @@ from posenc_cli.positions import Positions
 RECEIVED = {}
 
 
+def test_every_run_has_an_application_of_its_own():
+    first, second = (app.application(["spectrum"]).commands["spectrum"] for _ in range(2))
+    assert first.params[0] is not second.params[0]
+
+
 class RenamedOutput(OutputOptions):
     """A group that says anew what one of its options means."""
 
