@@ -28,6 +28,16 @@ full, turned = doubles.full, doubles.turned
 MUTANTS: dict[str, tuple[str, str]] = {}
 """The cause of each, and words of what is said of it."""
 
+HALVES = {
+    "rounded_positions": ("position-precision", "positions are rounded to bfloat16, as vectors"),
+    "rounded_positions_in_float16": ("position-precision", "positions are rounded to float16"),
+    "rounded_frequencies": ("inv-freq-precision", "frequencies are rounded to bfloat16"),
+    "rounded_angles": ("position-precision", "angles are rounded to bfloat16"),
+    "infinite": ("unknown", "vectors of bfloat16 are turned otherwise than those of float32"),
+    "tables": ("position-precision", "positions"),
+}
+"""The same of :mod:`mutants_halves`, which needs torch."""
+
 
 def mutant(cause: str, words: str) -> Callable[[Any], Any]:
     """One mistake."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.mutants_calls import MUTANTS
+from tests.checks.mutants_calls import HALVES, MUTANTS
 
 WRONG, RIGHT = (Path(__file__).with_name(name) for name in ("mutants_calls.py", "rights_calls.py"))
 HALF = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--json")
@@ -102,16 +102,6 @@ def test_what_a_longer_call_leaves_behind_is_found(asked, name, call):
 
 def test_what_goes_back_after_a_longer_call_passes(call):
     assert call(*DYNAMIC, "--impl", f"{WRONG}:always_reset")[0] == 0
-
-
-HALVES = {
-    "rounded_positions": ("position-precision", "positions are rounded to bfloat16, as vectors"),
-    "rounded_positions_in_float16": ("position-precision", "positions are rounded to float16"),
-    "rounded_frequencies": ("inv-freq-precision", "frequencies are rounded to bfloat16"),
-    "rounded_angles": ("position-precision", "angles are rounded to bfloat16"),
-    "infinite": ("unknown", "vectors of bfloat16 are turned otherwise than those of float32"),
-    "tables": ("position-precision", "positions"),
-}
 
 
 @pytest.mark.parametrize("name", HALVES)
