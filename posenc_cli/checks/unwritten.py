@@ -14,7 +14,7 @@ from posenc_cli.inference.claims import Claim
 from posenc_cli.inference.defects import Defect
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.rules import Alternative
-from posenc_cli.inference.uninitialised import MEANING, garbage_of
+from posenc_cli.inference.uninitialised import MEANING, counts_text, garbage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,10 +54,11 @@ def unwritten_cause(
         return None
     pair = int(np.argmax(garbage.pairs))
     cause, message = Cause.UNINITIALISED, f"{garbage.text}: {MEANING}"
-    infinite = np.isinf(given[garbage.pairs])
-    if infinite.all():  # as a division by 0 gives as well
-        verb = "is" if infinite.size == 1 else "are"
-        cause, message = Cause.UNKNOWN, f"{infinite.size} {verb} infinite"
+    values = given[garbage.pairs]
+    infinite = np.isinf(values)
+    if infinite.any() and not np.isfinite(values).any():  # as a division by 0 gives as well
+        cause = Cause.UNKNOWN
+        message = counts_text([("infinite", infinite), ("no number", ~infinite)])
     return Explanation(
         cause,
         f"of the {right.size} frequencies {message}",

@@ -14,6 +14,8 @@ import numpy as np
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from posenc_cli.numerics.arrays import Flags, Reals
 
 _ABOVE = 1.001
@@ -64,7 +66,7 @@ def outrageous_of(given: Reals, right: Reals) -> Garbage | None:
     outrageous &= given != right
     if not outrageous.any():
         return None
-    return Garbage(outrageous, _counts_text(_impossible(given, right)[0]))
+    return Garbage(outrageous, counts_text(_impossible(given, right)))
 
 
 def zeros_of(given: Reals, right: Reals) -> Garbage | None:
@@ -72,17 +74,17 @@ def zeros_of(given: Reals, right: Reals) -> Garbage | None:
     zeros = (given == 0) & (right > 0)
     if not zeros.any() or (not zeros.all() and np.count_nonzero(np.diff(zeros)) == 1):
         return None
-    count = int(np.count_nonzero(zeros))
-    return Garbage(zeros, f"{count} {'is' if count == 1 else 'are'} 0")
+    return Garbage(zeros, counts_text([("0", zeros)]))
 
 
 def garbage_of(given: Reals, right: Reals) -> Garbage | None:
     """What no rule gives among frequencies that were given, None where nothing is."""
     if _regular(given):
         return None
-    counts, pairs = _impossible(given, right)
+    impossible = _impossible(given, right)
+    pairs = np.logical_or.reduce([flags for _, flags in impossible])
     if pairs.sum() >= _FEWEST:
-        return Garbage(pairs, _counts_text(counts))
+        return Garbage(pairs, counts_text(impossible))
     return _unordered(given, right)
 
 
@@ -113,25 +115,29 @@ def _grows(values: Reals) -> bool:
     return True
 
 
-def _impossible(values: Reals, right: Reals) -> tuple[list[tuple[int, str]], Flags]:
-    """How many frequencies are impossible in which way, and which ones they are."""
+def _impossible(values: Reals, right: Reals) -> list[tuple[str, Flags]]:
+    """Which frequencies are impossible in which way."""
     largest = float(right.max(initial=0.0)) * _ABOVE
     positive = right[right > 0]
     least = float(positive.min()) * _TINY if positive.size else 0.0
     # The right one with the wrong sign is a matter of direction.
     backward = np.isclose(-values, right, rtol=1e-3)
-    kinds = [
-        (~np.isfinite(values), "no finite number"),
-        ((values < 0) & ~backward, "below 0"),
-        (values > largest, f"above {largest / _ABOVE:.4g}"),
-        ((values > 0) & (values < least), f"below {least:.1g}"),
+    return [
+        ("no finite number", ~np.isfinite(values)),
+        ("below 0", (values < 0) & ~backward),
+        (f"above {largest / _ABOVE:.4g}", values > largest),
+        (f"below {least:.1g}", (values > 0) & (values < least)),
     ]
-    counts = [(int(np.count_nonzero(flags)), text) for flags, text in kinds]
-    return [one for one in counts if one[0]], np.logical_or.reduce([flags for flags, _ in kinds])
 
 
-def _counts_text(counts: list[tuple[int, str]]) -> str:
-    return ", ".join(f"{count} {'is' if count == 1 else 'are'} {text}" for count, text in counts)
+def counts_text(kinds: Iterable[tuple[str, Flags]]) -> str:
+    """How many are of which kind, those of none left out.
+
+    >>> counts_text([("0", np.array([True, True])), ("infinite", np.array([False, True]))])
+    '2 are 0, 1 is infinite'
+    """
+    counts = [(int(np.count_nonzero(flags)), text) for text, flags in kinds]
+    return ", ".join(f"{n} {'is' if n == 1 else 'are'} {text}" for n, text in counts if n)
 
 
 def _unordered(values: Reals, right: Reals) -> Garbage | None:

@@ -126,10 +126,17 @@ def test_rows_of_a_cache_that_grew_in_steps_are_read_at_far_positions_too():
     )
 
 
-def test_infinite_frequencies_are_said_to_be_that_and_no_more():
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ({3: np.inf}, "1 is infinite"),
+        ({3: np.inf, 5: np.nan, 7: np.nan}, "1 is infinite, 2 are no number"),
+    ],
+)
+def test_infinite_frequencies_are_said_to_be_that_and_no_more(missing, words):
     values = 1e4 ** -(np.arange(0, 32, 2) / 32)
-    values[3] = np.inf
+    values[[*missing]] = [*missing.values()]
     found = rope.of_frequencies(values.astype(np.float32), rope.reference("rope", dim=32), "0:64")
     (why,) = diagnose(found)
-    assert (why.cause, why.message) == ("unknown", "of the 16 frequencies 1 is infinite")
+    assert (why.cause, why.message) == ("unknown", f"of the 16 frequencies {words}")
     assert why.evidence == "pair 3 has inf, not 0.177828"
