@@ -147,25 +147,23 @@ def _with_further_calls(
     early: EarlyCall,
 ) -> Subject:
     """A subject, with what becomes of several sequences and heads in one call, and of others."""
-    if function.outcome == "vectors":
-        batches = try_batches(function, _vectors_differ, context=positions.last + 1)
-        reports = [try_orders(function, _vectors_differ), batches]
-        faults = early.faults(_vectors_differ)
+    pairing, vectors = subject.own.pairing, function.outcome == "vectors"
+    differs = _vectors_differ if vectors else _tables_differ
+    reports = [early.report(differs, pairing)]
+    if vectors:
+        reports.append(try_orders(function, differs))
+        reports.append(try_batches(function, differs, context=positions.last + 1))
     else:
-        batches = try_table_batches(function, context=positions.last + 1)
-        reports, faults = [PatternReport((), (), function.untried), batches], ()
-        if function.outcome == "tables":
-            faults = early.faults(_tables_differ)
-    rates, pairing = reference.frequencies, subject.own.pairing
-    reports.append(try_half_precision(function, positions.last, rates, pairing))
-    tried = list((subject.call or {"patterns": []})["patterns"])
-    untried: list[str] = []
-    for report in reports:
-        tried += report.tried
-        untried += report.untried
-        faults += report.faults
-    call = {"patterns": tried, "untried": untried}
-    return replace(subject, irregular=with_faults(faults, ()), call=call)
+        reports.append(PatternReport((), (), function.untried))
+        reports.append(try_table_batches(function, context=positions.last + 1))
+    reports.append(try_half_precision(function, positions.last, reference.frequencies, pairing))
+    tried = [*(subject.call or {"patterns": []})["patterns"]]
+    call = {
+        "patterns": tried + [text for report in reports for text in report.tried],
+        "untried": [text for report in reports for text in report.untried],
+    }
+    faults = [fault for report in reports for fault in report.faults]
+    return replace(subject, other_calls=with_faults(faults, ()), call=call)
 
 
 def _from_zero_positions(

@@ -309,6 +309,8 @@ class Check(Record):
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if examination.ok:
             notes = (*order_notes(subject), *notes)
+        elif not examination.otherwise:
+            notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"
             notes += (f"{pairs}: the widths differ so far that nothing was evaluated",)

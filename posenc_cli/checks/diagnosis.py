@@ -85,6 +85,8 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     survey = examination.survey
     if subject.irregular:
         return _irregular_causes(subject.irregular)
+    if examination.otherwise:
+        return _irregular_causes(subject.other_calls)
     if subject.as_reference is None:
         return _width_cause(subject, examination.reference)
     suspect = _suspect(examination)

@@ -40,53 +40,64 @@ _ROUNDED_DOWN = (2, 257, 4097)
 
 _ROUNDINGS = 6 * 2**0.5
 """Units by which right code in a half format may be off, of the largest value. Cosine and sine, a
-factor on them and their products are rounded, and the sum: 3√2 + 1 units, of the length of a pair,
-which is at most √2 of its larger value."""
+factor on them and their products are rounded, and the sum: 3√2 + 1 units, 5.24, with room for the
+half of another, of the length of a pair, which is at most √2 of its larger value."""
 
 
 class EarlyCall:
-    """A short call before all others, to be made again after them.
+    """A short call before all others, to be made again after them: some of the first positions.
 
-    Where what a function does follows the length, ``last`` is the last position of all.
+    Dynamic NTK goes back to its first frequencies where a call is shorter than the original
+    context: so short it is, whatever the length.
     """
 
+    tried = "a short call again after longer ones"
+
     def __init__(self, function: ServedFunction, last: int) -> None:
+        self._positions = np.arange(min(_SHORT, last))
         follows = function.follows_length
-        stop = (last + 1) // 2 if follows else min(_SHORT, last)
-        self._positions = np.arange(max(0, stop - _SHORT), stop)
-        self._short = function.varied(last=stop - 1 if follows else None)
+        self._short = function.varied(last=self._positions.size - 1 if follows else None)
         self._long = function.varied(last=last)
         self._last = last
         self._x = _vectors_of_chance(self._positions.size, function.form.columns)
-        self._first: NumberArray | None = None
-        if stop and function.outcome != "frequencies":
-            with contextlib.suppress(InvalidInput):
-                self._first = self._values(self._short)
+        self._first: list[NumberArray] = []
+        if self._positions.size and function.outcome != "frequencies":
+            try:
+                self._first = self._short.all_values(self._x, self._positions)
+            except InvalidInput:
+                function.revive()
 
-    def _values(self, function: ServedFunction) -> NumberArray:
-        return np.concatenate(function.all_values(self._x, self._positions), axis=1)
-
-    def faults(self, differs: Differs) -> tuple[PatternFault, ...]:
-        """What became of it since.
+    def report(self, differs: Differs, pairing: ColumnPairing | None) -> PatternReport:
+        """What became of it since; ``pairing`` is how the function pairs columns.
 
         Raises: InvalidInput where the function does not give the call again.
         """
-        if self._first is None:
-            return ()
-        again = self._values(self._short)
-        if not differs(again, self._first):
-            return ()
-        off = np.abs(again - self._first).max()
+        if not self._first:
+            untried = (self.tried,) if self._positions.size else ()
+            return PatternReport((), (), untried)
+        again = self._short.all_values(self._x, self._positions)
+        first, then = (np.concatenate(values, axis=1) for values in (self._first, again))
+        if not differs(then, first):
+            return PatternReport((self.tried,), ())
         text = (
-            f"positions {self._positions[0]} to {self._positions[-1]}, called after longer calls, "
-            f"give other values than before, by {off:.2g}"
+            f"positions 0 to {self._positions[-1]}, called after longer calls, give other values "
+            f"than before, by {np.abs(then - first).max():.2g}"
         )
         with contextlib.suppress(InvalidInput):
-            in_long = self._values(self._long)
-            if not differs(self._values(self._short), in_long):
-                reproduced = f"{text}; they are those that a call up to {self._last} has"
-                return (PatternFault(reproduced, _LEFT, Cause.FREQUENCY_RULE),)
-        return (PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN),)
+            in_long = np.concatenate(self._long.all_values(self._x, self._positions), axis=1)
+            if not differs(then, in_long):
+                text += f"; they are those that a call up to {self._last} has"
+                cause = Cause.FREQUENCY_RULE if self._turn_on(again, pairing) else Cause.UNKNOWN
+                return PatternReport((), (PatternFault(text, _LEFT, cause),))
+        return PatternReport((), (PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN),))
+
+    def _turn_on(self, again: list[NumberArray], pairing: ColumnPairing | None) -> bool:
+        """Whether the values are the first ones, turned on at a constant rate in each pair."""
+        tables = self._short.outcome == "tables"
+        before, after = (_planes(parts, pairing, tables=tables) for parts in (self._first, again))
+        rates = np.angle(after[1] * before[1].conj())  # (pairs,)
+        turned = before * np.exp(1j * np.outer(self._positions, rates))
+        return bool(np.abs(after - turned).max() <= 0.01 * np.abs(after - before).max())
 
 
 _LEFT = "a longer call leaves its rotation behind: shorter ones after it are turned as it is"
@@ -96,7 +107,7 @@ def try_orders(function: ServedFunction, differs: Differs) -> PatternReport:
     """Give a function of tables the positions that it requires in another order than its tables.
 
     Its tables have the rows of the call and no others, those of the first positions: who chooses of
-    them finds each row, and who ignores positions takes them in their order.
+    them finds each row. Who ignores positions takes them in their order, and may be right.
     """
     form = function.form
     positions_alone = form.has("positions") and form.has(*TABLES) and not form.chosen
@@ -119,16 +130,8 @@ def try_orders(function: ServedFunction, differs: Differs) -> PatternReport:
         return PatternReport((f"{form.placed_by} in another order than the tables",), ())
     if differs(values, ignored):
         return PatternReport((), (), function.untried)
-    return PatternReport(
-        (),
-        (
-            PatternFault(
-                f"it requires {form.placed_by}, and {order.tolist()} give what 0 to 4 give",
-                "the positions that it is given are ignored: rows are turned in the order of the "
-                "tables",
-            ),
-        ),
-    )
+    # Right code has its rows chosen by who calls it, and keeps the parameter.
+    return PatternReport((), (), (f"rows chosen by {form.placed_by}, which changes nothing",))
 
 
 def try_half_precision(
@@ -184,7 +187,7 @@ def _in_half(
         factors = np.tile(on, (1, right.shape[1] // rates.size))
         if factors.shape == right.shape and (np.abs(planes - right * factors) <= allowed).all():
             known, cause = f"{what} are rounded to {half}, as vectors are", its_cause
-            text += "; so rounded, all is reproduced"
+            text += "; so rounded, all rows are reproduced"
             break
     return PatternReport((), (PatternFault(text, known, cause),))
 

@@ -61,7 +61,8 @@ class Subject(Record):
     as the reference pairs columns, None where their number differs (``mismatch`` says how).
     ``frequencies`` are those that were given, where a subject is nothing but frequencies.
     ``notes`` say what a reader of the findings should know of it. ``broken`` says which of its
-    values are no numbers, ``irregular`` why a function is no map of each row by its position.
+    values are no numbers, ``irregular`` why a function is no map of each row by its position,
+    ``other_calls`` what it does otherwise in calls of other kinds than those that were measured.
     ``call`` says how it was called, and ``key`` is what it does to keys, where it turns queries
     and keys. ``passed`` is what becomes of the columns that no pair has, paired as they turn if
     they do; None where they stay. ``vectors`` gives rows of them before and after, where it is
@@ -78,6 +79,7 @@ class Subject(Record):
     notes: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     irregular: tuple[Irregularity, ...] = ()
+    other_calls: tuple[Irregularity, ...] = ()
     call: dict[str, Any] | None = None
     key: Subject | None = None
     passed: Turning | None = None

@@ -136,6 +136,7 @@ class Report(Record):
     of: int | None = None
     seconds: float = 0.0
     farthest: Farthest | None = None
+    otherwise: bool = False
 
     @property
     def ok(self) -> bool:
@@ -144,7 +145,10 @@ class Report(Record):
 
 
 class Examination(Record):
-    """The findings on a subject at its positions, and what they were made from."""
+    """The findings on a subject at its positions, and what they were made from.
+
+    ``otherwise`` says that it is right in the calls that were measured, and not in others.
+    """
 
     subject: Subject
     reference: Reference
@@ -155,6 +159,7 @@ class Examination(Record):
     errors: tuple[tuple[int, float], ...] = ()
     fault: Fault | None = None
     farthest: Farthest | None = None
+    otherwise: bool = False
 
     @property
     def ok(self) -> bool:
@@ -204,11 +209,25 @@ def examine(
         fault = survey.drift.fault(reference.scale)
     findings.append(_reference(subject, survey, tolerance, fault))
     errors = tuple(survey.errors) if survey else ()
+    otherwise = bool(subject.other_calls) and all(finding.ok for finding in findings)
+    if otherwise:
+        message = "equals the reference where it was measured, and not in other calls: "
+        message += subject.other_calls[0].text
+        findings[-1] = Finding(FindingName.REFERENCE, False, None, None, None, message)
     farthest = None
     if survey is not None and findings[-1].ok:
         farthest = _farthest(subject, reference, survey)
     return Examination(
-        subject, reference, tolerance, tuple(findings), survey, nearest, errors, fault, farthest
+        subject,
+        reference,
+        tolerance,
+        tuple(findings),
+        survey,
+        nearest,
+        errors,
+        fault,
+        farthest,
+        otherwise,
     )
 
 

@@ -210,11 +210,6 @@ def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen
     return doubles.flash_attention(x, cos[:n], sin[:n])
 
 
-@mutant("position-offset", "rows are turned in the order of the tables")
-def required_positions_ignored(q, k, cos, sin, position_ids):
-    return doubles.transformers(q, k, cos, sin)
-
-
 # Calls that leave something behind.
 class Stretching:
     """Dynamic NTK that never goes back to the frequencies of short sequences."""

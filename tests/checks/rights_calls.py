@@ -8,6 +8,8 @@ Written apart from posenc, each after the code of the library it is named for. T
 
 from __future__ import annotations
 
+import warnings
+
 try:
     import torch
 except ModuleNotFoundError:  # a function in a process of its own may have no pytest
@@ -47,6 +49,11 @@ def gathered(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     """From 4.38 on: position_ids are deprecated and unused."""
     cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
     return q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+
+
+@half
+def gathered_required(q, k, cos, sin, position_ids):
+    return gathered(q, k, cos, sin)
 
 
 @half
@@ -295,5 +302,7 @@ def turned_by_tables(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: t
 
 
 cached, embedding, unreadable = Cached(), Embedding(), Unreadable()
-scripted, scripted_module = torch.jit.script(turned_by_tables), torch.jit.script(Rows())
-traced = torch.jit.trace(Rows().forward, (torch.ones(7, D), torch.arange(7)))
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # people have such functions all the same
+    scripted, scripted_module = torch.jit.script(turned_by_tables), torch.jit.script(Rows())
+    traced = torch.jit.trace(Rows().forward, (torch.ones(7, D), torch.arange(7)))

@@ -48,6 +48,7 @@ UNTRIED = {
     "traced": ["several sequences or heads in one call"],
     "equal_heads": [OWN, "fewer heads of k than of q"],
     "one_sequence": ["batches of more than one sequence"],
+    "gathered_required": ["rows chosen by position_ids, which changes nothing"],
 }
 """What calls of the others do, and none of these: their convention has it not, or hides it."""
 
