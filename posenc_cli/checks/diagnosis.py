@@ -279,7 +279,8 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
         return None
     if (own.first, own.second) == (right.first, right.second):
         return None
-    named = "" if own.layout is None else f" (--layout {own.layout})"
+    takes_layout = "layout" in suspect.examination.reference.encoding.bound.params
+    named = f" (--layout {own.layout})" if own.layout and takes_layout else ""
     residual = suspect.residual(Defect())
     evidence = f"matches when columns are paired {own.text}{named}; {residual.text}"
     if 2 * residual.rows > residual.of_rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -360,6 +360,8 @@ def _reference(
         )
         return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
     worst = survey.reference
+    # What turns no pair is added to what turns each.
+    kind: Literal["value", "bound"] = "bound" if survey.stray > worst.allowed else "value"
     if survey.cells is not None and worst.ratio <= 1:
         return _cells(survey.cells)
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
@@ -372,8 +374,11 @@ def _reference(
     elif verdict["ok"]:
         message = "; ".join(("equals the reference", *order_notes(subject)))
     else:
-        message = f"differs from the reference by up to {_number(survey.largest)}"
-    return Finding(FindingName.REFERENCE, at=_place(worst), message=message, **verdict)
+        reach = "at most" if kind == "bound" else "up to"
+        message = f"differs from the reference by {reach} {_number(survey.largest)}"
+    return Finding(
+        FindingName.REFERENCE, at=_place(worst), message=message, worst_is=kind, **verdict
+    )
 
 
 def order_notes(subject: Subject) -> tuple[str, ...]:

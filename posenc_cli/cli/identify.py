@@ -295,6 +295,8 @@ def _place(census: Census, names: list[str]) -> str:
 
 def _same_again(best: Candidate, census: Census) -> str:
     """What the commands write, beside the file."""
+    if best.multiplied != 1:
+        return "The same encoding but for the factor, in a form that posenc writes:"
     if not best.as_written:
         return "The same encoding, in a form that posenc writes:"
     if best.arithmetic is None:
@@ -331,7 +333,8 @@ def _properties(
     yield "arithmetic", _arithmetic_text(best, census)
     yield "residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"
     yield "farthest cell", _place(census, names) if best.fits and census.largest else ""
-    yield "equals model" if best.fits else "other rows equal model", ", ".join(best.models)
+    equal = "equals model" if best.fits else "other rows equal model"
+    yield "a multiple of model" if best.multiplied != 1 else equal, ", ".join(best.models)
     fits = "buckets as in" if best.arithmetic is None else "fits model"
     yield fits, ", ".join(best.fitting_models)
 

@@ -68,6 +68,8 @@ def test_the_report_says_the_form_and_offers_no_command_as_the_same(call, tmp_pa
     assert status == 0
     assert "multiplied by" in out
     assert "5.65685425" in out
+    assert "equals model" not in out
+    assert "The same encoding but for the factor" in out
 
 
 def test_an_array_of_no_rows_is_nothing():
