@@ -295,10 +295,9 @@ def _place(census: Census, names: list[str]) -> str:
 
 def _same_again(best: Candidate, census: Census) -> str:
     """What the commands write, beside the file."""
-    if best.multiplied != 1:
-        return "The same encoding but for the factor, in a form that posenc writes:"
     if not best.as_written:
-        return "The same encoding, in a form that posenc writes:"
+        apart = "" if best.multiplied == 1 else " but for the factor"
+        return f"The same encoding{apart}, in a form that posenc writes:"
     if best.arithmetic is None:
         return "Such a table, of weights in a FILE of yours (they cannot all be read off this one):"
     differing = census.cells - census.equal
