@@ -251,8 +251,8 @@ def test_proportional_pairs_within_the_first_columns_are_paired_otherwise_and_co
 )
 def test_the_boundary_of_two_tables_is_the_true_one_or_none_is_named(name, other, start, of_pairs):
     wrong, causes = MISTAKES[name]
-    # Where slow pairs alone stand still the rule is that of proportional RoPE.
-    before, expected = EXACT, {"frequency-rule"} if of_pairs and name == "still" else set()
+    # Some pairs that turn at another rate, or not at all, are a rule of frequencies too.
+    before, expected = EXACT, {"frequency-rule"} if of_pairs else set()
     if other != "right":
         before, expected = MISTAKES[other][0], expected | MISTAKES[other][1]
     if other == name:
