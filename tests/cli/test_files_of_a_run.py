@@ -276,6 +276,7 @@ OWN = {
     "configs/library.py",
     "configs/nonrotary.py",
     "render/colors.py",  # data of posenc's own
+    "loading.py",  # code, here and in the process of a function
     "checks/worker.py",  # another process
     "cli/rope_check.py",  # the summary of a GitHub step, which is added to
     "cli/completion.py",  # the file that a shell starts with, which is added to
