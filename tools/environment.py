@@ -7,8 +7,9 @@ allow, or the lowest that ``pyproject.toml`` names.
 
 Needs nothing but Python and a package index: where the interpreter came without the pip that
 ``venv`` wants (as Debian's does), the environment borrows the interpreter's own pip, uv, or a pip
-fetched from the index that pip is configured for. Where UV names uv, that installs: it takes
-seconds, and of the lowest versions those that have wheels for this Python.
+fetched from the index that pip is configured for. Where UV names uv, that is tried first: it takes
+seconds, and of the lowest versions those that have wheels for this Python. It reads no configuration
+of pip's.
 """
 
 from __future__ import annotations
@@ -47,10 +48,14 @@ def main(folder: str, requirements: list[str], versions: str) -> int:
     if known != interpreter or not _runs(python, "import sys"):
         _create(Path(folder))
         made_with.write_text(f"{interpreter}\n")
+    constraints = _constraints(versions, folder)
     uv = os.environ.get("UV")
-    installer = [uv, *_UV, str(python)] if uv else _installer(python)
-    chosen = _LOWEST if uv and versions == "lowest" else _constraints(versions, folder)
-    return subprocess.call([*installer, *requirements, *chosen])
+    if uv:
+        chosen = _LOWEST if versions == "lowest" else constraints
+        if subprocess.call([uv, *_UV, str(python), *requirements, *chosen]) == 0:
+            return 0
+        print("uv finds no index, or not all versions in it; pip is tried", file=sys.stderr)
+    return subprocess.call([*_installer(python), *requirements, *constraints])
 
 
 def lowest(project: dict[str, Any]) -> list[str]:
