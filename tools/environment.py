@@ -8,8 +8,8 @@ allow, or the lowest that ``pyproject.toml`` names.
 Needs nothing but Python and a package index: where the interpreter came without the pip that
 ``venv`` wants (as Debian's does), the environment borrows the interpreter's own pip, uv, or a pip
 fetched from the index that pip is configured for. Where UV names uv, that is tried first: it takes
-seconds, and of the lowest versions those that have wheels for this Python. It reads no configuration
-of pip's.
+seconds, and of the lowest versions those that have wheels for this Python. It reads nothing that
+pip is configured by.
 """
 
 from __future__ import annotations
