@@ -21,7 +21,6 @@ Wavelengths = Callable[[Sequence[int], Sequence[int]], "Reals"]
 The rows are those that are shown, for who has to judge by the values.
 """
 
-
 _STILL = 1e-9
 """A sine near whole turns below which a quotient of two is at its limit: roundings would show."""
 
@@ -137,11 +136,11 @@ def wave_means(cells: CellValues, angles: Reals, count: int) -> CellValues:
         if above != below:
             values = (values + np.asarray(cells(above, columns), np.float64)) / 2
         half = np.asarray(angles, np.float64)[np.asarray(columns)] / 2
-        each = np.where(sizes % 2, half, 2 * half)  # sin α cos α is half of sin 2α
+        divisors = np.where(sizes % 2, half, 2 * half)  # sin α cos α is half of sin 2α
         with np.errstate(invalid="ignore", divide="ignore"):
-            shares = np.sin(sizes * half) / (sizes * np.sin(each)) * np.where(sizes % 2, 1, 2)
-        limits = np.cos(sizes * half) / np.cos(each)
-        whole_turns = np.abs(np.sin(each)) <= np.where(each > 1, _STILL, 0)
+            shares = np.sin(sizes * half) / (sizes * np.sin(divisors)) * np.where(sizes % 2, 1, 2)
+        limits = np.cos(sizes * half) / np.cos(divisors)
+        whole_turns = np.abs(np.sin(divisors)) <= np.where(divisors > 1, _STILL, 0)
         share: Reals = np.where(whole_turns, limits, shares)
         return values * share
 

@@ -6,7 +6,6 @@ half precision: each must give what the calls before it gave.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,12 +59,15 @@ class EarlyCall:
         self._long = function.varied(last=last)
         self._last = last
         self._x = _vectors_of_chance(self._positions.size, function.form.columns)
+        self._function = function
         self._first: list[NumberArray] = []
-        if self._positions.size and function.outcome != "frequencies":
+        self._untried: tuple[str, ...] = ()
+        if self._positions.size > 1 and function.outcome != "frequencies":
             try:
                 self._first = self._short.all_values(self._x, self._positions)
             except InvalidInput:
                 function.revive()
+                self._untried = (self.tried,)
 
     def report(self, differs: Differs, pairing: ColumnPairing | None) -> PatternReport:
         """What became of it since; ``pairing`` is how the function pairs columns.
@@ -73,8 +75,7 @@ class EarlyCall:
         Raises: InvalidInput where the function does not give the call again.
         """
         if not self._first:
-            untried = (self.tried,) if self._positions.size else ()
-            return PatternReport((), (), untried)
+            return PatternReport((), (), self._untried)
         again = self._short.all_values(self._x, self._positions)
         first, then = (np.concatenate(values, axis=1) for values in (self._first, again))
         if not differs(then, first):
@@ -83,13 +84,20 @@ class EarlyCall:
             f"positions 0 to {self._positions[-1]}, called after longer calls, give other values "
             f"than before, by {np.abs(then - first).max():.2g}"
         )
-        with contextlib.suppress(InvalidInput):
-            in_long = np.concatenate(self._long.all_values(self._x, self._positions), axis=1)
-            if not differs(then, in_long):
-                text += f"; they are those that a call up to {self._last} has"
-                cause = Cause.FREQUENCY_RULE if self._turn_on(again, pairing) else Cause.UNKNOWN
-                return PatternReport((), (PatternFault(text, _LEFT, cause),))
+        if self._is_of_a_long_call(then, differs):
+            text += f"; they are those that a call up to {self._last} has"
+            cause = Cause.FREQUENCY_RULE if self._turn_on(again, pairing) else Cause.UNKNOWN
+            return PatternReport((), (PatternFault(text, _LEFT, cause),))
         return PatternReport((), (PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN),))
+
+    def _is_of_a_long_call(self, values: NumberArray, differs: Differs) -> bool:
+        """Whether they are what a call up to the last position gives."""
+        try:
+            in_long = np.concatenate(self._long.all_values(self._x, self._positions), axis=1)
+        except InvalidInput:
+            self._function.revive()
+            return False
+        return not differs(values, in_long)
 
     def _turn_on(self, again: list[NumberArray], pairing: ColumnPairing | None) -> bool:
         """Whether the values are the first ones, turned on at a constant rate in each pair."""

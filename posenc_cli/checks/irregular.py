@@ -194,11 +194,12 @@ def _counting(trial: FunctionTrial) -> str:
     """How rows are turned by their order in the call; empty where their positions matter.
 
     Positions that begin above 0 are exchanged for others that a function which counts takes alike.
+    Fewer than three rows cannot tell, for calls of two lengths are compared.
     """
     form = trial.function.form
-    if not (form.has("positions") or form.chosen):
-        return ""
     where = trial.positions[trial.positions.size // 4 :]
+    if not (form.has("positions") or form.chosen) or where.size < 3:
+        return ""
     x, first, last = trial.x[: where.size], where[0], where[-1]
     values = trial.given(x, where)
     if not trial.differs(trial.given(x[::-1], where)[::-1], values):

@@ -136,7 +136,6 @@ class Report(Record):
     of: int | None = None
     seconds: float = 0.0
     farthest: Farthest | None = None
-    otherwise: bool = False
 
     @property
     def ok(self) -> bool:

@@ -9,6 +9,7 @@ mistake. The file is also what ``--impl`` loads, by ``mutants_calls.py:NAME``.
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -246,6 +247,51 @@ class Resetting(Stretching):
         return super().__call__(x, positions)
 
 
+class KeptUntilShort(Stretching):
+    """Right as transformers is: a call within the original context takes the first frequencies."""
+
+    def __call__(self, x, positions):
+        if int(np.max(positions)) < 2048:
+            self.longest = 2048
+        return super().__call__(x, positions)
+
+
+class CastAsItGrows:
+    """A cache of float32, whose longest successors are float16."""
+
+    rows = 0
+
+    def __call__(self, position_ids):
+        if position_ids.max() >= self.rows:
+            dtype = np.float16 if position_ids.max() > 90_000 else np.float32
+            self.rows = int(position_ids.max()) + 1
+            self.tables = [table.astype(dtype) for table in full(np.arange(self.rows))]
+        return tuple(table[position_ids].astype(np.float32) for table in self.tables)
+
+
+class DiesAfterAFarCall:
+    """Near positions run backward after far ones, and a call of them with a far one ends it."""
+
+    longest = 0
+
+    def __call__(self, x, positions):
+        self.longest, last = max(self.longest, int(positions.max())), self.longest
+        if last > 90_000 and len(positions) == 65:
+            os._exit(3)
+        near = last > 90_000 and len(positions) == 64 and positions.max() == 63
+        return turned(x, *full(-positions if near else positions))
+
+
+class LongerThanBefore:
+    """It turns on in each call that is shorter than the one before."""
+
+    longest = 0
+
+    def __call__(self, x, positions):
+        self.longest, last = max(self.longest, len(positions)), self.longest
+        return turned(x, *full(positions * (1 + (last > 30))))
+
+
 class LeftOnce:
     """After far positions, near ones run backward."""
 
@@ -265,3 +311,11 @@ def cached_by_length(x, positions):
 CACHED = {}
 never_reset, tables_never_reset = Stretching(), TablesOfStretching()
 always_reset, left_once = Resetting(), LeftOnce()
+kept_until_short, cast_as_it_grows = KeptUntilShort(), CastAsItGrows()
+dies_after_a_far_call, longer_than_before = DiesAfterAFarCall(), LongerThanBefore()
+
+
+def dies_of_fifty_rows(x, positions):
+    if len(positions) == 50:
+        os._exit(3)
+    return turned(x, *full(positions))

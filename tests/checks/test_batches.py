@@ -105,6 +105,42 @@ def test_what_goes_back_after_a_longer_call_passes(call):
     assert call(*DYNAMIC, "--impl", f"{WRONG}:always_reset")[0] == 0
 
 
+def test_a_longer_call_may_stretch_those_that_leave_the_original_context(call):
+    status, out, _ = call(*DYNAMIC, "--len", "8192", "--impl", f"{WRONG}:kept_until_short")
+    assert (status, json.loads(out)["diagnosis"]) == (0, [])
+
+
+def test_a_cache_that_is_cast_as_it_grows_is_no_rotation_left_behind(call):
+    status, out, _ = call(*HALF, "--impl", f"{WRONG}:cast_as_it_grows")
+    assert status == 1
+    assert json.loads(out)["diagnosis"][0]["cause"] == "table-precision"
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "status"),
+    [
+        ("dies_after_a_far_call", (), 1),
+        ("longer_than_before", ("--len", "2"), 1),
+        ("dies_of_fifty_rows", ("--len", "51"), 0),
+    ],
+)
+def test_a_short_call_again_is_tried_as_far_as_it_can_be(name, length, status, call):
+    got, out, err = call(*HALF, *length, "--impl", f"{WRONG}:{name}")
+    document = json.loads(out)
+    assert (got, err) == (status, "")
+    untried = [note for note in document["notes"] if note.startswith("not tried: ")]
+    assert ("a short call again" in "".join(untried)) == (name == "dies_of_fifty_rows")
+
+
+def test_what_goes_wrong_in_other_calls_besides_hides_no_cause(call):
+    pytest.importorskip("torch", reason="torch is not installed")
+    wrong = f"{WRONG.with_name('mutants_halves.py')}:another_base_and_rounded_positions"
+    document = json.loads(call(*HALF, "--impl", wrong)[1])
+    assert [why["cause"] for why in document["diagnosis"]] == ["base"]
+    (note,) = (note for note in document["notes"] if note.startswith("besides: "))
+    assert "vectors of bfloat16 are turned otherwise than those of float32" in note
+
+
 @pytest.mark.parametrize("name", HALVES)
 def test_what_goes_wrong_in_half_precision_alone_is_found(name, call):
     pytest.importorskip("torch", reason="torch is not installed")
