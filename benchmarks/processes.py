@@ -25,6 +25,12 @@ NOTHING = [sys.executable, "-c", "pass"]
 POSENC = [sys.executable, "-m", "posenc_cli"]
 IMPORT_NUMPY = [sys.executable, "-c", "import numpy"]
 STARTUP_GOAL = Goal("at most", 1.6)
+PICTURE_GOAL = Goal("at most", 1.8)
+PICTURES = {
+    "posenc dot-similarity --scheme rope --len 512": ["dot-similarity", "-s", "rope", "-l", "512"],
+    "posenc spectrum --scheme rope": ["spectrum", "-s", "rope"],
+}
+"""Pictures in a terminal of text."""
 MEMORY_GOAL = Goal("at most", 8.0)
 
 # What a process was before it ran its program counts into its peak, and this one may be large: a
@@ -49,6 +55,7 @@ def startup(sizes: Sizes) -> Section:
         "python -c pass": NOTHING,
         "python -c 'import numpy'": IMPORT_NUMPY,
         "posenc generate --scheme rope --len 4096": generate(4096, backend="auto"),
+        **{name: [*POSENC, *arguments] for name, arguments in PICTURES.items()},
         "posenc --help": [*POSENC, "--help"],
         "posenc --version": [*POSENC, "--version"],
     }
@@ -60,7 +67,7 @@ def startup(sizes: Sizes) -> Section:
     nothing, numpy, *ours = commands
     found = [Measurement(numpy, nothing, times.ratio(numpy, nothing))]
     for name in ours:
-        goal = STARTUP_GOAL if "generate" in name else None
+        goal = PICTURE_GOAL if name in PICTURES else STARTUP_GOAL if "generate" in name else None
         found.append(Measurement(name, numpy, times.ratio(name, numpy), goal=goal))
         found.append(Measurement(name, nothing, times.ratio(name, nothing)))
     return Section("Start-up", "Whole processes that take turns, start to end.", tuple(found))

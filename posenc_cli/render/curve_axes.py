@@ -5,11 +5,13 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.errors import InvalidInput
+from posenc_cli.render.style import LINE_STYLES
 from posenc_cli.render.ticks import minus, number
 
 if TYPE_CHECKING:
@@ -46,12 +48,12 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     for first, second in curves.filled:
         (x, low), (_, high) = drawable[first], drawable[second]
         axes.fill_between(x, low, high, color=lines[0], alpha=0.3, linewidth=0)
-    for curve, (x, y) in zip(curves.curves, drawable, strict=True):
+    for curve, (x, y), how in zip(curves.curves, drawable, cycle(LINE_STYLES), strict=False):
         axes.plot(
             x,
             y,
-            linestyle="-" if curves.joined else "none",
-            marker="o" if len(x) <= _MARKED or not curves.joined else None,
+            linestyle=(0, how.dashes or None) if curves.joined else "none",
+            marker=how.marker if len(x) <= _MARKED or not curves.joined else None,
             markersize=2.6 if curves.joined else 3.4,
             label=curve.name or None,
         )

@@ -18,7 +18,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
 from posenc_cli.render.blocks import color_codes
 from posenc_cli.render.strokes import BRAILLE, Stroke, stroke_lines
-from posenc_cli.render.style import PALETTES
+from posenc_cli.render.style import LINE_STYLES, PALETTES, LineStyle
 from posenc_cli.render.ticks import number, ticks
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Curve, Curves
 
 _MARKERS = "•×+o*#"
-_KEYS = {BRAILLE: "──"}
-"""What stands for a curve in the legend, where that is not its marker."""
+_LEVEL = LineStyle((), (1, 3), "", "- -")
+"""How a height to compare with is drawn, in dots; in characters with `_LEVEL_MARKER`."""
+_LEVEL_MARKER, _FAINT = "-", "2"
 _TITLE_LINES = 2
 _LOWEST = 3
 """Lines of cells, at least."""
@@ -153,14 +154,16 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         f"up: {curves.y_label}{scaled[curves.y_scale]}",
     )
     title = page.wrapped_lines(curves.title, most=_TITLE_LINES)
-    markers, colors = _markers(curves, medium), _colors(len(curves.curves), medium)
+    pens, level_pen = _pens(curves, medium)
     keys = [
-        (medium.spelled(_KEYS.get(marker, marker)), color)
-        for curve, marker, color in zip(curves.curves, markers, colors, strict=True)
-        if curve.name
+        *((pen, curve.name) for pen, curve in zip(pens, curves.curves, strict=True) if curve.name),
+        *((level_pen, name) for _, name in levels),
     ]
+    legend = page.wrapped_lines(
+        "   ".join([*axes, *(f"{medium.spelled(pen.key)} {name}" for pen, name in keys)])
+    )
     below = [
-        *_colored_keys(page.wrapped_lines("   ".join([*axes, *_legend(curves, markers)])), keys),
+        *_colored_keys(legend, [(medium.spelled(pen.key), pen.color) for pen, _ in keys]),
         *page.wrapped_lines("; ".join(curves.notes)),
     ][: page.height - len(title) - _FRAME - _LOWEST]
     heights = [*y, *(height for height, _ in levels)]
@@ -176,13 +179,14 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     }
     margin = max(map(len, labels.values()))
     across = _Across(min(x), max(x), max(2, page.width - margin - 2), curves.x_scale == "log")
-    columns = [float(column) for column in range(across.width)]
+    ends = 0.0, across.width - 1.0
     strokes = [
-        Stroke([[(column, rows.height(height)) for column in columns]], "-") for height, _ in levels
+        level_pen.stroke([[(column, rows.height(height)) for column in ends]], joined=True)
+        for height, _ in levels
     ]
-    for runs, marker, color in zip(shown, markers, colors, strict=True):
+    for runs, pen in zip(shown, pens, strict=True):
         places = [[(across.place(px), rows.height(py)) for px, py in run] for run in runs]
-        strokes.append(Stroke(places, marker, curves.joined, color))
+        strokes.append(pen.stroke(places, joined=curves.joined))
     lines = stroke_lines(strokes, across.width, rows.count)
     marks = across.ticks(sorted({*x}))
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(across.width)]
@@ -255,12 +259,37 @@ def _is_drawable(value: float, scale: str) -> bool:
     return math.isfinite(value) and (value > 0 or scale == "linear")
 
 
-def _markers(curves: Curves, medium: Medium) -> list[str]:
-    """What each curve is drawn with: dots as fine as can be, if colours tell curves apart."""
+class _Pen(Record):
+    """What curves are drawn with: a character or dots, in a colour, and its key in the legend."""
+
+    marker: str
+    key: str
+    color: str = ""
+    dash: tuple[int, ...] = ()
+
+    def stroke(self, runs: Sequence[Sequence[tuple[float, float]]], *, joined: bool) -> Stroke:
+        """A stroke of it."""
+        return Stroke(runs, self.marker, joined, self.color, self.dash)
+
+
+def _pens(curves: Curves, medium: Medium) -> tuple[list[_Pen], _Pen]:
+    """What each curve is drawn with, and what levels are.
+
+    Curves are lines of dots where those show, and where dashes or colours tell all apart.
+    """
     count = len(curves.curves)
-    fine = medium.braille and curves.joined and (count == 1 or medium.depth != "none")
-    markers = (medium.spelled(marker)[:1] for marker in _MARKERS)
-    return [BRAILLE] * count if fine else [*islice(cycle(markers), count)]
+    colors = _colors(count, medium)
+    faint = "" if medium.depth == "none" else _FAINT
+    if medium.braille and curves.joined and (medium.depth != "none" or count <= len(LINE_STYLES)):
+        styles = islice(cycle(LINE_STYLES), count)
+        pens = [
+            _Pen(BRAILLE, style.key, color, style.dots)
+            for style, color in zip(styles, colors, strict=True)
+        ]
+        return pens, _Pen(BRAILLE, _LEVEL.key, faint, _LEVEL.dots)
+    markers = [medium.spelled(marker)[:1] for marker in islice(cycle(_MARKERS), count)]
+    pens = [_Pen(marker, marker, color) for marker, color in zip(markers, colors, strict=True)]
+    return pens, _Pen(_LEVEL_MARKER, _LEVEL_MARKER, faint)
 
 
 def _colors(count: int, medium: Medium) -> list[str]:
@@ -270,14 +299,6 @@ def _colors(count: int, medium: Medium) -> list[str]:
     colors = [[*bytes.fromhex(color[1:])] for color in PALETTES["light"].lines]
     *codes, _ = color_codes(np.array(colors, np.uint8), medium.depth)
     return [f"38;{code}" for code in islice(cycle(codes), count)]
-
-
-def _legend(curves: Curves, markers: Sequence[str]) -> list[str]:
-    named = zip(markers, curves.curves, strict=True)
-    return [
-        *(f"{_KEYS.get(marker, marker)} {curve.name}" for marker, curve in named if curve.name),
-        *(f"- {name}" for _, name in curves.levels),
-    ]
 
 
 def _colored_keys(lines: list[str], keys: Iterable[tuple[str, str]]) -> list[str]:

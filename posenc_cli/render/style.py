@@ -47,6 +47,28 @@ PALETTES: dict[Theme, _Palette] = {
 }
 
 
+class LineStyle(NamedTuple):
+    """What tells a curve from others besides its colour.
+
+    ``dashes`` are the lengths drawn and left out in turn, in widths of the line, ``dots`` the same
+    in dots of Braille; ``marker`` stands at points and ``key`` in a legend of text.
+    """
+
+    dashes: tuple[float, ...]
+    dots: tuple[int, ...]
+    marker: str
+    key: str
+
+
+LINE_STYLES = (
+    LineStyle((), (), "o", "──"),
+    LineStyle((5, 2), (5, 3), "s", "╌╌"),
+    LineStyle((1.2, 1.5), (1, 2), "^", "┈┈"),
+    LineStyle((6, 2, 1.2, 2), (6, 2, 1, 2), "D", "─·"),
+)
+"""By the order of curves, as their colours are."""
+
+
 class Style(Record):
     """How large a figure is, and in which colours: pixels, pixels an inch, and names.
 

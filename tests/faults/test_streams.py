@@ -476,6 +476,14 @@ def test_version_is_printed_without_loading_anything(posenc):
         (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
         (["schemes"], "numpy matplotlib torch plotext"),
         (
+            ["dot-similarity", "--scheme", "rope", "--len", "64"],
+            "matplotlib torch plotext PIL rich orjson safetensors",
+        ),
+        (
+            ["spectrum", "--model", "llama-3.1-8b"],
+            "matplotlib torch plotext PIL rich orjson safetensors",
+        ),
+        (
             [*SMALL, "-o", "/dev/null", "--format", "npy"],
             "matplotlib torch plotext rich orjson dataclasses fractions",
         ),

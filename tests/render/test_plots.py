@@ -202,8 +202,8 @@ def test_curves_and_their_names_have_the_colours_of_figures():
     figure = Curves(curves, "t", "x", "y")
     text = "\n".join(curves_lines(figure, Page(60, 12, COLORED)))
     blue, orange = "\x1b[38;2;0;114;178m", "\x1b[38;2;213;94;0m"
-    assert f"{blue}──\x1b[0m at 1.0   {orange}──\x1b[0m at 2.0" in text
-    assert text.count(blue) == text.count(orange) == 2
+    assert f"{blue}──\x1b[0m at 1.0   {orange}╌╌\x1b[0m at 2.0" in text
+    assert text.count(blue) == 2
     assert text.index(orange) < text.index(blue), "the higher one is above"
 
 
@@ -211,12 +211,13 @@ def test_curves_and_their_names_have_the_colours_of_figures():
     ("medium", "count", "fine"),
     [
         (DOTS, 1, True),
-        (DOTS, 2, False),
+        (DOTS, 2, True),
+        (DOTS, 5, False),
         (COLORED, 2, True),
         (Medium(depth="truecolor"), 1, False),
     ],
 )
-def test_dots_are_drawn_where_they_show_and_colours_or_nothing_else_tell_curves_apart(
+def test_dots_are_drawn_where_they_show_and_dashes_or_colours_tell_curves_apart(
     medium, count, fine
 ):
     curves = tuple(Curve((0, 9), (y, y), "name") for y in range(1, count + 1))
