@@ -116,7 +116,7 @@ def test_every_scheme_is_numpys_bytes_with_torch_alone(name, dtype, monkeypatch)
         assert b"".join(map(bytes, found)) == b"".join(map(bytes, expected))
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(21)
 @every_dtype
 @pytest.mark.parametrize("positions", POSITIONS.values(), ids=POSITIONS)
 def test_any_positions_and_columns_are_numpys_bytes(positions, dtype):
@@ -127,7 +127,7 @@ def test_any_positions_and_columns_are_numpys_bytes(positions, dtype):
             assert_same_bytes(filled(waves, positions, layout, count, dtype), expected)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(16)
 @every_dtype
 @pytest.mark.parametrize("cells", [1, 100, 1000, 1 << 20])
 def test_the_size_of_a_piece_does_not_show(cells, dtype, monkeypatch):
@@ -452,6 +452,7 @@ def test_status_names_version_and_devices():
     assert ("cuda" in found.devices) == torch.cuda.is_available()
 
 
+@pytest.mark.slow
 def test_the_backend_is_imported_without_torch(posenc):
     import subprocess
 
@@ -478,7 +479,7 @@ def test_generate_writes_numpys_file(posenc, tmp_path):
     assert files[0] == files[1] == files[2]
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @lacks_cuda
 @pytest.mark.parametrize("options", [[], ["--backend", "torch"]])
 def test_generate_on_a_missing_device(posenc, tmp_path, options):

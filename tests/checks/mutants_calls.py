@@ -297,9 +297,12 @@ class LeftOnce:
 
     longest = 0
 
+    def __init__(self, base=1e4):
+        self.inv_freq = base ** -(np.arange(0, doubles.D, 2) / doubles.D)
+
     def __call__(self, position_ids):
         self.longest, last = max(self.longest, int(position_ids.max())), self.longest
-        cos, sin = full(position_ids)
+        cos, sin = tables_of(position_ids, self.inv_freq)
         return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
 
 
@@ -310,7 +313,7 @@ def cached_by_length(x, positions):
 
 CACHED = {}
 never_reset, tables_never_reset = Stretching(), TablesOfStretching()
-always_reset, left_once = Resetting(), LeftOnce()
+always_reset, left_once, another_base_and_left_once = Resetting(), LeftOnce(), LeftOnce(5e5)
 kept_until_short, cast_as_it_grows = KeptUntilShort(), CastAsItGrows()
 dies_after_a_far_call, longer_than_before = DiesAfterAFarCall(), LongerThanBefore()
 

@@ -50,8 +50,3 @@ def tables(x, position_ids):
     """Tables that are computed in the precision of x."""
     angles = full(position_ids[..., None].to(x.dtype) * INV_FREQ.to(x.dtype))
     return angles.cos(), angles.sin()
-
-
-def another_base_and_rounded_positions(x, positions):
-    inv_freq = 5e5 ** -(torch.arange(0, 32, 2) / 32)
-    return turned(x, positions.to(x.dtype)[..., None].float() * inv_freq)

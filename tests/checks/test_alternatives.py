@@ -174,7 +174,7 @@ def test_a_wrong_rule_is_named(given, rates, cause, words):
     assert words in causes[0].message
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_exponents_of_half_precision_are_named(dtype):
     right = rope.reference("rope", dim=96)

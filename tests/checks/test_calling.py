@@ -258,6 +258,7 @@ def test_a_file_finds_the_modules_beside_it(tmp_path, check):
     assert check("from neighbour_of_mine import twice\nf = good").ok
 
 
+@pytest.mark.slow
 def test_k_that_follows_from_q_is_no_fault_of_q_and_not_called_bent(check):
     body = """
     def f(q, k, positions):
@@ -270,6 +271,7 @@ def test_k_that_follows_from_q_is_no_fault_of_q_and_not_called_bent(check):
     assert "not linear" not in queries.subject.key.no_map
 
 
+@pytest.mark.slow
 def test_heads_that_are_turned_differently_are_named_and_not_called_bent(check):
     body = """
     def f(q, k, positions):

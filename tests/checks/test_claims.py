@@ -75,7 +75,7 @@ def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
         assert start in numbers(cause.message)[-2:] or start in numbers(cause.message)[:1]
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("row", BREAKS)
 @pytest.mark.parametrize("pair", [0, 2])
 def test_a_cell_that_is_wrong_alone_is_named(row, pair):
@@ -333,6 +333,7 @@ def one_pair_still(cos, sin):
     return cos, sin
 
 
+@pytest.mark.slow
 def test_rows_that_run_backward_are_told_as_that_and_not_as_negative_positions():
     _, (cause, *_) = told(*sines_negated(*tables()))
     assert cause.cause == "direction"
@@ -343,7 +344,7 @@ def test_rows_that_run_backward_are_told_as_that_and_not_as_negative_positions()
     assert cause.where.fields() == {"positions": "613:1500"}
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [one_pair_backward, one_pair_still])
 def test_no_frequency_is_named_that_no_row_has(wrong):
     _, causes = told(*wrong(*tables()))

@@ -179,6 +179,7 @@ def test_a_full_table_is_a_models_only_in_the_models_layout():
 # Biases.
 
 
+@pytest.mark.slow
 def test_a_damaged_score_is_named_by_head_query_and_key():
     bias = matrix("alibi", "0:100", heads=12)
     assert of(bias).match.exact
@@ -208,6 +209,7 @@ def test_learned_values_of_any_offsets_are_no_buckets():
     assert of(values[:, offsets]).match is None
 
 
+@pytest.mark.slow
 def test_a_learned_bias_is_held_to_its_buckets_in_every_row():
     bias = matrix("t5", "0:120", heads=4, seed=99).copy()
     found = of(bias).match
@@ -325,6 +327,7 @@ def test_frequencies_are_taken_for_those_of_bfloat16_where_it_has_each_of_them()
     assert of(frequencies).match is None
 
 
+@pytest.mark.slow
 def test_no_digit_of_a_kerple_parameter_is_dropped_at_the_cost_of_a_cell():
     offsets = np.arange(256) - np.arange(256)[:, None]
     strengths = 2.0 ** -np.arange(8)
@@ -442,6 +445,7 @@ def test_wrong_pairs_are_named_in_any_table(form):
     assert nearest.wrong_pairs == (7,)
 
 
+@pytest.mark.slow
 def test_a_cell_of_another_pair_is_no_part_of_those_that_fit():
     cos, sin = _with_wrong_pairs("faster", [7])
     cos[250, 9] += np.float32(1e-3)
@@ -461,6 +465,7 @@ def wrong_pairs(tmp_path):
     np.save(tmp_path / "t.npy", np.concatenate([cos, sin], axis=1))
 
 
+@pytest.mark.slow
 def test_wrong_pairs_are_said_with_their_number(wrong_pairs, call):
     status, out, _ = call("identify", "t.npy")
     assert status == 1

@@ -215,6 +215,7 @@ def test_a_users_bias_is_identified_with_its_heads():
     assert match.params["heads"] == 6
 
 
+@pytest.mark.slow
 def test_the_command_that_identify_prints_writes_a_users_table_again(call, tmp_path):
     cos, sin = tables(harmonic(slope=0.37), 64)
     np.save(tmp_path / "t.npy", np.concatenate([cos, sin], axis=1))

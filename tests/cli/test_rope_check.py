@@ -592,6 +592,7 @@ def test_heads_that_are_wrong_are_named_with_their_causes(axes, call, tmp_path):
     assert "--len 40 for heads" in err or "--len 6 for heads" in err
 
 
+@pytest.mark.slow
 def test_heads_that_are_as_many_as_positions_are_not_all_looked_into(call, tmp_path, monkeypatch):
     monkeypatch.setattr("posenc_cli.checks.heads._MOST_EXPLAINED", 2)
     x = np.random.default_rng(3).standard_normal((12, 3, 64)).astype(np.float32)
