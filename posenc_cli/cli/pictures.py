@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from posenc_cli.budget import LISTED_VALUES, check_size
+from posenc_cli.cli.graphics import GRAPHICS, Graphics, cell_size, detected, within_tmux
 from posenc_cli.cli.options import OptionGroup, OutputOptions, option, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text, quoted_name
 from posenc_cli.records import replace
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from posenc_cli.cli.console import Console
     from posenc_cli.render.blocks import Page
     from posenc_cli.render.figure import Curves, Figure, Heatmap, Picture
+    from posenc_cli.render.graphics import Protocol
     from posenc_cli.render.image import ImageFormat
     from posenc_cli.render.style import Style
 
@@ -56,8 +58,19 @@ class PictureOptions(OptionGroup):
     ] = None
     theme: Annotated[
         Literal["light", "dark"],
-        option("--theme", known=THEMES, help=f"of a figure in a file: {'|'.join(THEMES)}"),
+        option("--theme", known=THEMES, help=f"of a figure of pixels: {'|'.join(THEMES)}"),
     ] = "light"
+    graphics: Annotated[
+        Graphics,
+        option(
+            "--graphics",
+            metavar="HOW",
+            known=GRAPHICS,
+            help=f"in the terminal: {'|'.join(GRAPHICS)} (words alone) [default: auto, pixels "
+            "where the terminal is known to show them]",
+            show_default=False,
+        ),
+    ] = "auto"
 
     @property
     def given(self) -> dict[str, str]:
@@ -74,15 +87,23 @@ class PictureOptions(OptionGroup):
         title = figure.title if self.title is None else self.title
         return replace(figure, title=printable_text(title))
 
-    def check_terminal(self) -> None:
-        """Refuse what only a picture in a file can follow.
+    def check_text(self) -> None:
+        """Refuse what only a picture of pixels can follow.
 
         Raises: InvalidInput.
         """
         for flag in ("--dpi", "--theme"):
             if flag in self.given:
                 value = abbreviated(self.given[flag])
-                raise InvalidInput(f"{flag} {value}: needs --out, a file to draw to")
+                raise InvalidInput(f"{flag} {value}: needs --out, or a terminal that shows pixels")
+
+    def check_file(self) -> None:
+        """Refuse what only a picture in a terminal can follow.
+
+        Raises: InvalidInput.
+        """
+        if self.graphics != "auto":
+            raise InvalidInput(f"--graphics {self.graphics}: is of the terminal, not of a file")
 
 
 def colour_map(flag: str, name: str) -> str:
@@ -170,10 +191,14 @@ def show(
     figure = look.titled(figure)
     picture: Picture[Any]
     if output.out is not None:
+        look.check_file()
         picture = _saved_picture(figure, output, _style(look, usual))
+    elif json is not None:
+        look.check_text()
+        look.check_file()
+        picture = _data(figure, look)
     else:
-        look.check_terminal()
-        picture = _printed_picture(figure, look, console) if json is None else _data(figure, look)
+        picture = _printed_picture(figure, look, console)
     for warning in picture.warnings:
         console.warning(warning)
     if json is not None:
@@ -202,12 +227,49 @@ def _saved_picture(figure: Figure, output: OutputOptions, style: Style) -> Pictu
     return picture
 
 
-def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> Picture[str]:
+def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> Picture[Any]:
     """The picture, which the terminal has by now."""
+    from posenc_cli.render.figure import Picture
+
+    how: Graphics | None = look.graphics
+    if how == "auto":
+        how = detected() if console.uses_color(sys.stdout) else None
+    if how in ("kitty", "iterm", "sixel"):
+        return _shown_picture(figure, look, console, how)
+    look.check_text()
+    if how == "none":
+        from posenc_cli.render.descriptions import figure_sentences
+
+        picture = _data(figure, replace(look, width=None, height=None))
+        lines = wrapped_lines(figure_sentences(figure, picture.shown), look, console)
+        console.result("\n".join(lines))
+        return Picture("", picture.warnings)
     from posenc_cli.render.terminal import picture_text
 
-    picture = picture_text(figure, page_of(look, console))
-    console.result(picture.content)
+    text = picture_text(figure, page_of(look, console))
+    console.result(text.content)
+    return text
+
+
+def _shown_picture(
+    figure: Figure, look: PictureOptions, console: Console, protocol: Protocol
+) -> Picture[bytes]:
+    """The figure of a file, as large as one of text would be, which the terminal has by now."""
+    from posenc_cli.render.graphics import picture_sequence, through_tmux
+    from posenc_cli.render.image import image_bytes
+    from posenc_cli.render.style import LARGEST, SMALLEST, Style
+
+    page, cell = page_of(look, console), cell_size()
+    width, height = (
+        min(max(SMALLEST, count * pixels), LARGEST)
+        for count, pixels in zip((page.width, page.height), cell, strict=True)
+    )
+    resolution = _size("--dpi", look.dpi, _DPI) or Style.resolution_for(cell[1])
+    style = Style(width, height, resolution, look.theme, look.cmap, fixed=(False, False))
+    picture = image_bytes(figure, "png", style)
+    sequence = picture_sequence(picture.content, protocol)
+    within = within_tmux() and protocol != "sixel"  # which tmux draws itself
+    console.result(through_tmux(sequence) if within else sequence)
     return picture
 
 

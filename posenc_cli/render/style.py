@@ -115,6 +115,11 @@ class Style(Record):
             fixed=(width is not None, height is not None),
         )
 
+    @classmethod
+    def resolution_for(cls, line: float) -> int:
+        """The resolution at which a line of text is so many pixels high."""
+        return max(1, round(72 * line / (_LINE * _POINTS)))
+
     @property
     def palette(self) -> _Palette:
         """The colours of the theme."""

@@ -276,6 +276,7 @@ OWN = {
     "configs/library.py",
     "configs/nonrotary.py",
     "render/colors.py",  # data of posenc's own
+    "render/graphics.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
     "checks/worker.py",  # another process
     "cli/rope_check.py",  # the summary of a GitHub step, which is added to
