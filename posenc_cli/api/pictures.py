@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -22,7 +23,7 @@ from posenc_cli.api.checking import loaded_array
 from posenc_cli.errors import abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
-from posenc_cli.render.encoded import figure_of_choice
+from posenc_cli.render.encoded import figure_of, figure_of_choice
 from posenc_cli.render.image import drawn_page
 from posenc_cli.render.similarities import sentences, similarity_fields, similarity_figure
 from posenc_cli.render.spectra import SpectrumReport, choice_report, file_report
@@ -84,7 +85,8 @@ def heatmap(
         figure = figure_of_array(loaded, head=head, dims=columns, split=split)
     else:
         choice = _choice(subject, positions, parameters)
-        figure, _ = figure_of_choice(choice, table, head, dims=columns, split=split)
+        draw = partial(figure_of, dims=columns, split=split)
+        figure, _ = figure_of_choice(choice, table, head, draw)
     return drawn_page(figure, style)
 
 

@@ -30,11 +30,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posenc_cli.analysis.attention import softmax
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
-from posenc_cli.encoding.scores import score_rule
+from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import compute
@@ -328,14 +329,11 @@ class Layer(Record):
 
     def _biases(self, part: Encoding, positions: Integers) -> HeadMatrices:
         """What a bias adds to the scores. Shape: (heads, tokens, tokens)."""
-        content = part.bound.content
-        assert content.heads is not None
-        offsets = positions[None, :] - positions[:, None]
-        indices = np.broadcast_to(positions, offsets.shape) if content.by == "key" else offsets
-        scores_of = self.score_rules[part.bound.scheme.name]
-        distinct, where = np.unique(indices, return_inverse=True)
-        heads = [scores_of(head, distinct)[where.reshape(-1)] for head in range(content.heads)]
-        return np.stack(heads).reshape(content.heads, *offsets.shape)
+        content, rule = part.bound.content, self.score_rules[part.bound.scheme.name]
+        heads = range(content.heads or 0)
+        return np.stack(
+            [scores_between(content, rule, head, positions, positions) for head in heads]
+        )
 
     def _relative_scores(
         self, part: Encoding, queries: HeadMatrices, keys: HeadMatrices, positions: Integers
@@ -363,8 +361,7 @@ class Layer(Record):
         scores, error = self.scores(x, positions)
         if self.causal:
             scores = np.where(np.tri(positions.size, dtype=bool), scores, -np.inf)
-        weights = np.exp(scores - scores.max(axis=2, keepdims=True))
-        weights /= weights.sum(axis=2, keepdims=True)
+        weights = softmax(scores)
         size = float(np.linalg.norm(self.weights[2], axis=(1, 2)).max())
         longest = float(np.linalg.norm(x, axis=1).max())
         allowed = (4 * error + (positions.size + self.width) * _UNIT) * longest * size

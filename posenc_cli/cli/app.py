@@ -31,6 +31,8 @@ COMMANDS = {
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
     "heatmap": "posenc_cli.cli.heatmap:heatmap",
+    "curve": "posenc_cli.cli.curve:curve",
+    "rotation": "posenc_cli.cli.rotation:rotation",
     "spectrum": "posenc_cli.cli.spectrum:spectrum",
     "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
     "rope-check": "posenc_cli.cli.rope_check:rope_check",
@@ -46,7 +48,7 @@ COMMANDS = {
 
 GROUPS = {
     "make": ("generate", "alibi-slopes", "buckets"),
-    "see": ("heatmap", "spectrum", "dot-similarity"),
+    "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
     "check": ("rope-check", "order-check", "compare"),
     "read": ("explain", "identify"),
     "list": ("schemes", "models", "backends"),
@@ -241,12 +243,13 @@ def program_page(context: Any) -> HelpPage:
         for place, name in enumerate(names)
     )
     options = tuple(entry for _, entries in page.sections for entry in entries)
+    status, _, statuses = page.paragraphs[0].partition(": ")
     return replace(
         page,
         usage=f"{page.name} COMMAND [OPTIONS]",
         paragraphs=(),
-        sections=(("", (*commands, *options)),),
-        closing=(*page.paragraphs, *([place] if place else [])),
+        sections=(("", (*commands, *options, (status, statuses))),),
+        closing=(place,) if place else (),
     )
 
 
@@ -267,5 +270,5 @@ def posenc(
 ) -> None:
     """Generate, inspect, check and visualize transformer positional encodings.
 
-    Exit status: 0 done, 1 check failed, 2 wrong input, 3 environment, 70 a bug.
+    Exit status: 0 done, 1 failed, 2 wrong input, 3 environment, 70 bug
     """

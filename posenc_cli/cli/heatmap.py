@@ -2,68 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from posenc_cli.choice import Choice
-from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import MatrixFile
-from posenc_cli.cli.options import TableName, option, whole_option
+from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
-from posenc_cli.errors import InvalidInput, abbreviated
-
-if TYPE_CHECKING:
-    from posenc_cli.render.figure import Figure
+from posenc_cli.cli.views import ViewOptions
+from posenc_cli.errors import InvalidInput
 
 _PART = 650, 800
 """The width and height, in pixels, of each of many parts of a hybrid."""
-
-
-def half_open(flag: str, text: str) -> range:
-    """The columns or rows that ``A:B`` names, or ``A`` alone.
-
-    Raises: InvalidInput.
-    """
-    match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text.strip())
-    if match is None:
-        raise InvalidInput(f"{flag} {abbreviated(text)}: must be A:B, two whole numbers from 0")
-    first = int(match[1])
-    stop = first + 1 if match[2] is None else int(match[2])
-    if stop <= first:
-        raise InvalidInput(f"{flag} {abbreviated(text)}: is empty")
-    return range(first, stop)
 
 
 def heatmap(
     choice: Choice | None,
     console: Console,
     *,
-    source: MatrixFile = None,
-    table: TableName = None,
-    head: Annotated[
-        int | None,
-        whole_option(
-            "--head", metavar="H", minimum=0, help="one head of a bias, or one matrix of a stack"
-        ),
-    ] = None,
-    dims: Annotated[
-        range | None,
-        option(
-            "--dims",
-            metavar="A:B",
-            help="only these columns, half-open",
-            parse=half_open,
-        ),
-    ] = None,
-    rows: Annotated[
-        range | None,
-        option(
-            "--rows", metavar="A:B", help="only these rows of a file, half-open", parse=half_open
-        ),
-    ] = None,
+    view: ViewOptions,
     unsplit: Annotated[
         bool, option("--unsplit", help="columns as they are stored, sines among cosines")
+    ] = False,
+    softmax: Annotated[
+        bool, option("--softmax", help="of a bias: the weights it alone gives keys")
+    ] = False,
+    causal: Annotated[
+        bool, option("--causal", help="with --softmax: no query sees later keys")
     ] = False,
     picture: ColorPictureOptions,
     output: FigureOutput,
@@ -74,33 +39,43 @@ def heatmap(
     side by side, and a grid as maps of the similarity of one position to all others (as rows with
     --positions or --dims). Of any length, only what is shown is computed: of waves the mean of the
     rows that each line stands for; of others a sample, where ▴ marks columns that change faster
-    than the picture can show. The first 512 positions are shown where --len is not given.
+    than the picture can show. The first 512 positions are shown where --len is not given, and the
+    first 64 with --softmax, which draws attention as it were if all content were equal.
 
     Examples:
       posenc heatmap --scheme sinusoidal --len 128
       posenc heatmap -s rope -l 1000000 -d 512 --out rope.png
       posenc heatmap -s alibi --heads 8 -l 64
+      posenc heatmap -s alibi --softmax --causal --head 2
       posenc heatmap -s sinusoidal-nd --set grid=14x14 --theme dark --out grid.svg
       posenc heatmap -s sinusoidal -l 128 --unsplit --out tutorial.png
       posenc heatmap --in table.npy --rows 0:32 --dims 0:32
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
-    check_subject(choice, source)
+    view.check(choice)
+    if causal and not softmax:
+        raise InvalidInput("--causal: goes with --softmax")
     output.prepare()
-    seen = {"dims": dims, "split": not unsplit}
-    if choice is not None:
-        if rows is not None:
-            raise InvalidInput(
-                f"--rows {rows.start}:{rows.stop}: goes with --in",
-                hint="--positions chooses those of an encoding",
-            )
-        from posenc_cli.render.encoded import figure_of_choice
+    if choice is None:
+        from posenc_cli.render.stored import figure_of_array
 
-        figure, fields = figure_of_choice(choice, table, head, **seen)
-    elif table is not None:
-        raise InvalidInput(f"--table {abbreviated(table)}: cannot go with --in")
+        if softmax:
+            raise InvalidInput("--softmax: goes with the scheme of a bias, not with --in")
+        loaded, fields = view.stored()
+        figure = figure_of_array(
+            loaded, head=view.head, rows=view.rows, dims=view.dims, split=not unsplit
+        )
     else:
-        figure, fields = _stored(source or "", head, rows=rows, **seen)
+        from posenc_cli.render.encoded import figure_of, figure_of_choice
+
+        first, draw = 512, partial(figure_of, dims=view.dims, split=not unsplit)
+        if softmax:
+            from posenc_cli.render.attention import FIRST_OF_WEIGHTS, weights_figure
+
+            first, draw = FIRST_OF_WEIGHTS, partial(weights_figure, causal=causal)
+        figure, fields = figure_of_choice(choice, view.table, view.head, draw, first=first)
+        if softmax:
+            fields |= {"softmax": True, "causal": causal}
     show(
         *(figure, picture, output, console),
         usual=_room_for(len(choice.parts)) if choice else None,
@@ -112,13 +87,3 @@ def _room_for(parts: int) -> tuple[int, int] | None:
     """The sides in which all parts of a hybrid have room, None where the usual ones will do."""
     across, down = min(parts, 3), -(-parts // 3)
     return (_PART[0] * across, _PART[1] * down) if parts > 2 else None
-
-
-def _stored(path: str, head: int | None, **seen: Any) -> tuple[Figure, dict[str, Any]]:
-    """The figure of a file, and how JSON says which."""
-    from posenc_cli.files.reading import read_array
-    from posenc_cli.render.stored import figure_of_array
-
-    loaded = read_array(path)
-    figure = figure_of_array(loaded, head=head, **seen)
-    return figure, {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}

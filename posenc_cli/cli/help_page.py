@@ -63,10 +63,10 @@ class HelpPage(Record):
 
     def text(self, width: int) -> str:
         """The page, no line of it wider than ``width`` but for what has no space to break at."""
-        blocks = [
-            [_filled(f"Usage: {self.usage}", width, hanging=7)],
-            [_filled(self.summary, width, indent=2)],
-        ]
+        head = _filled(f"Usage: {self.usage}", width, hanging=7)
+        summary = _filled(self.summary, width, indent=2)
+        # That of the program, which has no examples, fits a screen of 24 lines.
+        blocks = [[head], [summary]] if self.examples else [[head, summary]]
         if self.examples:
             lines = (continued_command(example, width - 4) for example in self.examples)
             blocks.append(["  Examples:", *(textwrap.indent(line, "    ") for line in lines)])

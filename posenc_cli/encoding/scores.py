@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     ScoreRule = Callable[[int, Integers], StoredValues]
     """A head, and offsets or keys (n,) → scores (n,)."""
 
-    HeadScores = Callable[[Integers], StoredValues]
-
 _EXACT_VALUES = 1 << 12  # held at a time: each costs a few hundred bytes
 _BOUNDED_VALUES = 1 << 13  # computed with at a time: few enough for the cache
 _PROFILES_KEPT = 64  # pieces of what all heads share, from head to head
@@ -62,7 +60,9 @@ def score_blocks(
             offsets = np.arange(1 - positions.count, positions.count, dtype=np.int64)
             yield from sliding_rows(scores(offsets * positions.ranges[0].step))
         else:
-            yield from _gathered_rows(scores, positions)
+            keys = position_array(positions)
+            for queries in position_blocks(positions, rows_a_block(keys.size)):
+                yield scores_between(content, rule, head, queries, keys)
 
 
 def score_rule(
@@ -80,12 +80,18 @@ def score_rule(
     raise TypeError(f"a {type(content).__name__} has no scores")
 
 
-def _gathered_rows(scores: HeadScores, positions: Positions) -> Iterator[StoredRows]:
-    """A matrix of any positions: the scores of the offsets that occur, where they occur."""
-    keys = position_array(positions)
-    for queries in position_blocks(positions, rows_a_block(keys.size)):
-        offsets, where = np.unique(keys[None, :] - queries[:, None], return_inverse=True)
-        yield scores(offsets)[where.reshape(queries.size, keys.size)]
+def scores_between(
+    content: Content, rule: ScoreRule, head: int, queries: Integers, keys: Integers
+) -> StoredRows:
+    """The scores of a head at the positions of some queries and keys, each computed once.
+
+    Shape: (queries, keys).
+    """
+    offsets = keys[None, :] - queries[:, None]
+    indices = np.broadcast_to(keys, offsets.shape) if content.by == "key" else offsets
+    distinct, where = np.unique(indices, return_inverse=True)
+    scores: StoredRows = rule(head, distinct)[where.reshape(offsets.shape)]
+    return scores
 
 
 def _table_rule(

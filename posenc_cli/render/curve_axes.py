@@ -48,13 +48,18 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     for first, second in curves.filled:
         (x, low), (_, high) = drawable[first], drawable[second]
         axes.fill_between(x, low, high, color=lines[0], alpha=0.3, linewidth=0)
-    for curve, (x, y), how in zip(curves.curves, drawable, cycle(LINE_STYLES), strict=False):
+    hows = cycle(LINE_STYLES)
+    for curve, (x, y) in zip(curves.curves, drawable, strict=True):
+        if curve.faint:
+            axes.plot(x, y, color=style.palette.faint, linewidth=0.9)
+            continue
+        how, joined = next(hows), curves.joined and curve.joined
         axes.plot(
             x,
             y,
-            linestyle=(0, how.dashes or None) if curves.joined else "none",
-            marker=how.marker if len(x) <= _MARKED or not curves.joined else None,
-            markersize=2.6 if curves.joined else 3.4,
+            linestyle=(0, how.dashes or None) if joined else "none",
+            marker=how.marker if len(x) <= _MARKED or not joined else None,
+            markersize=2.6 if joined else 3.4,
             label=curve.name or None,
         )
     for level, name in curves.levels:
@@ -66,6 +71,7 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
         color = span_colors.setdefault(name, lines[(len(span_colors) + 1) % len(lines)])
         axes.axvspan(start, stop, color=color, alpha=0.14, linewidth=0, zorder=0, label=label)
     axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
+    axes.set_aspect("equal" if curves.square else "auto")
     axes.grid()
     if axes.get_legend_handles_labels()[1]:
         axes.legend()

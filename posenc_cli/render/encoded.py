@@ -27,17 +27,18 @@ from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Curve, Curves, Heatmap, Panels
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
+    from posenc_cli.analysis.sampling import CellValues
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.formulas.declare import Bound, Waves
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.render.figure import Figure
 
-_FIRST = 512
-"""Positions that are shown where nobody says how many."""
+    FigureOfRequest = Callable[[Request, EngineFor], Figure]
+
 _MOST_BANDS = 8  # side by side: more are too narrow for their names
 _MOST_HEADS = 1 << 12
 """Heads of a bias that are drawn together: the coefficients of all are computed for each."""
@@ -61,13 +62,16 @@ class _DrawnColumns(Record):
 
 
 def figure_of_choice(
-    choice: Choice, table: str | None, head: int | None, **seen: Any
+    choice: Choice, table: str | None, head: int | None, draw: FigureOfRequest, *, first: int = 512
 ) -> tuple[Figure, dict[str, Any]]:
-    """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid."""
+    """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid.
+
+    ``draw`` makes it of a request. Where nobody says how many positions, it is of the ``first``.
+    """
     if choice.positions is None and table != "inv-freq" and not choice.parts:
         content = choice.encoding().bound.content
         if content.waves is None or not content.capacity:
-            choice = choice.at_first(_FIRST)  # but a grid is shown whole
+            choice = choice.at_first(first)  # but a grid is shown whole
     requests = choice.requests(Precision.of(FLOAT64, None), table=table, head=head)
     if choice.parts:  # one head stands for all where there is another part to see
         requests = [
@@ -79,12 +83,16 @@ def figure_of_choice(
         for request in requests
     ]
     if not choice.parts:
-        figure = figure_of(requests[0], choice.engine, **seen)
+        figure = draw(requests[0], choice.engine)
         if choice.source:
             figure = replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
         return figure, parts[0]
-    figure = hybrid_figure(requests, choice.name, choice.engine, **seen)
-    return figure, {"scheme": choice.name, "parts": parts}
+    panels: list[Heatmap | Curves] = []
+    for request in requests:
+        figure = draw(request, choice.engine)
+        panels += figure.panels if isinstance(figure, Panels) else [figure]
+    whole = Panels(tuple(panels), choice.name, shared=False, noun="part")
+    return whole, {"scheme": choice.name, "parts": parts}
 
 
 def figure_of(
@@ -104,7 +112,7 @@ def figure_of(
         return _maps(request, grid or (), engine_for)
     plan = request.plan()
     if request.table == "inv-freq":
-        _no_dims(dims, request, "the table inv-freq")
+        check_no_dims(dims, request, "the table inv-freq")
         (frequencies,) = plan.matrix(engine_for(plan)).blocks()
         return Curves(
             (Curve(tuple(range(len(frequencies))), tuple(frequencies.tolist())),),
@@ -114,31 +122,16 @@ def figure_of(
             y_scale="log",
         )
     if content.heads is not None:
-        _no_dims(dims, request, "a bias")
-        return _heads(request, engine_for, content.heads)
+        check_no_dims(dims, request, "a bias")
+
+        def scores(head: int, points: Sequence[int]) -> CellValues:
+            return score_cells(replace(request, head=head), points, engine_for)
+
+        return heads_figure(request, scores)
     columns = _columns(request, plan.shape[-1])
     if not split and request.table != "complex":
         columns = _columns_in_order(columns)
     return _rows(request, columns, engine_for, dims)
-
-
-def hybrid_figure(
-    requests: Sequence[Request],
-    name: str,
-    engine_for: EngineFor,
-    *,
-    dims: range | None = None,
-    split: bool = True,
-) -> Panels:
-    """The figures of a hybrid's parts, side by side.
-
-    Raises: InvalidInput where the parts of a request do not go together.
-    """
-    panels: list[Heatmap | Curves] = []
-    for request in requests:
-        figure = figure_of(request, engine_for, dims=dims, split=split)
-        panels += figure.panels if isinstance(figure, Panels) else [figure]
-    return Panels(tuple(panels), name, shared=False, noun="part")
 
 
 def title_of(request: Request, what: str) -> str:
@@ -179,7 +172,7 @@ def _parameter_text(name: str, value: object) -> str:
     return f"{name}={len(value)} numbers" if isinstance(value, tuple) else name
 
 
-def _positions(request: Request) -> Positions:
+def settled_positions(request: Request) -> Positions:
     """The positions of a request that has a plan; all of a grid where none are asked for."""
     if request.positions is not None:
         return request.positions
@@ -329,22 +322,29 @@ def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
     )
 
 
-def _heads(request: Request, engine_for: EngineFor, count: int) -> Figure:
-    """The scores of one head, or of all as small multiples."""
-    points = Points(_positions(request))
+def heads_figure(
+    request: Request,
+    cells_of: Callable[[int, Sequence[int]], CellValues],
+    *,
+    what: str = "",
+    value_label: str = "score",
+) -> Figure:
+    """A matrix of queries by keys for one head, or for all as small multiples.
+
+    ``cells_of`` gives its values for a head and the points of both axes, ``what`` says in the
+    title what they are.
+
+    Raises: InvalidInput where there are too many heads.
+    """
+    count = request.encoding.bound.content.heads or 0
+    points = Points(settled_positions(request))
     heads = range(count) if request.head is None else [request.head]
     queries, keys = Axis("query", points, even=True), Axis("key", points, even=True)
-    size = f"{queries.size_text} × {keys.size_text}"
+    size = f"{queries.size_text} × {keys.size_text}{what}"
 
     def panel(head: int, title: str) -> Heatmap:
-        return Heatmap(
-            score_cells(replace(request, head=head), points, engine_for),
-            queries,
-            keys,
-            title,
-            value_label="score",
-            square=True,
-        )
+        cells = cells_of(head, points)
+        return Heatmap(cells, queries, keys, title, value_label=value_label, square=True)
 
     if len(heads) == 1:
         return panel(heads[0], title_of(request, f"head {heads[0]} of {count}, {size}"))
@@ -395,7 +395,11 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
     )
 
 
-def _no_dims(dims: range | None, request: Request, what: str) -> None:
+def check_no_dims(dims: range | None, request: Request, what: str) -> None:
+    """Refuse a choice of columns where there are none.
+
+    Raises: InvalidInput.
+    """
     if dims is not None:
         raise InvalidInput(
             f"--dims {dims.start}:{dims.stop}: {what} of {request.scheme.name} has no dimensions"

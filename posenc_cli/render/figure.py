@@ -273,11 +273,17 @@ class Heatmap(Record):
 
 
 class Curve(Record):
-    """A value for each of some points, in order; those that are not finite are left out."""
+    """A value for each of some points, in order; those that are not finite are left out.
+
+    Unless they are ``joined``, they stand alone, as those of a sample do. What is ``faint`` is for
+    others to be seen against.
+    """
 
     x: tuple[float, ...]
     y: tuple[float, ...]
     name: str = ""
+    joined: bool = True
+    faint: bool = False
 
 
 class Curves(Record):
@@ -285,7 +291,8 @@ class Curves(Record):
 
     ``levels`` are heights to compare with, each with its name. Unless they are ``joined``, points
     stand alone, as those of heads do. ``filled`` are pairs of curves, by index, with a shade from
-    one to the other, and ``spans`` (from, to, name) parts of the x axis to tell apart.
+    one to the other, and ``spans`` (from, to, name) parts of the x axis to tell apart. ``square``
+    says that a unit is as long up as across.
     """
 
     curves: tuple[Curve, ...]
@@ -299,6 +306,7 @@ class Curves(Record):
     joined: bool = True
     filled: tuple[tuple[int, int], ...] = ()
     spans: tuple[tuple[float, float, str], ...] = ()
+    square: bool = False
 
 
 class Panels(Record):
@@ -398,8 +406,14 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
         "x_label": curves.x_label,
         "y_label": curves.y_label,
         "curves": [
-            {"name": curve.name, "x": _finite_or_null(curve.x), "y": _finite_or_null(curve.y)}
+            {
+                "name": curve.name,
+                "x": _finite_or_null(curve.x),
+                "y": _finite_or_null(curve.y),
+                "joined": curves.joined and curve.joined,
+            }
             for curve in curves.curves
+            if not curve.faint
         ],
         "levels": [{"name": name, "y": height} for height, name in curves.levels],
         "spans": [{"name": name, "from": a, "to": b} for a, b, name in curves.spans],

@@ -103,7 +103,7 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
 
     title = page.wrapped_lines(panels.title, most=TITLE_LINES)
     size = (page.width, page.height - len(title))
-    curved = any(isinstance(panel, Curves) for panel in panels.panels)
+    curved = any(isinstance(panel, Curves) and not panel.square for panel in panels.panels)
     least = (_LEAST_ALONE[0] if curved else _NARROWEST_HEATMAP, _LEAST_ALONE[1])
     down, across = grid_of(len(panels.panels), size, least, aspect=2)
     chosen = [panels.panels[i] for i in spread(len(panels.panels), down * across)]

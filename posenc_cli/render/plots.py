@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MARKERS = "•×+o*#"
 _LEVEL = LineStyle((), (1, 3), "", "- -")
 """How a height to compare with is drawn, in dots; in characters with `_LEVEL_MARKER`."""
-_LEVEL_MARKER, _FAINT = "-", "2"
+_LEVEL_MARKER, _FAINT_MARKER, _FAINT = "-", ".", "2"
 _TITLE_LINES = 2
 _LOWEST = 3
 """Lines of cells, at least."""
@@ -45,6 +45,8 @@ _FAINTEST = 1e-300  # a step from which a fifth is still a normal float64
 _DIGITS = 12  # a step of a grid is a product of two short decimals, whose last bits may be off
 _FRAME = 2
 """Lines of the axis below, and of its labels."""
+_COLUMNS_A_LINE = 2
+"""How many columns are as long as a line is high, about."""
 
 
 class Gridlines(Record):
@@ -167,28 +169,35 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         *page.wrapped_lines("; ".join(curves.notes)),
     ][: page.height - len(title) - _FRAME - _LOWEST]
     heights = [*y, *(height for height, _ in levels)]
-    rows = grid(
-        min(heights),
-        max(heights),
-        max(_LOWEST, page.height - len(below) - len(title) - _FRAME),
-        logarithmic=curves.y_scale == "log",
-    )
-    labels = {
-        **rows.labels,
-        **{rows.line(height): number(height, 3) for height, _ in levels},
-    }
-    margin = max(map(len, labels.values()))
-    across = _Across(min(x), max(x), max(2, page.width - margin - 2), curves.x_scale == "log")
+    most = max(_LOWEST, page.height - len(below) - len(title) - _FRAME)
+    while True:
+        rows = grid(min(heights), max(heights), most, logarithmic=curves.y_scale == "log")
+        labels = {
+            **rows.labels,
+            **{rows.line(height): number(height, 3) for height, _ in levels},
+        }
+        margin = max(map(len, labels.values()))
+        width = max(2, page.width - margin - 2)
+        if not curves.square:
+            break
+        needed = 1 + round(_COLUMNS_A_LINE * (max(x) - min(x)) / rows.step)
+        if needed <= width or most == _LOWEST:
+            width = min(width, needed)
+            break
+        most -= 1
+    across = _Across(min(x), max(x), width, curves.x_scale == "log")
     ends = 0.0, across.width - 1.0
     strokes = [
         level_pen.stroke([[(column, rows.height(height)) for column in ends]], joined=True)
         for height, _ in levels
     ]
-    for runs, pen in zip(shown, pens, strict=True):
+    for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
         places = [[(across.place(px), rows.height(py)) for px, py in run] for run in runs]
-        strokes.append(pen.stroke(places, joined=curves.joined))
+        strokes.append(pen.stroke(places, joined=curves.joined and curve.joined))
     lines = stroke_lines(strokes, across.width, rows.count)
     marks = across.ticks(sorted({*x}))
+    if curves.square:  # the same values as up
+        marks = {across.column(rows.value(i)): label for i, label in rows.labels.items()}
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(across.width)]
     named = " " * (margin + 1)
     for column, label in sorted(marks.items()):
@@ -277,18 +286,27 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[_Pen], _Pen]:
 
     Curves are lines of dots where those show, and where dashes or colours tell all apart.
     """
-    count = len(curves.curves)
-    colors = _colors(count, medium)
+    count = sum(not curve.faint for curve in curves.curves)
     faint = "" if medium.depth == "none" else _FAINT
-    if medium.braille and curves.joined and (medium.depth != "none" or count <= len(LINE_STYLES)):
-        styles = islice(cycle(LINE_STYLES), count)
-        pens = [
-            _Pen(BRAILLE, style.key, color, style.dots)
-            for style, color in zip(styles, colors, strict=True)
-        ]
+    fine = medium.braille and (medium.depth != "none" or count <= len(LINE_STYLES))
+    looks = zip(
+        cycle(LINE_STYLES),
+        cycle(medium.spelled(marker)[:1] for marker in _MARKERS),
+        cycle(_colors(count, medium)),
+        strict=False,
+    )
+    pens = []
+    for curve in curves.curves:
+        if curve.faint:
+            pens.append(_Pen(BRAILLE if fine else _FAINT_MARKER, "", faint))
+            continue
+        style, marker, color = next(looks)
+        if fine and curves.joined and curve.joined:
+            pens.append(_Pen(BRAILLE, style.key, color, style.dots))
+        else:
+            pens.append(_Pen(marker, marker, color))
+    if fine and curves.joined:
         return pens, _Pen(BRAILLE, _LEVEL.key, faint, _LEVEL.dots)
-    markers = [medium.spelled(marker)[:1] for marker in islice(cycle(_MARKERS), count)]
-    pens = [_Pen(marker, marker, color) for marker, color in zip(markers, colors, strict=True)]
     return pens, _Pen(_LEVEL_MARKER, _LEVEL_MARKER, faint)
 
 

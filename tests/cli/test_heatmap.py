@@ -631,3 +631,59 @@ def test_gaps_of_all_matrices_of_a_stack_are_counted(call, tmp_path):
         assert "41 of 1920 values are not finite" in call(*ask, *more)[2]
     one = call(*ask, "--head", "5")[2]
     assert "2 of 48 values are not finite, shown as gaps" in one
+
+
+BIASES = [
+    "alibi",
+    "t5",
+    "t5-clipped",
+    "kerple-log",
+    "kerple-power",
+    "sandwich",
+    "alibi --set form=bloom",
+]
+
+
+@pytest.mark.parametrize("scheme", BIASES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_weights_of_a_bias_are_its_softmax_and_each_query_shares_out_one(scheme, causal, call):
+    asked = ["-s", *scheme.split(), "--head", "1", "-l", "12", "--json"]
+    status, out, err = call("heatmap", *asked, "--softmax", *(["--causal"] if causal else []))
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    weights = np.array(document["values"])
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-14)
+    scores = np.array(json.loads(call("heatmap", *asked)[1])["values"])
+    powers = np.exp(scores) * (np.tri(12) if causal else 1)
+    expected = powers / powers.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(weights, expected, rtol=1e-13)
+    assert (document["softmax"], document["causal"]) == (True, causal)
+    mask = "causal mask" if causal else "no mask"
+    said = f"softmax of the bias alone, as if all content were equal, {mask}"
+    assert said in document["title"]
+    assert ("random weights" in document["title"]) == scheme.startswith("t5")
+
+
+def test_weights_of_a_sample_are_those_over_all_keys(call):
+    small = ("-s", "alibi", "--head", "3", "-l", "600", "--softmax", "--json", "--width", "300")
+    document = json.loads(call("heatmap", *small)[1])
+    offsets = np.subtract.outer(document["rows"], np.arange(600))
+    powers = np.exp(-abs(offsets) / 16)
+    expected = powers / powers.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(document["values"], expected[:, document["columns"]], rtol=1e-12)
+    assert "shows 300 of 600 queries and 300 of 600 keys" in document["notes"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("-s rope --softmax", "--softmax: rope is rotary, and has no scores of its own"),
+        ("-s alibi --causal", "--causal: goes with --softmax"),
+        ("--in x.npy --softmax", "--softmax: goes with the scheme of a bias, not with --in"),
+        ("-s alibi --softmax -l 10000", "--len 10000: 10000 keys under a softmax; at most 8192"),
+    ],
+)
+def test_what_has_no_weights_is_refused(arguments, says, call):
+    status, out, err = call("heatmap", *arguments.split())
+    assert (status, out) == (2, "")
+    assert says in err

@@ -152,5 +152,6 @@ def test_data_are_strict_json_with_null_for_gaps() -> None:
     first, second = data["panels"]
     assert first["values"] == [[1.5, None]]
     assert (first["rows"], first["columns"], first["gaps"]) == ([0], [0, 1], 1)
-    assert second["curves"] == [{"name": "c", "x": [0.0, 1.0], "y": [2.0, None]}]
+    points = {"x": [0.0, 1.0], "y": [2.0, None]}
+    assert second["curves"] == [{"name": "c", **points, "joined": True}]
     assert second["levels"] == [{"name": "l", "y": 4.0}]

@@ -1,0 +1,60 @@
+"""``posenc rotation``: what a rotary encoding does to a vector, pair by pair, on the circle."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from posenc_cli.choice import Choice
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import option
+from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show
+from posenc_cli.cli.views import half_open
+from posenc_cli.positions import Positions
+
+_PANEL, _ACROSS = 560, 4
+"""Pixels of a circle in a file, and how many stand side by side at most."""
+
+
+def _pairs(flag: str, text: str) -> Positions:
+    return Positions(tuple(half_open(flag, part) for part in text.split(",")))
+
+
+def rotation(
+    choice: Choice,
+    console: Console,
+    *,
+    pairs: Annotated[
+        Positions | None,
+        option(
+            "--pairs",
+            metavar="SPEC",
+            help="which pairs: 0,1,8 or 0:4 [default: four, from the first to the last]",
+            parse=_pairs,
+        ),
+    ] = None,
+    picture: PictureOptions,
+    output: FigureOutput,
+) -> None:
+    """Draw how RoPE turns a vector, pair by pair.
+
+    A circle for each pair of columns, as the layout pairs them: where its vector (1, 0) is at the
+    first position, at the last, and between, and how many turns that is from where it began. At
+    most 64 positions are shown, and the first 16 where --len is not given.
+
+    Examples:
+      posenc rotation -s rope --pairs 0,1,8 --positions 0:16
+      posenc rotation --model llama-3.1-8b --pairs 30:34 -l 8192
+      posenc rotation -s rope-yarn --set factor=8 --out turns.svg
+    """
+    output.prepare()
+    from posenc_cli.render.circles import turned_pairs
+
+    turned = turned_pairs(choice, pairs)
+    json = ("rotation", turned.fields) if output.json else None
+    show(turned.figure, picture, output, console, usual=_room_for(len(turned.pairs)), json=json)
+
+
+def _room_for(pairs: int) -> tuple[int, int]:
+    """The sides in which so many circles have room."""
+    across = min(pairs, _ACROSS)
+    return max(2, across) * _PANEL, -(-pairs // across) * _PANEL + _PANEL // 4

@@ -1,0 +1,169 @@
+"""What a rotary encoding does to a vector: each pair of its columns on a circle.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.encoded import blocks_at, wavelengths_of
+from posenc_cli.analysis.sampling import Points, positions_of, spread
+from posenc_cli.budget import check_size
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.inference.turning import paired_columns
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.records import Record, replace
+from posenc_cli.render.encoded import title_of
+from posenc_cli.render.figure import Curve, Curves, Panels
+from posenc_cli.render.ticks import number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.choice import Choice
+    from posenc_cli.encoding.request import Request
+    from posenc_cli.numerics.arrays import Complexes, ComplexRows, RealRows, Reals
+    from posenc_cli.positions import Positions
+
+_FIRST = 16
+"""Positions that are shown where nobody says how many."""
+_MOST_POSITIONS = 64
+"""Positions on a circle: more are a ring."""
+_PAIRS = 4
+"""Pairs that are shown where nobody says which."""
+_MOST_PAIRS = 64
+_CIRCLE = np.exp(2j * np.pi * np.arange(97) / 96)
+
+
+class TurnedPairs(Record):
+    """Where the vector (1, 0) of some pairs is, turned at some positions of ``count``.
+
+    ``columns`` are the two of each pair, ``turns`` its angle in whole turns, within half of one
+    either way, and ``wavelengths`` the positions (or steps along an axis) of a turn.
+
+    Shape: points and turns (positions, pairs).
+    """
+
+    request: Request
+    source: str
+    positions: tuple[int, ...]
+    pairs: tuple[int, ...]
+    columns: tuple[tuple[int, int], ...]
+    wavelengths: Reals
+    points: ComplexRows
+    turns: RealRows
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What of the positions is not shown."""
+        count = self.request.row_positions().count
+        if count == len(self.positions):
+            return ()
+        return (f"shows {len(self.positions)} of {count} positions",)
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What was asked for, and the angle of each pair, as JSON has them."""
+        return {
+            **self.request.description(),
+            "shown": list(self.positions),
+            "pairs": [
+                {
+                    "pair": pair,
+                    "columns": list(self.columns[index]),
+                    "wavelength": _finite_or_none(float(self.wavelengths[index])),
+                    "turns": self.turns[:, index].tolist(),
+                }
+                for index, pair in enumerate(self.pairs)
+            ],
+        }
+
+    @property
+    def figure(self) -> Panels:
+        """A circle for each pair, with the vector at the first and at the last position."""
+        there = self.request.encoding.bound.rotation.waves.count
+        size = f"the vector (1, 0) turned, {len(self.pairs)} of {there} pairs"
+        title = title_of(replace(self.request, table=None), size)
+        first, last = (f"position {self.positions[end]}" for end in (0, -1))
+        return Panels(
+            tuple(self._circle(index) for index in range(len(self.pairs))),
+            f"{quoted_name(self.source)}: {title}" if self.source else title,
+            shared=False,
+            noun="pair",
+            notes=(f"faint: at {first}; line: at {last}; points: at those between", *self.notes),
+        )
+
+    def _circle(self, index: int) -> Curves:
+        waves = self.request.encoding.bound.rotation.waves
+        step = "position" if waves.coordinates is None else "step of its axis"
+        rate = number(1 / float(self.wavelengths[index]), 3)
+        at_last = number(float(self.turns[-1, index]), 3)
+        points = self.points[:, index]
+        between = [replace(_curve(points[1:-1]), joined=False)] if len(points) > 2 else []
+        return Curves(
+            (
+                replace(_curve(abs(float(waves.scale)) * _CIRCLE), faint=True),
+                replace(_curve(points[:1], start=0), faint=True),
+                _curve(points[-1:], start=0),
+                *between,
+            ),
+            f"pair {self.pairs[index]}: {rate} turns a {step}, {at_last} at {self.positions[-1]}",
+            x_label=f"column {self.columns[index][0]}",
+            y_label=f"column {self.columns[index][1]}",
+            square=True,
+        )
+
+
+def turned_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
+    """Where the vectors of some pairs are, turned at the positions chosen; by default of a few.
+
+    Raises: InvalidInput where the encoding turns nothing, or has no such pair.
+    """
+    bound = choice.encoding().bound
+    if bound.scheme.kind != "rotary":
+        raise InvalidInput(
+            f"--scheme {bound.scheme.name}: is {bound.scheme.kind}, and turns no vectors",
+            hint="posenc schemes lists what is rotary",
+        )
+    if choice.positions is None:
+        choice = choice.at_first(_FIRST)
+    (request,) = choice.requests(Precision.of(FLOAT64, None), table="complex")
+    rotation = request.encoding.bound.rotation
+    waves = rotation.waves
+    if pairs is not None:
+        check_size(f"--pairs {pairs}", pairs.count, _MOST_PAIRS, "pairs in one picture")
+    chosen = spread(waves.count, _PAIRS) if pairs is None else [*pairs]
+    if max(chosen) >= waves.count:
+        raise InvalidInput(f"--pairs {max(chosen)}: there are {waves.count}, from 0")
+    points = Points(request.row_positions())
+    shown = [points[i] for i in spread(len(points), _MOST_POSITIONS, even=True)]
+    columns = paired_columns(rotation.layout, waves.count, rotation.blocks)
+    cells, angles = (
+        np.concatenate([*blocks_at(table, positions_of(shown), choice.engine)])[:, chosen]
+        for table in (request, replace(request, table="angles"))
+    )
+    return TurnedPairs(
+        request,
+        choice.source,
+        tuple(shown),
+        tuple(chosen),
+        tuple((columns[0][pair], columns[1][pair]) for pair in chosen),
+        wavelengths_of(waves)[chosen],
+        cells,
+        angles / (2 * math.pi),
+    )
+
+
+def _curve(points: Complexes, *, start: complex | None = None) -> Curve:
+    """Points of a plane as a curve, from a ``start`` where there is one."""
+    points = points if start is None else np.insert(points, 0, start)
+    return Curve(tuple(points.real.tolist()), tuple(points.imag.tolist()))
+
+
+def _finite_or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None

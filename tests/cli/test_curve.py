@@ -1,0 +1,111 @@
+"""``posenc curve``: which columns and heads it draws, over what, and what it calls a sample."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.matrices import matrix
+
+
+def asked(call, *arguments):
+    status, out, err = call("curve", *arguments, "--json")
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert document["schema"] == "posenc/curve/1"
+    return document
+
+
+def test_columns_are_those_of_the_table_over_the_positions(call):
+    document = asked(call, "-s", "sinusoidal", "--dims", "4:8", "-l", "100")
+    table = matrix("sinusoidal", "0:100", dtype="float64")
+    assert [curve["name"] for curve in document["curves"]] == ["sin 4", "cos 5", "sin 6", "cos 7"]
+    for column, curve in enumerate(document["curves"], start=4):
+        assert curve["x"] == list(range(100))
+        assert curve["y"] == table[:, column].tolist()
+        assert curve["joined"]
+    assert (document["x_label"], document["y_label"]) == ("position", "value")
+    assert document["notes"] == []
+
+
+def test_a_bias_is_drawn_by_offset_and_one_by_key_by_key(call):
+    document = asked(call, "-s", "alibi", "--heads", "2", "-l", "5")
+    offsets = np.arange(-4, 5)
+    for curve, slope in zip(document["curves"], (2.0**-4, 2.0**-8), strict=True):
+        assert curve["x"] == offsets.tolist()
+        assert curve["y"] == (-slope * abs(offsets)).tolist()
+    assert document["x_label"] == "offset, key − query"
+    document = asked(call, "-s", "alibi", "--set", "form=bloom", "--head", "1", "-l", "5")
+    assert [curve["name"] for curve in document["curves"]] == ["head 1"]
+    assert (document["x_label"], document["curves"][0]["x"]) == ("key", [0, 1, 2, 3, 4])
+
+
+def test_offsets_of_positions_with_a_step_go_by_it(call):
+    document = asked(call, "-s", "alibi", "--heads", "1", "--positions", "0:30:10")
+    assert document["curves"][0]["x"] == [-20, -10, 0, 10, 20]
+
+
+def test_of_more_columns_some_are_shown_and_of_more_positions_every_so_many(call):
+    document = asked(call, "-s", "sinusoidal", "-l", "100000")
+    assert len(document["curves"]) == 6
+    assert document["notes"][0] == "shows 1191 of 100000 positions and 6 of 64 dimensions"
+    sampled = {curve["name"]: curve["joined"] for curve in document["curves"]}
+    assert sampled == {
+        "sin 0 (a sample)": False,
+        "cos 1 (a sample)": False,
+        "sin 32": True,
+        "cos 33": True,
+        "sin 62": True,
+        "cos 63": True,
+    }
+    assert set(np.diff(document["curves"][0]["x"])) == {84}
+
+
+def test_a_curve_is_parted_where_positions_are_left_out(call):
+    document = asked(call, "-s", "rope", "--dims", "0:1", "--positions", "0:3,10:13")
+    curve = document["curves"][0]
+    assert curve["x"] == [0, 1, 2, 10, 10, 11, 12]
+    assert [y is None for y in curve["y"]] == [False] * 3 + [True] + [False] * 3
+
+
+def test_a_grid_has_rows_not_maps_and_a_hybrid_a_panel_for_each_part(call):
+    document = asked(call, "-s", "sinusoidal-nd", "--set", "grid=3x4", "--dims", "0:2")
+    assert document["curves"][0]["x"] == list(range(12))
+    document = asked(call, "-s", "sinusoidal-nd", "--set", "grid=3x4")
+    assert document["curves"][0]["x"] == list(range(12))
+    document = asked(call, "-s", "sinusoidal+alibi", "-l", "8")
+    assert [panel["x_label"] for panel in document["panels"]] == ["position", "offset, key − query"]
+
+
+def test_a_file_has_the_values_it_holds(call, tmp_path):
+    values = np.arange(12.0).reshape(4, 3)
+    values[2, 1] = np.nan
+    np.save(tmp_path / "x.npy", values)
+    document = asked(call, "--in", "x.npy", "--rows", "1:4")
+    assert [curve["y"] for curve in document["curves"]] == [[3, 6, 9], [4, None, 10], [5, 8, 11]]
+    assert "1 of 9 values is not finite, shown as a gap" in document["notes"]
+
+
+def test_random_weights_and_the_model_stand_in_the_title(call):
+    title = asked(call, "-s", "t5", "-l", "8")["title"]
+    assert title == "t5: 8 heads, score by offset, 8 positions (random weights, seed 0)"
+    title = asked(call, "-m", "llama-3.1-8b", "--dims", "3", "-l", "8")["title"]
+    assert title.startswith("'llama-3.1-8b': rope-llama3: 8 positions")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("-s alibi --dims 0:2", "--dims 0:2: a bias of alibi has no dimensions"),
+        ("-s alibi --positions 0:3,9", "--positions 0:3,9: a curve by offset needs positions of"),
+        ("-s rope --rows 0:2", "--rows 0:2: goes with --in"),
+        ("-s rope --dims 60:70", "--dims 60:70: there are 64, from 0"),
+        ("", "--scheme, --config, --model or --in: give one of them"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(arguments, says, call):
+    status, out, err = call("curve", *arguments.split())
+    assert (status, out) == (2, "")
+    assert says in err

@@ -1,0 +1,86 @@
+"""``posenc rotation``: which columns are a pair, and where its vector is."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+
+def asked(call, *arguments):
+    status, out, err = call("rotation", *arguments, "--json")
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert document["schema"] == "posenc/rotation/1"
+    return document
+
+
+def test_angles_are_position_times_frequency_and_points_lie_there(call):
+    document = asked(call, "-s", "rope", "--pairs", "0,1,8", "--positions", "0:16")
+    assert [pair["pair"] for pair in document["pairs"]] == [0, 1, 8]
+    for pair, panel in zip(document["pairs"], document["panels"], strict=True):
+        frequency = 10000 ** (-2 * pair["pair"] / 64)
+        turns = np.arange(16) * frequency / (2 * math.pi)
+        np.testing.assert_allclose(pair["turns"], turns - np.rint(turns), atol=1e-15)
+        np.testing.assert_allclose(pair["wavelength"], 2 * math.pi / frequency, rtol=1e-14)
+        last, between = panel["curves"]
+        np.testing.assert_allclose(between["x"], np.cos(2 * np.pi * turns[1:-1]), atol=1e-15)
+        np.testing.assert_allclose(between["y"], np.sin(2 * np.pi * turns[1:-1]), atol=1e-15)
+        assert (last["x"][0], last["y"][0], between["joined"]) == (0, 0, False)
+        np.testing.assert_allclose(last["x"][1], np.cos(2 * np.pi * turns[-1]), atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "columns"),
+    [
+        ("-s rope", [[0, 1], [6, 7]]),
+        ("-s rope --layout half", [[0, 32], [3, 35]]),
+        ("-s rope --layout half --set partial=0.25", [[0, 8], [3, 11]]),
+        ("-m llama-3.1-8b", [[0, 64], [3, 67]]),
+    ],
+)
+def test_pairs_are_those_of_the_layout(scheme, columns, call):
+    document = asked(call, *scheme.split(), "--pairs", "0,3", "-l", "4")
+    assert [pair["columns"] for pair in document["pairs"]] == columns
+    labels = [[panel["x_label"], panel["y_label"]] for panel in document["panels"]]
+    assert labels == [[f"column {a}", f"column {b}"] for a, b in columns]
+
+
+def test_by_default_four_pairs_and_of_many_positions_a_sample_that_is_called_one(call):
+    document = asked(call, "-s", "rope", "-l", "1000")
+    assert [pair["pair"] for pair in document["pairs"]] == [0, 10, 21, 31]
+    assert "shows 63 of 1000 positions" in document["notes"]
+    assert document["shown"] == list(range(0, 1000, 16))
+
+
+def test_the_attention_factor_is_the_radius(call):
+    parameters = ("--set", "factor=8", "--set", "attention_factor=2")
+    document = asked(call, "-s", "rope-yarn", "--pairs", "0", "-l", "4", *parameters)
+    points = document["panels"][0]["curves"][1]
+    np.testing.assert_allclose(np.hypot(points["x"], points["y"]), 2, rtol=1e-14)
+
+
+def test_in_the_terminal_a_circle_is_round(call):
+    status, out, _ = call("rotation", "-s", "rope", "--pairs", "0", "-l", "5", "--color", "never")
+    assert status == 0
+    lines = [line for line in out.splitlines() if any(0x2800 < ord(c) < 0x2900 for c in line)]
+    width = max(map(len, lines)) - min(len(line) - len(line.lstrip(" 01-┤│")) for line in lines)
+    assert abs(width - 2 * len(lines)) <= 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("-s sinusoidal", "--scheme sinusoidal: is absolute, and turns no vectors"),
+        ("-s rope+alibi", "--scheme rope+alibi: is 2 encodings, and this takes one"),
+        ("-s rope --pairs 32", "--pairs 32: there are 32, from 0"),
+        ("-s rope --pairs x", "--pairs 'x': must be A:B"),
+        ("-s rope --dim 512 --pairs 0:65", "--pairs 0:65: 65 pairs in one picture; at most 64"),
+    ],
+)
+def test_what_turns_nothing_is_refused(arguments, says, call):
+    status, out, err = call("rotation", *arguments.split())
+    assert (status, out) == (2, "")
+    assert says in err
