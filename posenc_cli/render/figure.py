@@ -453,6 +453,36 @@ class Scale(Record):
         return places
 
 
+ANY_VALUE = "value"
+"""The name of values that says nothing of them: two panels of it are no one quantity."""
+
+
+def scales_of(shown: Sequence[Shown]) -> list[Scale]:
+    """A scale for each of some heatmaps in one figure.
+
+    There is one for all that show the same quantity, and where the values of one diverge from 0,
+    the colours of all do.
+
+    Raises: InvalidInput where nothing of a quantity is finite.
+    """
+    quantities: dict[object, list[Shown]] = {}
+    for index, part in enumerate(shown):
+        name = part.heatmap.value_label
+        quantities.setdefault(index if name == ANY_VALUE else name, []).append(part)
+    scales = {part: scale_of(parts) for parts in quantities.values() for part in map(id, parts)}
+    if any(scale.kind == "diverging" for scale in scales.values()):
+        scales = {part: _around_zero(scale) for part, scale in scales.items()}
+    return [scales[id(part)] for part in shown]
+
+
+def _around_zero(scale: Scale) -> Scale:
+    """A scale with 0 in its middle, unless it is of a circle."""
+    if scale.kind != "sequential":
+        return scale
+    high = max(-scale.low, scale.high)
+    return Scale(-high, high, "diverging")
+
+
 def scale_of(shown: Sequence[Shown]) -> Scale:
     """The one scale that suits all of some heatmaps.
 
@@ -470,7 +500,5 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
     if len(given) == len(shown):
         low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
     kind: ScaleKind = first.scale or ("diverging" if low < 0 < high else "sequential")
-    if kind == "diverging":
-        high = max(-low, high)
-        low = -high
-    return Scale(low, high, kind)
+    scale = Scale(low, high, "sequential" if kind == "diverging" else kind)
+    return _around_zero(scale) if kind == "diverging" else scale

@@ -31,12 +31,15 @@ from posenc_cli.render.figure import (
     grid_of,
     heatmaps_of,
     scale_of,
+    scales_of,
     warnings_of,
 )
 from posenc_cli.render.map_axes import (
+    SHARE_OF_ROOM,
     cells_that_fit,
     draw_map,
     fitted_size,
+    missing_room,
     name_axes,
     name_scale,
     scale_beside,
@@ -70,6 +73,9 @@ _LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
 """Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
 _HEAD, _GAP = 1.8, 0.8
 """What stands above each of many maps, and between two, in lines of text."""
+_MOST_GROWTH = 2
+"""How many times as long as usual a side gets, so that no rows or columns are left out."""
+_MOST_ROUNDS = 4
 _SHARE_OF_PANEL = 2 / 3
 """What part of a panel cells of whole pixels must fill: else fewer are drawn."""
 
@@ -190,6 +196,7 @@ class Drawing:
             self._entitle(axes, heatmap, " " if panels else "", HEAD_SIZE)
         bar = scale_beside(all_axes)
         self._lay_out()
+        self._grow([(all_axes[0], heatmap) for heatmap in chosen], spec)
         room = all_axes[0].bbox.size
         self.shown = [heatmap.sample(*cells_that_fit(heatmap, room, style)) for heatmap in chosen]
         scale = scale_of(self.shown)
@@ -235,16 +242,21 @@ class Drawing:
             title = style.wrapped_text(figure.title, pitch - line, most=2) if panels else ""
             self._entitle(axes, figure, title)
         self._lay_out()
+        if maps:
+            self._grow([(axes, heatmap) for axes, heatmap, _ in maps], spec, _SHARE_OF_PANEL)
         for axes, figure in curves:
             name_values(axes, figure, style)
+        self.shown = [
+            heatmap.sample(*cells_that_fit(heatmap, axes.bbox.size, style, _SHARE_OF_PANEL))
+            for axes, heatmap, _ in maps
+        ]
         drawn = []
-        for axes, heatmap, bar in maps:
-            shown = heatmap.sample(*cells_that_fit(heatmap, axes.bbox.size, style, _SHARE_OF_PANEL))
-            scale = scale_of([shown])
+        for (axes, heatmap, bar), shown, scale in zip(
+            maps, self.shown, scales_of(self.shown), strict=True
+        ):
             colors = self._colors(scale)
             name_scale(bar, heatmap.value_label, scale, colors, style)
             drawn.append((axes, shown, scale, colors))
-        self.shown = [shown for _, shown, *_ in drawn]
         self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
         self._lay_out()
         square = [isinstance(figure, Heatmap) and figure.square for figure in chosen]
@@ -254,6 +266,34 @@ class Drawing:
         for axes, shown, scale, colors in drawn:
             self._resize(axes, fitted_size(shown, axes.bbox.size, style))
             draw_map(axes, shown, scale, colors, style=style)
+
+    def _grow(
+        self, maps: Sequence[tuple[Axes, Heatmap]], spec: GridSpec, share: float = SHARE_OF_ROOM
+    ) -> None:
+        """Make sides that are not fixed longer, where then all cells of all maps have room."""
+        usual = self.width, self.height
+        # What surrounds the cells grows with them: not by much, and less each time.
+        for _ in range(_MOST_ROUNDS):
+            missing = np.max([missing_room(*of_map, self.style, share) for of_map in maps], axis=0)
+            longer = [
+                side + count * math.ceil(more)
+                for side, count, more in zip(
+                    (self.width, self.height), (spec.ncols, spec.nrows), missing, strict=True
+                )
+            ]
+            fits = [
+                not fixed and side <= _MOST_GROWTH * most
+                for fixed, side, most in zip(self.style.fixed, longer, usual, strict=True)
+            ]
+            width, height = (
+                side if fit else now
+                for side, fit, now in zip(longer, fits, (self.width, self.height), strict=True)
+            )
+            if (width, height) == (self.width, self.height):
+                break
+            self.width, self.height = width, height
+            self.page.set_size_inches(width / self.style.dpi, height / self.style.dpi)
+            self._lay_out()
 
     def _grid(
         self, figures: Sequence[AnyFigure], least: tuple[float, float]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Heatmap, Scale, Shown
     from posenc_cli.render.style import Style
 
-_SHARE_OF_WHOLE_PIXELS = 0.8
+SHARE_OF_ROOM = 0.8
 """What part of the room cells of whole pixels must fill: else they fill it all, unequal."""
 _COARSE = 3
 """Pixels of a cell from which one more or less is not seen."""
@@ -109,7 +109,7 @@ def cells_that_fit(
     heatmap: Heatmap,
     room: Sequence[float],
     style: Style,
-    share: float = _SHARE_OF_WHOLE_PIXELS,
+    share: float = SHARE_OF_ROOM,
 ) -> tuple[int, int]:
     """How many rows and columns there are whole pixels for."""
     width = room[0] - _gap(style) * len(heatmap.columns.bands[1:])
@@ -117,6 +117,22 @@ def cells_that_fit(
     if heatmap.square:
         return (_count(min(room[1], width), max(rows, columns), share),) * 2
     return _count(room[1], rows, share), _count(width, columns, share)
+
+
+def missing_room(
+    axes: Axes, heatmap: Heatmap, style: Style, share: float = SHARE_OF_ROOM
+) -> tuple[float, float]:
+    """How much wider and higher axes must be, so that no cell of a heatmap is left out."""
+    width, height = axes.bbox.size
+    width -= _gap(style) * len(heatmap.columns.bands[1:])
+    rows, columns = len(heatmap.rows.points), len(heatmap.columns.points)
+    if heatmap.square:
+        side = _side_for_all(min(width, height), max(rows, columns), share)
+        return max(0.0, side - width), max(0.0, side - height)
+    return (
+        _side_for_all(width, columns, share) - width,
+        _side_for_all(height, rows, share) - height,
+    )
 
 
 def fitted_size(shown: Shown, room: Sequence[float], style: Style) -> tuple[float, float]:
@@ -205,10 +221,17 @@ def _count(room: float, count: int, share: float) -> int:
     return max(1, pixels // (whole + 1))
 
 
+def _side_for_all(room: float, count: int, share: float) -> float:
+    """The least side, of at least a room's, at which all of ``count`` cells are drawn."""
+    if _count(room, count, share) == count:
+        return room
+    return float((int(room) // count + 1) * count)
+
+
 def _cell(room: float, count: int) -> float:
     """How large a cell is: whole pixels, unless large cells would fill too little of the room."""
     size = room / count
     whole = int(size)
-    if whole * count >= _SHARE_OF_WHOLE_PIXELS * room or 1 <= whole < _COARSE:
+    if whole * count >= SHARE_OF_ROOM * room or 1 <= whole < _COARSE:
         return float(whole)
     return size

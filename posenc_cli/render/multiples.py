@@ -5,35 +5,45 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from posenc_cli.analysis.sampling import spread
+from posenc_cli.records import replace
 from posenc_cli.render.blocks import pad
-from posenc_cli.render.figure import Curves, Heatmap, grid_of, scale_of, warnings_of
+from posenc_cli.render.figure import (
+    Curves,
+    Heatmap,
+    grid_of,
+    heatmaps_of,
+    scale_of,
+    scales_of,
+    warnings_of,
+)
 from posenc_cli.render.plates import (
     TITLE_LINES,
     Frame,
     Plate,
-    heatmap_lines,
     label_width,
+    longest_notes,
     notes_of,
     scale_line,
 )
+from posenc_cli.render.plots import curves_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.render.blocks import Page
-    from posenc_cli.render.figure import Panels
+    from posenc_cli.render.figure import Panels, Scale
 
 _GAP = 2
 _LEAST = 16, 8
 """Columns and lines that a small heatmap needs."""
-_LEAST_ALONE = 38, 11
-"""Those that a picture with a frame and a scale of its own needs."""
-_NARROWEST_HEATMAP = 24
-"""Columns that do for a heatmap among them, so that it has more rows."""
+_LEAST_MAP, _LEAST_CURVES = (25, 14), (37, 11)
+"""Those that a heatmap with a scale of its own needs, and curves."""
+_ONE_BY_ONE = ("panel", "part")
+"""What panels are called that are all shown."""
 
 
 def panels_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
@@ -81,7 +91,11 @@ def _shared_lines(
         ]
         lines += side_by_side(pictures, widths)
     first = heatmaps[0]
-    notes = notes_of(shown, page.medium, first=(*panels.missing_notes(len(chosen)), *panels.notes))
+    missing = panels.missing_notes(len(chosen))
+    if missing and len(heatmaps) == (panels.total or len(heatmaps)):
+        rows = -(-len(heatmaps) // max(1, (page.width - inset) // _LEAST[0]))
+        missing += (f"all have room in {rows * _LEAST[1] + page.height - height} lines",)
+    notes = notes_of(shown, page.medium, first=(*missing, *panels.notes))
     axes = f"down: {first.rows.label}, across: {first.columns.label}"
     return [
         *title,
@@ -98,31 +112,72 @@ def _title_line(plate: Plate, page: Page) -> str:
 
 
 def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """Figures of any kind, each with a frame and a scale of its own."""
-    from posenc_cli.render.plots import curves_lines
+    """Figures of any kind, each with a frame and a scale of its own.
 
+    What somebody asked for one by one, and has no room beside others, is below them, however high
+    the page is; of many alike there are as many as have room.
+    """
+    figures, heatmaps = panels.panels, heatmaps_of(panels)
     title = page.wrapped_lines(panels.title, most=TITLE_LINES)
-    size = (page.width, page.height - len(title))
-    curved = any(isinstance(panel, Curves) and not panel.square for panel in panels.panels)
-    least = (_LEAST_ALONE[0] if curved else _NARROWEST_HEATMAP, _LEAST_ALONE[1])
-    down, across = grid_of(len(panels.panels), size, least, aspect=2)
-    chosen = [panels.panels[i] for i in spread(len(panels.panels), down * across)]
-    notes = page.wrapped_lines("; ".join((*panels.missing_notes(len(chosen)), *panels.notes)))
-    height = max(1, (page.height - len(title) - len(notes)) // down)
-    part = page.part((page.width + _GAP) // across - _GAP, height)
-    lines: list[str] = list(title)
-    warnings: tuple[str, ...] = ()
-    for begin in range(0, len(chosen), across):
-        pictures = []
-        for figure in chosen[begin : begin + across]:
-            if isinstance(figure, Curves):
-                pictures.append(curves_lines(figure, part))
-                continue
-            picture, more = heatmap_lines(figure, part)
-            pictures.append(picture)
-            warnings += more
-        lines += side_by_side(pictures, [part.width] * len(pictures))
-    return [*lines, *notes], warnings
+    axes = dict.fromkeys(
+        f"down: {heatmap.rows.label}, across: {heatmap.columns.label}" for heatmap in heatmaps
+    )
+    of_curves = (figure.notes for figure in figures if isinstance(figure, Curves))
+    first = [" or ".join(axes)] * bool(axes)
+    first += [*panels.notes, *chain.from_iterable(of_curves)]
+    missing = panels.missing_notes(1)
+    longest = dict.fromkeys(
+        [*first, *missing, *(longest_notes(heatmap, page) for heatmap in heatmaps)]
+    )
+    reserved = len(title) + len(page.wrapped_lines("; ".join(longest)))
+    curved = any(isinstance(figure, Curves) and not figure.square for figure in figures)
+    least = _LEAST_CURVES if curved else _LEAST_MAP
+    if heatmaps:
+        least = least[0], max(least[1], _LEAST_MAP[1])
+    size = page.width + _GAP, page.height - reserved
+    down, across = grid_of(len(figures), size, (least[0] + _GAP, least[1]), aspect=2)
+    if panels.noun in _ONE_BY_ONE:
+        down = -(-len(figures) // across)
+    figures = tuple(figures[i] for i in spread(len(figures), down * across))
+    first += panels.missing_notes(len(figures))
+    width = (page.width + _GAP) // across - _GAP
+    part = page.part(width, max(least[1], size[1] // down))
+    plates = {
+        index: _plate_with_title(figure, part)
+        for index, figure in enumerate(figures)
+        if isinstance(figure, Heatmap)
+    }
+    shown = [plate.shown for plate, _ in plates.values()]
+    scales = dict(zip(plates, scales_of(shown), strict=True))
+    pictures = [
+        _framed_lines(*plates[index], scales[index], part)
+        if isinstance(figure, Heatmap)
+        else curves_lines(replace(figure, notes=()), part)
+        for index, figure in enumerate(figures)
+    ]
+    lines = list(title)
+    for begin in range(0, len(pictures), across):
+        lines += side_by_side(pictures[begin : begin + across], [width] * across)
+    lines += page.wrapped_lines(notes_of(shown, page.medium, first=first))
+    return lines, warnings_of([part.heatmap for part in shown], shown)
+
+
+def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
+    """The cells of one of several maps, and the lines above them."""
+    title = page.wrapped_lines(heatmap.title, most=TITLE_LINES)
+    room = page.part(page.width, page.height - len(title) - 1)  # 1: the scale
+    frame = Frame(
+        min(label_width(heatmap, room), page.width // 2),
+        names=False,
+        headings=bool(heatmap.columns.bands),
+    )
+    return Plate.of(heatmap, room, frame), title
+
+
+def _framed_lines(plate: Plate, title: Sequence[str], scale: Scale, page: Page) -> list[str]:
+    """One of several maps, line by line."""
+    bar = scale_line([plate.shown], scale, page, margin=plate.frame.margin)
+    return [*title, *plate.lines(scale, page.colors(scale)), bar]
 
 
 def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:

@@ -232,7 +232,7 @@ def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, .
     Raises: InvalidInput where nothing is finite, or no map has the name asked for.
     """
     title = page.wrapped_lines(heatmap.title, most=TITLE_LINES)
-    reserved = len(page.wrapped_lines(_longest_notes(heatmap, page)))
+    reserved = len(page.wrapped_lines(longest_notes(heatmap, page)))
     room = page.part(page.width, page.height - len(title) - reserved - 1)
     frame = frame_of(heatmap, room)
     plate = Plate.of(heatmap, room, frame)
@@ -258,7 +258,7 @@ def _aliasing_note(medium: Medium) -> str:
     return f"{medium.glyph('▴')} aliased: wavelength under two samples"
 
 
-def _longest_notes(heatmap: Heatmap, page: Page) -> str:
+def longest_notes(heatmap: Heatmap, page: Page) -> str:
     """A paragraph as long as the notes can get."""
     lines, columns = page.height - _FRAME[0], page.width - _FRAME[1]
     axes = (heatmap.rows, lines * page.medium.pixels_a_line), (heatmap.columns, columns)
