@@ -81,9 +81,11 @@ class CalledFunction(ABC):
     def _describe(self, installed: list[str]) -> None:
         """Read what is known of the function, and make an object of a class.
 
+        Of ``first_rows``, how many the first call has, nothing is known before it.
+
         Raises: InvalidInput, Unavailable.
         """
-        self.installed = installed
+        self.installed, self.first_rows = installed, 0
         self.signature = self._described()
         if self.signature.is_class:
             self._make()
@@ -130,6 +132,8 @@ class CalledFunction(ABC):
         Raises: InvalidInput.
         """
         payload = request(form, self.reference, positions, vectors, in_place=self.asked.in_place)
+        heads = vectors[0].heads if vectors and form.flat else 1
+        self.first_rows = self.first_rows or positions.shape[-1] * heads
         answer, data = self._exchanged(payload, positions=positions)
         try:
             return returned_arrays(answer, data)

@@ -132,6 +132,7 @@ def implementation(
             "library": function.form.library,
             "python": function.python,
             "untried": list(function.untried),
+            "rows_of_first_call": function.first_rows,
         }
         if not any(one.broken or one.irregular for one in subjects):
             subjects[0] = _with_further_calls(function, subjects[0], reference, positions, early)

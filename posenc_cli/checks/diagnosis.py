@@ -16,6 +16,7 @@ import numpy as np
 from posenc_cli.checks.added import added_cause
 from posenc_cli.checks.axes import axis_cause
 from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.checks.growing_lengths import growth_cause
 from posenc_cli.checks.mirrors import mirror_cause
 from posenc_cli.checks.missing import missing_cause, missing_values
 from posenc_cli.checks.nearly import (
@@ -304,9 +305,9 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         if residual.rows <= _FEW_EXCEPTIONS * residual.of_rows:
             return [with_residual(amplitude, residual)]
     with_amplitude = [] if amplitude is None else [amplitude]
-    mirrored = mirror_cause(examination)
-    if mirrored is not None:
-        return [mirrored]
+    one_cause = mirror_cause(examination) or growth_cause(suspect)
+    if one_cause is not None:
+        return [one_cause]
     explanation = (
         _inverse_cause(suspect)
         or _transposed_cause(examination.subject, examination.reference)

@@ -145,6 +145,10 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
             "the function exchanges q and k",
         )
         return
+    partner = _follows_partner(trial, values)
+    if partner:
+        yield _unmeasured(partner, "given others in its place, it gives other values")
+        return
     rounding = _rounding_of_vectors(trial, values)
     if rounding is not None:
         yield rounding
@@ -162,6 +166,19 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
         apart = _heads_apart(trial)
         other_sum = "gives other values for a vector than those of its unit vectors add up to"
         yield _unmeasured("turns heads differently" if apart else other_sum, apart)
+
+
+def _follows_partner(trial: FunctionTrial, values: NumberArray) -> str:
+    """That what becomes of q depends on k, or of k on q; empty where it does not."""
+    function, form = trial.function, trial.function.form
+    if function.results < 2 or function.follows_length or not form.any_rows:
+        return ""
+    own = Vectors(trial.x[None, :, None], trial.positions.size)
+    partner = Vectors(other_vectors(other_vectors(trial.x))[None, :, None], trial.positions.size)
+    given = [own, partner] if trial.which == 0 else [partner, own]
+    turned = function.together(form, trial.positions[None], given)[trial.which].values[0][:, 0]
+    names = ("q", "k") if trial.which == 0 else ("k", "q")
+    return "makes {} of {} as well".format(*names) if trial.differs(turned, values) else ""
 
 
 def _heads_apart(trial: FunctionTrial) -> str:

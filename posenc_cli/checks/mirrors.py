@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.checks.rope import without_growth
-from posenc_cli.checks.verdict import Explanation
+from posenc_cli.checks.verdict import Explanation, Where
+from posenc_cli.checks.wording import pairs_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Residual
 from posenc_cli.inference.turning import LAYOUTS, paired_columns
@@ -37,12 +38,26 @@ def mirror_cause(examination: Examination) -> Explanation | None:
     block = turning.read(turning.places.sample(96))
     if block.rest is not None and block.rest.max() > examination.tolerance.floor:
         return None
-    for place, (message, _, explained) in enumerate(_explained_cells(block, examination)):
-        if explained.all():
-            residual = _residual(examination, place)
-            evidence = f"matches in every pair once this is mended; {residual.text}"
-            return Explanation(Cause.COS_SIN_MISPAIRED, message, evidence, residual=residual)
+    (_, _, explained), *mistakes = _explained_cells(block, examination)
+    wrong: Flags = np.asarray(~explained.all(axis=0))  # (pairs,)
+    for of_some in (np.ones_like(wrong), wrong):
+        for place, (message, _, explained) in enumerate(mistakes, 1):
+            if explained[:, of_some].all() and of_some.any():
+                return _cause(examination, place, message, of_some)
     return None
+
+
+def _cause(examination: Examination, place: int, message: str, pairs: Flags) -> Explanation:
+    """The mistake at this place of the list, in some of the pairs."""
+    residual = _residual(examination, place, pairs)
+    evidence = f"matches in every pair once this is mended; {residual.text}"
+    where = None
+    if not pairs.all():
+        wrong = np.flatnonzero(pairs)
+        message = f"in {pairs_text(wrong.tolist(), pairs.size)}, {message}"
+        where = Where(None, spec(wrong))
+    cause = Cause.COS_SIN_MISPAIRED
+    return Explanation(cause, message, evidence, where=where, residual=residual)
 
 
 def _explained_cells(
@@ -50,7 +65,7 @@ def _explained_cells(
 ) -> Iterator[tuple[str, RealRows, Flags]]:
     """What may stand at wrong places, by how much it misses a block, and which cells it explains.
 
-    Shape: both (n, pairs).
+    The first is what is right. Shape: both (n, pairs).
     """
     reference = examination.reference
     turned = without_growth(block, reference)  # (n, pairs)
@@ -59,7 +74,9 @@ def _explained_cells(
     unit = reference.turns.at(block.positions) / size  # (n, pairs)
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
     followed = reference.angle_positions(block.positions)
-    for message, (a, b, c, d), fastest in _wrong_places(reference, unit.real, unit.imag):
+    right = "", (unit.real, -unit.imag, unit.imag, unit.real), reference.frequencies
+    wrong_places = _wrong_places(reference, unit.real, unit.imag)
+    for message, (a, b, c, d), fastest in (right, *wrong_places):
         allowed = 2 * examination.tolerance.cells(followed, fastest)
         z = size * ((a + d) + 1j * (c - b)) / 2
         w = size * ((a - d) + 1j * (c + b)) / 2
@@ -70,14 +87,18 @@ def _explained_cells(
         yield message, np.where(seen, missed, 0.0), (missed <= allowed) | ~seen
 
 
-def _residual(examination: Examination, place: int) -> Residual:
-    """What the mistake at this place of the list leaves over, of all positions."""
+def _residual(examination: Examination, place: int, pairs: Flags) -> Residual:
+    """What the mistake at this place of the list, in some pairs, leaves over at all positions."""
     turning = examination.subject.as_reference
     assert turning is not None
 
     def held() -> Iterator[tuple[Integers, RealRows, Flags]]:
         for block in turning.blocks():
-            _, missed, explained = next(islice(_explained_cells(block, examination), place, None))
+            right, *_, wrong = islice(_explained_cells(block, examination), place + 1)
+            missed, explained = (
+                np.where(pairs, of_wrong, of_right)
+                for of_right, of_wrong in zip(right[1:], wrong[1:], strict=True)
+            )
             yield block.positions, missed, explained
 
     return Residual.measure(held())

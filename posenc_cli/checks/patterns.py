@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SEQUENCE = 256
 """Rows of the sequence: more than float16 or bfloat16 tell apart by steps."""
 
-_CHUNKS = (64, 64, 7, 1)
+_CHUNKS = ((64, 64, 7, 1), (2, 8, 16, 32, 128))
 """Rows of the first chunks, those of a block twice: code may have a path of its own for each."""
 
 _STEPS = 4
@@ -71,13 +71,10 @@ def try_patterns(
     if count < 2 * _STEPS or from_zero:
         return PatternReport((), ())
     chunk, last = count // 2, count - _STEPS
-    stops = [stop for stop in accumulate(_CHUNKS) if stop < count] or [chunk]
-    sizes = [str(size) for size in np.diff([0, *stops, count])]
+    steps = list(range(last, count))
     # In pieces first: a cache grows as it would.
-    pieces = [
-        _Pieces.of(f"chunks of {', '.join(sizes[:-1])} and {sizes[-1]} rows", rows, count, stops),
-        _Pieces.of(f"a prefill of {last} and steps of one", rows, count, list(range(last, count))),
-    ]
+    pieces = [_chunks(rows, count, sizes) for sizes in _CHUNKS]
+    pieces.insert(1, _Pieces.of(f"a prefill of {last} and steps of one", rows, count, steps))
     sequence = np.arange(count)
     began = time.monotonic()
     whole = rows(sequence, sequence)
@@ -120,6 +117,13 @@ class _Pieces(Record):
         if moved:
             text += f"; all {whole.shape[0]} rows are reproduced so"
         return PatternFault(text, moved)
+
+
+def _chunks(rows: Rows, count: int, first: tuple[int, ...]) -> _Pieces:
+    """A sequence in chunks, of which the first have so many rows, as far as they go."""
+    stops = [stop for stop in accumulate(first) if stop < count] or [count // 2]
+    *sizes, last = (str(size) for size in np.diff([0, *stops, count]))
+    return _Pieces.of(f"chunks of {', '.join(sizes)} and {last} rows", rows, count, stops)
 
 
 def _packed_fault(

@@ -120,6 +120,11 @@ class ServedFunction:
         return f"{process.signature.name}{self.form.text(process.reference)}{place}{made}"
 
     @property
+    def first_rows(self) -> int:
+        """How many rows the first call had, since the function was last started anew."""
+        return self._process.first_rows
+
+    @property
     def follows_length(self) -> bool:
         """Whether what it does may depend on the largest position."""
         return self.last is not None

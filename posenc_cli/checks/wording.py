@@ -111,7 +111,7 @@ def _words_of_defect(
             f"what stands at position {first} is the rotation of {first + defect.offset:.12g}",
         )
     if defect.moved is not None:
-        yield _moved_cause(defect.moved, suspect.whole)
+        yield _moved_cause(defect.moved, suspect)
     yield from _words_of_roundings(defect, suspect, residual)
     for cause, message, evidence in defect.words_of_one_table:
         yield Explanation(cause, message, evidence)
@@ -159,22 +159,29 @@ def _words_of_roundings(
         )
 
 
-def _moved_cause(moved: PositionMap, whole: Whole) -> Explanation:
-    """Positions that are turned as others: how many of all are, and the first of them."""
+def _moved_cause(moved: PositionMap, suspect: Suspect) -> Explanation:
+    """Positions that are turned as others: how many of all are, and the first of them.
+
+    Where these begin past as many as the first call of a function had, that may be why.
+    """
     count = rows = 0
     shown: list[str] = []
     ends: list[int] = []
-    for _, piece in whole.pieces():
+    for _, piece in suspect.whole.pieces():
         turned_as = moved.at(piece.positions)
         others = np.flatnonzero(turned_as != piece.positions)
         shown += [f"{piece.positions[row]} as {turned_as[row]}" for row in others[: 3 - len(shown)]]
         ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
         count += others.size
         rows += piece.positions.size
+    evidence = f"{count} of {rows} positions are turned as others are: {', '.join(shown)}"
+    first_rows = (suspect.examination.subject.call or {}).get("rows_of_first_call")
+    if ends and first_rows == min(ends):
+        evidence += f"; the first call had {first_rows} rows"
     return Explanation(
         Cause.POSITION_OFFSET,
         moved.message,
-        f"{count} of {rows} positions are turned as others are: {', '.join(shown)}",
+        evidence,
         where=Where(f"{min(ends)}:{max(ends) + 1}", None) if ends else None,
     )
 

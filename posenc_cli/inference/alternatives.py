@@ -27,7 +27,7 @@ from posenc_cli.inference.differences import (
     layer_alternatives,
     model_alternatives,
 )
-from posenc_cli.inference.formats import FLOAT8, HALVES, round_to_codes, round_to_half
+from posenc_cli.inference.formats import COARSE, FLOAT8, HALVES, round_to_codes, round_to_half
 from posenc_cli.inference.nearby import nearby_alternatives, plain_params
 from posenc_cli.inference.rules import (
     Alternative,
@@ -95,7 +95,7 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     scaled = reference.encoding.bound.scheme is not rope and reference.coordinates is None
     if scaled and base is not None:
         yield from _differences(reference, rope, [plain_params(reference, base)])
-    for dtype in HALVES:
+    for dtype in COARSE:
         yield Alternative(
             Cause.INV_FREQ_PRECISION,
             f"the frequencies were rounded to {dtype}",

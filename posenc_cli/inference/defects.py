@@ -10,7 +10,13 @@ import numpy as np
 from posenc_cli.inference.alternatives import alternatives
 from posenc_cli.inference.angles import angle_changes
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALF_CELLS, HALVES, coarse_formats, round_to_half
+from posenc_cli.inference.formats import (
+    CUT_BFLOAT16,
+    HALF_CELLS,
+    HALVES,
+    coarse_formats,
+    round_to_half,
+)
 from posenc_cli.inference.position_maps import position_maps
 from posenc_cli.inference.rules import Remembered
 from posenc_cli.records import Record, replace
@@ -295,6 +301,7 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
     for half in HALVES:
         yield replace(plain, cells=HALF_CELLS[half])
         yield replace(plain, positions=half)
+    yield replace(plain, cells=HALF_CELLS[CUT_BFLOAT16])
     rules = Remembered(alternatives(sample.reference, rotations))
     yield from _with_rules(plain, rules, fewest)
     yield from _defects_of_one_table(sample, rules, offsets)

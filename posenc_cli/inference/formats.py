@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, RealRows, Reals
 
 HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
+CUT_BFLOAT16 = "bfloat16 toward zero"
+"""What is left of a float32 of which the lower half is cut off."""
+COARSE = (*HALVES, CUT_BFLOAT16)
+"""The roundings that tables and frequencies meet."""
 _FLOATS = {**HALVES, "float32": FLOAT32}
 
 FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
@@ -60,7 +64,7 @@ class CellFormat(Record):
         return out
 
     def _rounded_table(self, table: RealRows, scale: float) -> RealRows:
-        if self.kind in HALVES:
+        if self.kind in COARSE:
             return round_to_half(table, self.kind)
         scales = np.full((1, 1), scale)
         if self.by_row:
@@ -74,7 +78,12 @@ def round_to_half(values: Reals, dtype: str) -> Reals:
 
     >>> round_to_half(np.array([257.0]), "bfloat16"), round_to_half(np.array([2049.0]), "float16")
     (array([256.]), array([2048.]))
+    >>> round_to_half(np.array([255.9]), "bfloat16"), round_to_half(np.array([255.9]), CUT_BFLOAT16)
+    (array([256.]), array([255.]))
     """
+    if dtype == CUT_BFLOAT16:
+        bits = np.asarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+        return bits.view(np.float32).astype(np.float64)
     return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, _FLOATS[dtype]), np.float64)
 
 
@@ -95,7 +104,7 @@ def round_to_codes(values: Reals, name: str) -> Reals:
     return np.asarray(np.clip(np.rint(values / steps) * steps, -largest, largest), np.float64)
 
 
-HALF_CELLS = {half: CellFormat(half, half) for half in HALVES}
+HALF_CELLS = {half: CellFormat(half, half) for half in COARSE}
 """Cells of tables in a half precision."""
 
 

@@ -180,6 +180,24 @@ def blocks_of_odd_length(x, offset=0):
     return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
 
 
+@mutant("unknown", "called in chunks of 2, 8, 16, 32, 128 and 70 rows gives other values")
+def blocks_of_128(x, offset=0):
+    return doubles.mlx(x, 0 if x.shape[-2] == 128 else offset)
+
+
+@mutant("position-offset", "; the first call had 15 rows")
+def as_long_as_the_first_call(x, positions):
+    CACHED.setdefault("first", len(positions))
+    return turned(x, *full(np.minimum(positions, CACHED["first"] - 1)))
+
+
+@mutant("unknown", "k: the function makes k of q as well")
+def keys_of_queries(q, k, cos, sin, unsqueeze_dim=1):
+    turned_q, turned_k = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
+    other = doubles.transformers(q, np.zeros_like(k), cos, sin, unsqueeze_dim)[0]
+    return turned_q, turned_k + 0.1 * other[:, : k.shape[1]]
+
+
 # Positions beside tables.
 @mutant("position-offset", "that it is given are ignored: it counts rows")
 def rows_ignored(q, k, cos, sin, position_ids):

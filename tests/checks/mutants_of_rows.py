@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tests.checks.mutation import APPLIED, FAST, Mutants, noise, since, turned
-from tests.checks.textbook import BLOCKS, DEALT, Rope, along, ladder, linear, ntk, to
+from tests.checks.textbook import BLOCKS, DEALT, Rope, along, cut, ladder, linear, ntk, to
 
 MUTANTS = Mutants()
 mutant = MUTANTS.add
@@ -49,6 +49,12 @@ mutant("stopped", "plain", "position-offset|no-rotation", "all rows at position 
 mutant("fractional", "plain", "position-offset", "positions from a half on", offset=0.5)
 mutant("pairs_late", "plain", "position-offset", "the slow half of the pairs one position late",
     remap=lambda p: p[:, None] - ~FAST)
+
+# Lengths.
+mutant("log_n", "plain", "attention-factor", "vectors grow as ln(m + 1) / ln 512 from 512 on",
+    relative=False, grow=lambda p: np.maximum(1, np.log1p(p) / np.log(512)))
+mutant("temperature", "llama3", "attention-factor", "vectors grow with Llama 4's temperature",
+    relative=False, grow=lambda p: 1 + 0.1 * np.log1p((p + 1) // 1024))
 
 # Rows from one on.
 mutant("grown_cast", "plain", "inv-freq-precision",
@@ -227,6 +233,10 @@ mutant("slow_scaled", "plain", "frequency-rule", "positions of the slow half div
     remap=lambda p: np.where(FAST, p[:, None], p[:, None] / 4))
 
 # Formats.
+mutant("tables_cut", "plain", "table-precision", "cosines and sines cut to bfloat16",
+    relative=False, mend=lambda c, s: (cut(c), cut(s)))
+mutant("frequencies_cut", "wide", "inv-freq-precision", "frequencies cut to bfloat16",
+    inv_freq=cut(ladder(128, 5e5)).astype(float))
 mutant("tables_int4", "plain", "table-precision", "cosines and sines in int4", relative=False,
     mend=lambda c, s: (np.rint(7 * c) / 7, np.rint(7 * s) / 7))
 
@@ -236,6 +246,13 @@ mutant("tables_uint4", "wide", "table-precision", "cosines and sines in 16 steps
 mutant("cosine_in_second", "plain", "cos-sin-mispaired", "the second column has cosines for sines",
     relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
         np.concatenate([s[:, :32], c[:, 32:]], 1)))
+
+mutant("column_passed", "plain", "cos-sin-mispaired", "column 5 stays as it is",
+    relative=False, subjects=APPLIED,
+    apply=lambda x, c, s, _: np.where(np.arange(64) == 5, x, turned(x, c, s)))
+mutant("signs_of_two", "plain", "cos-sin-mispaired", "rotate_half without its minus in two pairs",
+    relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
+        np.where(np.isin(np.arange(64), (3, 9)), -s, s)))
 
 # Axes.
 mutant("mrope_time_text", "mrope", "axis|position-offset", "token numbers for the axis of time",

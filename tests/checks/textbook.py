@@ -120,6 +120,11 @@ DEALT = np.array([pair % 3 if pair < 60 else 0 for pair in range(64)])
 """The axis that each pair follows: Qwen2-VL's, and Qwen3-VL's."""
 
 
+def cut(values: Any) -> Any:
+    """The upper halves of float32."""
+    return (np.float32(values).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 def along(axes: Any) -> Callable[[Any], Any]:
     """What gives each token's position on the axes that its pairs follow, (L, pairs)."""
     return lambda tokens: AXES[axes][:, tokens].T
@@ -146,6 +151,7 @@ class Rope(Record):
     reduce: Callable[[Any], Any] | None = None
     mend: Callable[[Any, Any], tuple[Any, Any]] | None = None
     wide: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    grow: Callable[[Any], Any] | None = None
     apply: Callable[..., Any] | None = None
     compute: Any = np.float64
     later: Rope | None = None
@@ -166,6 +172,8 @@ class Rope(Record):
             angles = self.reduce(angles) if self.reduce else angles.astype(self.compute)
             cos, sin = np.cos(angles), self.sign * np.sin(angles)
         cos, sin = cos * self.scale, sin * self.scale
+        if self.grow:
+            cos, sin = (values * self.grow(p)[:, None] for values in (cos, sin))
         if self.mend:
             cos, sin = self.mend(cos, sin)
         rows = tuple(to(each, self.table_in).astype(self.dtype) for each in (cos, sin))

@@ -1,0 +1,84 @@
+"""Vectors that grow with their position by a known law: the scaling of long contexts' scores."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.checks.verdict import Explanation
+from posenc_cli.checks.wording import with_residual
+from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.defects import Defect
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.checks.wording import Suspect
+    from posenc_cli.inference.sample import Sample
+    from posenc_cli.numerics.arrays import Integers, Reals
+
+_STEPS = tuple(2**power for power in range(10, 21))
+"""Positions after which the temperature of Llama 4 changes: its config has 8192."""
+
+
+class LengthLaw(Record):
+    """By what rows are multiplied, a number for each position, and its formula."""
+
+    text: str
+    power: float
+    context: int
+    shift: int
+    steps: bool = False
+
+    def at(self, positions: Integers) -> Reals:
+        """By what the rows at some positions are multiplied. Shape: (n,)."""
+        places = positions + self.shift
+        if self.steps:
+            return 1 + self.power * np.log1p(places // self.context)
+        return np.maximum(1.0, np.log(np.maximum(places, 1)) / math.log(self.context))
+
+
+def growth_cause(suspect: Suspect) -> Explanation | None:
+    """The cause where rows are right but for a factor that grows with their positions."""
+    sample = suspect.sample
+    lengths = np.abs(np.where(sample.seen, sample.factors, np.nan)) / sample.reference.scale
+    sizes = np.nanmedian(lengths, axis=1)  # (n,)
+    if not np.isfinite(sizes).all() or sizes.max() <= 1 + 4 * sample.tolerance.floor:
+        return None
+    for law in _laws(sample.positions, sizes):
+
+        def shrunk(piece: Sample, law: LengthLaw = law) -> Sample:
+            factors = law.at(piece.positions)[:, None]
+            size = piece.reference.scale
+            return replace(piece, factors=piece.factors / factors, amplitude=size)
+
+        rest = replace(suspect, sample=shrunk(sample), whole=suspect.whole.changed(shrunk))
+        residual = rest.residual(Defect())
+        if residual.whole:
+            last = int(sample.positions[np.argmax(sizes)])
+            evidence = f"at position {last} by {sizes.max():.6g}"
+            cause = Explanation(
+                Cause.ATTENTION_FACTOR, f"vectors are multiplied by {law.text}", evidence
+            )
+            return with_residual(cause, residual)
+    return None
+
+
+def _laws(positions: Integers, sizes: Reals) -> Iterator[LengthLaw]:
+    """Laws that give the largest factor that was measured. Shape of both: (n,)."""
+    row = int(np.argmax(sizes))
+    last, largest = int(positions[row]), float(sizes[row])
+    for shift in (1, 0):
+        place = "m + 1" if shift else "m"
+        context = round(math.exp(math.log(max(last + shift, 1)) / largest))
+        if context > 1:
+            text = f"max(1, ln({place}) / ln {context}), as of log-n scaling"
+            yield LengthLaw(text, 1.0, context, shift)
+        for step in _STEPS:
+            if last + shift >= step:
+                power = float(f"{(largest - 1) / math.log1p((last + shift) // step):.4g}")
+                text = f"1 + {power:g} · ln(1 + ⌊({place}) / {step}⌋), the temperature of Llama 4"
+                yield LengthLaw(text, power, step, shift, steps=True)
