@@ -105,7 +105,7 @@ bench: $(DEVELOPED)
 	$(RUN) -m benchmarks
 	$(RUN) tools/pages.py
 
-## mutants: how many small changes of posenc's own code its tests see; takes half an hour
+## mutants: how many small changes of posenc's own code its tests see; takes an hour
 mutants: $(DEVELOPED)
 	$(INSTALL) -e ".[dev,mutants]"
 	$(RUN) tools/mutants.py

@@ -45,6 +45,8 @@ FIRST_SECONDS, ALL_SECONDS = 10.0, 120.0
 """What the tests of one mutant may take in all: few need the second, and those that survive do."""
 MOST_CASES = 200, 2000
 """Tests of a mutant at first, and in the end; a command line holds no more."""
+SWEEPS = 4
+"""Of the sweeps every so many-th test is tried too: all of them take most of an hour."""
 STARTING = 60
 """Seconds that a run of pytest may take beside its tests, on a machine with other work."""
 SLOWER = 10
@@ -319,7 +321,7 @@ def reach(copy: Path) -> Reach:
     settings.write_text(_COVERAGE.format(copy=copy, data=data))
     command = [
         *(sys.executable, "-m", "coverage", "run", f"--rcfile={settings}"),
-        *(*_PYTEST[1:], "-n", "auto", "-p", "tools.mutants", "-m", "not slow"),
+        *(*_PYTEST[1:], "-n", "auto", "-p", "tools.mutants", "--sweeps", str(SWEEPS)),
         *("--junitxml", f"{copy}/times.xml", "-o", "junit_family=xunit1"),
     ]
     ran = subprocess.run(
