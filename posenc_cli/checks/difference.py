@@ -205,7 +205,7 @@ def difference(a: Operand, b: Operand) -> Difference:
         )
     formats = (_format(operand.dtype) for operand in (a, b))
     tally = Difference(a.shape, min(formats, key=lambda dtype: dtype.precision))
-    for left, right in _align(a.blocks(), b.blocks()):
+    for left, right in aligned_blocks(a, b):
         tally.take(left, right)
     return tally
 
@@ -234,10 +234,9 @@ def _ulps(x: NumberArray, y: NumberArray, apart: NumberArray, unit: DType) -> Re
     return ulps
 
 
-def _align(
-    left: Iterator[NumberArray], right: Iterator[NumberArray]
-) -> Iterator[tuple[NumberArray, NumberArray]]:
+def aligned_blocks(a: Operand, b: Operand) -> Iterator[tuple[NumberArray, NumberArray]]:
     """The same cells of both, flat, a block at a time."""
+    left, right = a.blocks(), b.blocks()
     x = y = np.empty(0)
     while True:
         x = x if x.size else _next(left)

@@ -286,6 +286,11 @@ class Layer(Record):
                 x = x + compute(part, None, positions, FLOAT64, "exact")
         return x
 
+    def plain_scores(self, embedded: RealRows) -> HeadMatrices:
+        """The scores of embeddings without any encoding. Shape: (heads, tokens, tokens)."""
+        queries, keys = (embedded @ weights for weights in self.weights[:2])
+        return queries @ keys.swapaxes(1, 2) * (1 / math.sqrt(self.head_width))
+
     def scores(self, x: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:
         """The scores of inputs at positions, and the most that rounding makes them off by.
 
@@ -413,6 +418,23 @@ def _turn(
     return out, max(1.0, float(np.abs(table).max()))
 
 
+class ScoreMaps(Record):
+    """The scores of words for words, before any mask, in the first head of a layer of ``heads``.
+
+    ``scores`` are those without encodings, of the words in their order and read backward, and then
+    those with them; rows and columns are always the words in their order.
+
+    Shape: scores (words, words) each.
+    """
+
+    words: tuple[str, ...]
+    scheme: str
+    heads: int
+    causal: bool
+    random_weights: str | None
+    scores: tuple[RealRows, ...]
+
+
 class OrderCheck(Record):
     """A check of some encodings together, on some words."""
 
@@ -420,6 +442,42 @@ class OrderCheck(Record):
     causal: bool = False
     expectation: Expectation = "auto"
     positions: tuple[int, ...] = ()
+
+    def _layer(self, parts: Sequence[PartRequest]) -> Layer:
+        """The layer with these encodings, for the words and as far as positions are moved on.
+
+        Raises: InvalidInput where they do not go together, or cannot encode so many words.
+        """
+        shifts = self._shifts(parts)
+        length = int(self._where.max()) + max(shifts, default=0) + 1
+        encodings = tuple(_encode(part, length, side="query") for part in parts)
+        keys = tuple(_encode(part, length, side="key") for part in parts)
+        self._check_capacity(encodings)
+        layer = Layer(encodings, keys, causal=self.causal)
+        _check_size(layer, len(self.words))
+        return layer
+
+    def score_maps(self, *parts: PartRequest) -> ScoreMaps:
+        """The scores of the first head, with these encodings and without, in two orders.
+
+        Raises: InvalidInput, as `finding` does.
+        """
+        layer, where = self._layer(parts), self._where
+        embedded = embeddings(self.words, layer.width)
+        plain, encoded = [], []
+        for step in (1, -1):
+            words = embedded[::step]
+            scores, _ = layer.scores(layer.inputs(words, where), where)
+            plain.append(layer.plain_scores(words)[0, ::step, ::step])
+            encoded.append(scores[0, ::step, ::step])
+        return ScoreMaps(
+            self.words,
+            "+".join(part.scheme.name for part in parts),
+            layer.heads,
+            self.causal,
+            _random_weights(layer.parts, int(where.max())),
+            (*plain, *encoded),
+        )
 
     def finding(self, *parts: PartRequest) -> OrderFinding:
         """What attention with these encodings sees.
@@ -431,14 +489,8 @@ class OrderCheck(Record):
 
         Raises: InvalidInput where they do not go together, or cannot encode so many words.
         """
-        where = np.array(self.positions or range(len(self.words)), np.int64)
-        shifts = self._shifts(parts, where)
-        length = int(where.max()) + max(shifts, default=0) + 1
-        encodings = tuple(_encode(part, length, side="query") for part in parts)
-        keys = tuple(_encode(part, length, side="key") for part in parts)
-        self._check_capacity(encodings, where)
-        layer = Layer(encodings, keys, causal=self.causal)
-        _check_size(layer, len(self.words))
+        layer, where = self._layer(parts), self._where
+        encodings = layer.parts
         embedded = embeddings(self.words, layer.width)
         name = "+".join(part.scheme.name for part in parts)
         kinds = dict.fromkeys(part.scheme.kind for part in parts)
@@ -456,16 +508,21 @@ class OrderCheck(Record):
             causal=self.causal,
             order=order,
             direction=direction,
-            shift=_shift(layer, embedded, where, shifts),
+            shift=_shift(layer, embedded, where, self._shifts(parts)),
             expected={"auto": not blind, "order": True, "none": False}[self.expectation],
             expected_distance=_promises_distance(encodings),
             encodes_nothing=nothing,
             random_weights=_random_weights(encodings, int(where.max())),
         )
 
-    def _shifts(self, parts: Sequence[PartRequest], where: Integers) -> list[int]:
+    @property
+    def _where(self) -> Integers:
+        """The position of each word."""
+        return np.array(self.positions or range(len(self.words)), np.int64)
+
+    def _shifts(self, parts: Sequence[PartRequest]) -> list[int]:
         """How far positions are moved on: whole rows of a grid, and not past the last position."""
-        length = int(where.max()) + 1
+        length = int(self._where.max()) + 1
         shifts = list(SHIFTS)
         for part in parts:
             content = _encode(part, length + max(SHIFTS), side="query").bound.content
@@ -476,10 +533,10 @@ class OrderCheck(Record):
                 shifts = [shift for shift in shifts if length + shift <= capacity]
         return shifts
 
-    def _check_capacity(self, encodings: tuple[Encoding, ...], where: Integers) -> None:
+    def _check_capacity(self, encodings: tuple[Encoding, ...]) -> None:
         for encoding in encodings:
             capacity = _capacity(encoding.bound.content)
-            if capacity is not None and int(where.max()) >= capacity:
+            if capacity is not None and int(self._where.max()) >= capacity:
                 raise InvalidInput(
                     f"{encoding.bound.scheme.name} has {capacity} positions, too few for the "
                     "tokens",

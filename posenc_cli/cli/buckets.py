@@ -9,7 +9,6 @@ import typer
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
-    Json,
     Setting,
     completed_from,
     one_of,
@@ -17,6 +16,7 @@ from posenc_cli.cli.options import (
     settings_of,
     settings_option,
 )
+from posenc_cli.cli.pictures import PictureOptions, PlotOutput, show
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.buckets import RULES, BucketRule
 from posenc_cli.positions import LARGEST_POSITION, Positions
@@ -71,7 +71,8 @@ def buckets(
             parse=_positions,
         ),
     ] = _NEAREST,
-    as_json: Json = False,
+    picture: PictureOptions,
+    output: PlotOutput,
 ) -> None:
     """Print the buckets of T5's or DeBERTa's positions.
 
@@ -80,19 +81,27 @@ def buckets(
 
     Examples:
       posenc buckets t5
+      posenc buckets t5 --plot --positions -150:151
       posenc buckets t5 --set bidirectional=false --positions -200:1
       posenc buckets deberta --set max_position=1024 --json
     """
+    output.check(picture)
     from posenc_cli.encoding.buckets import assign_buckets
 
     assigned = assign_buckets(rule, settings_of(settings), positions)
-    if as_json:
-        fields = {
-            "positions": assigned.positions.tolist(),
-            "buckets": assigned.buckets.tolist(),
-            "rule": rule.name,
-            "params": assigned.params,
-        }
+    fields = {
+        "positions": assigned.positions.tolist(),
+        "buckets": assigned.buckets.tolist(),
+        "rule": rule.name,
+        "params": assigned.params,
+    }
+    if output.draws:
+        from posenc_cli.render.buckets import buckets_figure
+
+        json = ("buckets", fields) if output.json else None
+        show(buckets_figure(rule, assigned), picture, output, console, json=json)
+        return
+    if output.json:
         console.json("buckets", fields)
         return
     runs = [(run.positions, run.buckets) for run in assigned.runs()]

@@ -12,13 +12,13 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ENCODING,
     Head,
-    Json,
     Setting,
     completed_from,
     number_format,
     option,
     settings_option,
 )
+from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
 from posenc_cli.configs.runtimes import RUNTIMES
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.formulas.tables import ROTARY_TABLES
@@ -109,21 +109,25 @@ def compare(
     identify: Annotated[
         bool, option("--identify", help="say which encoding each file is, where files differ")
     ] = False,
-    as_json: Json = False,
+    picture: ColorPictureOptions,
+    output: PlotOutput,
 ) -> int:
     """Compare two arrays or encodings.
 
     A and B are files (.npy .npz .csv .safetensors), schemes, configs or models. Two rotary
     encodings without positions are compared pair by pair: frequencies and amplitude, to which
     --tol is then relative. Status 1 where they differ by more than --tol, by default at all; NaN
-    equals NaN. With --as alone, A is what another engine makes of it beside transformers.
+    equals NaN. With --as alone, A is what another engine makes of it beside transformers. --plot
+    and --out draw A − B, in whose picture the largest difference is always seen.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6
       posenc compare rope rope --dim 64 --set b.base=500000 --len 128
       posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256
       posenc compare llama-2-7b --as vllm
+      posenc compare table.npy sinusoidal --out difference.png
     """
+    output.check(picture)
     from posenc_cli.checks.compare import ArrayComparison, comparison
     from posenc_cli.cli.operands import sides_of
     from posenc_cli.render.comparison import comparison_fields, comparison_text
@@ -138,11 +142,17 @@ def compare(
     identities: Mapping[str, str] = {}
     if identify and not result.ok and isinstance(result, ArrayComparison):
         identities = result.identities()
-    if as_json:
-        known = {"identities": {key.lower(): what for key, what in identities.items()}}
-        console.json("compare", {**comparison_fields(result), **(known if identify else {})})
-    else:
+    known = {"identities": {key.lower(): what for key, what in identities.items()}}
+    fields = {**comparison_fields(result), **(known if identify else {})}
+    if output.draws:
+        from posenc_cli.render.differences import difference_figure
+
+        json = ("compare", fields) if output.json else None
+        show(difference_figure(result), picture, output, console, json=json)
+    elif output.json:
+        console.json("compare", fields)
+    if not output.json:
         lines = [f"{key} is {what}" for key, what in identities.items()]
         texts = [comparison_text(result, console.typesetter), *map(console.typesetter.line, lines)]
-        console.result("\n".join(texts))
+        output.report("\n".join(texts))
     return 0 if result.ok else 1

@@ -10,14 +10,15 @@ from posenc_cli import catalogue
 from posenc_cli.budget import check_size
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import Json, option
+from posenc_cli.cli.options import option
+from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.checks.order import Deviation, OrderCheck, OrderFinding
+    from posenc_cli.checks.order import Deviation, OrderCheck, OrderFinding, PartRequest
     from posenc_cli.positions import Positions
 
 _SENTENCE = "dog bites man"
@@ -55,30 +56,45 @@ def order_check(
             help="auto (what the scheme declares), order or none",
         ),
     ] = "auto",
-    as_json: Json = False,
+    picture: ColorPictureOptions,
+    output: PlotOutput,
 ) -> int:
     """Check that attention sees the order of its tokens.
 
     Without positions attention is blind to order: to it, dog bites man is man bites dog. One
     attention layer (float64, seeded weights) reads the tokens in several orders; how far outputs
     change is measured, and how far scores change when all positions move on. Without a scheme,
-    all of them. Status 1 where one does not do what it declares.
+    all of them. Status 1 where one does not do what it declares. --plot and --out draw the scores
+    of an encoding beside those without positions, of the tokens forward and backward.
 
     Examples:
       posenc order-check
       posenc order-check -s rope --tokens "the cat sat on the mat"
       posenc order-check -s nope --causal
+      posenc order-check -s rope --plot
       posenc order-check -s sinusoidal+t5 --expect order
     """
+    output.check(picture)
+    if output.draws and choice is None:
+        raise InvalidInput(
+            f"{'--plot' if output.plot else '--out'}: draws the scores of one encoding",
+            hint="-s rope",
+        )
     from posenc_cli.checks.order import OrderCheck
 
     words, positions = _words(tokens, choice.positions if choice else None)
     check = OrderCheck(words, causal, expect, positions)
     findings = _findings(check, choice)
-    if as_json:
+    if output.draws and choice is not None:
+        from posenc_cli.render.score_maps import score_maps_figure
+
+        json = ("order-check", _fields(check, findings)) if output.json else None
+        maps = check.score_maps(*_parts(choice))
+        show(score_maps_figure(maps), picture, output, console, json=json)
+    elif output.json:
         console.json("order-check", _fields(check, findings))
-    else:
-        console.result(_text(console, check, findings))
+    if not output.json:
+        output.report(_text(console, check, findings))
     return 0 if all(finding.ok for finding in findings) else 1
 
 
@@ -111,8 +127,7 @@ def _findings(check: OrderCheck, choice: Choice | None) -> list[OrderFinding]:
     from posenc_cli.checks.order import PartRequest
 
     if choice is not None:
-        parts = choice.parts or (choice,)
-        return [check.finding(*(PartRequest(part.scheme, part.given) for part in parts))]
+        return [check.finding(*_parts(choice))]
     findings = [
         check.finding(PartRequest(scheme, _EXAMPLES.get(name, {})))
         for name, scheme in catalogue.BUILT_IN.items()
@@ -121,6 +136,12 @@ def _findings(check: OrderCheck, choice: Choice | None) -> list[OrderFinding]:
         nope = PartRequest(catalogue.BUILT_IN["nope"], {})
         findings.append(replace(check, causal=True).finding(nope))
     return findings
+
+
+def _parts(choice: Choice) -> list[PartRequest]:
+    from posenc_cli.checks.order import PartRequest
+
+    return [PartRequest(part.scheme, part.given) for part in choice.parts or (choice,)]
 
 
 def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:

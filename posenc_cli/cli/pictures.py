@@ -152,6 +152,38 @@ class FigureOutput(OutputOptions):
         super().prepare()
 
 
+class PlotOutput(FigureOutput):
+    """Where the picture goes of what is text otherwise."""
+
+    plot: Annotated[bool, option("--plot", help="draw it in the terminal")] = False
+    out: Annotated[
+        str | None,
+        option("--out", "-o", metavar="FILE", help="draw it to a .png, .svg or .pdf file"),
+    ] = None
+    json: Annotated[
+        bool, option("--json", help="as one JSON object, with the plotted data if there are any")
+    ] = False
+
+    @property
+    def draws(self) -> bool:
+        """Whether there is a picture."""
+        return self.plot or self.out is not None
+
+    def check(self, look: PictureOptions) -> None:
+        """Refuse the look of a picture that is not drawn, and a file that none could be written to.
+
+        Raises: InvalidInput, Unavailable.
+        """
+        if look.given and not self.draws:
+            flag, value = next(iter(look.given.items()))
+            raise InvalidInput(f"{flag} {abbreviated(value)}: needs --plot, or --out with a file")
+        self.prepare()
+
+    def report(self, text: str) -> None:
+        """Say in text what the picture is of: to stderr where the picture is on stdout."""
+        print(text, file=sys.stderr if self.to_stdout else sys.stdout)
+
+
 def image_format(out: str) -> ImageFormat:
     """The format of a picture, by the suffix of its file; PNG to standard output.
 

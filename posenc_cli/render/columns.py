@@ -90,12 +90,7 @@ def _column_curve(shown: Shown, column: int) -> Curve:
     bands = [band.label for band in shown.column_bands if band.start <= column < band.stop]
     noun = shown.heatmap.columns.label if shown.heatmap.columns.label == "head" else ""
     words = (noun, *bands, str(shown.columns[column]), "(a sample)" if sample else "")
-    return Curve(
-        tuple(np.insert(x, breaks, x[breaks]).tolist()),
-        tuple(np.insert(y, breaks, np.nan).tolist()),
-        " ".join(filter(None, words)),
-        joined=not sample,
-    )
+    return Curve.parted(x, y, breaks, " ".join(filter(None, words)), joined=not sample)
 
 
 def _heads_by_offset(request: Request, engine_for: EngineFor) -> Figure:

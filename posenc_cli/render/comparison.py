@@ -88,16 +88,20 @@ def _array_lines(result: ArrayComparison) -> Iterator[str]:
             f"largest difference {difference.max_abs:.4g}, {units}; "
             f"root mean square {difference.rms:.4g}"
         )
-    place = f"[{', '.join(map(str, difference.at))}]"
-    if len(difference.at) == 2:
-        row, column = difference.at
-        named = f"row {row}" if result.position is None else f"position {result.position}"
-        place = f"{named}, column {column}"
     a, b = (
         f"{value:.{_DIGITS.get(dtype, 17)}g}"
         for value, dtype in zip((difference.a, difference.b), dtypes, strict=True)
     )
-    yield f"at {place}: {a} and {b}"
+    yield f"at {place_text(result)}: {a} and {b}"
+
+
+def place_text(result: ArrayComparison) -> str:
+    """The cell at which two arrays differ most."""
+    at = result.difference.at or ()
+    if len(at) != 2:
+        return f"[{', '.join(map(str, at))}]"
+    row = f"row {at[0]}" if result.position is None else f"position {result.position}"
+    return f"{row}, column {at[1]}"
 
 
 def _rotation_fields(result: RotationComparison) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.analysis.sampling import CellValues, Wavelengths
+    from posenc_cli.numerics.arrays import Places, Reals
 
     Cells: TypeAlias = NDArray[np.float64]  # (rows, columns)
 
@@ -284,6 +285,14 @@ class Curve(Record):
     name: str = ""
     joined: bool = True
     faint: bool = False
+
+    @classmethod
+    def parted(cls, x: Reals, y: Reals, breaks: Places, name: str = "", **look: bool) -> Curve:
+        """A curve that is not joined to the points ``breaks`` from those before them."""
+        import numpy as np
+
+        x, y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
+        return cls(tuple(x.tolist()), tuple(y.tolist()), name, **look)
 
 
 class Curves(Record):

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 
@@ -122,3 +123,31 @@ def test_a_range_of_buckets_is_explained(call):
     assert "-3 … 2 -3 … 2" in " ".join(out.split())
     assert "each position has its own, in order" in err
     assert call("buckets", "t5", "--positions", "5000:5003")[2] == ""
+
+
+def test_a_plot_has_each_bucket_at_its_position(call):
+    asked = ("buckets", "t5", "--set", "num_buckets=8", "--positions", "-40:41")
+    status, out, err = call(*asked, "--plot", "--json")
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    (curve,) = document["curves"]
+    drawn = np.interp(document["positions"], curve["x"], curve["y"])
+    assert drawn.tolist() == document["buckets"]
+    assert document["title"] == "t5: buckets of 81 relative positions (num_buckets=8)"
+    assert (document["x_label"], document["y_label"]) == ("key − query, in positions", "bucket")
+
+
+def test_a_plot_is_parted_where_positions_were_left_out(call):
+    _, out, _ = call("buckets", "deberta", "--positions", "0:3,10:12,5", "--plot", "--json")
+    (curve,) = json.loads(out)["curves"]
+    gaps = [x for x, y in zip(curve["x"], curve["y"], strict=True) if y is None]
+    assert gaps == [10, 5]
+
+
+def test_a_plot_in_the_terminal_names_its_axes(call):
+    status, out, err = call("buckets", "deberta", "--plot")
+    assert (status, err) == (0, "")
+    assert "deberta: buckets of 1201 relative positions" in out
+    assert "across: query − key, in positions   up: bucket" in out
+    assert len(out.splitlines()) < 24
+    assert call("buckets", "t5", "--width", "60")[0] == 2

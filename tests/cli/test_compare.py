@@ -486,3 +486,99 @@ def test_files_that_are_equal_are_not_identified(call, tmp_path):
     status, out, _ = call("compare", "a.npy", "a.npy", "--identify")
     assert status == 0
     assert "A is" not in out
+
+
+def plotted(call, *arguments):
+    status, out, _ = call("compare", *arguments, "--plot", "--json")
+    assert status in (0, 1)
+    return json.loads(out)
+
+
+def test_the_picture_of_a_difference_holds_every_difference(call, tmp_path):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 5, 7))
+    a[1, 2] = b[1, 2] = np.nan
+    b[2, 2] = np.inf
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    document = plotted(call, "a.npy", "b.npy")
+    expected = np.where(np.isfinite(a - b), a - b, np.nan)
+    expected[1, 2] = 0
+    np.testing.assert_array_equal(np.array(document["values"], float), expected)
+    assert document["title"] == (
+        "'a.npy' − 'b.npy': largest difference past numbers (NaN or infinity) at row 2, column 2"
+    )
+
+
+def test_of_more_cells_than_fit_the_farthest_is_drawn(call, tmp_path):
+    rng = np.random.default_rng(1)
+    values = rng.standard_normal((600, 50))
+    values[431, 17] = -9
+    np.save(tmp_path / "a.npy", values)
+    np.save(tmp_path / "b.npy", np.zeros_like(values))
+    document = plotted(call, "a.npy", "b.npy", "--height", "40", "--width", "10")
+    drawn = np.array(document["values"])
+    assert drawn.shape == (40, 10)
+    down, across = [*document["rows"][1:], 600], [*document["columns"][1:], 50]
+    for i, (top, bottom) in enumerate(zip(document["rows"], down, strict=True)):
+        for j, (left, right) in enumerate(zip(document["columns"], across, strict=True)):
+            part = values[top:bottom, left:right]
+            assert drawn[i, j] == part.flat[abs(part).argmax()]
+    assert drawn.min() == -9
+    assert "cells: each shows the farthest from 0 of those it stands for" in document["notes"]
+    assert "shows 40 of 600 rows and 10 of 50 columns" in document["notes"]
+    assert document["title"].endswith("largest difference 9 at row 431, column 17")
+
+
+def test_of_several_matrices_the_one_that_differs_most_is_drawn(call):
+    document = plotted(call, "alibi", "alibi", "--set", "b.max_bias=4", "--heads", "4", "-l", "6")
+    slopes = [2.0 ** -(8 * h / 4) - 2.0 ** -(4 * h / 4) for h in range(1, 5)]
+    worst = int(np.argmax(np.abs(slopes)))
+    distance = abs(np.subtract.outer(np.arange(6), np.arange(6)))
+    np.testing.assert_allclose(document["values"], -slopes[worst] * distance, atol=1e-15)
+    assert f"matrix {worst} of 4, where they differ most" in document["title"]
+    assert (document["row_label"], document["column_label"]) == ("query", "key")
+
+
+def test_a_difference_of_complex_numbers_is_its_size(call):
+    document = plotted(
+        call, "rope", "rope", "--set", "b.base=100", "-l", "8", "-d", "8", "--table", "complex"
+    )
+    a, b = (np.exp(1j * np.outer(np.arange(8), base ** (-np.arange(4) / 4))) for base in (1e4, 100))
+    np.testing.assert_allclose(document["values"], abs(a - b), atol=1e-15)
+    assert document["value_label"] == "|A − B|"
+
+
+def test_frequencies_are_drawn_as_a_curve_and_rotations_by_their_wavelengths(call):
+    document = plotted(
+        call, "rope", "rope", "--set", "b.base=100", "-d", "8", "--table", "inv-freq"
+    )
+    (curve,) = document["curves"]
+    expected = 1e4 ** (-np.arange(4) / 4) - 100 ** (-np.arange(4) / 4)
+    np.testing.assert_allclose(curve["y"], expected, atol=1e-16)
+    document = plotted(call, "llama-3.1-8b", "llama-3-8b")
+    (curve,) = document["curves"]
+    ratios = {pair["pair"]: pair["ratio"] for pair in document["pairs"]}
+    assert curve["y"] == [ratios.get(pair, 1.0) for pair in range(64)]
+    assert document["y_label"] == "wavelength of B / wavelength of A"
+    assert document["title"].endswith("largest difference × 8 at pair 35")
+
+
+def test_random_weights_stand_in_the_title_of_a_difference(call):
+    document = plotted(call, "learned", "learned", "--set", "b.seed=1", "-l", "4", "-d", "4")
+    assert document["title"].startswith(
+        "learned (random weights, seed 0) − learned (random weights, seed 1): "
+    )
+
+
+def test_the_text_goes_with_the_picture_and_the_status_stays(call, tmp_path):
+    pair = ("compare", "rope", "rope", "--set", "b.base=100", "-l", "8", "-d", "8")
+    status, out, _ = call(*pair, "--plot")
+    assert status == 1
+    assert out.index("A − B") < out.index("DIFFERENT: ") < out.rindex("at position")
+    status, out, err = call(*pair, "--out", "difference.svg")
+    assert status == 1
+    assert "at position" in out
+    assert err.startswith("wrote 'difference.svg': rope (base=10000) − rope (base=100): ")
+    assert (tmp_path / "difference.svg").exists()
+    assert call("compare", "rope", "rope", "-l", "8", "--plot")[0] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from posenc_cli import catalogue
@@ -133,3 +134,56 @@ def test_a_size_is_named_as_it_was_typed(asked, named, call):
     status, out, err = call("order-check", "-s", "rope", *asked)
     assert (status, out) == (2, "")
     assert err.startswith(f"posenc: error: {named}")
+
+
+def score_maps(call, *arguments):
+    status, out, err = call("order-check", *arguments, "--plot", "--json")
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert document["schemes"][0]["ok"]
+    return document["title"], [np.array(panel["values"]) for panel in document["panels"]]
+
+
+def test_scores_without_positions_do_not_change_with_the_order_and_with_them_do(call):
+    for scheme in ("sinusoidal", "rope", "alibi --set form=bloom", "shaw"):
+        title, maps = score_maps(call, "-s", *scheme.split())
+        plain, backward, encoded, encoded_backward = maps
+        np.testing.assert_allclose(plain, backward, rtol=1e-12)
+        assert abs(encoded - plain).max() > 1e-3
+        assert abs(encoded - encoded_backward).max() > 1e-3
+        assert "random words and projections, seed 1" in title
+        assert ("random weights, seed 0" in title) == (scheme == "shaw")
+
+
+def test_a_symmetric_bias_moves_with_the_words_and_nothing_is_as_without(call):
+    _, (plain, _, encoded, _) = score_maps(call, "-s", "alibi", "--heads", "2")
+    distance = abs(np.subtract.outer(np.arange(3), np.arange(3)))
+    np.testing.assert_allclose(encoded - plain, -distance / 16, atol=1e-12)
+    _, (plain, _, encoded, _) = score_maps(call, "-s", "nope")
+    np.testing.assert_array_equal(plain, encoded)
+
+
+def test_maps_have_the_words_on_both_axes_and_say_what_a_mask_does_not_hide(call):
+    asked = ("order-check", "-s", "rope", "--tokens", "man bites man", "--causal")
+    document = json.loads(call(*asked, "--plot", "--json")[1])
+    assert [panel["title"] for panel in document["panels"]] == [
+        "none, forward",
+        "none, backward",
+        "rope, forward",
+        "rope, backward",
+    ]
+    for panel in document["panels"]:
+        assert panel["rows"] == panel["columns"] == ["man", "bites", "man"]
+    assert "head 0 of 2, before the mask" in document["title"]
+
+
+def test_a_picture_needs_an_encoding_and_goes_with_the_text(call, tmp_path):
+    for flag in (["--plot"], ["--out", "x.png"]):
+        status, out, err = call("order-check", *flag)
+        assert (status, out) == (2, "")
+        assert f"{flag[0]}: draws the scores of one encoding" in err
+    status, out, _ = call("order-check", "-s", "rope", "--plot")
+    assert status == 0
+    assert out.index("rope, backward") < out.index("ok: rope does what it declares")
+    assert call("order-check", "-s", "rope", "--out", "x.png")[0] == 0
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,178 @@
+"""How two arrays or encodings differ, as a figure.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.analysis.sampling import Points, spread
+from posenc_cli.budget import check_size
+from posenc_cli.checks.compare import ArrayComparison
+from posenc_cli.checks.difference import aligned_blocks
+from posenc_cli.records import Record
+from posenc_cli.render.comparison import place_text
+from posenc_cli.render.encoded import parameters_text
+from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap
+from posenc_cli.render.ticks import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.checks.compare import RotationComparison, Side
+    from posenc_cli.checks.difference import Operand
+    from posenc_cli.numerics.arrays import NumberArray, RealRows, Reals
+    from posenc_cli.render.figure import Figure
+
+_MOST_CELLS = 1 << 30
+"""Cells that are gone through once more for a picture: some twenty seconds."""
+_MOST_POINTS = 1200
+_FARTHEST = "each shows the farthest from 0 of those it stands for"
+_SAID_BY_SIZES = ("dim", "heads", "grid")
+
+
+def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
+    """A − B as a map or a curve, or of two rotations the wavelengths of B over those of A.
+
+    Of more cells than there is room for none is lost: what stands for several is the farthest of
+    them from 0.
+
+    Raises: InvalidInput where there are more cells than are gone through once more.
+    """
+    if not isinstance(result, ArrayComparison):
+        return _ratios(result)
+    shape, at = result.difference.shape, result.difference.at
+    check_size("A − B", math.prod(shape), _MOST_CELLS, "cells in a picture", hint="--positions")
+    rows, columns = (1, 1, *shape)[-2:] if len(shape) != 1 else (shape[0], 1)
+    size = rows * columns
+    matrices = math.prod(shape[:-2])
+    index = 0 if at is None else int(np.ravel_multi_index(at, shape)) // size
+    cells = _MatrixPair(result.operands, index * size, (rows, columns)).farthest
+    title = f"{_side_text(result.sides[0])} − {_side_text(result.sides[1])}"
+    if matrices > 1:
+        title += f", matrix {index} of {matrices}"
+        title += ", where they differ most" if at else ""
+    title += f": largest difference {_largest_text(result)}"
+    is_complex = any(operand.dtype.startswith("complex") for operand in result.operands)
+    label = "|A − B|" if is_complex else "A − B"
+    if len(shape) == 1:
+        shown = spread(rows, _MOST_POINTS)
+        sampled = (f"{len(shown)} points for {rows} values, {_FARTHEST}",)
+        return Curves(
+            (Curve(tuple(shown), tuple(cells(shown, [0])[:, 0].tolist())),),
+            title,
+            "index",
+            label,
+            notes=sampled if len(shown) < rows else (),
+            joined=False,
+        )
+    down, across = _axes(result.sides, rows, columns)
+    return Heatmap(
+        cells,
+        down,
+        across,
+        title,
+        value_label=label,
+        scale="sequential" if is_complex else "diverging",
+        square=down.label == "query",
+        notes=(f"cells: {_FARTHEST}",),
+    )
+
+
+class _MatrixPair(Record):
+    """A matrix of each of two arrays: of a ``shape``, from the cell ``start`` of both on."""
+
+    operands: Sequence[Operand]
+    start: int
+    shape: tuple[int, int]
+
+    def farthest(self, rows: Sequence[int], columns: Sequence[int]) -> RealRows:
+        """The difference farthest from 0 of the cells from each row and column up to the next."""
+        of_column = np.searchsorted(columns, np.arange(self.shape[1]), side="right") - 1
+        most = np.full(len(rows) * len(columns), -np.inf)
+        least, end, place = -most, self.start + math.prod(self.shape), 0
+        for left, right in aligned_blocks(*self.operands):
+            first, stop = max(place, self.start), min(place + left.size, end)
+            if first < stop:
+                part = slice(first - place, stop - place)
+                cells = np.arange(first - self.start, stop - self.start)
+                of_row = np.searchsorted(rows, cells // self.shape[1], side="right") - 1
+                where = of_row * len(columns) + of_column[cells % self.shape[1]]
+                apart = _differences(left[part], right[part])
+                np.maximum.at(most, where, apart)
+                np.minimum.at(least, where, apart)
+            place += left.size
+        return np.where(most > -least, most, least).reshape(len(rows), len(columns))
+
+
+def _differences(left: NumberArray, right: NumberArray) -> Reals:
+    """A − B cell by cell, of complex numbers its size; what equals what, NaN too, differs by 0."""
+    if "c" in (left.dtype.kind, right.dtype.kind):
+        left, right = left.astype(np.complex128), right.astype(np.complex128)
+    else:
+        left, right = left.astype(np.float64), right.astype(np.float64)
+    equal = (left == right) | (np.isnan(left) & np.isnan(right))
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = left - right
+        apart = np.abs(apart) if apart.dtype.kind == "c" else apart
+    differences: Reals = np.where(equal, 0.0, apart)
+    return differences
+
+
+def _axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
+    """What rows and columns stand for, as far as a side knows."""
+    for side in sides:
+        if side.scheme is None or side.positions is None:
+            continue
+        points = Points(side.positions)
+        if side.scheme.kind == "bias":
+            return Axis("query", points, even=True), Axis("key", points, even=True)
+        if side.scheme.kind in ("absolute", "rotary"):
+            return Axis("position", points), Axis("column", range(columns))
+    return Axis("row", range(rows)), Axis("column", range(columns))
+
+
+def _largest_text(result: ArrayComparison) -> str:
+    difference = result.difference
+    if difference.at is None:
+        return "none"
+    if difference.unmatched:
+        return f"past numbers (NaN or infinity) at {place_text(result)}"
+    return f"{difference.max_abs:.4g} at {place_text(result)}"
+
+
+def _side_text(side: Side) -> str:
+    """A side with the parameters that make it what it is."""
+    if side.scheme is None:
+        return side.title
+    last = None if side.positions is None else side.positions.last
+    bound = side.encoding(side.seq_len).bound
+    named = parameters_text(bound, last=last, apart_from=_SAID_BY_SIZES)
+    return f"{side.title} ({named})" if named else side.title
+
+
+def _ratios(result: RotationComparison) -> Curves:
+    """By what factor each pair of B is longer than that of A, at the length that differs most."""
+    worst = result.worst
+    ratios = dict.fromkeys(range(worst.difference.count), 1.0)
+    ratios |= {pair.index: pair.ratio for pair in worst.difference.pairs}
+    far = worst.difference.worst
+    largest = "none" if far is None else f"× {number(far.apart)} at pair {far.index}"
+    length = f", {worst.seq_len} positions" if worst.seq_len else ""
+    names = [
+        f"{side.title} ({parameters_text(bound, apart_from=_SAID_BY_SIZES)})"
+        for side, bound in zip(result.sides, worst.bounds, strict=True)
+    ]
+    return Curves(
+        (Curve(tuple(ratios), tuple(ratios.values())),),
+        f"{names[1]} over {names[0]}{length}: largest difference {largest}",
+        x_label="pair",
+        y_label="wavelength of B / wavelength of A",
+        y_scale="log",
+        levels=((1.0, "equal"),),
+        joined=False,
+    )
