@@ -79,7 +79,8 @@ def test_a_heatmap_is_within_its_page(
 def test_panels_are_within_their_page(
     page: tuple[int, int], size: int, count: int, medium: Medium, shared: bool
 ) -> None:
-    figure = Panels((square(size),) * count, "several", shared=shared, noun="head")
+    noun = "head" if shared else "panel"
+    figure = Panels((square(size),) * count, "several", shared=shared, noun=noun)
     lines = lines_of(figure, *page, medium)
     assert max(map(width_of, lines)) <= page[0]
     if shared or count * 14 + 6 <= page[1]:
