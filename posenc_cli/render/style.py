@@ -42,7 +42,7 @@ PALETTES: dict[Theme, _Palette] = {
     ),
     "dark": _Palette(
         *("#14161a", "#ececec", "#a6a6a6", "#6d6d6d", "#e69f00"),
-        lines=("#56b4e9", "#e69f00", "#2fc49b", "#e29ac6", "#f0e442", "#ff8a4c"),
+        lines=("#56b4e9", "#e69f00", "#2fc49b", "#e29ac6", "#f0e442", "#d55e00"),
     ),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from posenc_cli.render.colors import (
     nearest_of_palette,
     to_oklab,
 )
+from posenc_cli.render.style import LINE_STYLES, PALETTES
 
 
 def lightness(name: str) -> np.ndarray:
@@ -163,3 +166,58 @@ def in_palette(name: str) -> np.ndarray:
     cube = [(r, g, b) for r in ramp for g in ramp for b in ramp]
     palette = np.array(cube + [(8 + 10 * i,) * 3 for i in range(24)])
     return to_oklab(palette[nearest_of_palette(color_map(name)) - 16])
+
+
+DICHROMATS = {
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+}
+"""How linear red, green and blue are seen: G. Machado et al., “A Physiologically-based Model for
+Simulation of Color Vision Deficiency”, 2009, severity 1."""
+
+
+def seen(colors: np.ndarray, vision: str) -> np.ndarray:
+    """Colours in OKLab, as they are seen: (n, 3); in grey there is lightness alone."""
+    linear = np.where(colors <= 10.31475, colors / 3294.6, ((colors / 255 + 0.055) / 1.055) ** 2.4)
+    linear = np.clip(linear @ np.array(DICHROMATS.get(vision, np.eye(3))).T, 0, 1)
+    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    lab = to_oklab(np.rint(255 * encoded).astype(np.uint8))
+    return lab * [1, 0, 0] if vision == "grey" else lab
+
+
+@pytest.mark.parametrize("vision", ["all", "grey", *DICHROMATS])
+@pytest.mark.parametrize("theme", PALETTES)
+def test_curves_differ_to_every_eye_by_colour_or_by_dashes_and_markers(theme, vision):
+    colors = np.array([[*bytes.fromhex(color[1:])] for color in PALETTES[theme].lines])
+    lab = seen(colors, vision)
+    for one, other in combinations(range(len(colors)), 2):
+        styles = (LINE_STYLES[index % len(LINE_STYLES)] for index in (one, other))
+        same = len({(style.dashes, style.marker) for style in styles}) == 1
+        apart = np.linalg.norm(lab[one] - lab[other])
+        assert not same or apart > 0.1, (one, other)
+    assert len({style.dots for style in LINE_STYLES}) == len(LINE_STYLES)
+
+
+@pytest.mark.parametrize("vision", ["all", "grey", *DICHROMATS])
+def test_sequential_maps_get_lighter_to_every_eye(vision):
+    for name in ("viridis", "gray"):
+        lightness = seen(color_map(name).astype(float), vision)[:, 0]
+        assert np.diff(lightness).min() > -0.004, "but for the rounding of colours"
+        assert np.ptp(lightness) > 0.5
+
+
+@pytest.mark.parametrize("vision", ["all", "grey", *DICHROMATS])
+@pytest.mark.parametrize("name", ["polar", "polar-dark"])
+def test_diverging_maps_say_to_every_eye_how_far_from_zero_values_are(name, vision):
+    lab = seen(color_map(name).astype(float), vision)
+    sign = 1 if lab[128, 0] > lab[0, 0] else -1
+    assert (sign * np.diff(lab[:128, 0])).min() > -0.004
+    assert (sign * np.diff(lab[128:, 0])).max() < 0.004

@@ -1,0 +1,233 @@
+"""The rules of docs/grammar.md, held by every command that draws."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from posenc_cli.cli.app import COMMANDS, function_of
+from posenc_cli.cli.pictures import PictureOptions
+from posenc_cli.render.blocks import Medium, Page, width_of
+from posenc_cli.render.figure import (
+    Axis,
+    Curve,
+    Curves,
+    Heatmap,
+    Panels,
+    Picture,
+    heatmaps_of,
+    scales_of,
+)
+from posenc_cli.render.image import drawn_page, image_bytes
+from posenc_cli.render.style import Style
+from posenc_cli.render.terminal import picture_text
+
+if TYPE_CHECKING:
+    from posenc_cli.render.figure import Figure
+
+SMALL = ["--dim", "8", "--len", "16"]
+DRAWN: dict[str, list[tuple[list[str], str]]] = {
+    "heatmap": [
+        (["-s", "sinusoidal", *SMALL, "--base", "500"], "base=500"),
+        (["-s", "rope", *SMALL, "--set", "partial=0.5"], "partial=0.5"),
+        (["-s", "rope", *SMALL, "--table", "angles"], "angles"),
+        (["-s", "rope-yarn", *SMALL, "--set", "beta_fast=16"], "beta_fast=16"),
+        (["-s", "alibi", "--heads", "2", "-l", "8", "--set", "form=mpt"], "form=mpt"),
+        (["-s", "learned", *SMALL], "random weights, seed 0"),
+        (["-s", "sinusoidal-nd", "--dim", "8", "--set", "grid=3x4"], "3×4"),
+    ],
+    "curve": [(["-s", "rope", *SMALL, "--base", "500"], "base=500")],
+    "rotation": [(["-s", "rope", "--dim", "8", "--base", "500"], "base=500")],
+    "spectrum": [
+        (["-s", "rope", *SMALL, "--base", "500"], "base=500"),
+        (["-s", "learned", *SMALL], "random weights, seed 0"),
+    ],
+    "dot-similarity": [
+        (["-s", "learned", *SMALL], "random weights, seed 0"),
+        (["-s", "rope", *SMALL, "--content", "random"], "content random"),
+    ],
+    "alibi-slopes": [(["--plot", "--heads", "6", "--convention", "naive"], "naive")],
+}
+"""What each command is asked to draw, and what its title must say of that."""
+
+CASES = [
+    pytest.param([command, *arguments], said, id=" ".join([command, *arguments]))
+    for command, cases in DRAWN.items()
+    for arguments, said in cases
+]
+
+
+@pytest.fixture
+def figure_of(call, monkeypatch):
+    """What a command draws into a file, before it is drawn."""
+    drawn: list[Figure] = []
+
+    def note(figure: Figure, *_: Any) -> Picture[bytes]:
+        drawn.append(figure)
+        return Picture(b"")
+
+    monkeypatch.setattr("posenc_cli.render.image.image_bytes", note)
+
+    def run(*arguments: str) -> Figure:
+        status, _, err = call(*arguments, "--out", "a.png", "-q")
+        assert status == 0, err
+        return drawn[-1]
+
+    return run
+
+
+def panels_of(figure: Figure) -> tuple[Heatmap | Curves, ...]:
+    return figure.panels if isinstance(figure, Panels) else (figure,)
+
+
+def words_of(figure: Figure) -> str:
+    """All that is written in and around a figure's panels."""
+    parts = [figure.title, *getattr(figure, "notes", ())]
+    for panel in panels_of(figure):
+        parts += [panel.title, *panel.notes]
+        parts += [curve.name for curve in getattr(panel, "curves", ())]
+    return "\n".join(parts)
+
+
+def test_every_command_that_draws_is_held_to_the_grammar():
+    drawing = {
+        name
+        for name in COMMANDS
+        for parameter in inspect.signature(function_of(name), eval_str=True).parameters.values()
+        if inspect.isclass(parameter.annotation)
+        and issubclass(parameter.annotation, PictureOptions)
+    }
+    assert drawing == DRAWN.keys()
+
+
+@pytest.mark.parametrize(("arguments", "said"), CASES)
+def test_a_title_says_what_is_not_the_default_and_axes_what_they_count(arguments, said, figure_of):
+    figure = figure_of(*arguments)
+    assert said in words_of(figure)
+    for panel in panels_of(figure):
+        names = (
+            (panel.x_label, panel.y_label)
+            if isinstance(panel, Curves)
+            else (panel.rows.label, panel.columns.label, panel.value_label)
+        )
+        assert all(name.strip() for name in names), panel.title
+
+
+@pytest.mark.parametrize(("arguments", "said"), CASES)
+def test_colours_diverge_around_a_zero_between_values_and_from_nothing_else(
+    arguments, said, figure_of
+):
+    shown = [heatmap.sample(64, 64) for heatmap in heatmaps_of(figure_of(*arguments))]
+    for part, scale in zip(shown, scales_of(shown), strict=True):
+        if scale.kind == "diverging":
+            assert scale.low == -scale.high
+            signs = {*np.sign(np.concatenate([p.values.ravel() for p in shown])).tolist()}
+            assert {-1.0, 1.0} <= signs or part.heatmap.limits is not None
+        elif scale.kind == "sequential":
+            assert scale.low >= 0 or scale.high <= 0
+
+
+@pytest.mark.parametrize("command", ["heatmap"])
+def test_random_weights_are_named_in_title_words_and_json(command, call, figure_of):
+    arguments = [command, "-s", "learned", *SMALL]
+    assert "random weights, seed 0" in words_of(figure_of(*arguments))
+    assert "random weights, seed 0" in call(*arguments, "--graphics", "none")[1].replace("\n", " ")
+    assert json.loads(call(*arguments, "--json")[1])["random_weights"] is True
+    fixed = [command, "-s", "rope", *SMALL]
+    assert "random" not in words_of(figure_of(*fixed))
+    assert json.loads(call(*fixed, "--json")[1])["random_weights"] is False
+
+
+def heatmap(values: np.ndarray, label: str, title: str = "a map") -> Heatmap:
+    rows, columns = values.shape
+    axes = Axis("query", range(rows)), Axis("key", range(columns))
+    return Heatmap(values, *axes, title, value_label=label, square=rows == columns)
+
+
+def test_maps_of_one_quantity_share_a_scale_and_all_of_a_figure_one_kind_of_colours():
+    values = np.linspace(0, 1, 16).reshape(4, 4)
+    one, other, bias = (
+        heatmap(values, "q·k / d"),
+        heatmap(3 * values - 1, "q·k / d"),
+        heatmap(-9 * values, "score"),
+    )
+    shown = [figure.sample(9, 9) for figure in (one, other, bias)]
+    first, second, third = scales_of(shown)
+    assert (first.low, first.high) == (second.low, second.high) == (-2, 2)
+    assert (third.low, third.high) == (-9, 9)
+    assert {first.kind, second.kind, third.kind} == {"diverging"}
+    apart = [heatmap(values, "value").sample(9, 9), heatmap(5 * values, "value").sample(9, 9)]
+    assert [scale.high for scale in scales_of(apart)] == [1, 5]
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("size", [(512, 512), (512, 600), (700, 1024)])
+def test_a_figure_grows_before_it_leaves_out_a_row_or_a_column(size):
+    figure = heatmap(np.random.default_rng(0).random(size), "value")
+    usual = Style.of(None, None, None)
+    (shown,) = image_bytes(figure, "png", usual).shown
+    assert shown.values.shape == size
+    assert not shown.notes
+    page = drawn_page(figure, usual)
+    assert (page.get_size_inches() * usual.dpi).max() <= 2 * usual.width
+
+
+def test_a_side_that_is_given_stays_and_what_has_no_room_is_named():
+    figure = heatmap(np.random.default_rng(0).random((512, 600)), "value")
+    (shown,) = image_bytes(figure, "png", Style.of(800, 500, None)).shown
+    rows, columns = shown.values.shape
+    assert f"shows {rows} of 512 queries and {columns} of 600 keys" in shown.notes
+    (wide,) = image_bytes(
+        heatmap(np.zeros((8, 9000)) + np.arange(9000), "value"), "png", Style()
+    ).shown
+    assert re.match(r"shows \d+ of 9000 keys", wide.notes[0])
+
+
+@pytest.mark.parametrize("page", [(20, 8), (40, 12), (80, 23), (120, 39), (200, 49)])
+@pytest.mark.parametrize("depth", ["truecolor", "none"])
+def test_panels_asked_for_one_by_one_are_all_shown_and_none_is_a_few_pixels(page, depth):
+    values = np.add.outer(np.arange(64.0), np.arange(64.0))
+    curve = Curves((Curve((0, 1, 2), (1.0, 2.0, 1.5)),), "a curve", "offset", "q·k / d")
+    panels = Panels((*[heatmap(values, "q·k / d")] * 3, curve), "all", shared=False)
+    medium = Medium(depth=depth, braille=True)
+    lines = picture_text(panels, Page(*page, medium)).content.splitlines()
+    assert max(map(width_of, lines)) <= max(20, page[0])
+    text = "\n".join(lines)
+    assert text.count("a map") == 3
+    assert text.count("a curve") == 1
+    walled = [line for line in lines if re.search("[│┤]", line)]
+    assert len(walled) >= 9, "lines of cells"
+
+
+@pytest.mark.parametrize("count", [3, 12, 40])
+def test_of_many_alike_there_are_as_many_as_have_room_and_the_note_says_so(count):
+    values = np.add.outer(np.arange(32.0), np.arange(32.0))
+    figures = tuple(heatmap(values, "score", f"head {i}") for i in range(count))
+    panels = Panels(figures, "heads", noun="head")
+    text = picture_text(panels, Page(80, 23, Medium())).content
+    drawn = len(re.findall(r"head \d", text))
+    assert (drawn == count) == (f"of {count} heads" not in text)
+    if drawn < count:
+        assert f"shows {drawn} of {count} heads" in text
+        needed = int(re.search(r"all have room in (\d+) lines", text)[1])
+        full = picture_text(panels, Page(80, needed, Medium())).content
+        assert len(re.findall(r"head \d", full)) == count
+        assert len(full.splitlines()) <= needed
+
+
+def test_the_order_of_curves_is_that_of_their_colours_in_text_and_in_figures():
+    curves = tuple(Curve((0, 1), (float(i), i + 1.0), f"curve {i}") for i in range(6))
+    figure = Curves(curves, "t", "x", "y")
+    page = drawn_page(figure, Style())
+    colors = [line.get_color() for line in page.axes[0].get_lines()]
+    text = picture_text(figure, Page(160, 20, Medium("truecolor", braille=True))).content
+    for color, name in zip(colors, (curve.name for curve in curves), strict=True):
+        code = ";".join(map(str, bytes.fromhex(color[1:])))
+        assert re.search(rf"\x1b\[38;2;{code}m\S+\x1b\[0m {name}", text)
+    assert len({*itertools.chain(colors)}) == 6
