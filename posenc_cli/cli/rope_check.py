@@ -21,6 +21,7 @@ from posenc_cli.cli.options import (
     one_of,
     option,
 )
+from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.progress import PATIENCE, progress_bar
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
 from posenc_cli.files.formats import check_suffix
@@ -28,7 +29,7 @@ from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
 from posenc_cli.render import report as rendering
 from posenc_cli.render.report import FailedSubject
-from posenc_cli.render.report_text import report_text
+from posenc_cli.render.report_text import deviation_figure, report_text
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
@@ -140,6 +141,20 @@ class RopeCheckOutput(ReportOptions):
     """Where the report goes, and in which of its forms."""
 
     form: Annotated[str | None, form_option(FORMATS)] = None
+    out: Annotated[
+        str | None,
+        option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="the report in place of stdout, or a .png, .svg or .pdf of the deviations",
+        ),
+    ] = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether the file is that of a picture, beside the report on stdout."""
+        return self.suffix in IMAGES and self.form is None and not self.json
 
 
 def _tolerance_rule(flag: str, text: str) -> ToleranceRule:
@@ -199,8 +214,9 @@ def rope_check(
     from posenc_cli.checks.checking import Check, SubjectError
 
     request = subject.request()
-    form = _form(output)
+    form = "table" if output.draws else _form(output)
     output.prepare()
+    file = None if output.draws else output
     summary = StepSummary.find() if form == "github" else None
     if strict and tol not in ("auto", "exact"):
         raise InvalidInput(f"--tol {tol}: cannot go with --strict")
@@ -224,14 +240,25 @@ def rope_check(
             summary.add_at_end(rendering.summary_error_markdown(failed), console)
         # Not raised: the report is to stay.
         return report_error(failure.error, debug=console.debug)
-    if not (console.quiet and form == "table" and report.ok and output.out is None):
-        console.result(_text_in(form, report, request, console), output)
+    if not (console.quiet and form == "table" and report.ok and (file is None or file.out is None)):
+        console.result(_text_in(form, report, request, console), file)
+    if output.draws:
+        _draw(report, output, console)
     if summary is not None:
         summary.add_at_end(rendering.summary_markdown(report), console)
-    if output.out is not None and not report.ok:
+    if file is not None and file.out is not None and not report.ok:
         causes = "".join(f"; cause: {why.text}" for why in report.diagnosis[:1])
         console.summary(f"{rendering.verdict(report)}{causes}")
     return 0 if report.ok else 1
+
+
+def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
+    """Save the deviations by position, as they stand below the report."""
+    figure = deviation_figure(report)
+    if figure is None:
+        console.warning(f"--out {output.place}: there is no course of deviations to draw; no file")
+    else:
+        show(figure, PictureOptions(), output, console)
 
 
 def _text_in(form: str, report: Report, request: CheckRequest, console: Console) -> str:

@@ -9,10 +9,13 @@ from posenc_cli.render.report import farthest_text, rows, scope, verdict
 if TYPE_CHECKING:
     from posenc_cli.checks.verdict import Report
     from posenc_cli.render.blocks import Medium
+    from posenc_cli.render.figure import Curves
     from posenc_cli.render.typesetting import Typesetter
 
 _HEIGHT = 14
 """Lines of the curve, where there is room for so many."""
+_FEWEST = 3
+"""Points that show a course."""
 
 
 def report_text(
@@ -25,7 +28,7 @@ def report_text(
     text = typesetter.paragraph
     failed = [finding for finding in report.findings if not finding.ok]
     header = ["check", "result", "worst", "allowed", "where"]
-    picture = _picture(report, typesetter.width, height, medium) if failed else None
+    picture = _picture(report, typesetter.width, height, medium)
     blocks = [
         [
             text(verdict(report)),
@@ -57,15 +60,24 @@ _MARKED = (
 
 def _picture(report: Report, width: int, height: int, medium: Medium | None) -> str | None:
     """The error by position, where there is one to show."""
-    points = [(p, error) for p, error in report.curve if 0 < error < float("inf")]
-    if len(points) < 3:  # which show no course
+    figure = deviation_figure(report)
+    if figure is None:
         return None
     from posenc_cli.render.blocks import Medium, Page
-    from posenc_cli.render.figure import Curve, Curves
     from posenc_cli.render.terminal import curves_text
 
+    return curves_text(figure, Page(width, min(_HEIGHT, height), medium or Medium(braille=True)))
+
+
+def deviation_figure(report: Report) -> Curves | None:
+    """The error by position of a check that failed, None where there is no course to show."""
+    points = [(p, error) for p, error in report.curve if 0 < error < float("inf")]
+    if report.ok or len(points) < _FEWEST:
+        return None
+    from posenc_cli.render.figure import Curve, Curves
+
     errors = [error for _, error in points]
-    figure = Curves(
+    return Curves(
         tuple(
             Curve(x=tuple(float(p) for p, _ in part), y=tuple(e for _, e in part), name=name)
             for name, part in _parts(points, report)
@@ -76,7 +88,6 @@ def _picture(report: Report, width: int, height: int, medium: Medium | None) -> 
         y_scale="log" if max(errors) > 10 * min(errors) else "linear",
         joined=report.of is None,  # of a sample, nothing is said of what lies between
     )
-    return curves_text(figure, Page(width, min(_HEIGHT, height), medium or Medium(braille=True)))
 
 
 def _parts(

@@ -1,0 +1,67 @@
+"""What draws in the terminal saves the same picture, and refuses a file that is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from posenc_cli.cli.app import COMMANDS, _options, function_of
+
+DRAWING = (
+    "heatmap -s rope -l 8",
+    "heatmap -s alibi -l 8 --softmax",
+    "curve -s rope -l 8",
+    "rotation -s rope -l 4",
+    "spectrum -s rope",
+    "dot-similarity -s rope -l 8",
+    "alibi-slopes --heads 4 --plot",
+    "buckets t5 --plot",
+    "order-check -s rope --plot",
+    "compare rope sinusoidal -l 8 --plot",
+    "compare rope rope --set b.base=100 --plot",
+    "rope-check -s rope -d 8 -l 8 --inv-freq wrong.npy",
+)
+"""A command line for each picture."""
+
+
+@pytest.fixture(autouse=True)
+def wrong_frequencies(tmp_path):
+    np.save(tmp_path / "wrong.npy", 500.0 ** (-np.arange(4) / 4))
+
+
+def test_every_command_that_has_pictures_is_looked_at():
+    names = {name for name in COMMANDS if "title" in _options(function_of(name), documented=False)}
+    assert names | {"rope-check"} == {line.split()[0] for line in DRAWING}
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("line", DRAWING)
+def test_the_picture_in_the_terminal_is_saved_under_its_title(line, call, tmp_path):
+    printed = " ".join(call(*line.split())[1].split())
+    status, _, err = call(*line.split(), "--out", "picture.svg")
+    assert status in (0, 1)
+    assert b"<svg" in (tmp_path / "picture.svg").read_bytes()[:1000]
+    summary = next(text for text in err.splitlines() if text.startswith("wrote 'picture.svg': "))
+    title = summary.removeprefix("wrote 'picture.svg': ").rsplit(", ", 1)[0]
+    assert title.split(" (")[0].split(", ")[0] in printed
+
+
+@pytest.mark.parametrize("line", DRAWING)
+@pytest.mark.parametrize("name", ["picture.gif", "picture"])
+def test_a_suffix_that_no_picture_has_is_refused_and_no_file_appears(line, name, call, tmp_path):
+    before = {*tmp_path.iterdir()}
+    status, out, err = call(*line.split(), "--out", name)
+    if name == "picture" and line.split()[0] in ("rope-check", "alibi-slopes"):
+        assert b"<svg" not in (tmp_path / name).read_bytes()  # their text
+        return
+    assert (status, out, {*tmp_path.iterdir()} - before) == (2, "", set())
+    assert "--out" in err.splitlines()[0]
+
+
+def test_a_check_that_holds_has_no_deviations_to_draw(call, tmp_path):
+    status, out, err = call("rope-check", "-s", "rope", "-l", "8", "--out", "picture.png")
+    assert (status, out.startswith("ok: ")) == (0, True)
+    assert err == (
+        "posenc: warning: --out 'picture.png': there is no course of deviations to draw; no file\n"
+    )
+    assert not (tmp_path / "picture.png").exists()
