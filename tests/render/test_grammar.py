@@ -40,9 +40,13 @@ DRAWN: dict[str, list[tuple[list[str], str]]] = {
         (["-s", "rope-yarn", *SMALL, "--set", "beta_fast=16"], "beta_fast=16"),
         (["-s", "alibi", "--heads", "2", "-l", "8", "--set", "form=mpt"], "form=mpt"),
         (["-s", "learned", *SMALL], "random weights, seed 0"),
+        (["-s", "t5", "-l", "8", "--softmax", "--causal"], "causal mask"),
         (["-s", "sinusoidal-nd", "--dim", "8", "--set", "grid=3x4"], "3×4"),
     ],
-    "curve": [(["-s", "rope", *SMALL, "--base", "500"], "base=500")],
+    "curve": [
+        (["-s", "rope", *SMALL, "--base", "500"], "base=500"),
+        (["-s", "t5", "-l", "8"], "random weights, seed 0"),
+    ],
     "rotation": [(["-s", "rope", "--dim", "8", "--base", "500"], "base=500")],
     "spectrum": [
         (["-s", "rope", *SMALL, "--base", "500"], "base=500"),
@@ -52,6 +56,12 @@ DRAWN: dict[str, list[tuple[list[str], str]]] = {
         (["-s", "learned", *SMALL], "random weights, seed 0"),
         (["-s", "rope", *SMALL, "--content", "random"], "content random"),
     ],
+    "buckets": [(["t5", "--set", "num_buckets=16"], "num_buckets=16")],
+    "compare": [
+        (["sinusoidal", "sinusoidal", *SMALL, "--set", "b.base=500", "--tol", "9"], "base=500"),
+        (["learned", "learned", *SMALL, "--set", "b.seed=7", "--tol", "9"], "seed 7"),
+    ],
+    "order-check": [(["-s", "t5", "--heads", "2"], "random weights, seed 0")],
     "alibi-slopes": [(["--plot", "--heads", "6", "--convention", "naive"], "naive")],
 }
 """What each command is asked to draw, and what its title must say of that."""
