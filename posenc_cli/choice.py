@@ -11,7 +11,7 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.configs.resolved import Resolved
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.precision import Precision
     from posenc_cli.encoding.request import Encoding, Plan, Request
     from posenc_cli.formulas.declare import Scheme
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+"""What names one of several encodings, in their order."""
 
 
 class Choice(Record):
@@ -156,35 +159,60 @@ def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Cho
 
     A part takes the parameters it has, and ``part.name`` is a parameter of that part alone.
     """
-    parts_of_name = catalogue.parts_of(name)
-    if not all(parts_of_name):
-        raise InvalidInput(
-            f"--scheme {abbreviated(name)}: must be A+B, with a name on either side",
-            hint=catalogue.slash_hint(name),
-        )
-    schemes = [catalogue.find(part) for part in parts_of_name]
+    schemes = [catalogue.find(part) for part in part_names(name)]
     if len(schemes) == 1:
         return Choice(schemes[0], given, **fields)
     names = [scheme.name for scheme in schemes]
     for part in names:
         if names.count(part) > 1:
             raise InvalidInput(f"--scheme {abbreviated(name)}: {part} is in it twice")
-    parts = []
+    parts = [
+        Choice(scheme, mine, **fields)
+        for scheme, mine in zip(schemes, parameters_by_scheme(schemes, given), strict=True)
+    ]
+    return Choice(schemes[0], {}, **fields, parts=tuple(parts))
+
+
+def part_names(name: str) -> list[str]:
+    """The names of the parts of a hybrid ``A+B``, or the one name.
+
+    Raises: InvalidInput where one is empty.
+    """
+    names = catalogue.parts_of(name)
+    if not all(names):
+        raise InvalidInput(
+            f"--scheme {abbreviated(name)}: must be A+B, with a name on either side",
+            hint=catalogue.slash_hint(name),
+        )
+    return names
+
+
+def parameters_by_scheme(
+    schemes: Sequence[Scheme], given: Mapping[str, object]
+) -> list[dict[str, object]]:
+    """The parameters of each of several schemes, among those given for all.
+
+    Each takes those that it has. ``a.NAME`` is of the first alone, ``b.NAME`` of the second;
+    ``scheme.NAME`` of the scheme of that name.
+
+    Raises: InvalidInput for one that none takes.
+    """
     taken: set[str] = set()
-    for scheme in schemes:
-        # Dashes in the names of parameters are underscores to --set, and so in these.
-        own = {key: f"{scheme.name}.{key}".replace("-", "_") for key in scheme.parameters}
-        mine = {
-            key: given[full] if full in given else given[key]
-            for key, full in own.items()
-            if full in given or key in given
-        }
-        taken |= {*mine, *own.values()}
-        parts.append(Choice(scheme, mine, **fields))
+    by_scheme = []
+    for place, scheme in enumerate(schemes):
+        letter, mine = LETTERS[place : place + 1], dict[str, object]()
+        for key in scheme.parameters:
+            # Dashes in the names of parameters are underscores to --set, and so in these.
+            own = f"{letter}.{key}", f"{scheme.name}.{key}".replace("-", "_")
+            if stated := [name for name in (*own, key) if name in given]:
+                mine[key] = given[stated[0]]
+            taken |= {key, *own}
+        by_scheme.append(mine)
     for key in given:
         if key not in taken:
+            names = ", ".join(dict.fromkeys(scheme.name for scheme in schemes))
             raise InvalidInput(
-                f"--set {key}: none of {', '.join(names)} has a parameter {key!r}",
+                f"--set {key}: none of {names} has a parameter {key!r}",
                 hint=nearest(key, chain.from_iterable(scheme.parameters for scheme in schemes)),
             )
-    return Choice(schemes[0], {}, **fields, parts=tuple(parts))
+    return by_scheme

@@ -16,7 +16,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.formulas.declare import Content, RowLookup, Waves
@@ -44,13 +44,29 @@ class Profile(Record):
 
     ``at(offsets)`` → float64 values, of int64 offsets (n,), each value the same whatever is asked
     beside it. ``even`` says that it is proven to be the same at −Δ as at Δ. Where values are means
-    of what is drawn, ``deviation(offsets)`` is the standard deviation around them.
+    of what is drawn, ``deviation(offsets)`` is the standard deviation around them; where they are
+    of one draw, ``draws(offsets)`` → (draws, n) are those of many, itself the first. ``bound`` is
+    RoFormer's, where there is one.
     """
 
     at: Callable[[Integers], Reals]
     even: bool
     proof: str
     deviation: Callable[[Integers], Reals] | None = None
+    draws: Callable[[Integers], Reals] | None = None
+    bound: RoFormerBound | None = None
+
+
+class RoFormerBound(Record):
+    """The bound of Su et al. 2021, section 3.4.3, on a sum of turned pairs, |Σ w_i e^(jΔω_i)|.
+
+    ``average(offsets)`` → (n,) is the mean of |S_i| over i = 1 … pairs, S_i the sum of the first i
+    of e^(jΔω). By summation by parts ``constant`` times it is never less than the sum: pairs times
+    the largest |w_(i+1) − w_i|, with 0 after the last. It is None where the w are random.
+    """
+
+    average: Callable[[Integers], Reals]
+    constant: float | None
 
 
 def wave_weights(waves: int, placements: Sequence[Placement]) -> Reals | None:
@@ -93,29 +109,85 @@ def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None
     if waves.coordinates is not None:
         return None
     rates = _growth_rates(waves)
-    filler = wave_filler(replace(waves, scale=1, growth=None), engine)
+    tables = _wave_tables(waves, engine, ("cos",))
     weights = weights * float(waves.scale) ** 2
-    rows = max(1, _BLOCK_VALUES // max(1, waves.count))
-    columns = (Placement("cos", slice(0, waves.count)),)
 
     def at(offsets: Integers) -> Reals:
         values = np.empty(len(offsets))
-        for begin in range(0, len(offsets), rows):
-            part = offsets[begin : begin + rows]
-            table = np.empty((part.size, waves.count))  # (offsets, waves)
-            filler.fill(table, part, columns, dtype=FLOAT64)
-            # What grows past floats is infinite, a sum of both infinities no number.
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                if rates is not None:
-                    table *= np.exp(part[:, None] * rates)
+        # What grows past floats is infinite, a sum of both infinities no number.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for part, table in tables(offsets):
                 # Not a product of matrices: its sums may change with the number of rows.
-                values[begin : begin + rows] = (table * weights).sum(axis=1)
+                values[part] = (table * weights).sum(axis=1)
         return values
 
     turns = "each wave turns both rows by the same angle a position"
     if rates is None:
-        return Profile(at, even=True, proof=turns)
+        bound = roformer_bound(waves, engine, weights)
+        return Profile(at, even=True, proof=turns, bound=bound)
     return Profile(at, even=False, proof=f"{turns}, and what one grows the other shrinks")
+
+
+def drawn_values(waves: Waves, weights: Reals, engine: Engine) -> Callable[[Integers], Reals]:
+    """The dot products of rows of ``waves``, each wave counted by one row of ``weights`` a draw.
+
+    Shape: weights (draws, waves); result offsets (n,) → (draws, n).
+    """
+    tables = _wave_tables(waves, engine, ("cos",))
+    weights = weights * float(waves.scale) ** 2
+
+    def at(offsets: Integers) -> Reals:
+        values = np.empty((len(weights), len(offsets)))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for part, table in tables(offsets):
+                values[:, part] = weights @ table.T
+        return values
+
+    return at
+
+
+def roformer_bound(waves: Waves, engine: Engine, weights: Reals | None) -> RoFormerBound:
+    """RoFormer's bound on the sums of some turned pairs, of ``weights`` (waves,) or random ones."""
+    tables = _wave_tables(waves, engine, ("cos", "sin"))
+
+    def average(offsets: Integers) -> Reals:
+        values = np.empty(len(offsets))
+        for part, table in tables(offsets):
+            cosines, sines = np.split(table, 2, axis=1)  # (offsets, waves) each
+            sums = np.hypot(cosines.cumsum(axis=1), sines.cumsum(axis=1))
+            values[part] = sums.mean(axis=1)
+        return values
+
+    if weights is None:
+        return RoFormerBound(average, None)
+    return RoFormerBound(average, waves.count * float(np.abs(np.diff(weights, append=0.0)).max()))
+
+
+def _wave_tables(
+    waves: Waves, engine: Engine, functions: Sequence[Literal["sin", "cos"]]
+) -> Callable[[Integers], Iterator[tuple[slice, Reals]]]:
+    """What gives blocks of functions of offsets times frequencies, grown as ``waves`` grow.
+
+    Each comes with the slice of the offsets it is of. Shape: (offsets, functions · waves).
+    """
+    rates = _growth_rates(waves)
+    filler = wave_filler(replace(waves, scale=1, growth=None), engine)
+    columns = tuple(
+        Placement(function, slice(place * waves.count, (place + 1) * waves.count))
+        for place, function in enumerate(functions)
+    )
+    rows = max(1, _BLOCK_VALUES // max(1, waves.count))
+
+    def tables(offsets: Integers) -> Iterator[tuple[slice, Reals]]:
+        for begin in range(0, len(offsets), rows):
+            part = offsets[begin : begin + rows]
+            table = np.empty((part.size, len(functions) * waves.count))
+            filler.fill(table, part, columns, dtype=FLOAT64)
+            if rates is not None:
+                table *= np.tile(np.exp(part[:, None] * rates), len(functions))
+            yield slice(begin, begin + len(part)), table
+
+    return tables
 
 
 def _growth_rates(waves: Waves) -> Reals | None:
@@ -130,7 +202,7 @@ def _growth_rates(waves: Waves) -> Reals | None:
     return np.clip([float(rate) for rate in logarithms], -1e300, 1e300)
 
 
-def independent_profile(waves: Waves) -> Profile:
+def independent_profile(waves: Waves, engine: Engine) -> Profile:
     """The mean and the deviation of q·k / d for independent standard normal q and k, each turned.
 
     A turned normal vector is normal again, whatever the angle, so pair i of the d/2 adds
@@ -158,6 +230,9 @@ def independent_profile(waves: Waves) -> Profile:
         even=rates is None,
         proof="independent normal q and k are that again when each is turned",
         deviation=deviation,
+        bound=roformer_bound(waves, engine, None)
+        if rates is None and waves.coordinates is None
+        else None,
     )
 
 

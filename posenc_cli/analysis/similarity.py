@@ -23,8 +23,10 @@ import numpy as np
 from posenc_cli.analysis.products import MatrixRows, places, product_blocks, product_rows
 from posenc_cli.analysis.profile import (
     Profile,
+    RoFormerBound,
     bias_profile,
     content_weights,
+    drawn_values,
     independent_profile,
     wave_profile,
     wave_weights,
@@ -55,7 +57,10 @@ QueryKeyContent = Literal["ones", "random", "independent"]
 Normalization = Literal["dot", "cosine"]
 
 SEED = 0
-"""The seed of a random content, which q and k share."""
+"""The seed of random contents, each of which q and k share."""
+
+DRAWS = 200
+"""Random contents that stand for all: the share below a value is known to some 4 %."""
 
 _CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw, seed {SEED})"}
 
@@ -75,7 +80,8 @@ class KeyScores(Record):
 class Similarity(Record):
     """S[m, n] for m and n in ``positions``, and what gives its values.
 
-    ``quantity`` says in words what they are; ``pairs_queries`` that m is that of a query and n that
+    ``quantity`` says in words what they are: a ``measure``, of which encodings share an axis, and a
+    ``detail``; ``pairs_queries`` that m is that of a query and n that
     of a key, and ``of_scores`` that they are added to attention scores, where a difference counts
     and not a ratio.
     """
@@ -87,11 +93,32 @@ class Similarity(Record):
     of_scores: bool = False
     pairs_queries: bool = False
     content: QueryKeyContent | None = None
+    measure: str = ""
+    detail: str = ""
 
     def deviation(self, offsets: Integers) -> Reals | None:
         """The standard deviation around S at some offsets, None where S is one value."""
         rule = self.source.deviation if isinstance(self.source, Profile) else None
         return None if rule is None else rule(offsets)
+
+    def draws(self, offsets: Integers) -> Reals | None:
+        """S of many random contents at some offsets, None where it is not of one.
+
+        Shape: (draws, offsets).
+        """
+        rule = self.source.draws if isinstance(self.source, Profile) else None
+        return None if rule is None else rule(offsets)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether S is of one random content, and those of many are known."""
+        return isinstance(self.source, Profile) and self.source.draws is not None
+
+    @property
+    def bound(self) -> RoFormerBound | None:
+        """RoFormer's bound on S of a rotary scheme, where its pairs turn by the position."""
+        turned = self.content is not None and isinstance(self.source, Profile)
+        return self.source.bound if turned and isinstance(self.source, Profile) else None
 
     @property
     def count(self) -> int:
@@ -102,6 +129,11 @@ class Similarity(Record):
     def step(self) -> int | None:
         """How far apart the positions are, or None where that changes."""
         return self.positions.ranges[0].step if len(self.positions.ranges) == 1 else None
+
+    @property
+    def offsets_in_all(self) -> int | None:
+        """How many offsets there are, None where the positions are unevenly spaced."""
+        return None if self.step is None else 2 * self.count - 1
 
     def positions_at(self, which: Sequence[int]) -> Integers:
         """Some of the positions, by their places among them."""
@@ -215,22 +247,33 @@ def similarity(
                 f"--normalize cosine: {bound.scheme.name} is a bias, not vectors with an angle"
             )
         return _of_bias(request, positions, engine)
-    quantity = "cosine" if normalize == "cosine" else "dot product"
+    measure, detail = ("cosine" if normalize == "cosine" else "dot product"), ""
+    quantity = measure
     turns = bound.scheme.kind == "rotary"
     source: Profile | MatrixRows | None = None
     factors = None
+    if waves is not None and turns and normalize == "dot":
+        measure, detail = "q·k / d", _scaling_text(waves)
     if turns and content == "independent":
-        quantity, source = _of_independent(bound.rotation.waves, normalize)
+        quantity = f"mean {measure} of independent q and k{detail}"
+        detail = f"independent q and k{detail}"
+        source = _of_independent(bound.rotation.waves, normalize, engine)
     elif waves is not None:
         if turns:
-            weights: Reals | None = _content_weights(bound.rotation, content)
-            factors = np.sqrt(np.concatenate([weights, weights]))  # (2 · pairs,)
-            if normalize == "dot":
-                quantity = f"q·k / d, content {_CONTENT_WORDS[content]}{_scaling_text(waves)}"
+            drawn = _content_weights(bound.rotation, content)  # (draws, pairs)
+            weights: Reals | None = drawn[0]
+            factors = np.sqrt(np.concatenate([drawn[0], drawn[0]]))  # (2 · pairs,)
+            detail = f"content {_CONTENT_WORDS[content]}{detail}"
+            quantity = measure if normalize == "cosine" else f"{measure}, {detail}"
         else:
             weights = wave_weights(waves.count, given.columns().placements)
+            drawn = np.empty((0, waves.count))
         if weights is not None:
             source = _of_waves(waves, weights, engine, normalize)
+        if source is not None and len(drawn) > 1:
+            lengths = drawn.sum(axis=1, keepdims=True) if normalize == "cosine" else 1.0
+            plain = replace(waves, scale=1) if normalize == "cosine" else waves
+            source = replace(source, draws=drawn_values(plain, drawn / lengths, engine))
     if source is None:
         source = rows_of(request, engine, factors)
         source = source.directions() if normalize == "cosine" else source
@@ -241,19 +284,20 @@ def similarity(
         source,
         pairs_queries=turns,
         content=content if turns else None,
+        measure=measure,
+        detail=detail,
     )
 
 
-def _of_independent(waves: Waves, normalize: Normalization) -> tuple[str, Profile]:
-    """What S is of independent q and k, and its mean and deviation.
+def _of_independent(waves: Waves, normalize: Normalization, engine: Engine) -> Profile:
+    """The mean and deviation of S of independent q and k.
 
     The cosine of two independent normal vectors has a mean of 0 and a variance of 1 / d.
     """
-    quantity = f"mean q·k / d of independent q and k{_scaling_text(waves)}"
     if normalize == "cosine":
         _refuse_growth(waves)
-        waves, quantity = replace(waves, scale=1), "mean cosine of independent q and k"
-    return quantity, independent_profile(waves)
+        waves = replace(waves, scale=1)
+    return independent_profile(waves, engine)
 
 
 def _scaling_text(waves: Waves) -> str:
@@ -279,7 +323,8 @@ def similarity_of_array(
     quantity = "dot product"
     if normalize == "cosine":
         rows, quantity = rows.directions(), "cosine"
-    return Similarity(name, quantity, Positions.contiguous(0, rows.count), rows)
+    positions = Positions.contiguous(0, rows.count)
+    return Similarity(name, quantity, positions, rows, measure=quantity)
 
 
 def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
@@ -326,20 +371,30 @@ def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similari
         source = KeyScores(lambda keys: scores(head, keys))
     else:
         source = bias_profile(content, head, lookup, engine)
-    quantity = f"bias of head {head} of {content.heads}"
+    detail = f"head {head} of {content.heads}"
     return Similarity(
-        _name(request), quantity, positions, source, of_scores=True, pairs_queries=True
+        _name(request),
+        f"bias of {detail}",
+        positions,
+        source,
+        of_scores=True,
+        pairs_queries=True,
+        measure="bias",
+        detail=detail,
     )
 
 
 def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
-    """The squared length of what each pair turns, over the number of columns. Shape: (pairs,)."""
-    pairs = rotation.waves.count
-    values = np.ones(rotation.width)
+    """The squared length of what each pair turns, over the number of columns, draw by draw.
+
+    Shape: (draws, pairs); of ones that is one.
+    """
+    contents = np.ones((1, rotation.width))
     if content == "random":
-        values = np.random.default_rng(SEED).standard_normal(rotation.width)
-    placements = rotation.columns("cos-full").placements
-    return content_weights(values, pairs, placements) / rotation.width
+        contents = np.random.default_rng(SEED).standard_normal((DRAWS, rotation.width))
+    pairs, placements = rotation.waves.count, rotation.columns("cos-full").placements
+    weights = [content_weights(values, pairs, placements) for values in contents]
+    return np.stack(weights) / rotation.width
 
 
 def _of_waves(

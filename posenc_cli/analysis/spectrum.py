@@ -199,10 +199,15 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
     )
 
 
+def same_ratio(ratio: Any, expected: float) -> Any:
+    """Whether ratios are one that is expected, but for the rounding of what users gave."""
+    return abs(ratio / expected - 1) <= _SAME
+
+
 def _zone(ratio: float, factor: float) -> Zone:
     if math.isinf(ratio):
         return "still"
-    if abs(ratio - 1) <= _SAME:
+    if same_ratio(ratio, 1.0):
         return "kept"
     if ratio < 1:
         return "quickened"

@@ -20,26 +20,38 @@ from posenc_cli.api.arguments import (
 )
 from posenc_cli.api.arrays import is_array
 from posenc_cli.api.checking import loaded_array
+from posenc_cli.choice import parameters_by_scheme
 from posenc_cli.errors import abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
+from posenc_cli.render.compared_similarities import (
+    COLUMNS,
+    compared_fields_of,
+    compared_sentences,
+    verdict_rows,
+)
+from posenc_cli.render.compared_spectra import compared_report
 from posenc_cli.render.encoded import figure_of, figure_of_choice
 from posenc_cli.render.image import drawn_page
-from posenc_cli.render.similarities import sentences, similarity_fields, similarity_figure
+from posenc_cli.render.similarities import judged_of, sentences, similarity_figure
 from posenc_cli.render.spectra import SpectrumReport, choice_report, file_report
 from posenc_cli.render.stored import figure_of_array
 from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.figure import Figure as Page
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
     from posenc_cli.choice import Choice
+    from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import RealRows
+    from posenc_cli.render.profiles import Judged
     from posenc_cli.render.style import Theme
+
+    Several = Sequence[EncodingLike | Shaped]
 
 
 def _choice(
@@ -111,56 +123,80 @@ def _style(width: int | None, height: int | None, dpi: int | None, **look: Any) 
 class SimilarityReport(Record):
     """How alike positions are: ``str()`` says what was found, and a notebook shows the figure.
 
-    ``verdict`` says whether only the offset counts, and how S falls with it.
+    ``parts`` are the similarities, ``verdicts`` say of each whether only the offset counts, and how
+    S falls with it.
     """
 
-    part: SimilarityPart
-    verdict: Verdict
+    parts: tuple[SimilarityPart, ...]
+    verdicts: tuple[Verdict, ...]
+    bounded: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the first."""
+        return self.verdicts[0]
 
     def matrix(self) -> RealRows:
-        """S[m, n] in float64: (positions, positions).
+        """S[m, n] of the first in float64: (positions, positions).
 
         Raises: ValueError where S is a mean over draws, which has no matrix.
         """
-        if self.part.similarity.content == "independent":
+        part = self.parts[0]
+        if part.similarity.content == "independent":
             raise ArgumentError("content 'independent': of it there are a mean and a deviation")
-        matrix = self.part.similarity.matrix(FLOAT64, self.part.engine, {})
+        matrix = part.similarity.matrix(FLOAT64, part.engine, {})
         return np.concatenate(list(matrix.blocks())).reshape(matrix.shape)
 
     def as_json(self) -> dict[str, Any]:
         """What ``posenc dot-similarity --json`` prints, as a dict of plain values."""
-        fields = similarity_fields(self.part.similarity, self.verdict)
-        return {"schema": "posenc/dot-similarity/1", **self.part.fields, **fields}
+        fields = compared_fields_of(self.parts, self._judged, bounded=self.bounded)
+        return {"schema": "posenc/dot-similarity/1", **fields}
 
-    def figure(self, *, width: int = 1650, height: int = 825, theme: Theme = "light") -> Page:
-        """The map and the values by offset, as a figure of matplotlib's."""
-        drawn = similarity_figure([(self.part.similarity, self.verdict)])
-        return drawn_page(drawn, _style(width, height, None, theme=theme))
+    def figure(
+        self, *, width: int | None = None, height: int | None = None, theme: Theme = "light"
+    ) -> Page:
+        """The maps and the values by offset, as a figure of matplotlib's."""
+        drawn = similarity_figure(self._judged, bounded=self.bounded)
+        rows = 1 if len(self.parts) == 1 else 2
+        sides = width or 825 * max(2, len(self.parts)), height or 825 * rows
+        return drawn_page(drawn, _style(*sides, None, theme=theme))
 
     def __str__(self) -> str:
-        return _paragraphs(sentences(self.part.similarity, self.verdict))
+        if len(self.parts) == 1:
+            told = sentences(self.parts[0].similarity, self.verdict, bounded=self.bounded)
+            return _paragraphs(told)
+        table = Typesetter().table(COLUMNS, verdict_rows(self._judged))
+        return f"{table}\n{_paragraphs(compared_sentences(self._judged, bounded=self.bounded))}"
 
     def _repr_png_(self) -> bytes:
         return _png(self.figure())
 
+    @property
+    def _judged(self) -> list[Judged]:
+        return judged_of(self.parts, self.verdicts)
+
 
 @in_arguments
 def similarity(
-    subject: EncodingLike | Shaped,
+    subject: EncodingLike | Shaped | Several,
     positions: PositionsLike | None = None,
     *,
-    content: QueryKeyContent | None = None,
+    content: QueryKeyContent | Sequence[QueryKeyContent] | None = None,
     normalize: Normalization = "dot",
     head: int | None = None,
+    bound: bool = False,
     **parameters: object,
 ) -> SimilarityReport:
     """How alike positions are, S[m, n], and whether that depends on their distance alone.
 
     Args:
-        subject: one encoding as for `encode`, or an array or a tensor whose rows are compared.
-        content: of a rotary one what q and k hold: ``ones``, ``random`` or ``independent``.
+        subject: one encoding as for `encode`, or an array or a tensor whose rows are compared; a
+            list of some for all of them in one report.
+        content: of a rotary one what q and k hold: ``ones``, ``random`` or ``independent``, or
+            several of these.
         normalize: ``dot`` or ``cosine``.
         head: of a bias.
+        bound: whether RoFormer's bound stands beside the values of rotary ones.
 
     Raises: ValueError where an argument is wrong.
 
@@ -168,17 +204,49 @@ def similarity(
     depends only on m − n: yes, by its declaration...
     """
     checked_choice("normalize", normalize, get_args(Normalization))
-    if content is not None:
-        checked_choice("content", content, get_args(QueryKeyContent))
-    if is_array(subject):
-        part = part_of_array(loaded_array(subject, "array"), name="array", normalize=normalize)
-    else:
-        choice = _choice(subject, positions, parameters)
-        parts = parts_of(choice, content=content, normalize=normalize, head=head)
-        if len(parts) > 1:
+    contents = (content,) if isinstance(content, str) else tuple(content or ())
+    for asked in contents:
+        checked_choice("content", asked, get_args(QueryKeyContent))
+    arrays, choices = _subjects(subject, positions, parameters)
+    for choice in choices.values():
+        if choice.parts:
             raise ArgumentError(f"encoding {choice.name!r}: is several encodings; look at each")
-        part = parts[0]
-    return SimilarityReport(part, verdict(part.similarity))
+    parts = [
+        part_of_array(loaded, name=name, normalize=normalize, place=place)
+        for place, (name, loaded) in arrays.items()
+    ]
+    if choices:
+        parts += parts_of(choices, contents=contents, normalize=normalize, head=head)
+    parts.sort(key=lambda part: part.subject)
+    verdicts = tuple(verdict(part.similarity) for part in parts)
+    return SimilarityReport(tuple(parts), verdicts, bool(bound))
+
+
+def _subjects(
+    subject: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
+) -> tuple[dict[int, tuple[str, Loaded]], dict[int, Choice]]:
+    """The arrays, each with a name, and the encodings of one subject or a list, by their places."""
+    several = isinstance(subject, list | tuple)
+    items = dict(enumerate(subject if isinstance(subject, list | tuple) else (subject,)))
+    if not items:
+        raise ArgumentError("subject: is an empty list")
+    arrays = {
+        place: (f"array {place}" if several else "array", loaded_array(item, "array"))
+        for place, item in items.items()
+        if is_array(item)
+    }
+    named = {place: item for place, item in items.items() if place not in arrays}
+    choices = {
+        place: _choice(item, positions, {} if several else parameters)
+        for place, item in named.items()
+    }
+    if several and choices:
+        schemes = [choice.scheme for choice in choices.values()]
+        given = dict(zip(choices, parameters_by_scheme(schemes, parameters), strict=True))
+        choices = {place: _choice(item, positions, given[place]) for place, item in named.items()}
+    elif parameters and not choices:
+        raise ArgumentError(f"{next(iter(parameters))}: goes with an encoding, not with an array")
+    return arrays, choices
 
 
 class Spectrum(SpectrumReport):
@@ -201,25 +269,29 @@ class Spectrum(SpectrumReport):
         return f"{table}\n{_paragraphs(self.notes(len(self.rows)))}"
 
     def _repr_png_(self) -> bytes | None:
-        return None if self.curves is None else _png(self.figure())
+        return None if self.picture is None else _png(self.figure())
 
 
 @in_arguments
 def spectrum(
-    subject: EncodingLike | Shaped, positions: PositionsLike | None = None, **parameters: object
+    subject: EncodingLike | Shaped | Several,
+    positions: PositionsLike | None = None,
+    **parameters: object,
 ) -> Spectrum:
     """The waves of an encoding; of an array, and of what has no waves, the power of its columns.
 
     Args:
-        subject: an encoding as for `encode`, or an array or a tensor.
+        subject: an encoding as for `encode`, or an array or a tensor; a list of some for all of
+            them in one set of axes, and what sets each apart from the first.
         positions: in which turns are counted; else those of the model's context, or 4096.
 
     Raises: ValueError where an argument is wrong, or the encoding is a bias.
     """
-    if is_array(subject):
-        report = file_report(loaded_array(subject, "array"), name="array")
-    else:
-        report = choice_report(_choice(subject, positions, parameters))
+    arrays, choices = _subjects(subject, positions, parameters)
+    reports = {place: file_report(loaded, name=name) for place, (name, loaded) in arrays.items()}
+    reports |= {place: choice_report(choice) for place, choice in choices.items()}
+    in_order = [reports[place] for place in sorted(reports)]
+    report = in_order[0] if len(in_order) == 1 else compared_report(in_order)
     return Spectrum(**report.as_dict())
 
 

@@ -169,12 +169,27 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
 def _maker(parameter: Parameter) -> Callable[..., Any] | None:
     """What makes the value of a parameter that is no option itself."""
     kind = parameter.annotation
-    return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else MAKERS.get(kind)
+    if isinstance(kind, type) and issubclass(kind, OptionGroup):
+        return kind
+    return getattr(kind, "of_options", None) or MAKERS.get(kind)
 
 
 def _help(parameter: Parameter) -> str | None:
     text: str | None = parameter.annotation.__metadata__[0].help
     return text
+
+
+class Named(str):
+    """A text that an option was given, and its place among all that were given."""
+
+    __slots__ = ("place",)
+    place: int
+
+    def __new__(cls, text: str, place: int) -> Named:
+        """A text and its place."""
+        named = super().__new__(cls, text)
+        named.place = place
+        return named
 
 
 class Command(TyperCommand):
@@ -203,7 +218,7 @@ class Command(TyperCommand):
         for option in single:
             option.multiple = True
         try:
-            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
         finally:
             for option in single:
                 option.multiple = False
@@ -214,7 +229,12 @@ class Command(TyperCommand):
                 raise InvalidInput(
                     f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
                 )
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        for name, values in ctx.params.items():
+            if isinstance(values, tuple) and all(isinstance(value, str) for value in values):
+                places = [place for place, param in enumerate(order) if param.name == name]
+                ctx.params[name] = [*map(Named, values, places)]
+        return rest
 
 
 def _as_typed(value: str | tuple[str, ...]) -> str:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from inspect import Parameter
 
+    from posenc_cli.configs.resolved import Resolved
 
 LARGEST_THREADS = 256
 
@@ -275,23 +276,43 @@ def choice_of(
     if len(names) > 1:
         raise InvalidInput(f"{' and '.join(names)}: give one of them")
     if not names:
-        for flag, text in (where.texts | source.reading | parameters.texts).items():
-            raise InvalidInput(
-                f"{flag} {abbreviated(text)}: says how to encode, and nothing says what",
-                hint="name an encoding by --scheme, --config or --model",
-            )
+        check_nothing_said(source, where, parameters)
         return None
     given: dict[str, object] = {**parameters.own}
     given |= settings_of(parameters.settings, given)
     fields = {"positions": where.resolve(), **computing.resolve()}
-    if "--scheme" in names:
-        for flag, text in source.reading.items():
-            raise InvalidInput(f"{flag} {abbreviated(text)}: goes with --config or --model")
-        return choice_of_schemes(names["--scheme"], given, **fields)
-    choice = _of_config(source, given, **fields)
+    ((flag, name),) = names.items()
+    if flag == "--scheme":
+        check_no_reading(source)
+        return choice_of_schemes(name, given, **fields)
+    resolved = resolved_config(source, flag, name)
+    choice = choice_of_config(resolved, source, flag, name, given, **fields)
     for warning in choice.warnings:
         console.warning(warning)
     return choice
+
+
+def check_nothing_said(
+    source: SourceOptions, where: PositionOptions, parameters: ParameterOptions
+) -> None:
+    """Refuse what says something of an encoding where none is named.
+
+    Raises: InvalidInput.
+    """
+    for flag, text in (where.texts | source.reading | parameters.texts).items():
+        raise InvalidInput(
+            f"{flag} {abbreviated(text)}: says how to encode, and nothing says what",
+            hint="name an encoding by --scheme, --config or --model",
+        )
+
+
+def check_no_reading(source: SourceOptions) -> None:
+    """Refuse what says how a config is read where none is named.
+
+    Raises: InvalidInput.
+    """
+    for flag, text in source.reading.items():
+        raise InvalidInput(f"{flag} {abbreviated(text)}: goes with --config or --model")
 
 
 def required_choice(choice: Choice | None) -> Choice:
@@ -311,14 +332,24 @@ MAKERS: Mapping[object, Callable[..., Any]] = {Choice: required_choice, Choice |
 """What makes a command's parameter of such a type, of options and of other such parameters."""
 
 
-def _of_config(source: SourceOptions, given: Mapping[str, object], **fields: Any) -> Choice:
-    """The choice of a config or a model, whose parameters those ``given`` replace."""
+def resolved_config(source: SourceOptions, flag: str, name: str) -> Resolved:
+    """What a config, or that of a model, says, as the engine asked for reads it."""
     from posenc_cli.configs.config import read_config, resolve
     from posenc_cli.configs.library import find as find_model
 
-    ((flag, name),) = source.names.items()
     config = read_config(name) if flag == "--config" else find_model(name).config
-    resolved = resolve(config, runtime=source.runtime or "transformers", name=name)
+    return resolve(config, runtime=source.runtime or "transformers", name=name)
+
+
+def choice_of_config(
+    resolved: Resolved,
+    source: SourceOptions,
+    flag: str,
+    name: str,
+    given: Mapping[str, object],
+    **fields: Any,
+) -> Choice:
+    """The choice of a config or a model, whose parameters those ``given`` replace."""
     origin = {flag.removeprefix("--"): name, "layer_type": source.layer_type, "as": source.runtime}
     return choice_of_layers(
         resolved,

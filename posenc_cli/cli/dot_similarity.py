@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from posenc_cli.choice import Choice
-from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import MatrixFile, MatrixOutput
+from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import OptionGroup, completed_from, number_format, option, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
+from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
 from posenc_cli.files.save import save
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.analysis.parts import SimilarityPart
-    from posenc_cli.analysis.similarity import Similarity
-    from posenc_cli.analysis.verdict import Verdict
     from posenc_cli.files.declare import Format
     from posenc_cli.files.save import Saved
+    from posenc_cli.render.figure import Figure
+    from posenc_cli.render.profiles import Judged
 
 PRODUCTS = ("dot", "cosine")
 CONTENTS = ("ones", "random", "independent")
@@ -45,22 +45,36 @@ _BESIDE = 76
 
 
 class SimilarityOptions(OptionGroup):
-    """What is looked at of an encoding."""
+    """What is looked at of encodings."""
 
     normalize: Annotated[Literal["dot", "cosine"], option("--normalize", known=PRODUCTS)] = "dot"
-    content: Annotated[
-        Literal["ones", "random", "independent"] | None,
+    contents: Annotated[
+        list[str] | None,
         option(
             "--content",
             known=CONTENTS,
-            help="of rotary schemes, what q and k hold before they turn: ones|random (one normal "
-            "draw for both)|independent (normal, apart: mean and deviation) [default: ones]",
+            help="of rotary schemes, what q and k hold before they turn: ones|random (normal, the "
+            "same for both)|independent (normal, apart: mean and deviation); repeatable "
+            "[default: ones]",
         ),
     ] = None
     head: Annotated[
         int | None,
         whole_option("--head", metavar="H", minimum=0, help="of a bias [default: 0]"),
     ] = None
+    bounded: Annotated[
+        bool,
+        option(
+            "--bound", help="of rotary schemes: RoFormer's bound (Su et al. 2021) beside the curve"
+        ),
+    ] = False
+
+    @property
+    def of_encodings(self) -> list[str]:
+        """The options that are given and say something that files do not have."""
+        given = {f"--content {content}" for content in self.contents or ()}
+        given |= set() if self.head is None else {f"--head {self.head}"}
+        return sorted(given | ({"--bound"} if self.bounded else set()))
 
 
 class SimilarityOutput(MatrixOutput):
@@ -81,10 +95,9 @@ class SimilarityOutput(MatrixOutput):
 
 
 def dot_similarity(
-    choice: Choice | None,
+    subjects: Subjects,
     console: Console,
     *,
-    source: MatrixFile = None,
     aspect: SimilarityOptions,
     profile: Annotated[
         bool, option("--profile", help="only the values by offset m − n, not the matrix")
@@ -106,54 +119,78 @@ def dot_similarity(
 
     The matrix S[m, n], its values by offset, and whether they depend on it alone. Absolute
     encodings: dot products of rows. Rotary ones: q·k / d of one content, turned at m and at n,
-    attention scaling included. Biases: what query m adds for key n. A+B shows both.
+    attention scaling included. Biases: what query m adds for key n. Of several, those of one
+    measure share one set of axes, above a table of what sets each apart; of many random contents
+    the curve is the mean, and the band holds 5–95 % of them.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512
       posenc dot-similarity --scheme rope --len 2048 --profile
+      posenc dot-similarity -m llama-3-8b -m llama-3.1-8b --len 2048 --profile
       posenc dot-similarity -s sinusoidal+rope+alibi --len 256
+      posenc dot-similarity -s rope -l 256 --content ones --content independent --bound
       posenc dot-similarity --in table.npy --normalize cosine --json
       posenc dot-similarity -s rope-yarn --len 2048 --out similarity.npy
     """
-    check_subject(choice, source)
     output.check_stdout()
     draws = output.form is None and PurePath(output.out or "").suffix.lower() in IMAGES
     form = None if draws or output.out is None else format_of(output.out, output.form)
     _check(picture, output, dtype, writes=form is not None)
     output.prepare()
-    parts = [_of_file(source or "", aspect)] if choice is None else _of_choice(choice, aspect)
+    parts = _parts(subjects, aspect)
     saved = None
     if form is not None:
         saved = _save(parts, output, form, dtype or FLOAT32, console, profile=profile)
         if not output.json:
             return
-    judged = _with_verdicts(parts, console)
+    judged = _judged(parts, console)
     if draws:
-        _draw(judged, picture, output, console, profile=profile)
+        _draw(judged, picture, output, console, profile=profile, bounded=aspect.bounded)
     if output.json:
+        from posenc_cli.render.compared_similarities import compared_fields_of
+
         size = {} if saved is None else {"bytes": saved.bytes}
-        fields = {**_fields(parts, judged), **output.path_fields, **size}
-        console.json("dot-similarity", fields)
+        fields = compared_fields_of(parts, judged, bounded=aspect.bounded)
+        console.json("dot-similarity", {**fields, **output.path_fields, **size})
     elif not draws:
-        _print(judged, replace(picture, title=None), output, console, profile=profile)
+        look = replace(picture, title=None)
+        _print(judged, look, output, console, profile=profile, bounded=aspect.bounded)
 
 
-def _of_file(source: str, aspect: SimilarityOptions) -> SimilarityPart:
-    """The rows of a file."""
-    from posenc_cli.analysis.parts import part_of_array
+def _parts(subjects: Subjects, aspect: SimilarityOptions) -> list[SimilarityPart]:
+    """The similarities that are asked for, in the order of what is named.
+
+    Raises: InvalidInput where nothing that is named has what is asked for.
+    """
+    from posenc_cli.analysis.parts import part_of_array, parts_of
     from posenc_cli.files.reading import read_array
 
-    for flag, value in (("--content", aspect.content), ("--head", aspect.head)):
-        if value is not None:
-            raise InvalidInput(f"{flag} {value}: cannot go with --in, whose rows are as they are")
-    return part_of_array(read_array(source), name=quoted_name(source), normalize=aspect.normalize)
-
-
-def _of_choice(choice: Choice, aspect: SimilarityOptions) -> list[SimilarityPart]:
-    """An encoding, or the parts of a hybrid."""
-    from posenc_cli.analysis.parts import parts_of
-
-    return parts_of(choice, **aspect.as_dict())
+    places = dict(enumerate(subjects.items))
+    choices = {place: item for place, item in places.items() if isinstance(item, Choice)}
+    if not choices:
+        for given in aspect.of_encodings:
+            raise InvalidInput(f"{given}: cannot go with --in, whose rows are as they are")
+    contents = tuple(dict.fromkeys(aspect.contents or ()))
+    parts = parts_of(
+        choices,
+        contents=contents,  # type: ignore[arg-type] # one of CONTENTS each
+        normalize=aspect.normalize,
+        head=aspect.head,
+    )
+    if aspect.bounded and all(part.similarity.bound is None for part in parts):
+        names = ", ".join(dict.fromkeys(part.short for part in parts))
+        raise InvalidInput(
+            f"--bound: {names} has no pairs that turn by the position alone",
+            hint="--scheme rope has",
+        )
+    parts += [
+        part_of_array(
+            read_array(item), name=quoted_name(item), normalize=aspect.normalize, place=place
+        )
+        for place, item in places.items()
+        if not isinstance(item, Choice)
+    ]
+    return sorted(parts, key=lambda part: part.subject)
 
 
 def _check(
@@ -215,14 +252,13 @@ def _save(
     return save(matrix, output.out or "", format=form, clobber=output.clobber, announce=announce)
 
 
-def _with_verdicts(
-    parts: Sequence[SimilarityPart], console: Console
-) -> list[tuple[Similarity, Verdict]]:
+def _judged(parts: Sequence[SimilarityPart], console: Console) -> list[Judged]:
     """Each similarity with the verdict on it, and a warning of what is not finite."""
     from posenc_cli.analysis.verdict import verdict
+    from posenc_cli.render.similarities import judged_of
 
-    judged = [(part.similarity, verdict(part.similarity)) for part in parts]
-    for subject, result in judged:
+    judged = judged_of(parts, [verdict(part.similarity) for part in parts])
+    for subject, result in ((item.similarity, item.verdict) for item in judged):
         if result.dropped:
             looked = "" if result.measured_all else " looked at"
             console.warning(
@@ -232,85 +268,93 @@ def _with_verdicts(
     return judged
 
 
-def _fields(
-    parts: Sequence[SimilarityPart], judged: Sequence[tuple[Similarity, Verdict]]
-) -> dict[str, Any]:
-    """What was asked and what was found, as JSON has it; of several encodings, of each."""
-    from posenc_cli.render.similarities import similarity_fields
-
-    fields = [
-        {**part.fields, **similarity_fields(*pair)}
-        for part, pair in zip(parts, judged, strict=True)
-    ]
-    return fields[0] if len(fields) == 1 else {"parts": fields}
-
-
 def _print(
-    judged: Sequence[tuple[Similarity, Verdict]],
+    judged: Sequence[Judged],
     look: ColorPictureOptions,
     output: SimilarityOutput,
     console: Console,
     *,
     profile: bool,
+    bounded: bool,
 ) -> None:
     """Print the maps, the curves and the verdicts.
 
-    On a terminal they fill its screen, the map beside the curve where that is wide enough.
+    On a terminal they fill its screen, the map beside the curve where that is wide enough; maps of
+    several that have no room are left out, and that is said.
     """
-    from posenc_cli.render.similarities import (
-        maps_figure,
-        profile_figure,
-        sentences,
-        similarity_figure,
-    )
+    from posenc_cli.render.figure import Panels
+    from posenc_cli.render.profiles import profile_figures
+    from posenc_cli.render.similarities import maps_figure, similarity_figure
     from posenc_cli.render.terminal import LOWEST
 
     profile = profile or _has_no_map(judged)
-    words = [wrapped_lines(sentences(*pair), look, console) for pair in judged]
+    words = _words(judged, look, console, bounded=bounded)
     page = page_of(look, console)
     room = look.height and page.height
     if sys.stdout.isatty() and look.height is None:
-        room = max(LOWEST, page.height - sum(map(len, words)))
+        room = max(LOWEST, page.height - len(words))
     if len(judged) == 1 and not profile and room is not None and page.width >= _BESIDE:
-        show(similarity_figure(judged), replace(look, height=room), output, console)
-        print("\n".join(words[0]))
+        figure = similarity_figure(judged, bounded=bounded)
+        show(figure, replace(look, height=room), output, console)
+        print("\n".join(words))
         return
-    curve = _CURVE_HEIGHT
+    curve = _CURVE_HEIGHT + (len(judged) if len(judged) > 1 else 0)
+    if room is not None and not profile and len(judged) > 1 and room < curve + _LOWEST_MAP:
+        profile = True
+        words += wrapped_lines(["the maps have no room here; --out NAME.png has it"], look, console)
+        room = max(LOWEST, room - 1)
     if room is not None:
-        shares = len(judged) + (not profile)
-        curve = max(LOWEST, room if shares == 1 else min(room // shares, _CURVE_HEIGHT))
+        curve = room if profile else max(LOWEST, min(room // 2, curve))
     if not profile:
         lines = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
         if room is not None:
-            lines = max(LOWEST, room - curve * len(judged))
+            lines = max(LOWEST, room - curve)
         show(maps_figure(judged), replace(look, height=lines), output, console)
-    for pair, lines_of_words in zip(judged, words, strict=True):
-        figure = profile_figure(*pair, most=_POINTS)
-        show(figure, replace(look, height=curve), output, console)
-        print("\n".join(lines_of_words))
+    curves = profile_figures(judged, most=_POINTS, bounded=bounded)
+    drawn: Figure = curves[0]
+    if len(curves) > 1:
+        drawn = Panels(tuple(curves), title="by offset m − n", shared=False)
+    show(drawn, replace(look, height=curve), output, console)
+    print("\n".join(words))
+
+
+def _words(
+    judged: Sequence[Judged], look: ColorPictureOptions, console: Console, *, bounded: bool
+) -> list[str]:
+    """The verdict on one in sentences, those on several as a table and what goes with it."""
+    from posenc_cli.render.compared_similarities import COLUMNS, compared_sentences, verdict_rows
+    from posenc_cli.render.similarities import sentences
+
+    if len(judged) == 1:
+        told = sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
+        return wrapped_lines(told, look, console)
+    told = compared_sentences(judged, bounded=bounded)
+    table = console.table_text(COLUMNS, verdict_rows(judged))
+    return [*table.split("\n"), *wrapped_lines(told, look, console)]
 
 
 def _draw(
-    judged: Sequence[tuple[Similarity, Verdict]],
+    judged: Sequence[Judged],
     look: ColorPictureOptions,
     output: SimilarityOutput,
     console: Console,
     *,
     profile: bool,
+    bounded: bool,
 ) -> None:
     """Save the maps and the curves as a figure."""
     from posenc_cli.render.similarities import similarity_figure
 
     profile = profile or _has_no_map(judged)
-    figure = similarity_figure(judged, profile_alone=profile)
+    figure = similarity_figure(judged, profile_alone=profile, bounded=bounded)
     usual = None
-    if len(judged) > 1:
-        usual = min(_PANEL * len(judged), _WIDEST), _PANEL * (1 if profile else 2)
+    if len(judged) > 1 and not profile:
+        usual = min(_PANEL * len(judged), _WIDEST), 2 * _PANEL
     elif not profile:
         usual = 2 * _PANEL, _PANEL
     show(figure, look, output, console, usual=usual)
 
 
-def _has_no_map(judged: Sequence[tuple[Similarity, Verdict]]) -> bool:
+def _has_no_map(judged: Sequence[Judged]) -> bool:
     """Whether all are means that are 0 everywhere."""
-    return all(subject.content == "independent" for subject, _ in judged)
+    return all(item.is_mean for item in judged)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from posenc_cli.files.matrix import Matrix
 
 
-_READ = " ".join(form.suffix for form in FORMATS.values() if form.read)
+READ = " ".join(form.suffix for form in FORMATS.values() if form.read)
 
 MatrixFile = Annotated[
     str | None,
     option(
         "--in",
         metavar="FILE",
-        help=f"a matrix to look at: {_READ}",
+        help=f"a matrix to look at: {READ}",
         rich_help_panel=ENCODING,
     ),
 ]

@@ -6,10 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from posenc_cli.choice import Choice
-from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show, wrapped_lines
+from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import quoted_name
 from posenc_cli.records import replace
 
@@ -22,10 +21,9 @@ _FEWEST_ROWS = 3
 
 
 def spectrum(
-    choice: Choice | None,
+    subjects: Subjects,
     console: Console,
     *,
-    source: MatrixFile = None,
     picture: PictureOptions,
     output: FigureOutput,
 ) -> None:
@@ -34,20 +32,30 @@ def spectrum(
     Their wavelengths and turns. Turns are counted in --len positions, else in those that the model
     or config takes, else in the context the scheme was trained on, else in 4096. Pairs of a
     stretched RoPE are kept, blended or interpolated. Encodings that are not made of waves, and
-    files, have the power of their columns along the positions instead. One scheme at a time: A+B
-    has no spectrum of its own.
+    files, have the power of their columns along the positions instead. Several are drawn in one set
+    of axes, above a table of what sets each apart from the first.
 
     Examples:
       posenc spectrum --scheme rope --base 500000 --dim 128
       posenc spectrum -s rope-yarn --set factor=8 --dim 128 --out wavelengths.png
       posenc spectrum --model llama-3.1-8b --len 131072
+      posenc spectrum -m llama-3-8b -m llama-3.1-8b
+      posenc spectrum -s rope -s rope --set b.base=500000 --dim 128
       posenc spectrum --in table.npy --json
     """
-    check_subject(choice, source)
     output.prepare()
     from posenc_cli.render.spectra import choice_report
 
-    report = _of_file(source or "") if choice is None else choice_report(choice)
+    reports = [
+        choice_report(item) if isinstance(item, Choice) else _of_file(item)
+        for item in subjects.items
+    ]
+    if len(reports) == 1:
+        (report,) = reports
+    else:
+        from posenc_cli.render.compared_spectra import compared_report
+
+        report = compared_report(reports)
     for warning in report.warnings:
         console.warning(warning)
     if output.out is not None:
@@ -72,22 +80,25 @@ def _of_file(source: str) -> SpectrumReport:
 def _print(
     report: SpectrumReport, look: PictureOptions, output: FigureOutput, console: Console
 ) -> None:
-    """Print the table, the curve and the words: on a terminal, as much as fills its screen."""
+    """Print the curve, the table and the words: on a terminal, as much as fills its screen."""
     from posenc_cli.analysis.sampling import spread
     from posenc_cli.render.terminal import LOWEST
 
     rows, height = report.rows, _LINES
+    table = console.table_text(report.columns, rows)
     words = wrapped_lines(report.notes(len(rows)), look, console)
     if sys.stdout.isatty() and look.height is None:
-        # Besides: the two lines above a table, a note on what it leaves out, and the prompt.
-        room = console.height - len(words) - 3
-        fitting = max(_FEWEST_ROWS, room - (LOWEST if report.curves is None else _LEAST_LINES))
+        # Besides: the prompt, and the lines above the rows of a table.
+        above = table.count("\n") + 1 - len(rows)
+        room = console.height - len(words) - above - 1
+        fitting = max(_FEWEST_ROWS, room - (LOWEST if report.picture is None else _LEAST_LINES))
         if fitting < len(rows):
-            room -= 1
+            room -= 1  # for a note on what the table leaves out
             rows = [rows[i] for i in spread(len(rows), fitting - 1)]
             words = wrapped_lines(report.notes(len(rows)), look, console)
+            table = console.table_text(report.columns, rows)
         height = max(LOWEST, room - len(rows))
-    print(console.table_text(report.columns, rows))
-    if report.curves is not None:
-        show(report.curves, replace(look, height=look.height or height), output, console)
+    if report.picture is not None:
+        show(report.picture, replace(look, height=look.height or height), output, console)
+    print(table)
     print("\n".join(words))

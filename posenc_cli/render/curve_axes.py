@@ -32,6 +32,10 @@ _APART_ACROSS, _APART_DOWN = 5, 2
 """Lines of text from one value named along an axis to the next."""
 _LARGEST_SPAN = 1e300
 """Half the length of an axis past which matplotlib's own sums overflow: its ends are named."""
+_LEGEND = 0.6
+"""The share of the width of axes that a line of a legend may take."""
+_LEVELS = "--", ":", "-."
+"""How levels are drawn, one after the other."""
 _VALUES_OF_DECADE = ((9, range(2, 10)), (3, (2, 5)), (2, (3,)), (0, ()))
 """What is named besides 1 where a decade has room for so many names."""
 
@@ -45,26 +49,34 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     if not any(np.isfinite(x).any() for x, _ in drawable):
         raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
     lines = style.palette.lines
-    for first, second in curves.filled:
-        (x, low), (_, high) = drawable[first], drawable[second]
-        axes.fill_between(x, low, high, color=lines[0], alpha=0.3, linewidth=0)
-    hows = cycle(LINE_STYLES)
+    shades, place = set[str](), 0
     for curve, (x, y) in zip(curves.curves, drawable, strict=True):
         if curve.faint:
             axes.plot(x, y, color=style.palette.faint, linewidth=0.9)
             continue
-        how, joined = next(hows), curves.joined and curve.joined
+        look, place = curve.look(place), place + 1
+        how, color = LINE_STYLES[look % len(LINE_STYLES)], lines[look % len(lines)]
+        if curve.envelope is not None:
+            between = None if curve.envelope.name in shades else curve.envelope.name
+            shades.add(curve.envelope.name)
+            sides = curve.envelope.low, curve.envelope.high
+            axes.fill_between(x, *sides, color=color, alpha=0.25, linewidth=0, label=between)
+        if curve.thin:
+            axes.plot(x, y, color=color, linewidth=0.7, label=curve.name or None)
+            continue
+        joined = curves.joined and curve.joined
         axes.plot(
             x,
             y,
+            color=color,
             linestyle=(0, how.dashes or None) if joined else "none",
             marker=how.marker if len(x) <= _MARKED or not joined else None,
             markersize=2.6 if joined else 3.4,
             label=curve.name or None,
         )
-    for level, name in curves.levels:
+    for (level, name), dashes in zip(curves.levels, cycle(_LEVELS)):
         faint = style.palette.faint
-        axes.axhline(level, color=faint, linewidth=0.9, linestyle="--", label=name)
+        axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
     span_colors: dict[str, str] = {}
     for start, stop, name in curves.spans:
         label = None if name in span_colors else name
@@ -73,8 +85,10 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
     axes.set_aspect("equal" if curves.square else "auto")
     axes.grid()
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend()
+    handles, names = axes.get_legend_handles_labels()
+    if names:
+        width = _LEGEND * axes.bbox.width
+        axes.legend(handles, [style.wrapped_text(name, width, most=4) for name in names])
     name_values(axes, curves, style)
 
 

@@ -143,6 +143,14 @@ def title_of(request: Request, what: str) -> str:
     return f"{bound.scheme.name}{table}: {what}" + (f" ({parameters})" if parameters else "")
 
 
+def label_of(request: Request, source: str = "") -> str:
+    """What tells an encoding from others: its model or config, its scheme and its parameters."""
+    last = None if request.positions is None else request.positions.last
+    parameters = parameters_text(request.encoding.bound, last=last)
+    prefix = f"{quoted_name(source)}: " if source else ""
+    return f"{prefix}{request.scheme.name}" + (f" ({parameters})" if parameters else "")
+
+
 def parameters_text(
     bound: Bound, *, last: int | None = None, apart_from: Collection[str] = ()
 ) -> str:

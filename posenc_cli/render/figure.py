@@ -273,11 +273,20 @@ class Heatmap(Record):
         )
 
 
+class Envelope(Record):
+    """Between which values something lies at each point of a curve; ``name`` says what."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    name: str
+
+
 class Curve(Record):
     """A value for each of some points, in order; those that are not finite are left out.
 
     Unless they are ``joined``, they stand alone, as those of a sample do. What is ``faint`` is for
-    others to be seen against.
+    others to be seen against; what is ``thin`` is to be compared with the curve of its ``color``,
+    the place of its look among those of curves, by default its own place among them.
     """
 
     x: tuple[float, ...]
@@ -285,23 +294,29 @@ class Curve(Record):
     name: str = ""
     joined: bool = True
     faint: bool = False
+    thin: bool = False
+    color: int | None = None
+    envelope: Envelope | None = None
 
     @classmethod
-    def parted(cls, x: Reals, y: Reals, breaks: Places, name: str = "", **look: bool) -> Curve:
+    def parted(cls, x: Reals, y: Reals, breaks: Places, name: str = "", **look: Any) -> Curve:
         """A curve that is not joined to the points ``breaks`` from those before them."""
         import numpy as np
 
         x, y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
         return cls(tuple(x.tolist()), tuple(y.tolist()), name, **look)
 
+    def look(self, place: int) -> int:
+        """The place of its look, where its own place is ``place``."""
+        return place if self.color is None else self.color
+
 
 class Curves(Record):
     """Curves over the same axes.
 
     ``levels`` are heights to compare with, each with its name. Unless they are ``joined``, points
-    stand alone, as those of heads do. ``filled`` are pairs of curves, by index, with a shade from
-    one to the other, and ``spans`` (from, to, name) parts of the x axis to tell apart. ``square``
-    says that a unit is as long up as across.
+    stand alone, as those of heads do. ``spans`` (from, to, name) are parts of the x axis to tell
+    apart. ``square`` says that a unit is as long up as across.
     """
 
     curves: tuple[Curve, ...]
@@ -313,7 +328,6 @@ class Curves(Record):
     levels: tuple[tuple[float, str], ...] = ()
     notes: tuple[str, ...] = ()
     joined: bool = True
-    filled: tuple[tuple[int, int], ...] = ()
     spans: tuple[tuple[float, float, str], ...] = ()
     square: bool = False
 
@@ -420,6 +434,7 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
                 "x": _finite_or_null(curve.x),
                 "y": _finite_or_null(curve.y),
                 "joined": curves.joined and curve.joined,
+                **_envelope_data(curve.envelope),
             }
             for curve in curves.curves
             if not curve.faint
@@ -428,6 +443,13 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
         "spans": [{"name": name, "from": a, "to": b} for a, b, name in curves.spans],
         "notes": list(curves.notes),
     }
+
+
+def _envelope_data(envelope: Envelope | None) -> dict[str, Any]:
+    if envelope is None:
+        return {}
+    low, high = _finite_or_null(envelope.low), _finite_or_null(envelope.high)
+    return {"envelope": {"name": envelope.name, "low": low, "high": high}}
 
 
 def _finite_or_null(values: Sequence[float]) -> list[float | None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,12 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from posenc_cli.render.blocks import Medium, Page
-    from posenc_cli.render.figure import Curve, Curves
+    from posenc_cli.render.figure import Curves
 
 _MARKERS = "•×+o*#"
 _LEVEL = LineStyle((), (1, 3), "", "- -")
 """How a height to compare with is drawn, in dots; in characters with `_LEVEL_MARKER`."""
 _LEVEL_MARKER, _FAINT_MARKER, _FAINT = "-", ".", "2"
+_THIN = LineStyle((), (1, 4), "", "· ·")
+"""How a curve to compare with is drawn, in dots."""
+_SHADE, _SHADE_KEY = ":", "⢕⢕"
+"""What fills envelopes in characters, and what stands for the dots that fill others."""
+_DOTS_ACROSS, _DOTS_DOWN = 2, 4
+"""Dots of Braille in a cell."""
 _TITLE_LINES = 2
 _LOWEST = 3
 """Lines of cells, at least."""
@@ -143,8 +148,13 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     Raises: InvalidInput where nothing is finite.
     """
     medium = page.medium
-    shown = [_runs(curve, curves) for curve in curves.curves]
-    x, y = ([point[i] for runs in shown for run in runs for point in run] for i in (0, 1))
+    shown = [_runs(curve.x, (curve.y,), curves) for curve in curves.curves]
+    envelopes = [
+        _runs(curve.x, (curve.envelope.low, curve.envelope.high), curves) if curve.envelope else []
+        for curve in curves.curves
+    ]
+    points = [point for runs in (*shown, *envelopes) for run in runs for point in run]
+    x, y = [point[0] for point in points], [value for point in points for value in point[1:]]
     if not x:
         raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
     levels = [
@@ -158,14 +168,14 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     title = page.wrapped_lines(curves.title, most=_TITLE_LINES)
     pens, level_pen = _pens(curves, medium)
     keys = [
-        *((pen, curve.name) for pen, curve in zip(pens, curves.curves, strict=True) if curve.name),
-        *((level_pen, name) for _, name in levels),
+        *_curve_keys(curves, pens),
+        *((level_pen.key, name, level_pen.color) for _, name in levels),
     ]
     legend = page.wrapped_lines(
-        "   ".join([*axes, *(f"{medium.spelled(pen.key)} {name}" for pen, name in keys)])
+        "   ".join([*axes, *(f"{medium.spelled(key)} {name}" for key, name, _ in keys)])
     )
     below = [
-        *_colored_keys(legend, [(medium.spelled(pen.key), pen.color) for pen, _ in keys]),
+        *_colored_keys(legend, [(medium.spelled(key), color) for key, _, color in keys]),
         *page.wrapped_lines("; ".join(curves.notes)),
     ][: page.height - len(title) - _FRAME - _LOWEST]
     heights = [*y, *(height for height, _ in levels)]
@@ -191,6 +201,14 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         level_pen.stroke([[(column, rows.height(height)) for column in ends]], joined=True)
         for height, _ in levels
     ]
+    for runs, pen in zip(envelopes, pens, strict=True):
+        sides = [
+            [(across.place(px), rows.height(low), rows.height(high)) for px, low, high in run]
+            for run in runs
+        ]
+        dotted = pen.marker == BRAILLE
+        shades = [_shade(side, dotted=dotted) for side in sides]
+        strokes.append(Stroke(shades, BRAILLE if dotted else _SHADE, color=pen.color))
     for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
         places = [[(across.place(px), rows.height(py)) for px, py in run] for run in runs]
         strokes.append(pen.stroke(places, joined=curves.joined and curve.joined))
@@ -253,15 +271,39 @@ class _Across(Record):
         return math.log10(value) if self.logarithmic else value
 
 
-def _runs(curve: Curve, curves: Curves) -> list[list[tuple[float, float]]]:
-    """The points of a curve that its axes can show, parted where some between them cannot."""
-    runs: list[list[tuple[float, float]]] = [[]]
-    for x, y in zip(curve.x, curve.y, strict=True):
-        if _is_drawable(x, curves.x_scale) and _is_drawable(y, curves.y_scale):
-            runs[-1].append((x, y))
+def _runs(
+    x: Sequence[float], values: Sequence[Sequence[float]], curves: Curves
+) -> list[list[tuple[float, ...]]]:
+    """The points that the axes can show, with values of each, parted where some between cannot."""
+    runs: list[list[tuple[float, ...]]] = [[]]
+    for point in zip(x, *values, strict=True):
+        if _is_drawable(point[0], curves.x_scale) and all(
+            _is_drawable(value, curves.y_scale) for value in point[1:]
+        ):
+            runs[-1].append(point)
         elif runs[-1]:
             runs.append([])
     return [run for run in runs if run]
+
+
+def _shade(
+    sides: Sequence[tuple[float, float, float]], *, dotted: bool
+) -> list[tuple[float, float]]:
+    """The places between two sides, by column: every other dot, or every cell."""
+    across, down = (_DOTS_ACROSS, _DOTS_DOWN) if dotted else (1, 1)
+    columns, low, high = np.array(sides).T
+    first, last = (math.floor((end + 0.5) * across) for end in (columns[0], columns[-1]))
+    places = []
+    for dot in range(first, last + 1):
+        column = (dot + 0.5) / across - 0.5
+        bounds = (float(np.interp(column, columns, side)) for side in (low, high))
+        lowest, highest = (math.floor((bound + 0.5) * down) for bound in bounds)
+        places += [
+            (column, (line + 0.5) / down - 0.5)
+            for line in range(lowest, highest + 1)
+            if not dotted or (dot + line) % 2 == 0
+        ]
+    return places
 
 
 def _is_drawable(value: float, scale: str) -> bool:
@@ -286,21 +328,23 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[_Pen], _Pen]:
 
     Curves are lines of dots where those show, and where dashes or colours tell all apart.
     """
-    count = sum(not curve.faint for curve in curves.curves)
+    shown = [curve for curve in curves.curves if not curve.faint]
+    styles = [
+        _THIN if curve.thin else LINE_STYLES[curve.look(place) % len(LINE_STYLES)]
+        for place, curve in enumerate(shown)
+    ]
     faint = "" if medium.depth == "none" else _FAINT
-    fine = medium.braille and (medium.depth != "none" or count <= len(LINE_STYLES))
-    looks = zip(
-        cycle(LINE_STYLES),
-        cycle(medium.spelled(marker)[:1] for marker in _MARKERS),
-        cycle(_colors(count, medium)),
-        strict=False,
-    )
+    fine = medium.braille and (medium.depth != "none" or len({*styles}) == len(styles))
+    markers = [medium.spelled(marker)[:1] for marker in _MARKERS]
+    colors, place = _colors(medium), 0
     pens = []
     for curve in curves.curves:
         if curve.faint:
             pens.append(_Pen(BRAILLE if fine else _FAINT_MARKER, "", faint))
             continue
-        style, marker, color = next(looks)
+        style, marker = styles[place], markers[place % len(markers)]
+        color = colors[curve.look(place) % len(colors)]
+        place += 1
         if fine and curves.joined and curve.joined:
             pens.append(_Pen(BRAILLE, style.key, color, style.dots))
         else:
@@ -310,13 +354,25 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[_Pen], _Pen]:
     return pens, _Pen(_LEVEL_MARKER, _LEVEL_MARKER, faint)
 
 
-def _colors(count: int, medium: Medium) -> list[str]:
-    """The colour of each curve, as in figures: parameters of escape sequences."""
+def _colors(medium: Medium) -> list[str]:
+    """The colours of curves, as in figures: parameters of escape sequences."""
     if medium.depth == "none":
-        return [""] * count
+        return [""]
     colors = [[*bytes.fromhex(color[1:])] for color in PALETTES["light"].lines]
     *codes, _ = color_codes(np.array(colors, np.uint8), medium.depth)
-    return [f"38;{code}" for code in islice(cycle(codes), count)]
+    return [f"38;{code}" for code in codes]
+
+
+def _curve_keys(curves: Curves, pens: Sequence[_Pen]) -> list[tuple[str, str, str]]:
+    """What stands for curves in a legend, and for each kind of envelope: key, name and colour."""
+    keys: list[tuple[str, str, str]] = []
+    for curve, pen in zip(curves.curves, pens, strict=True):
+        if curve.name:
+            keys.append((pen.key, curve.name, pen.color))
+        if curve.envelope and curve.envelope.name not in [name for _, name, _ in keys]:
+            shade = _SHADE_KEY if pen.marker == BRAILLE else _SHADE
+            keys.append((shade, curve.envelope.name, pen.color))
+    return keys
 
 
 def _colored_keys(lines: list[str], keys: Iterable[tuple[str, str]]) -> list[str]:

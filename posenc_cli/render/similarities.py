@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.profile import Profile
-from posenc_cli.analysis.similarity import SEED, finite_or_none
+from posenc_cli.analysis.similarity import DRAWS, SEED, finite_or_none
 from posenc_cli.records import replace
-from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
+from posenc_cli.render.encoded import label_of
+from posenc_cli.render.figure import Axis, Heatmap, Panels
+from posenc_cli.render.overlays import distinct_names
+from posenc_cli.render.profiles import DRAWN_SHARES, Judged, profile_figures, sample_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from posenc_cli.analysis.parts import SimilarityPart
+    from posenc_cli.analysis.profile import RoFormerBound
     from posenc_cli.analysis.similarity import Similarity
     from posenc_cli.analysis.verdict import Verdict
+    from posenc_cli.numerics.arrays import Integers
     from posenc_cli.render.figure import Figure
-
-_POINTS = 1200
-"""Points of a curve: about what a figure in a file can show apart."""
 
 _IN_JSON = 64
 """Rows and columns of the map in JSON."""
@@ -30,12 +33,15 @@ _IN_JSON = 64
 _OFFSETS_IN_JSON = 1 << 14
 """Offsets in JSON, at most."""
 
+_DRAWN_IN_JSON = 1 << 11
+"""Offsets in JSON of which many draws are told, at most."""
+
 _NEARLY = 0.01
 """Of the peak: a spread that the eye does not see."""
 
 
-def matrix_figure(similarity: Similarity, *, brief: bool = False, averaged: bool = True) -> Heatmap:
-    """S as a map, of which only what is shown is computed; ``brief`` leaves words to others.
+def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
+    """S as a map, of which only what is shown is computed.
 
     Of more positions than there is room for, a cell has the mean of S over those it stands for
     where S is known by offset, so that no swing between them passes for a slow one; unless
@@ -49,124 +55,122 @@ def matrix_figure(similarity: Similarity, *, brief: bool = False, averaged: bool
         values=similarity.means if averaged else similarity.entries,
         rows=Axis(names[0], points, even=True),
         columns=Axis(names[1], points, even=True),
-        title=similarity.name if brief else f"{similarity.name}: {similarity.quantity}",
+        title=f"{similarity.name}: {similarity.quantity}",
         value_label=similarity.quantity,
         square=True,
         averaged=averaged,
     )
 
 
-def profile_figure(
-    similarity: Similarity, verdict: Verdict, *, most: int = _POINTS, brief: bool = False
-) -> Curves:
-    """S by offset; where it is even, from offset 0 on.
-
-    Of more offsets than ``most``, the curve is the highest and the lowest value of each
-    few, so that no swing is lost; and where S does not depend on the offset alone, the mean goes
-    with the extremes. Where offsets were left out of a sample, it breaks.
-    """
-    shown = verdict.offsets >= 0 if verdict.symmetric else np.ones(len(verdict.offsets), bool)
-    offsets = verdict.offsets[shown]
-    notes = () if verdict.measured_all else (_sample_size(verdict),)
-    breaks = np.zeros(0, np.int64)
-    if not verdict.measured_all:
-        apart = np.diff(offsets)
-        breaks = np.flatnonzero(apart > apart.min(initial=apart.max(initial=0))) + 1
-    deviation = similarity.deviation(verdict.offsets)
-    named = {"": verdict.profile}
-    if not verdict.toeplitz:
-        named = {"mean": verdict.profile, "highest": verdict.most, "lowest": verdict.least}
-    if deviation is not None:
-        high, low = verdict.profile + deviation, verdict.profile - deviation
-        named = {"mean": verdict.profile, "+ 1 sd": high, "− 1 sd": low}
-    curves = []
-    if len(offsets) <= most or deviation is not None:
-        listed = np.unique(np.linspace(0, len(offsets) - 1, most).round().astype(np.int64))
-        if len(offsets) > most:  # means and deviations are smooth: some points are enough
-            offsets, breaks = offsets[listed], np.zeros(0, np.int64)
-            named = {name: values[shown][listed] for name, values in named.items()}
-            shown = np.ones(len(offsets), bool)
-        curves = [
-            _curve(offsets, values[shown], name, breaks=breaks) for name, values in named.items()
-        ]
-    else:
-        size = -(-len(offsets) // most)
-        notes = (f"highest and lowest of each {size} offsets", *notes)
-        starts = np.union1d(np.arange(0, len(offsets), size), breaks)
-        breaks = np.searchsorted(starts, breaks)
-        extremes = (("highest", verdict.most, np.fmax), ("lowest", verdict.least, np.fmin))
-        curves = [
-            _curve(offsets[starts], of_each.reduceat(values[shown], starts), name, breaks=breaks)
-            for name, values, of_each in extremes
-        ]
-    levels: tuple[tuple[float, str], ...] = ()
-    if verdict.half_of == "value" and verdict.peak > 0:
-        levels = ((verdict.peak / 2, "half"),)
-    return Curves(
-        tuple(curves),
-        title=similarity.name if brief else f"{similarity.name}: {similarity.quantity}, by offset",
-        x_label="offset m − n",
-        y_label=similarity.quantity,
-        levels=levels,
-        notes=notes,
-        filled=((1, 2),) if deviation is not None else (),
-    )
+def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> list[Judged]:
+    """Similarities with the verdicts on them and their names, in their order."""
+    owners: dict[int, list[SimilarityPart]] = {}
+    for part in parts:
+        owners.setdefault(part.subject, []).append(part)
+    shorts = [part[0].short for part in owners.values()]
+    names = dict(zip(owners, distinct_names(shorts), strict=True))
+    judged = []
+    for place, (part, verdict) in enumerate(zip(parts, verdicts, strict=True)):
+        similarity, short = part.similarity, names[part.subject]
+        label = similarity.name if part.request is None else label_of(part.request, part.source)
+        if short != part.short:
+            label = f"{short.removesuffix(part.short)}{label}"
+        if len(owners[part.subject]) > 1:
+            short = f"{short} {similarity.content}"
+        judged.append(Judged(similarity, verdict, label, short, place))
+    return judged
 
 
-def maps_figure(judged: Sequence[tuple[Similarity, Verdict]]) -> Heatmap | Panels:
-    """The maps of some similarities, side by side."""
-    maps = tuple(matrix_figure(similarity, brief=len(judged) > 1) for similarity, _ in judged)
+def maps_figure(judged: Sequence[Judged]) -> Heatmap | Panels:
+    """The maps of some similarities, side by side; those of one measure have one colour scale."""
+    maps = _maps(judged)
     return maps[0] if len(maps) == 1 else Panels(maps, title=_title(judged), shared=False)
 
 
-def similarity_figure(
-    judged: Sequence[tuple[Similarity, Verdict]], *, profile_alone: bool = False
-) -> Figure:
-    """The maps and the curves of some similarities, side by side."""
-    several = len(judged) > 1
-    curves = tuple(
-        profile_figure(similarity, verdict, brief=several) for similarity, verdict in judged
-    )
-    if profile_alone and not several:
-        return curves[0]
-    maps = (
-        ()
-        if profile_alone
-        else tuple(matrix_figure(similarity, brief=several) for similarity, _ in judged)
-    )
-    if not several:
-        title = _title(judged)
-        panels = replace(maps[0], title="by position"), replace(curves[0], title="by offset")
-        return Panels(panels, title=title, shared=False)
-    return Panels((*maps, *curves), title=_title(judged), shared=False)
-
-
-def _title(judged: Sequence[tuple[Similarity, Verdict]]) -> str:
+def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
+    shown = [item for item in judged if not item.is_mean]
     if len(judged) == 1:
-        return f"{judged[0][0].name}: {judged[0][0].quantity}"
-    return f"similarity of positions: {', '.join(similarity.name for similarity, _ in judged)}"
+        return tuple(replace(matrix_figure(item.similarity), title=item.title) for item in judged)
+    return tuple(
+        replace(
+            matrix_figure(item.similarity),
+            title=item.short,
+            value_label=item.similarity.measure,
+        )
+        for item in shown
+    )
 
 
-def sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
-    """The verdict in words."""
+def similarity_figure(
+    judged: Sequence[Judged], *, profile_alone: bool = False, bounded: bool = False
+) -> Figure:
+    """The maps and the curves of some similarities, the curves of one measure in one set of axes.
+
+    ``bounded`` adds RoFormer's bound to the curves.
+    """
+    curves = profile_figures(judged, bounded=bounded)
+    maps = () if profile_alone else _maps(judged)
+    if len(curves) == 1 and not maps:
+        return curves[0]
+    title = _title(judged)
+    if len(judged) == 1:
+        maps, curves = (
+            (replace(maps[0], title="by position"),),
+            [replace(curves[0], title="by offset")],
+        )
+    return Panels((*maps, *curves), title=title, shared=False)
+
+
+def _title(judged: Sequence[Judged]) -> str:
+    if len(judged) == 1:
+        return judged[0].title
+    return f"similarity of positions: {', '.join(dict.fromkeys(item.short for item in judged))}"
+
+
+def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False) -> list[str]:
+    """The verdict in words; ``bounded`` says how near RoFormer's bound comes."""
     deviation = similarity.deviation(verdict.offsets)
     decay = (
         _on_decay(similarity, verdict) if deviation is None else _on_deviation(verdict, deviation)
     )
-    shows = [_SHOWS[similarity.content]] if similarity.content else []
+    shows = [SHOWS[similarity.content]] if similarity.content else []
+    if bounded:
+        shows += bound_sentences(similarity, verdict)
     return [_on_offsets(verdict), _on_symmetry(verdict), decay, *shows]
 
 
-_SHOWS = {
+SHOWS = {
     "ones": "content ones: q and k are the same in every column; this shows how like vectors part "
     "with distance, and not what unlike ones do (--content independent)",
-    "random": f"content random: q and k are one normal draw, seed {SEED}; this shows how a vector "
-    "meets itself, and not what two drawn apart do (--content independent)",
+    "random": f"content random: q and k are one normal draw, seed {SEED}, and the curve is of "
+    f"{DRAWS} of them; this shows how a vector meets itself, and not what two drawn apart do "
+    "(--content independent)",
     "independent": "content independent: q and k are normal and drawn apart, by formula, not "
     "sampled; this shows what position does to unlike vectors, and not what it does to like "
     "ones (--content ones)",
 }
 """What each content shows of a rotary scheme, and what it does not."""
+
+
+def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
+    """How near RoFormer's bound comes to S, where there is one."""
+    if similarity.bound is None:
+        return []
+    offsets = verdict.offsets[verdict.offsets >= 0]
+    average = similarity.bound.average(offsets)
+    name = "RoFormer's bound (Su et al. 2021, section 3.4.3)"
+    ends = f"{average[0]:.4g} at offset 0 and {average[-1]:.4g} at {offsets[-1]}"
+    if similarity.bound.constant is None:
+        constant = "times what q and k draw; their deviation is the same at every offset"
+        return [f"{name} of independent q and k: the mean of |S_i|, {ends}, {constant}"]
+    bound = similarity.bound.constant * average
+    sizes = np.abs(verdict.profile[verdict.offsets >= 0])
+    with np.errstate(divide="ignore"):
+        times = bound / sizes
+    nearest = int(np.nanargmin(times))
+    times_text = f"{similarity.bound.constant:.4g} times the mean of |S_i|, which is {ends}"
+    where = f"{times[nearest]:.3g} times the value, at offset {offsets[nearest]}"
+    return [f"{name}: {times_text}; nearest, of {len(offsets)} offsets, it is {where}"]
 
 
 def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
@@ -187,8 +191,13 @@ def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
     return f"decay: {start_text} at offset 0, which falls below half by offset {reached}"
 
 
-def similarity_fields(similarity: Similarity, verdict: Verdict) -> Mapping[str, Any]:
-    """A similarity and its verdict as JSON has them; what is not finite is null."""
+def similarity_fields(
+    similarity: Similarity, verdict: Verdict, *, bounded: bool = False
+) -> Mapping[str, Any]:
+    """A similarity and its verdict as JSON has them; what is not finite is null.
+
+    ``bounded`` adds RoFormer's bound, null where there is none.
+    """
     shown = matrix_figure(similarity, averaged=False).sample(_IN_JSON, _IN_JSON)
     # Every so many from the offset 0 on, which is among them.
     every = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
@@ -201,16 +210,16 @@ def similarity_fields(similarity: Similarity, verdict: Verdict) -> Mapping[str, 
     return {
         "quantity": similarity.quantity,
         "offsets": verdict.offsets[listed].tolist(),
-        "all_offsets": len(verdict.offsets)
-        if similarity.step is None
-        else 2 * similarity.count - 1,
+        "all_offsets": similarity.offsets_in_all or len(verdict.offsets),
         "profile": finite_or_none(verdict.profile[listed]),
         "extremes": extremes,
         "deviation": None if deviation is None else finite_or_none(deviation),
+        "draws": _draws_fields(similarity, verdict),
+        **({"bound": _bound_fields(similarity.bound, verdict.offsets[listed])} if bounded else {}),
         "toeplitz": verdict.toeplitz,
         "toeplitz_spread": verdict.spread if math.isfinite(verdict.spread) else None,
         "tolerance": verdict.tolerance if math.isfinite(verdict.tolerance) else None,
-        "evidence": _evidence(verdict),
+        "evidence": evidence_of(verdict),
         "pairs": verdict.pairs,
         "all_pairs": verdict.all_pairs,
         "not_finite": verdict.dropped,
@@ -228,25 +237,41 @@ def similarity_fields(similarity: Similarity, verdict: Verdict) -> Mapping[str, 
     }
 
 
-def _curve(
-    x: NDArray[np.int64], y: NDArray[np.float64], name: str, *, breaks: NDArray[np.intp]
-) -> Curve:
-    """A curve that is not joined to the points ``breaks`` from those before them."""
-    x = np.insert(x, breaks, x[breaks])
-    y = np.insert(y, breaks, np.nan)
-    return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
+def _bound_fields(bound: RoFormerBound | None, offsets: Integers) -> dict[str, Any] | None:
+    """RoFormer's bound at some offsets: the mean of |S_i|, to be multiplied by its constant."""
+    if bound is None:
+        return None
+    return {
+        "source": "Su et al. 2021, section 3.4.3",
+        "average": finite_or_none(bound.average(offsets)),
+        "constant": bound.constant,
+    }
 
 
-def _evidence(verdict: Verdict) -> str:
+def _draws_fields(similarity: Similarity, verdict: Verdict) -> dict[str, Any] | None:
+    """What many random contents give at some of the offsets, as JSON has it."""
+    every = -(-len(verdict.offsets) // _DRAWN_IN_JSON)
+    offsets = verdict.offsets[int(np.searchsorted(verdict.offsets, 0)) % every :: every]
+    draws = similarity.draws(offsets)
+    if draws is None:
+        return None
+    low, high = np.quantile(draws, DRAWN_SHARES, axis=0)
+    return {
+        "count": len(draws),
+        "seed": SEED,
+        "shares": list(DRAWN_SHARES),
+        "offsets": offsets.tolist(),
+        "mean": finite_or_none(draws.mean(axis=0)),
+        "low": finite_or_none(low),
+        "high": finite_or_none(high),
+    }
+
+
+def evidence_of(verdict: Verdict) -> str:
     """What ``toeplitz`` rests on: a proof, all pairs of positions, or some."""
     if verdict.proof is not None:
         return "declaration"
     return "measured" if verdict.measured_all else "sample"
-
-
-def _sample_size(verdict: Verdict) -> str:
-    """How many of the pairs a sample has."""
-    return f"{verdict.pairs} of {verdict.all_pairs} pairs, from start to end"
 
 
 def _on_offsets(verdict: Verdict) -> str:
@@ -255,7 +280,7 @@ def _on_offsets(verdict: Verdict) -> str:
         return f"{question}: yes, by its declaration ({verdict.proof})"
     looked = f"all {verdict.pairs} pairs" if verdict.pairs > 1 else "the only pair"
     if not verdict.measured_all:
-        looked = _sample_size(verdict)
+        looked = sample_size(verdict)
     if verdict.toeplitz:
         answer = "yes" if verdict.measured_all else "yes, in the pairs looked at"
         return (

@@ -14,6 +14,8 @@ import numpy as np
 from posenc_cli.analysis.similarity import finite_or_none, rows_of, rows_of_array
 from posenc_cli.analysis.spectrum import (
     DEFAULT_CONTEXT,
+    PowerSpectrum,
+    WaveSpectrum,
     along,
     context_of,
     neighbours,
@@ -23,12 +25,12 @@ from posenc_cli.analysis.spectrum import (
 )
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
-from posenc_cli.render.encoded import parameters_text
-from posenc_cli.render.figure import Curve, Curves
+from posenc_cli.render.encoded import label_of
+from posenc_cli.render.figure import Curve, Curves, Panels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from posenc_cli.analysis.encoded import EngineFor
-    from posenc_cli.analysis.spectrum import Neighbours, PowerSpectrum, WaveSpectrum
+    from posenc_cli.analysis.spectrum import Neighbours
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.files.reading import Loaded
@@ -50,28 +52,42 @@ _ENOUGH = 16
 """Wavelengths from which on it can be said that none stands out."""
 
 
+class SpectrumSubject(Record):
+    """An encoding or a file and its spectrum.
+
+    ``label`` says all that makes it what it is, ``short`` what it was named by; the ``original``
+    context is that of a stretched encoding before.
+    """
+
+    label: str
+    short: str
+    spectrum: WaveSpectrum | PowerSpectrum
+    original: int | None = None
+
+
 class SpectrumReport(Record):
     """A spectrum, ready to be shown: a table of so many rows in all, a figure, words, and JSON.
 
-    Where no column changes there is no figure.
+    Where no column changes there is no figure. ``subjects`` are what it is of.
     """
 
     columns: list[str]
     rows: list[list[str]]
     all_rows: int
-    curves: Curves | None
+    picture: Curves | Panels | None
     sentences: list[str]
     fields: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+    subjects: tuple[SpectrumSubject, ...] = ()
 
-    def drawable(self) -> Curves:
+    def drawable(self) -> Curves | Panels:
         """The figure.
 
         Raises: InvalidInput where there is none.
         """
-        if self.curves is None:
+        if self.picture is None:
             raise InvalidInput("--out: no column changes, so there is no spectrum to draw")
-        return self.curves
+        return self.picture
 
     def notes(self, rows: int) -> list[str]:
         """What is to be said below a table of so many of the rows."""
@@ -96,18 +112,19 @@ def choice_report(choice: Choice) -> SpectrumReport:
     if choice.positions is None and not waves:
         choice = choice.at_first(DEFAULT_CONTEXT)
     (request,) = choice.requests(Precision.of(FLOAT64, None))
-    title = f"{quoted_name(choice.source)}: " if choice.source else ""
     if waves:
-        return wave_report(request, choice.engine, stated_context=choice.context, prefix=title)
-    return row_report(request, choice.engine, prefix=title)
+        return wave_report(
+            request, choice.engine, stated_context=choice.context, source=choice.source
+        )
+    return row_report(request, choice.engine, source=choice.source)
 
 
 def wave_report(
-    request: Request, engine_for: EngineFor, *, stated_context: tuple[int, str] | None, prefix: str
+    request: Request, engine_for: EngineFor, *, stated_context: tuple[int, str] | None, source: str
 ) -> SpectrumReport:
     """The waves of a request, whose positions may be None.
 
-    ``stated_context`` is what a model says of its context; ``prefix`` begins the title.
+    ``stated_context`` is what a model says of its context; ``source`` names the model or config.
 
     Raises: InvalidInput where there are too many waves or places to go through.
     """
@@ -125,11 +142,14 @@ def wave_report(
     if original not in (None, context):
         sentences.append(f"the original context is {original} positions")
     columns, rows = wave_table(spectrum)
+    subject = SpectrumSubject(
+        label_of(request, source), source or request.scheme.name, spectrum, original
+    )
     return SpectrumReport(
         columns,
         rows,
         len(spectrum.wavelengths),
-        wave_figure(spectrum, name=_name(request, prefix)),
+        wave_figure([subject]),
         sentences,
         {
             **_request_fields(one_row),
@@ -140,11 +160,12 @@ def wave_report(
             **spectrum_fields(spectrum),
             "neighbours": neighbour_fields(equal_rows),
         },
+        subjects=(subject,),
     )
 
 
-def row_report(request: Request, engine_for: EngineFor, *, prefix: str) -> SpectrumReport:
-    """The power spectrum of the columns of a request; ``prefix`` begins the title.
+def row_report(request: Request, engine_for: EngineFor, *, source: str) -> SpectrumReport:
+    """The power spectrum of the columns of a request; ``source`` names the model or config.
 
     Raises: InvalidInput where its positions are not evenly spaced.
     """
@@ -155,7 +176,7 @@ def row_report(request: Request, engine_for: EngineFor, *, prefix: str) -> Spect
             f"--positions {request.positions}: a spectrum needs positions at equal steps",
             hint="--len N, or --positions start:stop:step",
         )
-    name = _name(request, prefix)
+    name = label_of(request, source)
     spectrum = power_spectrum(rows_of(request, engine_for(request.plan())), name=name)
     spectrum = replace(
         spectrum,
@@ -163,7 +184,8 @@ def row_report(request: Request, engine_for: EngineFor, *, prefix: str) -> Spect
         wavelengths=spectrum.wavelengths * ranges[0].step,
         dominant=spectrum.dominant * ranges[0].step,
     )
-    return _power_report(spectrum, name, _request_fields(request))
+    subject = SpectrumSubject(name, source or request.scheme.name, spectrum)
+    return _power_report(subject, _request_fields(request))
 
 
 def file_report(loaded: Loaded, *, name: str) -> SpectrumReport:
@@ -174,32 +196,29 @@ def file_report(loaded: Loaded, *, name: str) -> SpectrumReport:
     values = loaded.values[:, None] if loaded.values.ndim == 1 else loaded.values
     spectrum = power_spectrum(rows_of_array(values, loaded.dtype, name=name), name=name)
     fields = {"in": loaded.path, "shape": list(loaded.values.shape), "dtype": loaded.dtype}
-    return _power_report(spectrum, name, fields, complex_values=values.dtype.kind == "c")
+    subject = SpectrumSubject(name, name, spectrum)
+    return _power_report(subject, fields, complex_values=values.dtype.kind == "c")
 
 
 def _power_report(
-    spectrum: PowerSpectrum, name: str, fields: Mapping[str, Any], *, complex_values: bool = False
+    subject: SpectrumSubject, fields: Mapping[str, Any], *, complex_values: bool = False
 ) -> SpectrumReport:
+    spectrum = subject.spectrum
+    assert isinstance(spectrum, PowerSpectrum)
     width, dropped = len(spectrum.dominant), len(spectrum.dropped)
     names = column_names(width, complex_values=complex_values)
     columns, rows = power_table(spectrum, names)
-    warning = f"{name}: {dropped} of {width} columns are not finite, and left out"
+    warning = f"{subject.label}: {dropped} of {width} columns are not finite, and left out"
     return SpectrumReport(
         columns,
         rows,
         width,
-        power_figure(spectrum, name=name) if spectrum.power.any() else None,
+        power_figure([subject]) if spectrum.power.any() else None,
         power_sentences(spectrum),
         {**fields, "kind": "power", "columns": names, **power_fields(spectrum)},
         (warning,) if dropped else (),
+        (subject,),
     )
-
-
-def _name(request: Request, prefix: str) -> str:
-    """What a figure is of: the scheme and its parameters, after a prefix."""
-    last = None if request.positions is None else request.positions.last
-    parameters = parameters_text(request.encoding.bound, last=last)
-    return f"{prefix}{request.scheme.name}" + (f" ({parameters})" if parameters else "")
 
 
 def _request_fields(request: Request) -> dict[str, Any]:
@@ -208,21 +227,59 @@ def _request_fields(request: Request) -> dict[str, Any]:
     return {name: description[name] for name in ("scheme", "params", "positions", "weights")}
 
 
-def wave_figure(spectrum: WaveSpectrum, *, name: str) -> Curves:
-    """The wavelength of each pair, before a stretch too, and the context to compare with."""
-    pairs = np.arange(len(spectrum.wavelengths))
-    curves = [_curve(pairs, spectrum.wavelengths, "after" if spectrum.stretch else "")]
-    if spectrum.stretch:
-        curves.insert(0, _curve(pairs, spectrum.stretch.wavelengths, "before: plain RoPE"))
-    levels = ((float(spectrum.context), f"the context, {spectrum.context} {spectrum.along}"),)
+def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,)) -> Curves:
+    """The wavelength of each pair, before a stretch too, and the contexts to compare with.
+
+    ``places`` are those of the subjects among all that are shown, which their colours follow.
+    """
+    alone = len(subjects) == 1
+    curves: list[Curve] = []
+    for place, subject in zip(places, subjects, strict=True):
+        spectrum = waves_of(subject)
+        pairs = np.arange(len(spectrum.wavelengths))
+        name = subject.label if not alone else "after" if spectrum.stretch else ""
+        curves.append(replace(_curve(pairs, spectrum.wavelengths, name), color=place))
+        if spectrum.stretch:
+            before = "before: plain RoPE" if alone else f"{subject.short} before: plain RoPE"
+            plain = _curve(pairs, spectrum.stretch.wavelengths, before)
+            curves.append(replace(plain, color=place, thin=True))
+    first = waves_of(subjects[0])
+    stretch = first.stretch if alone else None
+    what = "wavelength of each pair"
+    names = ", ".join(subject.short for subject in subjects)
     return Curves(
         tuple(curves),
-        title=f"{name}: wavelength of each pair",
+        title=f"{subjects[0].label}: {what}" if alone else f"{what}: {names}",
         x_label="pair",
-        y_label=f"wavelength in {spectrum.along}",
+        y_label=f"wavelength in {first.along}",
         y_scale="log",
-        levels=() if spectrum.axes else levels,
-        spans=_spans(spectrum.stretch.zones) if spectrum.stretch else (),
+        levels=_context_levels(subjects),
+        spans=_spans(stretch.zones) if stretch else (),
+    )
+
+
+def waves_of(subject: SpectrumSubject) -> WaveSpectrum:
+    """The spectrum of a subject that is made of waves."""
+    assert isinstance(subject.spectrum, WaveSpectrum)
+    return subject.spectrum
+
+
+def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, str], ...]:
+    """The contexts, those before a stretch too, each once, with whose they are."""
+    owners: dict[int, list[str]] = {}
+    alone = len(subjects) == 1
+    for subject in subjects:
+        spectrum = waves_of(subject)
+        if spectrum.axes:
+            continue
+        owners.setdefault(spectrum.context, []).append("the context" if alone else subject.short)
+        if subject.original is not None and subject.original != spectrum.context:
+            before = "the original context" if alone else f"{subject.short} before"
+            owners.setdefault(subject.original, []).append(before)
+    along, of = waves_of(subjects[0]).along, "" if alone else "context of "
+    return tuple(
+        (float(context), f"{of}{', '.join(names)}, {context} {along}")
+        for context, names in owners.items()
     )
 
 
@@ -247,14 +304,14 @@ def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
     if spectrum.axes:
         names.insert(1, "axis")
         rows = [[*row, str(axis)] for row, axis in zip(rows, spectrum.axes, strict=True)]
-    rows = [[*row, *(_number(values[pair]) for values in columns)] for pair, row in enumerate(rows)]
+    rows = [[*row, *(rounded(values[pair]) for values in columns)] for pair, row in enumerate(rows)]
     if spectrum.stretch:
         names += ["before", "stretched", "zone"]
         stretch = spectrum.stretch
         rows = [
             [
                 *row,
-                _number(stretch.wavelengths[pair]),
+                rounded(stretch.wavelengths[pair]),
                 "" if math.isinf(stretch.ratio[pair]) else f"×{stretch.ratio[pair]:.4g}",
                 stretch.zones[pair],
             ]
@@ -287,26 +344,38 @@ def wave_sentences(
     return [*lines, *_on_neighbours(neighbours, spectrum.along)]
 
 
-def power_figure(spectrum: PowerSpectrum, *, name: str) -> Curves:
-    """The share of each wavelength in the power of all columns."""
-    wavelengths, power = spectrum.wavelengths, spectrum.power
-    note: tuple[str, ...] = ()
-    if len(power) > _POINTS:
-        # Few to an octave at either end would say nothing: bins of equal width in the logarithm.
-        edges = np.unique(np.geomspace(1, len(power) + 1, _POINTS).astype(int) - 1)[:-1]
-        ends = np.append(edges[1:], len(power))
-        strongest = [a + int(power[a:b].argmax()) for a, b in zip(edges, ends, strict=True)]
-        power, wavelengths = power[strongest], wavelengths[strongest]
-        note = ("the strongest of neighbouring wavelengths",)
+def power_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,)) -> Curves:
+    """The share of each wavelength in the power of all columns; ``places`` as in `wave_figure`."""
+    alone = len(subjects) == 1
+    curves, notes = [], dict[str, None]()
+    for place, subject in zip(places, subjects, strict=True):
+        wavelengths, power = power_of(subject).wavelengths, power_of(subject).power
+        if len(power) > _POINTS:
+            # Few to an octave at either end would say nothing: bins of equal width in the
+            # logarithm.
+            edges = np.unique(np.geomspace(1, len(power) + 1, _POINTS).astype(int) - 1)[:-1]
+            ends = np.append(edges[1:], len(power))
+            strongest = [a + int(power[a:b].argmax()) for a, b in zip(edges, ends, strict=True)]
+            power, wavelengths = power[strongest], wavelengths[strongest]
+            notes["the strongest of neighbouring wavelengths"] = None
+        name = "" if alone else subject.label
+        curves.append(replace(_curve(wavelengths, power, name), color=place))
+    what, names = "power by wavelength", ", ".join(subject.short for subject in subjects)
     return Curves(
-        (_curve(wavelengths, power, ""),),
-        title=f"{name}: power by wavelength",
-        x_label=f"wavelength in {spectrum.along}",
+        tuple(curves),
+        title=f"{subjects[0].label}: {what}" if alone else f"{what}: {names}",
+        x_label=f"wavelength in {power_of(subjects[0]).along}",
         y_label="share of the power",
         x_scale="log",
         y_scale="log",
-        notes=note,
+        notes=tuple(notes),
     )
+
+
+def power_of(subject: SpectrumSubject) -> PowerSpectrum:
+    """The spectrum of a subject that is made of columns."""
+    assert isinstance(subject.spectrum, PowerSpectrum)
+    return subject.spectrum
 
 
 def column_names(count: int, *, complex_values: bool) -> list[str]:
@@ -323,7 +392,7 @@ def column_names(count: int, *, complex_values: bool) -> list[str]:
 def power_table(spectrum: PowerSpectrum, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """The names of the columns of a table of columns, and its rows."""
     rows = [
-        [name, _number(wavelength), "" if math.isnan(share) else f"{share:.1%}"]
+        [name, rounded(wavelength), "" if math.isnan(share) else f"{share:.1%}"]
         for name, wavelength, share in zip(
             names, spectrum.dominant.tolist(), spectrum.share.tolist(), strict=True
         )
@@ -383,7 +452,7 @@ def _curve(x: NDArray[Any], y: NDArray[np.float64], name: str) -> Curve:
     return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
 
 
-def _number(value: float) -> str:
+def rounded(value: float) -> str:
     """A wavelength or a number of turns: six digits, no exponent where they do without."""
     if not math.isfinite(value):
         return "none"

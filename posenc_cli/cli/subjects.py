@@ -1,0 +1,136 @@
+"""The encodings and files that a command looks at together, and the options that name them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from posenc_cli import catalogue
+from posenc_cli.choice import Choice, choice_of_schemes, parameters_by_scheme, part_names
+from posenc_cli.cli.choosing import (
+    ComputeOptions,
+    ParameterOptions,
+    PositionOptions,
+    SourceOptions,
+    check_no_reading,
+    check_nothing_said,
+    choice_of_config,
+    resolved_config,
+)
+from posenc_cli.cli.completers import model_names
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.matrices import READ
+from posenc_cli.cli.options import Setting, option, settings_of, settings_option
+from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from posenc_cli.formulas.declare import Scheme
+
+
+class SeveralSourceOptions(SourceOptions):
+    """What names some encodings and files of numbers, and how a config is read."""
+
+    config: Annotated[
+        list[str] | None,
+        option(
+            "--config",
+            metavar="FILE",
+            help="the encoding of a Hugging Face config.json, or of the folder that holds one; "
+            "repeatable",
+        ),
+    ] = None  # type: ignore[assignment]
+    model: Annotated[
+        list[str] | None,
+        option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            autocompletion=model_names,
+            help="the encoding of a model that posenc models lists; repeatable",
+        ),
+    ] = None  # type: ignore[assignment]
+    file: Annotated[
+        list[str] | None,
+        option("--in", metavar="FILE", help=f"a matrix to look at: {READ}; repeatable"),
+    ] = None
+
+    @property
+    def in_order(self) -> list[tuple[str, str]]:
+        """All that is named, each after its option, in the order of the command line."""
+        options = {"--scheme": self.scheme, "--config": self.config, "--model": self.model}
+        options["--in"] = self.file
+        named = [(flag, name) for flag, names in options.items() for name in names or ()]
+        return sorted(named, key=lambda pair: getattr(pair[1], "place", 0))
+
+
+class SeveralParameterOptions(ParameterOptions):
+    """The parameters of all encodings, or of one."""
+
+    settings: Annotated[
+        list[Setting] | None,
+        settings_option(
+            "any other parameter, repeatable; posenc schemes NAME documents them; of several "
+            "encodings for all that have it, a.NAME=VALUE for the first, b. for the second …"
+        ),
+    ] = None
+
+
+class Subjects(Record):
+    """The encodings, and the files of numbers by path, that a command line names, in its order."""
+
+    items: tuple[Choice | str, ...]
+
+    @staticmethod
+    def of_options(
+        source: SeveralSourceOptions,
+        where: PositionOptions,
+        parameters: SeveralParameterOptions,
+        computing: ComputeOptions,
+        console: Console,
+    ) -> Subjects:
+        """What the options of a command line name; the parts of a hybrid each by itself.
+
+        Raises: InvalidInput where nothing is named, or an option says something of what is not.
+        """
+        named = [
+            (flag, part)
+            for flag, name in source.in_order
+            for part in (part_names(name) if flag == "--scheme" else [name])
+        ]
+        flags = {flag for flag, _ in named} - {"--in"}
+        if not flags:
+            check_nothing_said(source, where, parameters)
+        if not named:
+            raise InvalidInput(
+                "--scheme, --config, --model or --in: give one of them",
+                hint="posenc schemes and posenc models list what there is",
+            )
+        if flags == {"--scheme"}:
+            check_no_reading(source)
+        given: dict[str, object] = {**parameters.own}
+        given |= settings_of(parameters.settings, given)
+        fields = {"positions": where.resolve(), **computing.resolve()}
+        schemes: list[Scheme] = []
+        makers: list[Callable[[dict[str, object]], Choice]] = []
+        for flag, name in named:
+            if flag == "--scheme":
+                schemes.append(catalogue.find(name))
+                makers.append(partial(choice_of_schemes, name, **fields))
+            elif flag != "--in":
+                resolved, reading = resolved_config(source, flag, name), source
+                if len(named) > 1 and all(layers.layer_type is None for layers in resolved.layers):
+                    reading = replace(source, layer_type=None)  # which is of others
+                schemes.append(catalogue.find(resolved.layer(reading.layer_type).scheme))
+                makers.append(partial(choice_of_config, resolved, reading, flag, name, **fields))
+        by_scheme = parameters_by_scheme(schemes, given) if len(schemes) > 1 else [given]
+        choices = iter(
+            [make(values) for make, values in zip(makers, by_scheme, strict=bool(makers))]
+        )
+        items = tuple(name if flag == "--in" else next(choices) for flag, name in named)
+        for choice in (item for item in items if isinstance(item, Choice)):
+            for warning in choice.warnings:
+                console.warning(f"{choice.source}: {warning}" if len(items) > 1 else warning)
+        return Subjects(items)

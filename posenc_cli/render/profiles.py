@@ -1,0 +1,202 @@
+"""Similarities by offset as curves: of one encoding, or of several in one set of axes.
+
+Imports NumPy: import it only where something is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.analysis.similarity import DRAWS, SEED
+from posenc_cli.records import Record, replace
+from posenc_cli.render.figure import Curve, Curves, Envelope
+from posenc_cli.render.overlays import check_looks, grouped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.analysis.similarity import Similarity
+    from posenc_cli.analysis.verdict import Verdict
+    from posenc_cli.numerics.arrays import Integers, Reals
+
+POINTS = 1200
+"""Points of a curve: about what a figure in a file can show apart."""
+DRAWN_SHARES = 0.05, 0.95
+"""Between which shares of many draws an envelope lies."""
+
+
+class Judged(Record):
+    """A similarity, the verdict on it, and what to call it.
+
+    ``label`` says all that makes the encoding what it is, ``short`` what it was named by, and
+    ``place`` which of all that are shown it is: its colour follows from that.
+    """
+
+    similarity: Similarity
+    verdict: Verdict
+    label: str
+    short: str
+    place: int = 0
+
+    @property
+    def title(self) -> str:
+        """What a picture of it alone is of."""
+        drawn = f", by offset of {DRAWS} draws" if self.similarity.is_drawn else ""
+        return f"{self.label}: {self.similarity.quantity}{drawn}"
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean that is 0 everywhere, which makes no map."""
+        return self.similarity.content == "independent"
+
+
+def profile_figures(
+    judged: Sequence[Judged], *, most: int = POINTS, bounded: bool = False
+) -> list[Curves]:
+    """S by offset: in one set of axes what is of one measure, in the order of the first of each.
+
+    Where all are even, from offset 0 on. Of more offsets than ``most``, a curve is the mean of each
+    few, with an envelope from the lowest to the highest, so that no swing is lost; so it is where S
+    does not depend on the offset alone. Where offsets were left out of a sample, it breaks.
+
+    Raises: InvalidInput where more of them share axes than can be told apart.
+    """
+    groups = grouped(judged, lambda item: item.similarity.measure)
+    return [_profiles(group, most, bounded=bounded) for group in groups]
+
+
+def _profiles(group: Sequence[Judged], most: int, *, bounded: bool) -> Curves:
+    check_looks([item.place for item in group])
+    mirrored = not all(item.verdict.symmetric for item in group)
+    details = list(dict.fromkeys(item.similarity.detail for item in group))
+    curves: list[Curve] = []
+    notes: dict[str, None] = {}
+    for item in group:
+        label = "" if len(group) == 1 else item.label
+        if label and len(details) > 1:
+            label = f"{label}, {item.similarity.detail}"
+        drawn, more = _curves_of(item, most, label, mirrored=mirrored)
+        curves += drawn
+        notes |= dict.fromkeys(more)
+        if bounded and _shows_bound(item, group):
+            curves.append(_bound_curve(item, most, label, mirrored=mirrored))
+    first = group[0]
+    quantity = first.similarity.quantity if len(details) == 1 else first.similarity.measure
+    if len(details) == 1 and first.similarity.is_drawn:
+        quantity = f"{first.similarity.measure}, content random, {DRAWS} draws"
+    verdict = first.verdict
+    halved = verdict.half_of == "value" and verdict.peak > 0 and not first.similarity.is_drawn
+    alone = len(group) == 1
+    whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
+    return Curves(
+        tuple(curves),
+        title=f"{whose}: {quantity}, by offset",
+        x_label="offset m − n",
+        y_label=quantity,
+        levels=((verdict.peak / 2, "half"),) if halved and alone else (),
+        notes=tuple(notes),
+    )
+
+
+def _curves_of(
+    item: Judged, most: int, label: str, *, mirrored: bool
+) -> tuple[list[Curve], list[str]]:
+    """The curve of one, with its envelope, and what must be said of it."""
+    similarity, verdict = item.similarity, item.verdict
+    shown = np.ones(len(verdict.offsets), bool) if mirrored else verdict.offsets >= 0
+    offsets = verdict.offsets[shown]
+    if similarity.deviation(offsets[:1]) is not None or similarity.draws(offsets[:1]) is not None:
+        return _curves_of_draws(item, offsets, most, label)
+    notes = [] if verdict.measured_all else [sample_size(verdict)]
+    values, least, highest = (
+        values[shown] for values in (verdict.profile, verdict.least, verdict.most)
+    )
+    breaks = np.zeros(0, np.int64)
+    if not verdict.measured_all:
+        apart = np.diff(offsets)
+        breaks = np.flatnonzero(apart > apart.min(initial=apart.max(initial=0))) + 1
+    if len(offsets) <= most:
+        between = "" if verdict.toeplitz else "lowest to highest at each offset"
+    else:
+        size = -(-len(offsets) // most)
+        between = f"lowest to highest of each {size} offsets"
+        starts = np.union1d(np.arange(0, len(offsets), size), breaks)
+        breaks = np.searchsorted(starts, breaks)
+        finite = np.add.reduceat(np.isfinite(values).astype(np.int64), starts)
+        with np.errstate(invalid="ignore"):
+            values = np.add.reduceat(np.nan_to_num(values), starts) / np.where(
+                finite, finite, np.nan
+            )
+        least, highest = np.fmin.reduceat(least, starts), np.fmax.reduceat(highest, starts)
+        offsets = offsets[starts]
+    name = label or ("mean" if between else "")
+    curve = Curve.parted(offsets, values, breaks, name, color=item.place)
+    if between:
+        low, high = (Curve.parted(offsets, side, breaks).y for side in (least, highest))
+        curve = replace(curve, envelope=Envelope(low, high, between))
+    return [curve], notes
+
+
+def _curves_of_draws(
+    item: Judged, offsets: Integers, most: int, label: str
+) -> tuple[list[Curve], list[str]]:
+    """The mean of many random contents, by formula or by drawing them, with an envelope."""
+    count = len(offsets)
+    chosen = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
+    offsets = offsets[chosen]
+    notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
+    deviation, draws = item.similarity.deviation(offsets), item.similarity.draws(offsets)
+    first: list[Curve] = []
+    if deviation is not None:
+        mean = np.zeros(len(offsets))
+        low, high, between = (
+            mean - deviation,
+            mean + deviation,
+            "± 1 standard deviation, by formula",
+        )
+    else:
+        assert draws is not None
+        mean, (low, high) = draws.mean(axis=0), np.quantile(draws, DRAWN_SHARES, axis=0)
+        between = f"5–95 % of {DRAWS} draws"
+        if not label:
+            first = [replace(_curve(offsets, draws[0], f"one draw, seed {SEED}"), thin=True)]
+    envelope = Envelope(tuple(low.tolist()), tuple(high.tolist()), between)
+    curve = replace(_curve(offsets, mean, label or "mean"), envelope=envelope)
+    return [replace(curve, color=item.place) for curve in (curve, *first)], notes
+
+
+def _shows_bound(item: Judged, group: Sequence[Judged]) -> bool:
+    """Whether the bound of an encoding is drawn with this one: once for all its contents."""
+    if item.similarity.bound is None:
+        return False
+    same = [other for other in group if other.label == item.label]
+    known = [other for other in same if not other.is_mean] or same
+    return item is known[0]
+
+
+def _bound_curve(item: Judged, most: int, label: str, *, mirrored: bool) -> Curve:
+    """RoFormer's bound, divided so that it begins where the profile or its deviation does."""
+    bound, verdict = item.similarity.bound, item.verdict
+    assert bound is not None
+    offsets = verdict.offsets if mirrored else verdict.offsets[verdict.offsets >= 0]
+    chosen = np.unique(np.linspace(0, len(offsets) - 1, min(most, len(offsets))).round())
+    offsets = offsets[chosen.astype(np.int64)]
+    origin = np.zeros(1, np.int64)
+    deviation = item.similarity.deviation(origin)
+    start = verdict.peak if deviation is None else float(deviation[0])
+    average = bound.average(offsets)
+    share = average / float(bound.average(origin)[0]) * start
+    whose = f"{item.short}: " if label else ""
+    name = f"{whose}RoFormer's bound, mean |S_i|, its scale set to begin at {start:.4g}"
+    return replace(_curve(offsets, share, name), color=item.place, thin=True)
+
+
+def sample_size(verdict: Verdict) -> str:
+    """How many of the pairs a sample has."""
+    return f"{verdict.pairs} of {verdict.all_pairs} pairs, from start to end"
+
+
+def _curve(x: Integers, y: Reals, name: str) -> Curve:
+    return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
