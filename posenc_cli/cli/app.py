@@ -179,13 +179,13 @@ def _help(parameter: Parameter) -> str | None:
     return text
 
 
-class Named(str):
+class Placed(str):
     """A text that an option was given, and its place among all that were given."""
 
     __slots__ = ("place",)
     place: int
 
-    def __new__(cls, text: str, place: int) -> Named:
+    def __new__(cls, text: str, place: int) -> Placed:
         """A text and its place."""
         named = super().__new__(cls, text)
         named.place = place
@@ -230,10 +230,13 @@ class Command(TyperCommand):
                     f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
                 )
         rest = super().parse_args(ctx, args)
-        for name, values in ctx.params.items():
-            if isinstance(values, tuple) and all(isinstance(value, str) for value in values):
-                places = [place for place, param in enumerate(order) if param.name == name]
-                ctx.params[name] = [*map(Named, values, places)]
+        for option in self.params:
+            if getattr(option, "multiple", False) and (values := ctx.params.get(option.name)):
+                places = [
+                    place for place, given_option in enumerate(order) if given_option is option
+                ]
+                if all(isinstance(value, str) for value in values):
+                    ctx.params[option.name] = [*map(Placed, values, places)]
         return rest
 
 

@@ -12,7 +12,7 @@ from posenc_cli.render.style import LINE_STYLES, PALETTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-Item = TypeVar("Item")
+Grouped = TypeVar("Grouped")
 
 _LOOKS = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
 """Curves that differ in their colours or in their dashes."""
@@ -30,13 +30,13 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     ]
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
+def grouped(items: Iterable[Grouped], key: Callable[[Grouped], Hashable]) -> list[list[Grouped]]:
     """Items with the same key together, in the order of the first of each.
 
     >>> grouped([3, 4, 5], lambda number: number % 2)
     [[3, 5], [4]]
     """
-    groups: dict[Hashable, list[Item]] = {}
+    groups: dict[Hashable, list[Grouped]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return [*groups.values()]

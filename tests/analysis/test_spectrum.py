@@ -26,7 +26,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.render.spectra import power_figure
+from posenc_cli.render.spectra import SpectrumSubject, power_figure
 from tests.matrices import matrix, request
 
 
@@ -283,7 +283,7 @@ def test_of_more_rows_than_memory_holds_the_first_are_transformed(monkeypatch):
 def test_a_curve_of_many_wavelengths_has_the_strongest_where_it_is():
     table = np.sin(2 * np.pi * 777 * np.arange(5000) / 5000)[:, None]
     found = power_spectrum(MatrixRows.of(table), name="x")
-    curve = power_figure(found, name="x").curves[0]
+    curve = power_figure([SpectrumSubject("x", "x", found)]).curves[0]
     assert len(curve.x) < len(found.power)
     assert curve.x[int(np.argmax(curve.y))] == pytest.approx(5000 / 777)
 
@@ -293,7 +293,7 @@ def test_the_ends_of_a_curve_of_many_wavelengths_are_in_it(turns):
     """Of 5000 rows the longest wavelength is 5000, and the shortest 2."""
     table = np.cos(2 * np.pi * turns * np.arange(5000) / 5000)[:, None]
     found = power_spectrum(MatrixRows.of(table), name="x")
-    curve = power_figure(found, name="x").curves[0]
+    curve = power_figure([SpectrumSubject("x", "x", found)]).curves[0]
     assert curve.x[int(np.argmax(curve.y))] == pytest.approx(5000 / turns)
     assert max(curve.y) == pytest.approx(1)
 

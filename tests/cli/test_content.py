@@ -89,7 +89,7 @@ def test_words_say_what_each_content_shows_and_does_not(call):
     )
     assert "what position does to unlike vectors, and not" in said["independent"]
     assert "falls below half" not in said["independent"]
-    assert "+ 1 sd" in said["independent"]
+    assert "± 1 standard deviation, by formula" in said["independent"]
     assert call(*line[:2], "alibi", "-l", "8")[1].count("content") == 0
 
 

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from posenc_cli.analysis.similarity import similarity_of_array
 from posenc_cli.analysis.verdict import verdict
 from posenc_cli.render.figure import Heatmap
-from posenc_cli.render.similarities import profile_figure
+from posenc_cli.render.profiles import Judged, profile_figures
 from tests.matrices import matrix
 
 
@@ -150,7 +150,7 @@ def test_parts_of_a_hybrid_stand_side_by_side(call):
     assert [part["head"] for part in document["parts"]] == [None, None, 2]
     status, out, _ = call("dot-similarity", "-s", "sinusoidal+rope+alibi", "-l", "16")
     assert status == 0
-    assert out.count("depends only on m − n: yes") == 3
+    assert out.count("yes, declared") == 3
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_figure_of_a_sample_says_so_and_breaks_where_nothing_was_measured(
     of = similarity_of_array(table, "float64", name="t")
     found = verdict(of)
     for most in (40, 10_000):
-        for curve in profile_figure(of, found, most=most).curves:
+        for curve in profile_figures([Judged(of, found, "t", "t")], most=most)[0].curves:
             x, y = np.array(curve.x), np.array(curve.y)
             seen = set(found.offsets.tolist())
             broken = x[np.isnan(y)]
@@ -262,7 +262,7 @@ def test_figures_go_to_files(suffix, call, tmp_path):
     ("arguments", "status", "told"),
     [
         ("", 2, "give one of them"),
-        ("-s rope --in x.npy -l 4", 2, "give one of them"),
+        ("-s rope --in x.npy -l 4", 3, "x.npy"),
         ("-s rope", 2, "--len"),
         ("-s rope -l 4 --normalize norm", 2, "--normalize 'norm': must be one of dot, cosine"),
         ("-s rope -l 4 --content zeros", 2, "--content 'zeros'"),

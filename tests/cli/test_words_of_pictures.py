@@ -117,33 +117,37 @@ CURVES = {
         "'real.npy': power by wavelength", "share of the power", "wavelength in positions"
     ),
     "dot-similarity -s rope -l 16 -d 8 --profile": Words(
-        "rope: q·k / d, content ones, by offset",
+        "rope (dim=8, base=10000): q·k / d, content ones, by offset",
         *("q·k / d, content ones", "offset m − n", None, ("half",)),
     ),
     "dot-similarity -s sinusoidal -l 16 -d 8 --profile": Words(
-        "sinusoidal: dot product, by offset", "dot product", "offset m − n", None, ("half",)
+        "sinusoidal (dim=8, base=10000): dot product, by offset",
+        "dot product",
+        "offset m − n",
+        None,
+        ("half",),
     ),
     "dot-similarity -s sinusoidal -l 16 -d 8 --profile --normalize cosine": Words(
-        "sinusoidal: cosine, by offset",
+        "sinusoidal (dim=8, base=10000): cosine, by offset",
         *("cosine", "offset m − n", None, ("half",)),
     ),
     "dot-similarity -s alibi -l 16 --heads 2 --profile": Words(
-        "alibi: bias of head 0 of 2, by offset", "bias of head 0 of 2", "offset m − n"
+        "alibi (heads=2): bias of head 0 of 2, by offset", "bias of head 0 of 2", "offset m − n"
     ),
     "dot-similarity --in real.npy --profile": Words(
         "'real.npy': dot product, by offset",
-        *("dot product", "offset m − n", None, ("mean", "highest", "lowest")),
+        *("dot product", "offset m − n", None, ("mean", "lowest to highest at each offset")),
     ),
 }
 MAPS = {
     "dot-similarity -s rope -l 16 -d 8": Words(
-        "rope: q·k / d, content ones", "query", "key", "q·k / d, content ones"
+        "rope (dim=8, base=10000): q·k / d, content ones", "query", "key", "q·k / d, content ones"
     ),
     "dot-similarity -s alibi -l 16 --heads 2": Words(
-        "alibi: bias of head 0 of 2", "query", "key", "bias of head 0 of 2"
+        "alibi (heads=2): bias of head 0 of 2", "query", "key", "bias of head 0 of 2"
     ),
     "dot-similarity -s sinusoidal -l 16 -d 8": Words(
-        "sinusoidal: dot product", "position", "position", "dot product"
+        "sinusoidal (dim=8, base=10000): dot product", "position", "position", "dot product"
     ),
     "dot-similarity --in real.npy": Words(
         "'real.npy': dot product", "position", "position", "dot product"

@@ -14,7 +14,7 @@ import pytest
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map
-from posenc_cli.render.figure import Axis, Band, Curve, Curves, Figure, Heatmap, Panels
+from posenc_cli.render.figure import Axis, Band, Curve, Curves, Envelope, Figure, Heatmap, Panels
 from posenc_cli.render.image import Drawing, image_bytes
 from posenc_cli.render.style import Style
 
@@ -298,15 +298,17 @@ def test_an_axis_of_whole_numbers_has_no_fractions() -> None:
 
 
 @pytest.mark.slow
-def test_spans_and_filled_curves_are_shaded() -> None:
+def test_spans_and_envelopes_are_shaded() -> None:
     x, low, high = (0.0, 1.0), (0.0, 0.0), (1.0, 1.0)
     plain = Curves((Curve(x, high, "a"), Curve(x, low, "b")), "t", "x", "y")
-    shaded = replace(plain, filled=((0, 1),))
+    band = Envelope(low, high, "lowest to highest")
+    shaded = replace(plain, curves=(replace(plain.curves[0], envelope=band), plain.curves[1]))
     zones = replace(plain, spans=((0.0, 0.5, "kept"), (0.5, 1.0, "interpolated")))
     white = [count_of(pixels(figure), (255, 255, 255)) for figure in (plain, shaded, zones)]
     assert white[1] < 0.7 * white[0]
     assert white[2] < 0.7 * white[0]
     assert {"kept", "interpolated"} <= set(texts(zones))
+    assert "lowest to highest" in texts(shaded)
 
 
 @pytest.mark.sweep(4)

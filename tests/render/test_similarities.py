@@ -13,6 +13,7 @@ from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.render.blocks import Medium, Page
+from posenc_cli.render.profiles import Judged
 from posenc_cli.render.similarities import maps_figure, similarity_figure
 from posenc_cli.render.terminal import picture_text
 
@@ -23,7 +24,7 @@ def test_a_map_of_means_leaves_room_for_its_title(figure_of):
     encoding = Encoding.of(catalogue.find("rope"), {}, seq_len=256)
     request = Request(encoding, Positions.contiguous(0, 256), Precision.of(FLOAT64, None))
     of = similarity(request, Engine())
-    figure = figure_of([(of, verdict(of))])
+    figure = figure_of([Judged(of, verdict(of), "rope", "rope")])
     medium = Medium.of(colored=False, encoding="utf-8", ascii_only=False, spelled=lambda text: text)
     for width in (40, 50, 76, 80, 132, 200):
         for height in (12, 16, 18, 23, 30, 49):
