@@ -179,13 +179,13 @@ def _help(parameter: Parameter) -> str | None:
     return text
 
 
-class Placed(str):
+class TypedText(str):
     """A text that an option was given, and its place among all that were given."""
 
     __slots__ = ("place",)
     place: int
 
-    def __new__(cls, text: str, place: int) -> Placed:
+    def __new__(cls, text: str, place: int) -> TypedText:
         """A text and its place."""
         named = super().__new__(cls, text)
         named.place = place
@@ -236,7 +236,7 @@ class Command(TyperCommand):
                     place for place, given_option in enumerate(order) if given_option is option
                 ]
                 if all(isinstance(value, str) for value in values):
-                    ctx.params[option.name] = [*map(Placed, values, places)]
+                    ctx.params[option.name] = [*map(TypedText, values, places)]
         return rest
 
 

@@ -299,12 +299,14 @@ class Curve(Record):
     envelope: Envelope | None = None
 
     @classmethod
-    def parted(cls, x: Reals, y: Reals, breaks: Places, name: str = "", **look: Any) -> Curve:
+    def parted(
+        cls, x: Reals | Places, y: Reals, breaks: Places, name: str = "", **look: Any
+    ) -> Curve:
         """A curve that is not joined to the points ``breaks`` from those before them."""
         import numpy as np
 
-        x, y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
-        return cls(tuple(x.tolist()), tuple(y.tolist()), name, **look)
+        parted_x, parted_y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
+        return cls(tuple(parted_x.tolist()), tuple(parted_y.tolist()), name, **look)
 
     def look(self, place: int) -> int:
         """The place of its look, where its own place is ``place``."""

@@ -32,7 +32,7 @@ _LEVEL = LineStyle((), (1, 3), "", "- -")
 _LEVEL_MARKER, _FAINT_MARKER, _FAINT = "-", ".", "2"
 _THIN = LineStyle((), (1, 4), "", "· ·")
 """How a curve to compare with is drawn, in dots."""
-_SHADE, _SHADE_KEY = ":", "⢕⢕"
+_SHADE, _SHADE_KEY = ":", "⡂⠅"
 """What fills envelopes in characters, and what stands for the dots that fill others."""
 _DOTS_ACROSS, _DOTS_DOWN = 2, 4
 """Dots of Braille in a cell."""
@@ -289,7 +289,7 @@ def _runs(
 def _shade(
     sides: Sequence[tuple[float, float, float]], *, dotted: bool
 ) -> list[tuple[float, float]]:
-    """The places between two sides, by column: every other dot, or every cell."""
+    """The places between two sides, by column: a dot of four, or every cell."""
     across, down = (_DOTS_ACROSS, _DOTS_DOWN) if dotted else (1, 1)
     columns, low, high = np.array(sides).T
     first, last = (math.floor((end + 0.5) * across) for end in (columns[0], columns[-1]))
@@ -301,7 +301,7 @@ def _shade(
         places += [
             (column, (line + 0.5) / down - 0.5)
             for line in range(lowest, highest + 1)
-            if not dotted or (dot + line) % 2 == 0
+            if not dotted or (dot % 2 == 0 and (dot // 2 + line) % 2 == 0)
         ]
     return places
 
