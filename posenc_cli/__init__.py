@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from posenc_cli.api.listing import schemes as schemes
     from posenc_cli.api.pictures import SimilarityReport as SimilarityReport
     from posenc_cli.api.pictures import Spectrum as Spectrum
+    from posenc_cli.api.pictures import curve as curve
     from posenc_cli.api.pictures import heatmap as heatmap
     from posenc_cli.api.pictures import similarity as similarity
     from posenc_cli.api.pictures import spectrum as spectrum
@@ -47,7 +48,7 @@ _MODULES = {
     "checking": ("RopeReport", "assert_rope", "compare", "identify", "rope_check"),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
     "listing": ("alibi_slopes", "models", "schemes"),
-    "pictures": ("SimilarityReport", "Spectrum", "heatmap", "similarity", "spectrum"),
+    "pictures": ("SimilarityReport", "Spectrum", "curve", "heatmap", "similarity", "spectrum"),
     "rotation": ("rotate",),
 }
 _EXPORTS = {

@@ -24,6 +24,7 @@ from posenc_cli.choice import parameters_by_scheme
 from posenc_cli.errors import abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
+from posenc_cli.render.columns import FIRST_OF_CURVES, column_figure, curves_of
 from posenc_cli.render.compared_similarities import (
     COLUMNS,
     compared_fields_of,
@@ -90,8 +91,7 @@ def heatmap(
     Raises: ValueError where an argument is wrong; Unavailable without matplotlib.
     """
     style = _style(width, height, dpi, theme=theme, cmap=cmap)
-    if columns is not None and not (isinstance(columns, range) and len(columns)):
-        raise ArgumentError("columns: must be a range of some")
+    _check_columns(columns)
     if is_array(subject):
         loaded = loaded_array(subject, "array")
         figure = figure_of_array(loaded, head=head, dims=columns, split=split)
@@ -100,6 +100,47 @@ def heatmap(
         draw = partial(figure_of, dims=columns, split=split)
         figure, _ = figure_of_choice(choice, table, head, draw)
     return drawn_page(figure, style)
+
+
+@in_arguments
+def curve(
+    subject: EncodingLike | Shaped,
+    positions: PositionsLike | None = None,
+    *,
+    table: str | None = None,
+    head: int | None = None,
+    columns: range | None = None,
+    width: int | None = None,
+    height: int | None = None,
+    dpi: int | None = None,
+    theme: Theme = "light",
+    **parameters: object,
+) -> Page:
+    """Columns over the positions as lines, or a bias by offset: a figure of matplotlib's.
+
+    Args:
+        subject: an encoding as for `encode`, or an array or a tensor.
+        positions, table, head, parameters: of an encoding, as for `encode`.
+        columns: those to draw; of more than six some, from the first to the last.
+        width, height, dpi, theme: as for `heatmap`.
+
+    Raises: ValueError where an argument is wrong; Unavailable without matplotlib.
+    """
+    style = _style(width, height, dpi, theme=theme)
+    _check_columns(columns)
+    if is_array(subject):
+        loaded = loaded_array(subject, "array")
+        figure = curves_of(figure_of_array(loaded, head=head, dims=columns))
+    else:
+        choice = _choice(subject, positions, parameters)
+        draw = partial(column_figure, dims=columns)
+        figure, _ = figure_of_choice(choice, table, head, draw, first=FIRST_OF_CURVES)
+    return drawn_page(figure, style)
+
+
+def _check_columns(columns: range | None) -> None:
+    if columns is not None and not (isinstance(columns, range) and len(columns)):
+        raise ArgumentError("columns: must be a range of some")
 
 
 def _style(width: int | None, height: int | None, dpi: int | None, **look: Any) -> Style:

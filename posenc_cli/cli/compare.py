@@ -125,7 +125,7 @@ def compare(
       posenc compare rope rope --dim 64 --set b.base=500000 --len 128
       posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256
       posenc compare llama-2-7b --as vllm
-      posenc compare table.npy sinusoidal --out difference.png
+      posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png
     """
     output.check(picture)
     from posenc_cli.checks.compare import ArrayComparison, comparison

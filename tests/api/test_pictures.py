@@ -28,6 +28,17 @@ def test_a_heatmap_is_a_figure_of_matplotlib():
     assert isinstance(posenc.heatmap(np.eye(8)), Figure)
 
 
+def test_curves_are_columns_of_an_encoding_or_an_array():
+    (axes,) = posenc.curve("sinusoidal", 20, columns=range(4, 6), dim=8).axes
+    rows = posenc.encode("sinusoidal", 20, dim=8, dtype="float64")
+    drawn = np.stack([line.get_ydata() for line in axes.lines], axis=1)
+    np.testing.assert_array_equal(drawn, rows[:, 4:6])
+    (axes,) = posenc.curve(rows[:, :3]).axes
+    assert len(axes.lines) == 3
+    with pytest.raises(ValueError, match="columns: must be a range of some"):
+        posenc.curve("rope", 8, columns=range(0))
+
+
 def test_a_similarity_has_its_matrix_words_and_figure(call):
     report = posenc.similarity("sinusoidal", 24, dim=8)
     rows = posenc.encode("sinusoidal", 24, dim=8, dtype="float64")

@@ -32,6 +32,7 @@ DIFFERENT = {
     "posenc compare gpt-oss-20b --as llama.cpp",
     "posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6",
     "posenc compare rope rope --dim 64 --set b.base=500000 --len 128",
+    "posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png",
     "posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256",
     "posenc rope-check -m llama-3.1-8b -l 4096 --impl posenc_cli.examples.llama:rotate",
 }
