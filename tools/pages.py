@@ -1,7 +1,8 @@
 """Write the generated parts of README.md and docs/, or check that they are up to date (--check).
 
 What is derived from declarations stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``;
-the pictures in docs/images are what posenc draws.
+the pictures in docs/images are what posenc draws. Those of the gallery take a minute or two:
+--gallery draws or checks them too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from posenc_cli.files.formats import FORMATS
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.inference.causes import Cause
 from tests.checks.mutants_table import caught, mutants_markdown, passing_markdown
-from tools import screenshot
+from tools import gallery, screenshot
 
 if TYPE_CHECKING:
     from posenc_cli.formulas.parameters import Parameter
@@ -145,9 +146,14 @@ def truth() -> str:
     return _table("what | posenc | what people use", [error, caught(), speed])
 
 
+def pictures() -> str:
+    """The gallery."""
+    return gallery.markdown()
+
+
 _PARTS = (
     *(commands, schemes, tables, formats, backends, models, codes),
-    *(mutants, passing, truth, performance),
+    *(mutants, passing, truth, performance, pictures),
 )
 GENERATED = {part.__name__: part for part in _PARTS}
 
@@ -192,6 +198,27 @@ def stale_images() -> list[Path]:
         ]
 
 
+def stale_gallery() -> list[Path]:
+    """The pictures of the gallery that posenc draws otherwise now, or no more."""
+    folder = ROOT / "docs" / gallery.FOLDER
+    with tempfile.TemporaryDirectory() as drawn:
+        gallery.draw(Path(drawn))
+        new = {path.name for path in Path(drawn).iterdir()}
+        gone = {path.name for path in folder.glob("*")} - new
+        stale = [name for name in new if not _look_alike(folder / name, Path(drawn, name))]
+        return [folder / name for name in sorted({*gone, *stale})]
+
+
+def draw_gallery() -> None:
+    """Draw the gallery, and drop what is no more in it."""
+    folder = ROOT / "docs" / gallery.FOLDER
+    folder.mkdir(exist_ok=True)
+    for path in folder.glob("*"):
+        if path.name not in gallery.files():
+            path.unlink()
+    gallery.draw(folder)
+
+
 def _look_alike(one: Path, other: Path) -> bool:
     """Whether two pictures are the same but for how edges of letters are smoothed.
 
@@ -205,12 +232,13 @@ def _look_alike(one: Path, other: Path) -> bool:
     return first.shape == second.shape and int(np.abs(first - second).max()) < 22
 
 
-def main(check: bool) -> int:
+def main(check: bool, *, with_gallery: bool = False) -> int:
     """Rewrite the pages and their pictures, or give status 1 where that would change them."""
     pages = {path: path.read_text("utf-8") for path in PAGES}
     changed = {path: new for path, old in pages.items() if (new := written(old)) != old}
     stale = stale_images()
     if check:
+        stale += stale_gallery() if with_gallery else []
         for path in (*changed, *stale):
             print(f"{path.relative_to(ROOT)}: out of date; run make format", file=sys.stderr)
         return int(bool(changed or stale))
@@ -218,8 +246,10 @@ def main(check: bool) -> int:
         path.write_text(text, "utf-8")
     if stale:
         draw_images(IMAGES)
+    if with_gallery:
+        draw_gallery()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv[1:]))
+    sys.exit(main("--check" in sys.argv[1:], with_gallery="--gallery" in sys.argv[1:]))

@@ -298,10 +298,19 @@ class Drawing:
     def _grid(
         self, figures: Sequence[AnyFigure], least: tuple[float, float]
     ) -> tuple[list[AnyFigure], GridSpec]:
-        """The figures that have room, none smaller than ``least``, and the grid for them."""
+        """The figures that have room, none smaller than ``least``, and the grid for them.
+
+        A height that is not fixed gets longer where then all have room.
+        """
         line = self.style.line
-        room = self.width - _MARGINS[0] * line, self.height - _MARGINS[1] * line
+        around = _MARGINS[0] * line, _MARGINS[1] * line
+        room = self.width - around[0], self.height - around[1]
         rows, columns = grid_of(len(figures), room, least, aspect=1)
+        needed = -(-len(figures) // columns)
+        higher = math.ceil(around[1] + needed * least[1])
+        if needed > rows and not self.style.fixed[1] and higher <= _MOST_GROWTH * self.height:
+            rows, self.height = needed, higher
+            self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
         chosen = [figures[i] for i in spread(len(figures), rows * columns)]
         return chosen, self.page.add_gridspec(rows, columns)
 

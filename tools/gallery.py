@@ -1,0 +1,191 @@
+"""The pictures of docs/gallery.md, and the words around them: each is what a command draws.
+
+Every picture is drawn twice, for light and for dark pages. Its size and its theme are set here; all
+else is in the command that stands below it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from PIL import Image
+
+from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.cli.exits import main as posenc
+from posenc_cli.render.style import PALETTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = "images/gallery"
+"""Where the pictures are, seen from the page."""
+_COLORS = 128
+"""In a picture: as many as keep a scale smooth."""
+
+
+class Known(NamedTuple):
+    """A figure that the subject is taught with, made again."""
+
+    name: str
+    title: str
+    source: str
+    command: str
+
+
+KNOWN = (
+    Known(
+        "alammar",
+        "20 words, 512 dimensions, sines at the left and cosines at the right",
+        "J. Alammar, [The Illustrated Transformer]"
+        "(https://jalammar.github.io/illustrated-transformer/), 2018",
+        "heatmap -s sinusoidal -l 20 -d 512 --set layout=concat --set spacing=tensor2tensor",
+    ),
+    Known(
+        "kazemnejad-heatmap",
+        "128 dimensions at 50 positions, sines and cosines in turn",
+        "A. Kazemnejad, [Transformer Architecture: The Positional Encoding]"
+        "(https://kazemnejad.com/blog/transformer_architecture_positional_encoding/), 2019",
+        "heatmap -s sinusoidal -l 50 -d 128 --unsplit --cmap RdBu",
+    ),
+    Known(
+        "kazemnejad-products",
+        "How alike two positions are, and that only their distance counts",
+        "A. Kazemnejad, the same page: “dot product of position embeddings for all time-steps”",
+        "dot-similarity -s sinusoidal -l 50 -d 128",
+    ),
+    Known(
+        "annotated-transformer",
+        "Four dimensions as waves over the positions",
+        "A. Rush and others, [The Annotated Transformer]"
+        "(https://nlp.seas.harvard.edu/annotated-transformer/), 2018",
+        "curve -s sinusoidal -d 20 -l 100 --dims 4:8",
+    ),
+    Known(
+        "roformer-rotation",
+        "RoPE turns each pair of columns, the later pairs more slowly",
+        "J. Su and others, [RoFormer](https://arxiv.org/abs/2104.09864), 2021, figure 1",
+        "rotation -s rope -d 64",
+    ),
+    Known(
+        "alibi-bias",
+        "What ALiBi adds to the scores, head by head",
+        "O. Press and others, [Train Short, Test Long](https://arxiv.org/abs/2108.12409), 2021, "
+        "figure 3",
+        "heatmap -s alibi --heads 8 -l 16",
+    ),
+    Known(
+        "alibi-slopes",
+        "The slopes of its heads",
+        "the same paper, section 3",
+        "alibi-slopes --heads 8 --plot",
+    ),
+    Known(
+        "yarn-ramp",
+        "Which wavelengths YaRN keeps, blends and stretches, 32 times Llama 2's context",
+        "B. Peng and others, [YaRN](https://arxiv.org/abs/2309.00071), 2023, section 3.2",
+        "spectrum -s rope-yarn -d 128 --set factor=32 --set original_max_position_embeddings=4096",
+    ),
+    Known(
+        "llama-3.1",
+        "Llama 3.1 stretches the long wavelengths 8 times",
+        "A. Dubey and others, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783), 2024",
+        "spectrum -m llama-3.1-8b",
+    ),
+    Known(
+        "vit-grid",
+        "How alike one place of an image is to all others",
+        "A. Dosovitskiy and others, [An Image is Worth 16x16 Words]"
+        "(https://arxiv.org/abs/2010.11929), 2020, figure 7, which is of learned ones; these are "
+        "MAE's sines",
+        "heatmap -s sinusoidal-nd -d 768 --set grid=14x14",
+    ),
+)
+
+_LARGE, _SMALL = 100, 75
+"""Pixels an inch."""
+_VIEWS = {"heatmap": "values", "dot-similarity": "similarity", "spectrum": "spectrum"}
+_OWN = {
+    "rope-longrope": "-d 8 --set short_factor=1,1,2,4 --set long_factor=1,4,16,64 "
+    "--set original_max_position_embeddings=64",
+}
+"""What a scheme needs besides its name and a length."""
+_WITHOUT = {
+    ("nope", "spectrum"): "nothing changes",
+    **{
+        (name, "spectrum"): "no waves: a bias"
+        for name, scheme in BUILT_IN.items()
+        if scheme.kind == "bias"
+    },
+}
+
+
+def scheme_command(name: str, view: str) -> str:
+    """What draws a view of a scheme.
+
+    >>> scheme_command("rope", "heatmap")
+    'heatmap -s rope -l 64'
+    """
+    return " ".join(filter(None, [view, "-s", name, "-l 64", _OWN.get(name)]))
+
+
+def drawn() -> Iterator[tuple[str, str, int]]:
+    """Each picture's name, its command and its pixels an inch."""
+    for known in KNOWN:
+        yield known.name, known.command, _LARGE
+    for name in BUILT_IN:
+        for view in _VIEWS:
+            if (name, view) not in _WITHOUT:
+                yield f"{name}-{view}", scheme_command(name, view), _SMALL
+
+
+def files() -> list[str]:
+    """The names of all pictures."""
+    return [f"{name}-{theme}.png" for name, *_ in drawn() for theme in PALETTES]
+
+
+def draw(folder: Path) -> None:
+    """Draw all pictures into a folder."""
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, command, dpi in drawn():
+            for theme in PALETTES:
+                path = Path(temporary, "drawn.png")
+                look = ["--dpi", str(dpi), "--theme", theme, "--out", str(path), "--quiet"]
+                if status := posenc([*shlex.split(command), *look]):
+                    raise SystemExit(f"posenc {command}: status {status}")
+                with Image.open(path) as image:
+                    few = image.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
+                few.save(folder / f"{name}-{theme}.png", optimize=True)
+
+
+def markdown() -> str:
+    """The page below its first words."""
+    parts = ["## Figures of papers and blogs, made again"]
+    for known in KNOWN:
+        text = f"{known.title}. After {known.source}."
+        command = f"```console\n$ posenc {known.command}\n```"
+        parts += [_picture(known.name, known.title), text, command]
+    parts += ["## Every scheme", _table()]
+    return "\n\n".join(parts)
+
+
+def _table() -> str:
+    lines = [f"| scheme | {' | '.join(_VIEWS.values())} |", "|---|---|---|---|"]
+    for name, scheme in BUILT_IN.items():
+        cells = [
+            _WITHOUT.get((name, view)) or _picture(f"{name}-{view}", f"{name}: {word}", 260)
+            for view, word in _VIEWS.items()
+        ]
+        own = f"<br>`{_OWN[name]}`" if name in _OWN else ""
+        lines.append(f"| **{name}**<br>{scheme.kind}{own} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _picture(name: str, words: str, width: int | None = None) -> str:
+    wide = f' width="{width}"' if width else ""
+    return (
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{FOLDER}/{name}-dark.png">'
+        f'<img alt="{words}" src="{FOLDER}/{name}-light.png"{wide}></picture>'
+    )
