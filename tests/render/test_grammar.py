@@ -53,8 +53,10 @@ DRAWN: dict[str, list[tuple[list[str], str]]] = {
         (["-s", "learned", *SMALL], "random weights, seed 0"),
     ],
     "dot-similarity": [
+        (["-s", "rope", *SMALL, "--base", "500"], "base=500"),
         (["-s", "learned", *SMALL], "random weights, seed 0"),
         (["-s", "rope", *SMALL, "--content", "random"], "content random"),
+        (["-s", "alibi", "-l", "8", "--set", "form=mpt"], "form=mpt"),
     ],
     "buckets": [(["t5", "--set", "num_buckets=16"], "num_buckets=16")],
     "compare": [
@@ -143,15 +145,15 @@ def test_colours_diverge_around_a_zero_between_values_and_from_nothing_else(
             assert scale.low >= 0 or scale.high <= 0
 
 
-@pytest.mark.parametrize("command", ["heatmap"])
+@pytest.mark.parametrize("command", ["heatmap", "spectrum", "dot-similarity"])
 def test_random_weights_are_named_in_title_words_and_json(command, call, figure_of):
     arguments = [command, "-s", "learned", *SMALL]
     assert "random weights, seed 0" in words_of(figure_of(*arguments))
     assert "random weights, seed 0" in call(*arguments, "--graphics", "none")[1].replace("\n", " ")
-    assert json.loads(call(*arguments, "--json")[1])["random_weights"] is True
+    assert json.loads(call(*arguments, "--json")[1])["weights"] == "random weights, seed 0"
     fixed = [command, "-s", "rope", *SMALL]
     assert "random" not in words_of(figure_of(*fixed))
-    assert json.loads(call(*fixed, "--json")[1])["random_weights"] is False
+    assert json.loads(call(*fixed, "--json")[1])["weights"] is None
 
 
 def heatmap(values: np.ndarray, label: str, title: str = "a map") -> Heatmap:
