@@ -130,7 +130,9 @@ def curve(
     _check_columns(columns)
     if is_array(subject):
         loaded = loaded_array(subject, "array")
-        figure = curves_of(figure_of_array(loaded, head=head, dims=columns))
+        figure = curves_of(
+            figure_of_array(loaded, head=head, dims=columns), all_of_them=columns is not None
+        )
     else:
         choice = _choice(subject, positions, parameters)
         draw = partial(column_figure, dims=columns)

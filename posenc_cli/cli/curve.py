@@ -1,17 +1,23 @@
-"""``posenc curve``: columns of an encoding over positions, as lines."""
+"""``posenc curve``: columns of encodings over positions, as lines."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show
+from posenc_cli.cli.subjects import Subjects
 from posenc_cli.cli.views import ViewOptions
+from posenc_cli.errors import quoted_name
+
+if TYPE_CHECKING:
+    from posenc_cli.render.figure import Figure
 
 
 def curve(
-    choice: Choice | None,
+    subjects: Subjects,
     console: Console,
     *,
     view: ViewOptions,
@@ -20,31 +26,41 @@ def curve(
 ) -> None:
     """Draw columns of an encoding over the positions.
 
-    A line for each column, at most six: of more, some from the first to the last. A bias has a line
-    for each head, its score by offset. What is longer than 1200 positions is shown at equal steps;
-    where a wave is too fast for those its points stand alone, as the sample they are. The first 100
-    positions are shown where --len is not given.
+    A line for each of the columns of --dims, or for six of them, from the first to the last. A bias
+    has a line for each head, its score by offset. What is longer than 1200 positions is shown at
+    equal steps; where a wave is too fast for those its points stand alone, as the sample they are.
+    The first 100 positions are shown where --len is not given. Several encodings, models or files
+    share one set of axes.
 
     Examples:
       posenc curve --scheme sinusoidal --dims 4:8 --len 100
       posenc curve -s alibi --heads 4 --len 128
-      posenc curve --model llama-3.1-8b --table cos --dims 20:24 -l 8192 --out slow.png
-      posenc curve --in table.npy --dims 0:4
+      posenc curve -m llama-3-8b -m llama-3.1-8b --table cos --dims 40:41 -l 8192
+      posenc curve --in table.npy --dims 0:4 --out columns.png
     """
-    view.check(choice)
+    choices = [item for item in subjects.items if isinstance(item, Choice)]
+    view.check(encodings=bool(choices), files=len(choices) < len(subjects.items))
     output.prepare()
-    if choice is None:
-        from posenc_cli.render.columns import curves_of
-        from posenc_cli.render.stored import figure_of_array
+    from posenc_cli.render.columns import together
 
-        loaded, fields = view.stored()
-        figure = curves_of(figure_of_array(loaded, head=view.head, rows=view.rows, dims=view.dims))
-    else:
-        from posenc_cli.render.columns import FIRST_OF_CURVES, column_figure
-        from posenc_cli.render.encoded import figure_of_choice
-
-        draw = partial(column_figure, dims=view.dims)
-        figure, fields = figure_of_choice(
-            choice, view.table, view.head, draw, first=FIRST_OF_CURVES
-        )
+    figures = [_curves(item, view, of=len(subjects.items)) for item in subjects.items]
+    names = [
+        item.source or item.name if isinstance(item, Choice) else quoted_name(item)
+        for item in subjects.items
+    ]
+    figure = together([figure for figure, _ in figures], names)
+    parts = [fields for _, fields in figures]
+    fields = parts[0] if len(parts) == 1 else {"parts": parts}
     show(figure, picture, output, console, json=("curve", fields) if output.json else None)
+
+
+def _curves(item: Choice | str, view: ViewOptions, *, of: int) -> tuple[Figure, dict[str, Any]]:
+    """The curves of one ``of`` some encodings and files, and how JSON says what it is."""
+    from posenc_cli.render.columns import FIRST_OF_CURVES, column_figure, curves_of
+    from posenc_cli.render.encoded import figure_of_choice
+
+    if isinstance(item, Choice):
+        draw = partial(column_figure, dims=view.dims, of=of)
+        return figure_of_choice(item, view.table, view.head, draw, first=FIRST_OF_CURVES)
+    figure, fields = view.stored_figure(item)
+    return curves_of(figure, all_of_them=view.dims is not None, of=of), fields

@@ -6,7 +6,9 @@ from functools import partial
 from typing import Annotated
 
 from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import check_subject
 from posenc_cli.cli.console import Console
+from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
 from posenc_cli.cli.views import ViewOptions
@@ -20,6 +22,7 @@ def heatmap(
     choice: Choice | None,
     console: Console,
     *,
+    source: MatrixFile = None,
     view: ViewOptions,
     unsplit: Annotated[
         bool, option("--unsplit", help="columns as they are stored, sines among cosines")
@@ -52,19 +55,15 @@ def heatmap(
       posenc heatmap --in table.npy --rows 0:32 --dims 0:32
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
-    view.check(choice)
+    check_subject(choice, source)
+    view.check(encodings=choice is not None, files=choice is None)
     if causal and not softmax:
         raise InvalidInput("--causal: goes with --softmax")
     output.prepare()
     if choice is None:
-        from posenc_cli.render.stored import figure_of_array
-
         if softmax:
             raise InvalidInput("--softmax: goes with the scheme of a bias, not with --in")
-        loaded, fields = view.stored()
-        figure = figure_of_array(
-            loaded, head=view.head, rows=view.rows, dims=view.dims, split=not unsplit
-        )
+        figure, fields = view.stored_figure(source or "", split=not unsplit)
     else:
         from posenc_cli.render.encoded import figure_of, figure_of_choice
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli.cli.choosing import check_subject
-from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.options import OptionGroup, TableName, option, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
-    from posenc_cli.choice import Choice
-    from posenc_cli.files.reading import Loaded
+    from posenc_cli.render.figure import Figure
 
 
 def half_open(flag: str, text: str) -> range:
@@ -31,9 +28,8 @@ def half_open(flag: str, text: str) -> range:
 
 
 class ViewOptions(OptionGroup):
-    """What is looked at: a file in place of an encoding, and which part of either."""
+    """Which part of an encoding, or of a file, is looked at."""
 
-    source: MatrixFile = None
     table: TableName = None
     head: Annotated[
         int | None,
@@ -52,27 +48,30 @@ class ViewOptions(OptionGroup):
         ),
     ] = None
 
-    def check(self, choice: Choice | None) -> None:
-        """Refuse what does not go with an encoding, or with a file.
+    def check(self, *, encodings: bool, files: bool) -> None:
+        """Refuse what goes with neither the encodings nor the files that there are.
 
         Raises: InvalidInput.
         """
-        check_subject(choice, self.source)
-        if choice is not None and self.rows is not None:
+        if not files and self.rows is not None:
             raise InvalidInput(
                 f"--rows {self.rows.start}:{self.rows.stop}: goes with --in",
                 hint="--positions chooses those of an encoding",
             )
-        if choice is None and self.table is not None:
+        if not encodings and self.table is not None:
             raise InvalidInput(f"--table {abbreviated(self.table)}: cannot go with --in")
 
-    def stored(self) -> tuple[Loaded, dict[str, Any]]:
-        """The array of the file, and how JSON says which.
+    def stored_figure(self, path: str, *, split: bool = True) -> tuple[Figure, dict[str, Any]]:
+        """The figure of the array in a file, and how JSON says which it is.
 
-        Raises: InvalidInput, Unavailable: it cannot be read.
+        Raises: InvalidInput, Unavailable: it cannot be read, or has no such part.
         """
         from posenc_cli.files.reading import read_array
+        from posenc_cli.render.stored import figure_of_array
 
-        loaded = read_array(self.source or "")
-        fields = {"path": self.source, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
-        return loaded, fields
+        loaded = read_array(path)
+        fields = {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
+        figure = figure_of_array(
+            loaded, head=self.head, rows=self.rows, dims=self.dims, split=split
+        )
+        return figure, fields

@@ -5,6 +5,7 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from posenc_cli.render.encoded import (
     title_of,
 )
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
+from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,39 +36,84 @@ FIRST_OF_CURVES = 100
 """Positions that are shown where nobody says how many."""
 _MOST_POINTS = 1200
 """Points of a curve: about what a figure in a file can show apart."""
-_MOST_CURVES = 6
-"""Curves in one set of axes: as many as there are colours."""
+_FEW, _MOST_CURVES = 6, 12
+"""Curves in one set of axes where nobody says which, and as many as can be followed."""
 
 
-def column_figure(request: Request, engine_for: EngineFor, *, dims: range | None = None) -> Figure:
+def column_figure(
+    request: Request, engine_for: EngineFor, *, dims: range | None = None, of: int = 1
+) -> Figure:
     """The columns of a table as curves over the positions; of a bias its heads by offset.
+
+    Where ``dims`` do not say which columns, they are a few. ``of`` is how many encodings share the
+    axes.
 
     Raises: InvalidInput where the parts of the request do not go together.
     """
     if request.encoding.bound.content.heads is not None:
         check_no_dims(dims, request, "a bias")
-        return _heads_by_offset(request, engine_for)
+        return _heads_by_offset(request, engine_for, most=max(1, _MOST_CURVES // of))
     if request.positions is None and request.table != "inv-freq":
         request.plan()
         request = replace(request, positions=settled_positions(request))
-    return curves_of(figure_of(request, engine_for, dims=dims))
+    figure = figure_of(request, engine_for, dims=dims)
+    return curves_of(figure, all_of_them=dims is not None, of=of)
 
 
-def curves_of(figure: Figure) -> Figure:
-    """The columns of heatmaps as curves; other figures as they are."""
+def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figure:
+    """The columns of heatmaps as curves, a few or ``all_of_them``; other figures as they are."""
+    most = max(1, (_MOST_CURVES if all_of_them else _FEW) // of)
     if isinstance(figure, Panels):
         panels = tuple(
-            _column_curves(panel) if isinstance(panel, Heatmap) else panel
+            _column_curves(panel, most) if isinstance(panel, Heatmap) else panel
             for panel in figure.panels
         )
         return replace(figure, panels=panels, shared=False)
-    return _column_curves(figure) if isinstance(figure, Heatmap) else figure
+    return _column_curves(figure, most) if isinstance(figure, Heatmap) else figure
 
 
-def _column_curves(heatmap: Heatmap) -> Curves:
+def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
+    """Figures of curves in one set of axes where they have the same, each curve under a name.
+
+    Raises: InvalidInput where more share axes than can be told apart.
+    """
+    if len(figures) == 1:
+        return figures[0]
+    named = [
+        (name, panel)
+        for figure, name in zip(figures, distinct_names(names), strict=True)
+        for panel in (figure.panels if isinstance(figure, Panels) else (figure,))
+        if isinstance(panel, Curves)
+    ]
+    groups = grouped(named, lambda pair: (pair[1].x_label, pair[1].y_label, pair[1].y_scale))
+    panels = [_shared_axes(group) for group in groups]
+    if len(panels) == 1:
+        return panels[0]
+    return Panels(tuple(panels), ", ".join(names), shared=False)
+
+
+def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
+    """The curves of several figures in the axes of the first, whose notes say what each is."""
+    curves = [
+        replace(curve, name=f"{name} {curve.name}".strip())
+        for name, panel in group
+        for curve in panel.curves
+    ]
+    check_looks(range(len(curves)))
+    names, first = dict.fromkeys(name for name, _ in group), group[0][1]
+    titles, notes = zip(*((panel.title, panel.notes) for _, panel in group), strict=True)
+    return replace(
+        first,
+        curves=tuple(curves),
+        title=f"{', '.join(names)}: {first.y_label} by {first.x_label}",
+        notes=tuple(dict.fromkeys((*titles, *chain.from_iterable(notes)))),
+    )
+
+
+def _column_curves(heatmap: Heatmap, most: int) -> Curves:
     """A curve for each of some columns; one that is faster than its points are a sample of it."""
     even = replace(heatmap, rows=replace(heatmap.rows, even=True))
-    shown = even.sample(_MOST_POINTS, _MOST_CURVES, means=False)
+    shown = even.sample(_MOST_POINTS, most, means=False)
     notes = [*shown.notes, *shown.warnings]
     if shown.undersampled:
         notes.append("a sample: the wavelength is under two of the positions shown")
@@ -93,7 +140,7 @@ def _column_curve(shown: Shown, column: int) -> Curve:
     return Curve.parted(x, y, breaks, " ".join(filter(None, words)), joined=not sample)
 
 
-def _heads_by_offset(request: Request, engine_for: EngineFor) -> Figure:
+def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> Figure:
     """The scores of a bias by offset, or by key where only that counts: a curve for each head.
 
     Raises: InvalidInput where the positions have no one step.
@@ -126,7 +173,7 @@ def _heads_by_offset(request: Request, engine_for: EngineFor) -> Figure:
         value_label="score",
         wavelengths=wavelengths_by_values(cells, points),
     )
-    curves = _column_curves(heatmap)
+    curves = _column_curves(heatmap, most)
     return curves if by_key else replace(curves, x_label="offset, key − query")
 
 

@@ -109,3 +109,27 @@ def test_what_cannot_be_drawn_is_refused(arguments, says, call):
     status, out, err = call("curve", *arguments.split())
     assert (status, out) == (2, "")
     assert says in err
+
+
+def test_several_encodings_share_axes_and_each_says_what_it_is(call):
+    document = asked(
+        call, *["-s", "rope", "-s", "rope", "--set", "b.base=100", "--dims", "4:6", "-l", "9"]
+    )
+    names = [curve["name"] for curve in document["curves"]]
+    assert names == ["a: rope cos 4", "a: rope cos 5", "b: rope cos 4", "b: rope cos 5"]
+    for curve, base in zip(document["curves"], (1e4, 1e4, 100, 100), strict=True):
+        column = int(curve["name"][-1])
+        expected = np.cos(np.arange(9) * base ** (-column / 32))
+        np.testing.assert_allclose(curve["y"], expected, atol=1e-15)
+    assert document["title"] == "a: rope, b: rope: value by position"
+    assert [note.rsplit(" ", 1)[1] for note in document["notes"]] == ["(base=10000)", "(base=100)"]
+    assert [part["params"]["base"] for part in document["parts"]] == [1e4, 100]
+
+
+def test_several_share_six_curves_where_nobody_says_which(call, tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(20))
+    document = asked(call, "-s", "sinusoidal", "--in", "x.npy", "-l", "20")
+    assert [panel["x_label"] for panel in document["panels"]] == ["position", "row"]
+    assert [len(panel["curves"]) for panel in document["panels"]] == [2, 3]  # a sine, a cosine
+    document = asked(call, "-s", "sinusoidal", "--dims", "0:12", "-l", "20")
+    assert (len(document["curves"]), document["notes"]) == (12, [])
