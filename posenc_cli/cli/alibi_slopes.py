@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
@@ -12,7 +13,8 @@ from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.inference.slopes import check_slopes, read_slopes
-from posenc_cli.records import replace
+from posenc_cli.positions import range_texts
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +26,8 @@ FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}
 """The forms of the slopes, and the suffix of each."""
 
 _DECLARED = catalogue.BUILT_IN["alibi"].parameters
-_LINES = 20  # of a picture that nobody gave a height
+_LINES, _FEWEST_LINES = 20, 11  # of a picture that nobody gave a height
+_COMPARED = ["", "largest", "smallest", "differing heads", "largest ratio"]
 
 
 def _declared(flag: str, name: str, metavar: str) -> Any:
@@ -33,7 +36,7 @@ def _declared(flag: str, name: str, metavar: str) -> Any:
     return option(
         flag,
         metavar=metavar,
-        help=f"{parameter.rules.help} [default: {parameter.default_text}]",
+        help=f"{parameter.rules.help}; repeatable [default: {parameter.default_text}]",
         parse=lambda flag, text: parameter.value(text, flag=flag),
         autocompletion=completed_from(parameter.choices),
         show_default=False,
@@ -49,13 +52,9 @@ class SlopesOutput(ReportOptions):
 def alibi_slopes(
     console: Console,
     *,
-    heads: Annotated[int, _declared("--heads", "heads", "N")] = _DECLARED["heads"].default,
-    max_bias: Annotated[float, _declared("--max-bias", "max_bias", "X")] = _DECLARED[
-        "max_bias"
-    ].default,
-    convention: Annotated[SlopesRule, _declared("--convention", "slopes", "NAME")] = _DECLARED[
-        "slopes"
-    ].default,
+    heads: Annotated[list[int] | None, _declared("--heads", "heads", "N")] = None,
+    max_bias: Annotated[list[float] | None, _declared("--max-bias", "max_bias", "X")] = None,
+    convention: Annotated[list[str] | None, _declared("--convention", "slopes", "NAME")] = None,
     check: Annotated[
         str | None,
         option(
@@ -71,47 +70,152 @@ def alibi_slopes(
 ) -> int:
     """Print the slopes of ALiBi, or check some.
 
-    One slope a head, correctly rounded to float64, for any number of heads.
+    One slope a head, correctly rounded to float64, for any number of heads. Options given several
+    times are combined, and drawn in one set of axes, above what sets each apart from the first;
+    --plot --check draws the slopes of a file beside those it should hold.
 
     Examples:
       posenc alibi-slopes --heads 12
       posenc alibi-slopes --heads 112 --format csv --out slopes.csv
       posenc alibi-slopes --heads 112 --check slopes.csv
       posenc alibi-slopes --heads 16 --plot
+      posenc alibi-slopes --heads 12 --convention press --convention naive --plot
       posenc alibi-slopes --heads 16 --plot --out slopes.png
     """
     image = plot and output.suffix in IMAGES
     form = _form(output, image=image)
-    _check(form, picture, plot=plot, image=image, checks=check is not None)
+    given = heads or (), max_bias or (), convention or ()
+    names = "heads", "max_bias", "slopes"
+    values: list[list[Any]] = [
+        [*dict.fromkeys(texts)] or [_DECLARED[name].default]
+        for name, texts in zip(names, given, strict=True)
+    ]
+    asked = [Slopes.of(*combined) for combined in product(*values)]
+    _check(form, picture, asked, plot=plot, image=image, checks=check is not None)
     output.prepare()
-    values = exact_slopes(heads, max_bias=max_bias, rule=convention)
-    fields = {"heads": heads, "convention": convention, "max_bias": max_bias, "slopes": values}
+    comparison = None
+    drawn = asked
+    if check is not None:
+        theirs, dtype = read_slopes(check)
+        (own,) = asked
+        comparison = check_slopes(
+            theirs, heads=own.heads, max_bias=own.max_bias, rule=own.convention, dtype=dtype
+        )
+        drawn = [own, replace(own, values=tuple(map(float, theirs)), file=quoted_name(check))]
+    fields = _fields(asked)
+    if comparison is not None:
+        fields["check"] = _check_fields(comparison)
+    told = None if comparison is None else _check_text(comparison, asked[0].heads)
     if plot:
-        figure = _figure(values, convention, max_bias)
+        figure = _figure(drawn)
+        if told is None and len(asked) > 1:
+            told = console.table_text(_COMPARED, _rows_compared(asked))
         if image:
             json = ("alibi-slopes", fields) if form == "json" else None
             show(figure, picture, output, console, json=json)
         else:
-            _print(figure, picture, output, console)
-        return 0
-    comparison = None
-    if check is not None:
-        theirs, dtype = read_slopes(check)
-        comparison = check_slopes(
-            theirs, heads=heads, max_bias=max_bias, rule=convention, dtype=dtype
-        )
-    if form == "json":
-        checked = {} if comparison is None else {"check": _check_fields(comparison)}
-        text = console.json_text("alibi-slopes", {**fields, **checked})
-    elif comparison is not None:
-        text = _check_text(comparison, heads)
-    elif form == "csv":
-        text = "\n".join(map(repr, values))
+            _print(figure, picture, output, console, told)
     else:
-        rows = [[str(h), repr(m), f"2^{math.log2(m):g}"] for h, m in enumerate(values)]
-        text = console.table_text(["head", "slope", "power"], rows)
-    console.result(text, output)
+        if form == "json":
+            text = console.json_text("alibi-slopes", fields)
+        else:
+            text = told or _text(asked, form, console)
+        console.result(text, output)
     return 0 if comparison is None or comparison.ok else 1
+
+
+class Slopes(Record):
+    """The slopes of ALiBi for some heads, by a convention, or those of a file in their place."""
+
+    heads: int
+    max_bias: float
+    convention: SlopesRule
+    values: tuple[float, ...]
+    file: str | None = None
+
+    @classmethod
+    def of(cls, heads: int, max_bias: float, convention: SlopesRule) -> Slopes:
+        """The exact slopes."""
+        values = exact_slopes(heads, max_bias=max_bias, rule=convention)
+        return cls(heads, max_bias, convention, tuple(values))
+
+    @property
+    def label(self) -> str:
+        """What tells them from others."""
+        if self.file is not None:
+            return self.file
+        heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
+        return f"{heads} ({self.convention}, max_bias={self.max_bias:g})"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        asked = {"heads": self.heads, "convention": self.convention, "max_bias": self.max_bias}
+        return {**asked, "slopes": list(self.values)}
+
+
+class SlopesDifference(Record):
+    """The heads whose slopes differ from those of others, and the ratio farthest from 1."""
+
+    differing: tuple[int, ...]
+    ratio: float
+    at: int | None
+
+    @classmethod
+    def of(cls, first: Slopes, other: Slopes) -> SlopesDifference | None:
+        """How slopes differ, head by head; None where there are not as many."""
+        if first.heads != other.heads:
+            return None
+        pairs = list(zip(first.values, other.values, strict=True))
+        differing = tuple(head for head, (a, b) in enumerate(pairs) if a != b)
+        at = max(differing, key=lambda h: abs(math.log(pairs[h][1] / pairs[h][0])), default=None)
+        return cls(differing, 1.0 if at is None else pairs[at][1] / pairs[at][0], at)
+
+
+def _fields(asked: Sequence[Slopes]) -> dict[str, Any]:
+    """The slopes as JSON has them; of several, of each, and how they differ from the first."""
+    first, *others = asked
+    if not others:
+        return first.fields
+    differences = [SlopesDifference.of(first, other) for other in others]
+    return {
+        "parts": [slopes.fields for slopes in asked],
+        "differences": [
+            {"first": 0, "other": place, "compared": difference is not None}
+            | ({} if difference is None else difference.as_dict())
+            for place, difference in enumerate(differences, 1)
+        ],
+    }
+
+
+def _rows_compared(asked: Sequence[Slopes]) -> list[list[str]]:
+    """A row for each of several: its ends, and how its slopes differ from those of the first."""
+    rows = []
+    for slopes in asked:
+        difference = SlopesDifference.of(asked[0], slopes)
+        told = ["–", ""]
+        if slopes is asked[0]:
+            told = ["", ""]
+        elif difference is not None:
+            runs = ", ".join(range_texts(difference.differing)) or "none"
+            told = [runs, f"×{difference.ratio:.4g} at head {difference.at}"]
+            told = told if difference.differing else ["none", ""]
+        ends = f"{max(slopes.values):.6g}", f"{min(slopes.values):.6g}"
+        rows.append([slopes.label, *ends, *told])
+    return rows
+
+
+def _text(asked: Sequence[Slopes], form: str, console: Console) -> str:
+    """The slopes as a table or as CSV."""
+    first = asked[0].values
+    if form == "csv":
+        return "\n".join(map(repr, first))
+    if len(asked) == 1:
+        rows = [[str(h), repr(m), f"2^{math.log2(m):g}"] for h, m in enumerate(first)]
+        return console.table_text(["head", "slope", "power"], rows)
+    columns = [list(map(repr, slopes.values)) for slopes in asked]
+    rows = [[str(h), *row] for h, row in enumerate(zip_longest(*columns, fillvalue=""))]
+    return console.table_text(["head", *(slopes.label for slopes in asked)], rows)
 
 
 def _form(output: SlopesOutput, *, image: bool) -> str:
@@ -137,12 +241,19 @@ def _form(output: SlopesOutput, *, image: bool) -> str:
     return forms[output.suffix]
 
 
-def _check(form: str, look: PictureOptions, *, plot: bool, image: bool, checks: bool) -> None:
+def _check(
+    form: str,
+    look: PictureOptions,
+    asked: Sequence[Slopes],
+    *,
+    plot: bool,
+    image: bool,
+    checks: bool,
+) -> None:
     """Refuse options that do not go together."""
-    if plot and (form == "csv" or checks or (form == "json" and not image)):
+    if plot and (form == "csv" or (form == "json" and not image)):
         raise InvalidInput(
-            "--plot: cannot go with --format csv or --check, nor with --json but for a figure in "
-            "a file",
+            "--plot: cannot go with --format csv, nor with --json but for a figure in a file",
             hint="--plot --json --out slopes.png" if form == "json" else None,
         )
     if look.given and not plot:
@@ -150,6 +261,13 @@ def _check(form: str, look: PictureOptions, *, plot: bool, image: bool, checks: 
         raise InvalidInput(f"{flag} {abbreviated(value)}: needs --plot")
     if checks and form == "csv":
         raise InvalidInput("--check: its report is a table or json, not csv")
+    if len(asked) > 1 and (checks or form == "csv"):
+        flag = "--check" if checks else "--format csv"
+        raise InvalidInput(f"{flag}: goes with one list of slopes, and these are {len(asked)}")
+    if plot:
+        from posenc_cli.render.overlays import check_looks
+
+        check_looks(range(len(asked)))
 
 
 def _check_text(check: SlopesCheck, heads: int) -> str:
@@ -182,13 +300,17 @@ def _check_fields(check: SlopesCheck) -> Mapping[str, object]:
     }
 
 
-def _figure(values: Sequence[float], rule: str, max_bias: float) -> Curves:
+def _figure(drawn: Sequence[Slopes]) -> Curves:
+    """The slopes of some in one set of axes."""
     from posenc_cli.render.figure import Curve, Curves
 
-    heads = f"{len(values)} head{'s' if len(values) > 1 else ''}"
+    alone = len(drawn) == 1
     return Curves(
-        curves=(Curve(x=tuple(range(len(values))), y=tuple(values)),),
-        title=f"ALiBi slopes, {heads} ({rule}, max_bias={max_bias:g})",
+        curves=tuple(
+            Curve(tuple(range(len(slopes.values))), slopes.values, "" if alone else slopes.label)
+            for slopes in drawn
+        ),
+        title=f"ALiBi slopes, {'; '.join(slopes.label for slopes in drawn)}",
         x_label="head",
         y_label="slope",
         y_scale="log",
@@ -196,14 +318,24 @@ def _figure(values: Sequence[float], rule: str, max_bias: float) -> Curves:
     )
 
 
-def _print(figure: Curves, look: PictureOptions, output: SlopesOutput, console: Console) -> None:
-    """Draw the slopes to the terminal, or as text to a file."""
-    lines = min(_LINES, console.height)
+def _print(
+    figure: Curves,
+    look: PictureOptions,
+    output: SlopesOutput,
+    console: Console,
+    told: str | None,
+) -> None:
+    """Draw the slopes to the terminal, or as text to a file, above what is told of them."""
+    below = 0 if told is None else told.count("\n") + 2  # the prompt takes one
+    lines = max(_FEWEST_LINES, min(_LINES, console.height - below))
     if output.out is None:
         show(figure, replace(look, height=look.height or lines), output, console)
+        if told is not None:
+            print(told)
         return
     from posenc_cli.render.blocks import Medium, Page
     from posenc_cli.render.terminal import picture_text
 
     page = Page(console.width, lines, Medium())
-    console.result(picture_text(look.titled(figure), page).content, output)
+    text = picture_text(look.titled(figure), page).content
+    console.result(text if told is None else f"{text}\n{told}", output)

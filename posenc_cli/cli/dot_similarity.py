@@ -37,6 +37,9 @@ _CURVE_HEIGHT = 13
 _POINTS = 320
 """Points of a curve in the terminal."""
 
+_PANELS_ACROSS = 2
+"""Sets of axes side by side, in the width of most terminals."""
+
 _LOWEST_MAP, _HIGHEST_MAP = 22, 44
 """Lines of a map that is not for a screen, within these."""
 
@@ -298,7 +301,10 @@ def _print(
         show(figure, replace(look, height=room), output, console)
         print("\n".join(words))
         return
-    curve = _CURVE_HEIGHT + (len(judged) if len(judged) > 1 else 0)
+    curves = profile_figures(judged, most=_POINTS, bounded=bounded)
+    curve = _CURVE_HEIGHT
+    if len(judged) > 1:
+        curve = (_CURVE_HEIGHT + 2 * len(judged)) * -(-len(curves) // _PANELS_ACROSS)
     if room is not None and not profile and len(judged) > 1 and room < curve + _LOWEST_MAP:
         profile = True
         words += wrapped_lines(["the maps have no room here; --out NAME.png has it"], look, console)
@@ -310,7 +316,6 @@ def _print(
         if room is not None:
             lines = max(LOWEST, room - curve)
         show(maps_figure(judged), replace(look, height=lines), output, console)
-    curves = profile_figures(judged, most=_POINTS, bounded=bounded)
     drawn: Figure = curves[0]
     if len(curves) > 1:
         drawn = Panels(tuple(curves), title="by offset m − n", shared=False)

@@ -207,7 +207,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
             for run in runs
         ]
         dotted = pen.marker == BRAILLE
-        shades = [_shade(side, dotted=dotted) for side in sides]
+        shades = [shade for side in sides if (shade := _shade(side, dotted=dotted))]
         strokes.append(Stroke(shades, BRAILLE if dotted else _SHADE, color=pen.color))
     for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
         places = [[(across.place(px), rows.height(py)) for px, py in run] for run in runs]

@@ -1,0 +1,266 @@
+"""Several encodings in one set of axes: their order, their names, and what sets them apart."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+
+def asked(call, *arguments):
+    status, out, err = call(*arguments, "--json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+def test_wavelengths_of_a_stretched_model_are_compared_with_those_before(call):
+    document = asked(call, "spectrum", "-m", "llama-3-8b", "-m", "llama-3.1-8b")
+    plain, stretched = (np.array(part["wavelengths"]) for part in document["parts"])
+    (difference,) = document["differences"]
+    ratios = stretched / plain
+    differing = np.flatnonzero(np.abs(ratios - 1) > 1e-9)
+    assert difference["differing"] == differing.tolist() == list(range(29, 64))
+    assert difference["ratio"] == pytest.approx(ratios.max(), rel=1e-12) == 8
+    assert difference["at"] == np.flatnonzero(ratios > 7.999).tolist()
+    assert (difference["first"], difference["other"], difference["pairs"]) == (0, 1, 64)
+    assert plain.tolist() == pytest.approx(document["parts"][1]["before"]["wavelengths"])
+
+
+def test_all_are_in_the_order_of_the_command_line(call, tmp_path):
+    np.save(tmp_path / "t.npy", np.random.default_rng(0).standard_normal((40, 4)))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1})
+    )
+    named = ["-s", "learned", "-m", "llama-3-8b", "--in", "t.npy", "--scheme=rope"]
+    named += ["--config", "config.json", "--in=t.npy", "-m", "gpt-j-6b", "-l", "40"]
+    expected = ["learned", "'llama-3-8b'", "'t.npy'", "rope", "'config.json'", "'t.npy'"]
+    expected += ["'gpt-j-6b'"]
+    parts = asked(call, "spectrum", *named)["parts"]
+    names = [part["name"].removeprefix("c: ").removeprefix("f: ") for part in parts]
+    assert [name.split(" ")[0].rstrip(":") for name in names] == expected
+    parts = asked(call, "dot-similarity", *named)["parts"]
+    assert [part.get("in", part.get("scheme")) for part in parts] == [
+        *("learned", "rope", "t.npy", "rope", "rope", "t.npy", "rope")
+    ]
+
+
+def test_one_encoding_has_no_list_of_parts(call):
+    for command in ("spectrum", "dot-similarity"):
+        document = asked(call, command, "-s", "rope", "-l", "16", "-d", "8")
+        assert document["scheme"] == "rope"
+        assert not {"parts", "differences", "name"} & document.keys()
+    assert "parts" not in asked(call, "alibi-slopes", "--heads", "4")
+
+
+def test_a_parameter_is_for_all_that_have_it_or_for_one_by_its_letter(call):
+    twice = ("spectrum", "-s", "rope", "-s", "rope", "-s", "learned", "-l", "32")
+    document = asked(call, *twice, "--set", "b.base=500000", "-d", "8", "--set", "seed=3")
+    parts = document["parts"]
+    assert [part["params"]["dim"] for part in parts] == [8, 8, 8]
+    assert [part["params"].get("base") for part in parts] == [1e4, 5e5, None]
+    assert [part["name"][:7] for part in parts] == ["a: rope", "b: rope", "learned"]
+    assert document["differences"][0]["ratio"] == pytest.approx(50**0.75)
+    for setting in ("d.base=5", "c.base=5", "sections=1"):
+        status, out, err = call(*twice, "--set", setting)
+        assert (status, out) == (2, "")
+        assert err.startswith(f"posenc: error: --set {setting.partition('=')[0]}: none of rope, ")
+
+
+def test_a_wave_that_stands_still_has_no_ratio(call):
+    document = asked(
+        call, "spectrum", "-s", "rope", "-s", "rope-proportional", "-d", "8", "--set",
+        "rope_proportional.partial=0.5",
+    )  # fmt: skip
+    (difference,) = document["differences"]
+    assert (difference["ratio"], difference["at"], difference["differing"]) == (
+        *(None, [2, 3]),
+        [2, 3],
+    )
+
+
+def test_what_cannot_be_compared_is_not(call):
+    document = asked(call, "spectrum", "-s", "rope", "-s", "learned", "-m", "llama-3-8b")
+    assert [each["compared"] for each in document["differences"]] == [False, False]
+    status, out, _ = call("spectrum", "-s", "rope", "-s", "learned", "-m", "llama-3-8b")
+    assert status == 0
+    assert "–: pairs or wavelengths are not those of rope" in " ".join(out.split())
+    assert {"up: wavelength in", "up: share of the"} <= {
+        found for found in ("up: wavelength in", "up: share of the") if found in out
+    }
+
+
+def test_power_is_compared_by_what_share_of_it_moved(call, tmp_path):
+    waves = np.arange(64)[:, None]
+    np.save(tmp_path / "a.npy", np.cos(2 * np.pi * waves / 8) + np.cos(2 * np.pi * waves / 4))
+    np.save(tmp_path / "b.npy", np.cos(2 * np.pi * waves / 8) + np.cos(2 * np.pi * waves / 16))
+    document = asked(call, "spectrum", "--in", "a.npy", "--in", "b.npy")
+    assert document["differences"] == [
+        {"first": 0, "other": 1, "compared": True, "share": pytest.approx(0.5)}
+    ]
+
+
+def test_profiles_of_one_measure_are_compared_at_all_offsets_of_both(call):
+    document = asked(
+        call, "dot-similarity", "-s", "rope", "-s", "alibi", "-s", "rope-linear", "-l", "64"
+    )
+    rope, alibi, linear = (np.array(part["profile"]) for part in document["parts"])
+    apart, difference = document["differences"]
+    assert apart == {"first": 1, "other": 1, "compared": False}
+    size = np.abs(linear - rope)
+    assert difference["first"] == 0
+    assert abs(difference["largest"]) == pytest.approx(size.max())
+    assert difference["at"] == int(np.argmax(size[63:]))
+    assert (difference["offsets"], difference["differing"]) == (127, 126)
+    assert difference["complete"]
+    assert difference["exact"]
+    same = asked(call, "dot-similarity", "-s", "rope", "-s", "rope", "-l", "64")["differences"]
+    assert (same[0]["differing"], same[0]["largest"]) == (0, 0)
+    assert alibi[0] < 0
+
+
+def test_a_difference_of_samples_is_called_one(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("posenc_cli.analysis.verdict.PRODUCTS", 20_000)
+    for place, name in enumerate(("a.npy", "b.npy")):
+        np.save(tmp_path / name, np.random.default_rng(place).standard_normal((600, 8)))
+    files = ("dot-similarity", "--in", "a.npy", "--in", "b.npy")
+    (difference,) = asked(call, *files)["differences"]
+    assert not difference["complete"]
+    assert not difference["exact"]
+    told = " ".join(call(*files, "--profile")[1].split())
+    assert "means by offset, at the offsets looked at, a sample" in told
+
+
+@pytest.mark.parametrize("normalize", ["dot", "cosine"])
+def test_the_band_of_random_contents_holds_nine_tenths_of_the_draws(call, normalize):
+    line = ("dot-similarity", "-s", "rope", "-d", "8", "-l", "20", "--content", "random")
+    document = asked(call, *line, "--normalize", normalize)
+    draws = document["draws"]
+    contents = np.random.default_rng(0).standard_normal((200, 4, 2))
+    lengths = (contents**2).sum(axis=2)  # (draws, pairs)
+    weights = lengths / (lengths.sum(axis=1, keepdims=True) if normalize == "cosine" else 8)
+    values = weights @ np.cos(np.outer(10.0 ** -np.arange(4), draws["offsets"]))
+    np.testing.assert_allclose(draws["mean"], values.mean(axis=0), atol=1e-12)
+    for name, share in (("low", 0.05), ("high", 0.95)):
+        np.testing.assert_allclose(draws[name], np.quantile(values, share, axis=0), atol=1e-12)
+    np.testing.assert_allclose(document["profile"], values[0], atol=1e-12)
+    assert (draws["count"], draws["seed"], draws["shares"]) == (200, 0, [0.05, 0.95])
+    told = " ".join(call(*line, "--profile")[1].split())
+    assert "content random, 200 draws, by offset" in told
+    assert "5–95 % of 200 draws" in told
+    assert "one draw, seed 0" in told
+    assert asked(call, *line[:-2])["draws"] is None
+
+
+def test_roformers_bound_is_that_of_its_section_and_bounds(call):
+    line = ("dot-similarity", "-s", "rope", "-d", "16", "-l", "128", "--bound")
+    document = asked(call, *line, "--content", "random")
+    angles = np.exp(1j * np.outer(document["offsets"], 10_000.0 ** (-np.arange(8) / 8)))
+    average = np.abs(np.cumsum(angles, axis=1)).mean(axis=1)  # of |S_i|, i = 1 … d/2
+    np.testing.assert_allclose(document["bound"]["average"], average, rtol=1e-12)
+    content = np.random.default_rng(0).standard_normal((8, 2))
+    products = np.append((content**2).sum(axis=1), 0)  # h_i, and h_(d/2) = 0
+    constant = np.abs(np.diff(products)).max() * 8 / 16
+    assert document["bound"]["constant"] == pytest.approx(constant, rel=1e-12)
+    bounds = constant * average
+    assert (np.abs(document["profile"]) <= bounds).all()
+    ones = asked(call, *line)
+    assert ones["bound"]["constant"] == pytest.approx(1)
+    assert np.abs(ones["profile"]).max() <= min(ones["bound"]["average"][127], 1)
+    told = " ".join(call(*line)[1].split())
+    assert "1 times the mean of |S_i|, which is 4.5 at offset 0" in told
+    assert "RoFormer's bound, mean |S_i|, its scale set to begin at 1" in told
+    assert "bound" not in asked(call, *line[:-1])
+
+
+def test_equal_and_independent_contents_stand_side_by_side(call):
+    both = ("--content", "ones", "--content", "independent", "--bound")
+    line = ("dot-similarity", "-s", "rope", "-s", "alibi", "-l", "32", *both)
+    parts = asked(call, *line)["parts"]
+    assert [(part["scheme"], part["content"]) for part in parts] == [
+        ("rope", "ones"),
+        ("rope", "independent"),
+        ("alibi", None),
+    ]
+    assert parts[1]["bound"]["constant"] is None
+    assert parts[2]["bound"] is None
+    told = " ".join(call(*line[:3], *line[5:], "--profile")[1].split())
+    assert "± 1 standard deviation, by formula" in told
+    assert told.count("its scale set to begin at") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("dot-similarity -s alibi -l 8 --bound", "--bound: alibi has no pairs"),
+        ("dot-similarity -s xpos -l 8 --bound", "--bound: xpos has no pairs"),
+        ("dot-similarity --in t.npy --bound", "--bound: cannot go with --in"),
+        ("dot-similarity -s rope -s alibi -l 8 --out s.npy", "holds one matrix"),
+        ("spectrum -s rope -s alibi", "is a bias"),
+        ("spectrum --len 5", "nothing says what"),
+        ("spectrum -s rope --as vllm", "goes with --config or --model"),
+        ("spectrum" + " -s rope" * 13, "13 encodings share one set of axes; 12 can be told apart"),
+        ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv: goes with one list"),
+        ("alibi-slopes --heads 4 --heads 5 --check t.npy", "--check: goes with one list"),
+    ],
+)
+def test_what_cannot_be_is_one_line(arguments, told, call, tmp_path):
+    np.save(tmp_path / "t.npy", np.ones((4, 4)))
+    status, out, err = call(*arguments.split())
+    assert (status, out) == (2, "")
+    assert told in err
+    assert len(err.splitlines()) <= 2
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "spectrum -m llama-3-8b -m llama-3.1-8b",
+        "dot-similarity -m llama-3-8b -m llama-3.1-8b -l 300",
+    ],
+)
+def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in zip(("COLUMNS", "LINES", "NO_COLOR"), (*size, 1), strict=True):
+        monkeypatch.setenv(name, str(value))
+    lines = call(*arguments.split())[1].splitlines()
+    assert max(map(len, lines)) <= size[0]
+    assert len(lines) <= size[1] - 1
+    picture = next(i for i, line in enumerate(lines) if line.startswith("across: "))
+    table = next(i for i, line in enumerate(lines) if line.startswith("──────"))
+    assert picture < table
+
+
+@pytest.mark.slow
+def test_figures_of_several_name_all_of_them(call, tmp_path):
+    pair = ("-m", "llama-3-8b", "-m", "llama-3.1-8b")
+    for command in ("spectrum", "dot-similarity -l 32 --profile"):
+        assert call(*command.split(), *pair, "--out", "f.svg")[0] == 0
+        drawn = (tmp_path / "f.svg").read_text()
+        assert "rope-llama3 (dim=128, base=500000, layout=half, factor=8)" in drawn.replace(
+            "\n", " "
+        )
+
+
+def test_slopes_of_several_are_compared_head_by_head(call):
+    line = ("alibi-slopes", "--heads", "12", "--convention", "press", "--convention", "naive")
+    document = asked(call, *line)
+    press, naive = (np.array(part["slopes"]) for part in document["parts"])
+    (difference,) = document["differences"]
+    assert difference["differing"] == np.flatnonzero(press != naive).tolist()
+    farthest = int(np.abs(np.log(naive / press)).argmax())
+    assert (difference["at"], difference["ratio"]) == (farthest, naive[farthest] / press[farthest])
+    out = call(*line, "--plot")[1]
+    assert out.index("across: head") < out.index("differing heads")
+    other = asked(call, "alibi-slopes", "--heads", "4", "--heads", "5")["differences"]
+    assert other == [{"first": 0, "other": 1, "compared": False}]
+
+
+def test_slopes_of_a_file_are_drawn_beside_those_expected(call, tmp_path):
+    np.save(tmp_path / "s.npy", np.ones(4))
+    status, out, _ = call("alibi-slopes", "--heads", "4", "--check", "s.npy", "--plot")
+    assert status == 1
+    assert "× 's.npy'" in out
+    assert "FAILED: the slopes differ" in out
