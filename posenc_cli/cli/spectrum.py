@@ -91,7 +91,8 @@ def _print(
         # Besides: the prompt, and the lines above the rows of a table.
         above = table.count("\n") + 1 - len(rows)
         room = console.height - len(words) - above - 1
-        fitting = max(_FEWEST_ROWS, room - (LOWEST if report.picture is None else _LEAST_LINES))
+        curve = LOWEST if report.picture is None else max(_LEAST_LINES, room // 2)
+        fitting = max(_FEWEST_ROWS, room - curve)
         if fitting < len(rows):
             room -= 1  # for a note on what the table leaves out
             rows = [rows[i] for i in spread(len(rows), fitting - 1)]

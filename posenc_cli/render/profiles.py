@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.analysis.sampling import spread
 from posenc_cli.analysis.similarity import DRAWS, SEED
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Curve, Curves, Envelope
@@ -122,7 +123,7 @@ def _curves_of(
     else:
         size = -(-len(offsets) // most)
         between = f"lowest to highest of each {size} offsets"
-        starts = np.union1d(np.arange(0, len(offsets), size), breaks)
+        starts = np.array(sorted({*range(0, len(offsets), size), *breaks.tolist()}))
         breaks = np.searchsorted(starts, breaks)
         finite = np.add.reduceat(np.isfinite(values).astype(np.int64), starts)
         with np.errstate(invalid="ignore"):
@@ -144,8 +145,7 @@ def _curves_of_draws(
 ) -> tuple[list[Curve], list[str]]:
     """The mean of many random contents, by formula or by drawing them, with an envelope."""
     count = len(offsets)
-    chosen = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
-    offsets = offsets[chosen]
+    offsets = offsets[spread(count, most)]
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
     deviation, draws = item.similarity.deviation(offsets), item.similarity.draws(offsets)
     first: list[Curve] = []
@@ -181,8 +181,7 @@ def _bound_curve(item: Judged, most: int, label: str, *, mirrored: bool) -> Curv
     bound, verdict = item.similarity.bound, item.verdict
     assert bound is not None
     offsets = verdict.offsets if mirrored else verdict.offsets[verdict.offsets >= 0]
-    chosen = np.unique(np.linspace(0, len(offsets) - 1, min(most, len(offsets))).round())
-    offsets = offsets[chosen.astype(np.int64)]
+    offsets = offsets[spread(len(offsets), most)]
     origin = np.zeros(1, np.int64)
     deviation = item.similarity.deviation(origin)
     start = verdict.peak if deviation is None else float(deviation[0])

@@ -476,8 +476,8 @@ def test_version_is_printed_without_loading_anything(posenc):
         (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
         (["schemes"], "numpy matplotlib torch plotext"),
         (
-            ["dot-similarity", "--scheme", "rope", "--len", "64"],
-            "matplotlib torch plotext PIL rich orjson safetensors",
+            ["dot-similarity", "--scheme", "rope", "--len", "512"],
+            "matplotlib torch plotext PIL rich orjson safetensors numpy.ma",
         ),
         (
             ["spectrum", "--model", "llama-3.1-8b"],
