@@ -36,6 +36,8 @@ _LEGEND = 0.6
 """The share of the width of axes that a line of a legend may take."""
 _LEVELS = "--", ":", "-."
 """How levels are drawn, one after the other."""
+_ZONES = "kept", "blended", "interpolated"
+"""Parts of an axis that have the same colours in every figure."""
 _VALUES_OF_DECADE = ((9, range(2, 10)), (3, (2, 5)), (2, (3,)), (0, ()))
 """What is named besides 1 where a decade has room for so many names."""
 
@@ -77,10 +79,10 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     for (level, name), dashes in zip(curves.levels, cycle(_LEVELS)):
         faint = style.palette.faint
         axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
-    span_colors: dict[str, str] = {}
+    named = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
+    labels = {name: name for _, _, name in curves.spans}
     for start, stop, name in curves.spans:
-        label = None if name in span_colors else name
-        color = span_colors.setdefault(name, lines[(len(span_colors) + 1) % len(lines)])
+        color, label = lines[(named.index(name) + 1) % len(lines)], labels.pop(name, None)
         axes.axvspan(start, stop, color=color, alpha=0.14, linewidth=0, zorder=0, label=label)
     axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
     axes.set_aspect("equal" if curves.square else "auto")

@@ -36,6 +36,8 @@ _SHADE, _SHADE_KEY = ":", "⡂⠅"
 """What fills envelopes in characters, and what stands for the dots that fill others."""
 _DOTS_ACROSS, _DOTS_DOWN = 2, 4
 """Dots of Braille in a cell."""
+_UNBROKEN = "\x1f"
+"""What stands for a space at which a legend is not wrapped: one of ASCII, that is none of text."""
 _TITLE_LINES = 2
 _LOWEST = 3
 """Lines of cells, at least."""
@@ -171,9 +173,11 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         *_curve_keys(curves, pens),
         *((level_pen.key, name, level_pen.color) for _, name in levels),
     ]
-    legend = page.wrapped_lines(
-        "   ".join([*axes, *(f"{medium.spelled(key)} {name}" for key, name, _ in keys)])
-    )
+    named = (f"{medium.spelled(key)} {name}" for key, name, _ in keys)
+    whole = (text.replace(" ", _UNBROKEN) if len(text) <= page.width else text for text in named)
+    legend = [
+        line.replace(_UNBROKEN, " ") for line in page.wrapped_lines("   ".join([*axes, *whole]))
+    ]
     below = [
         *_colored_keys(legend, [(medium.spelled(key), color) for key, _, color in keys]),
         *page.wrapped_lines("; ".join(curves.notes)),
@@ -217,10 +221,10 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     if curves.square:  # the same values as up
         marks = {across.column(rows.value(i)): label for i, label in rows.labels.items()}
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(across.width)]
-    named = " " * (margin + 1)
+    values = " " * (margin + 1)
     for column, label in sorted(marks.items()):
-        if len(named) <= margin + 1 + column and margin + 1 + column + len(label) <= page.width:
-            named = named.ljust(margin + 1 + column) + label + " "
+        if len(values) <= margin + 1 + column and margin + 1 + column + len(label) <= page.width:
+            values = values.ljust(margin + 1 + column) + label + " "
     return [
         *(line.center(margin + 1 + across.width).rstrip() for line in title),
         *(
@@ -228,7 +232,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
             for i in reversed(range(rows.count))
         ),
         " " * margin + medium.glyph("└") + "".join(axis),
-        named.rstrip(),
+        values.rstrip(),
         *below,
     ]
 

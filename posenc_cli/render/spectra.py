@@ -238,7 +238,8 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
         spectrum = waves_of(subject)
         pairs = np.arange(len(spectrum.wavelengths))
         name = subject.label if not alone else "after" if spectrum.stretch else ""
-        curves.append(replace(_curve(pairs, spectrum.wavelengths, name), color=place))
+        breaks = np.flatnonzero(np.diff(spectrum.axes or ())) + 1  # an axis has waves of its own
+        curves.append(Curve.parted(pairs, spectrum.wavelengths, breaks, name, color=place))
         if spectrum.stretch:
             before = "before: plain RoPE" if alone else f"{subject.short} before: plain RoPE"
             plain = _curve(pairs, spectrum.stretch.wavelengths, before)

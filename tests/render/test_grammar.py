@@ -238,7 +238,7 @@ def test_the_order_of_curves_is_that_of_their_colours_in_text_and_in_figures():
     figure = Curves(curves, "t", "x", "y")
     page = drawn_page(figure, Style())
     colors = [line.get_color() for line in page.axes[0].get_lines()]
-    text = picture_text(figure, Page(160, 20, Medium("truecolor", braille=True))).content
+    text = picture_text(figure, Page(80, 20, Medium("truecolor", braille=True))).content
     for color, name in zip(colors, (curve.name for curve in curves), strict=True):
         code = ";".join(map(str, bytes.fromhex(color[1:])))
         assert re.search(rf"\x1b\[38;2;{code}m\S+\x1b\[0m {name}", text)
