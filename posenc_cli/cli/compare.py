@@ -144,15 +144,17 @@ def compare(
         identities = result.identities()
     known = {"identities": {key.lower(): what for key, what in identities.items()}}
     fields = {**comparison_fields(result), **(known if identify else {})}
+    lines = [f"{key} is {what}" for key, what in identities.items()]
+    texts = [comparison_text(result, console.typesetter), *map(console.typesetter.line, lines)]
+    text = "\n".join(texts)
     if output.draws:
         from posenc_cli.render.differences import difference_figure
 
         json = ("compare", fields) if output.json else None
-        show(difference_figure(result), picture, output, console, json=json)
+        look = output.look_above(text, picture, console)
+        show(difference_figure(result), look, output, console, json=json)
     elif output.json:
         console.json("compare", fields)
     if not output.json:
-        lines = [f"{key} is {what}" for key, what in identities.items()]
-        texts = [comparison_text(result, console.typesetter), *map(console.typesetter.line, lines)]
-        output.report("\n".join(texts))
+        output.report(text)
     return 0 if result.ok else 1

@@ -85,16 +85,17 @@ def order_check(
     words, positions = _words(tokens, choice.positions if choice else None)
     check = OrderCheck(words, causal, expect, positions)
     findings = _findings(check, choice)
+    text = _text(console, check, findings)
     if output.draws and choice is not None:
         from posenc_cli.render.score_maps import score_maps_figure
 
         json = ("order-check", _fields(check, findings)) if output.json else None
-        maps = check.score_maps(*_parts(choice))
-        show(score_maps_figure(maps), picture, output, console, json=json)
+        figure = score_maps_figure(check.score_maps(*_parts(choice)))
+        show(figure, output.look_above(text, picture, console), output, console, json=json)
     elif output.json:
         console.json("order-check", _fields(check, findings))
     if not output.json:
-        output.report(_text(console, check, findings))
+        output.report(text)
     return 0 if all(finding.ok for finding in findings) else 1
 
 

@@ -33,6 +33,8 @@ _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
 _SIDES_OF_DATA = range(1, 1 << 16)
 _LARGEST_PAGE = 1000  # no terminal has as many lines or columns
 _DPI = range(10, 1201)
+_LOWEST_ABOVE = 12
+"""Lines of a picture above a text, at least."""
 
 
 class PictureOptions(OptionGroup):
@@ -178,6 +180,13 @@ class PlotOutput(FigureOutput):
             flag, value = next(iter(look.given.items()))
             raise InvalidInput(f"{flag} {abbreviated(value)}: needs --plot, or --out with a file")
         self.prepare()
+
+    def look_above(self, text: str, look: PictureOptions, console: Console) -> PictureOptions:
+        """How a picture looks that fills a screen together with the text below it."""
+        if not sys.stdout.isatty() or self.out is not None or look.height is not None:
+            return look
+        room = console.height - 1 - len(text.splitlines())
+        return replace(look, height=max(_LOWEST_ABOVE, room))
 
     def report(self, text: str) -> None:
         """Say in text what the picture is of: to stderr where the picture is on stdout."""

@@ -28,7 +28,7 @@ def rotation(
         option(
             "--pairs",
             metavar="SPEC",
-            help="which pairs: 0,1,8 or 0:4 [default: four, from the first to the last]",
+            help="which pairs: 0,1,8 or 0:4 [default: the first, the last, one between]",
             parse=_pairs,
         ),
     ] = None,
@@ -38,8 +38,8 @@ def rotation(
     """Draw how RoPE turns a vector, pair by pair.
 
     A circle for each pair of columns, as the layout pairs them: where its vector (1, 0) is at the
-    first position, at the last, and between, and how many turns that is from where it began. At
-    most 64 positions are shown, and the first 16 where --len is not given.
+    first position, at the last, and between, and how many turns it has made at the last. At most 64
+    positions are shown, and the first 16 where --len is not given.
 
     Examples:
       posenc rotation -s rope --pairs 0,1,8 --positions 0:16

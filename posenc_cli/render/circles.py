@@ -34,7 +34,7 @@ _FIRST = 16
 """Positions that are shown where nobody says how many."""
 _MOST_POSITIONS = 64
 """Positions on a circle: more are a ring."""
-_PAIRS = 4
+_PAIRS = 3
 """Pairs that are shown where nobody says which."""
 _MOST_PAIRS = 64
 _CIRCLE = np.exp(2j * np.pi * np.arange(97) / 96)
@@ -95,14 +95,14 @@ class TurnedPairs(Record):
             f"{quoted_name(self.source)}: {title}" if self.source else title,
             shared=False,
             noun="pair",
-            notes=(f"faint: at {first}; line: at {last}; points: at those between", *self.notes),
+            notes=(f"faint: {first}; line, turns: {last}; points: between", *self.notes),
         )
 
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
-        step = "position" if waves.coordinates is None else "step of its axis"
-        rate = number(1 / float(self.wavelengths[index]), 3)
-        at_last = number(float(self.turns[-1, index]), 3)
+        turns = float(self.turns[-1, index])
+        if waves.coordinates is None:  # whole ones too
+            turns = self.positions[-1] / float(self.wavelengths[index])
         points = self.points[:, index]
         between = [replace(_curve(points[1:-1]), joined=False)] if len(points) > 2 else []
         return Curves(
@@ -112,7 +112,7 @@ class TurnedPairs(Record):
                 _curve(points[-1:], start=0),
                 *between,
             ),
-            f"pair {self.pairs[index]}: {rate} turns a {step}, {at_last} at {self.positions[-1]}",
+            f"pair {self.pairs[index]}: {number(turns, 3)} turns",
             x_label=f"column {self.columns[index][0]}",
             y_label=f"column {self.columns[index][1]}",
             square=True,

@@ -217,9 +217,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         places = [[(across.place(px), rows.height(py)) for px, py in run] for run in runs]
         strokes.append(pen.stroke(places, joined=curves.joined and curve.joined))
     lines = stroke_lines(strokes, across.width, rows.count)
-    marks = across.ticks(sorted({*x}))
-    if curves.square:  # the same values as up
-        marks = {across.column(rows.value(i)): label for i, label in rows.labels.items()}
+    marks = _values_up(rows, across) if curves.square else across.ticks(sorted({*x}))
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(across.width)]
     values = " " * (margin + 1)
     for column, label in sorted(marks.items()):
@@ -235,6 +233,18 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         values.rstrip(),
         *below,
     ]
+
+
+def _values_up(rows: Gridlines, across: _Across) -> dict[int, str]:
+    """The labels of columns where a unit is as long as up: values that lines have, 0 with them."""
+    labels = {round(rows.value(i) / rows.apart): label for i, label in rows.labels.items()}
+    widest = 1 + max(map(len, labels.values()))
+    every = -(-widest // (_COLUMNS_A_LINE * rows.every))
+    return {
+        across.column(multiple * rows.apart): label
+        for multiple, label in labels.items()
+        if multiple % every == 0
+    }
 
 
 class _Across(Record):

@@ -48,11 +48,12 @@ def test_pairs_are_those_of_the_layout(scheme, columns, call):
     assert labels == [[f"column {a}", f"column {b}"] for a, b in columns]
 
 
-def test_by_default_four_pairs_and_of_many_positions_a_sample_that_is_called_one(call):
+def test_by_default_three_pairs_and_of_many_positions_a_sample_that_is_called_one(call):
     document = asked(call, "-s", "rope", "-l", "1000")
-    assert [pair["pair"] for pair in document["pairs"]] == [0, 10, 21, 31]
+    assert [pair["pair"] for pair in document["pairs"]] == [0, 16, 31]
     assert "shows 63 of 1000 positions" in document["notes"]
     assert document["shown"] == list(range(0, 1000, 16))
+    assert document["panels"][0]["title"] == f"pair 0: {992 / (2 * math.pi):.3g} turns"
 
 
 def test_the_attention_factor_is_the_radius(call):
