@@ -34,6 +34,9 @@ _PANEL, _WIDEST = 825, 9600
 """Pixels of a panel of a figure in a file, and of all side by side."""
 
 _CURVE_HEIGHT = 13
+_LEAST_CURVE = 14
+"""Lines of a picture of several, for which words make room."""
+_MORE_WORDS = "a higher screen has more words"
 _POINTS = 320
 """Points of a curve in the terminal."""
 
@@ -291,10 +294,14 @@ def _print(
     from posenc_cli.render.terminal import LOWEST
 
     profile = profile or _has_no_map(judged)
-    words = _words(judged, look, console, bounded=bounded)
+    table, told = _words(judged, console, bounded=bounded)
     page = page_of(look, console)
     room = look.height and page.height
+    words = [*table, *wrapped_lines(told, look, console)]
     if sys.stdout.isatty() and look.height is None:
+        while len(judged) > 1 and len(told) > 1 and page.height - len(words) < _LEAST_CURVE:
+            told = told[:-1]
+            words = [*table, *wrapped_lines([*told, _MORE_WORDS], look, console)]
         room = max(LOWEST, page.height - len(words))
     if len(judged) == 1 and not profile and room is not None and page.width >= _BESIDE:
         figure = similarity_figure(judged, bounded=bounded)
@@ -324,18 +331,17 @@ def _print(
 
 
 def _words(
-    judged: Sequence[Judged], look: ColorPictureOptions, console: Console, *, bounded: bool
-) -> list[str]:
-    """The verdict on one in sentences, those on several as a table and what goes with it."""
-    from posenc_cli.render.compared_similarities import COLUMNS, compared_sentences, verdict_rows
-    from posenc_cli.render.similarities import sentences
-
+    judged: Sequence[Judged], console: Console, *, bounded: bool
+) -> tuple[list[str], list[str]]:
+    """The lines of a table of several, and the sentences on it or on the one."""
     if len(judged) == 1:
-        told = sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
-        return wrapped_lines(told, look, console)
-    told = compared_sentences(judged, bounded=bounded)
+        from posenc_cli.render.similarities import sentences
+
+        return [], sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
+    from posenc_cli.render.compared_similarities import COLUMNS, compared_sentences, verdict_rows
+
     table = console.table_text(COLUMNS, verdict_rows(judged))
-    return [*table.split("\n"), *wrapped_lines(told, look, console)]
+    return table.split("\n"), compared_sentences(judged, bounded=bounded)
 
 
 def _draw(

@@ -15,9 +15,10 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from posenc_cli.render.spectra import SpectrumReport
 
-_LINES, _LEAST_LINES = 18, 11
-"""Lines of the curve: as a rule, and on a screen that is low."""
-_FEWEST_ROWS = 3
+_LINES, _LEAST_LINES = 18, 13
+"""Lines of the curve: as a rule, and at least where there is a table too."""
+_FEWEST_ROWS = 4
+"""Rows of a table that is cut: of fewer, none are shown."""
 
 
 def spectrum(
@@ -85,21 +86,21 @@ def _print(
     from posenc_cli.render.terminal import LOWEST
 
     rows, height = report.rows, _LINES
-    table = console.table_text(report.columns, rows)
+    table = [console.table_text(report.columns, rows)]
     words = wrapped_lines(report.notes(len(rows)), look, console)
     if sys.stdout.isatty() and look.height is None:
         # Besides: the prompt, and the lines above the rows of a table.
-        above = table.count("\n") + 1 - len(rows)
-        room = console.height - len(words) - above - 1
-        curve = LOWEST if report.picture is None else max(_LEAST_LINES, room // 2)
-        fitting = max(_FEWEST_ROWS, room - curve)
-        if fitting < len(rows):
+        above = table[0].count("\n") + 1 - len(rows)
+        room = console.height - len(words) - 1
+        least = LOWEST if report.picture is None else max(_LEAST_LINES, (room - above) // 2)
+        fitting = room - above - least
+        if len(rows) > max(_FEWEST_ROWS, fitting):
             room -= 1  # for a note on what the table leaves out
-            rows = [rows[i] for i in spread(len(rows), fitting - 1)]
+            shown = fitting - 1 if fitting > _FEWEST_ROWS else 0
+            rows = [rows[i] for i in spread(len(rows), shown)] if shown else []
             words = wrapped_lines(report.notes(len(rows)), look, console)
-            table = console.table_text(report.columns, rows)
-        height = max(LOWEST, room - len(rows))
+            table = [console.table_text(report.columns, rows)] if rows else []
+        height = max(LOWEST, room - sum(text.count("\n") + 1 for text in table))
     if report.picture is not None:
         show(report.picture, replace(look, height=look.height or height), output, console)
-    print(table)
-    print("\n".join(words))
+    print("\n".join([*table, *words]))

@@ -81,20 +81,20 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
     contents = dict.fromkeys(
         item.similarity.content for item in judged if item.similarity.content is not None
     )
-    lines = [SHOWS[content] for content in contents]
+    lines: list[str] = []
     if differences:
         of = "values" if all(difference.exact for difference in differences) else "means"
         where = "all offsets of both"
         if not all(difference.complete for difference in differences):
             where = "the offsets looked at, a sample"
-        lines.insert(0, f"farthest from the first of its measure: {of} by offset, at {where}")
+        lines.append(f"farthest from the first of its measure: {of} by offset, at {where}")
     if bounded:
         lines += dict.fromkeys(
             f"{item.short}: {sentence}"
             for item in judged
             for sentence in bound_sentences(item.similarity, item.verdict)
         )
-    return lines
+    return [*lines, *(SHOWS[content] for content in contents)]
 
 
 def compared_fields_of(

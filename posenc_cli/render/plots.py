@@ -38,6 +38,8 @@ _DOTS_ACROSS, _DOTS_DOWN = 2, 4
 """Dots of Braille in a cell."""
 _UNBROKEN = "\x1f"
 """What stands for a space at which a legend is not wrapped: one of ASCII, that is none of text."""
+_IN_FULL = 1e7
+"""Whole numbers below it are written without an exponent."""
 _TITLE_LINES = 2
 _LOWEST = 3
 """Lines of cells, at least."""
@@ -188,7 +190,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         rows = grid(min(heights), max(heights), most, logarithmic=curves.y_scale == "log")
         labels = {
             **rows.labels,
-            **{rows.line(height): number(height, 3) for height, _ in levels},
+            **{rows.line(height): _level_label(height) for height, _ in levels},
         }
         margin = max(map(len, labels.values()))
         width = max(2, page.width - margin - 2)
@@ -245,6 +247,11 @@ def _values_up(rows: Gridlines, across: _Across) -> dict[int, str]:
         for multiple, label in labels.items()
         if multiple % every == 0
     }
+
+
+def _level_label(height: float) -> str:
+    """The height of a level: in full where it is a whole number, as a context is."""
+    return f"{height:.0f}" if height == int(height) and height < _IN_FULL else number(height, 3)
 
 
 class _Across(Record):

@@ -94,6 +94,8 @@ class SpectrumReport(Record):
         if rows == self.all_rows:
             return self.sentences
         elided = f"the table has {rows} of {self.all_rows} rows; --json has them all"
+        if not rows:
+            elided = f"the table of {self.all_rows} rows has no room here; --json has them all"
         return [elided, *self.sentences]
 
 
