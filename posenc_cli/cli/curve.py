@@ -26,7 +26,7 @@ def curve(
 ) -> None:
     """Draw columns of an encoding over the positions.
 
-    A line for each of the columns of --dims, or for six of them, from the first to the last. A bias
+    A line for each of the columns of --dims, or for four of all, from the first to the last. A bias
     has a line for each head, its score by offset. What is longer than 1200 positions is shown at
     equal steps; where a wave is too fast for those its points stand alone, as the sample they are.
     The first 100 positions are shown where --len is not given. Several encodings, models or files

@@ -36,7 +36,7 @@ FIRST_OF_CURVES = 100
 """Positions that are shown where nobody says how many."""
 _MOST_POINTS = 1200
 """Points of a curve: about what a figure in a file can show apart."""
-_FEW, _MOST_CURVES = 6, 12
+_FEW, _MOST_CURVES = 4, 12
 """Curves in one set of axes where nobody says which, and as many as can be followed."""
 
 

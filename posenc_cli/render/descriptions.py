@@ -60,7 +60,7 @@ def _curves_sentences(curves: Curves) -> list[str]:
     return [
         curves.title,
         f"across: {curves.x_label}; up: {curves.y_label}",
-        *map(_curve_text, curves.curves),
+        *(_curve_text(curve) for curve in curves.curves if not curve.faint),
         *levels,
         *spans,
         *curves.notes,

@@ -14,7 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-SAMPLED = re.compile(r"shows [0-9]+ (?:means )?of [0-9]+|the first [0-9]+|looked\s+at|sampled?\b")
+SAMPLED = re.compile(
+    r"shows\s+[0-9]+\s+(?:means\s+)?of\s+[0-9]+|the first [0-9]+|looked\s+at|sampled?\b"
+)
 CPU_SECONDS, EXTRA_BYTES = 12, 512 << 20
 
 

@@ -64,6 +64,9 @@ TABLE = [
             "heatmap -s sinusoidal -d 16",
             "heatmap -s rope -d 16 --json",
             "heatmap -s alibi",
+            "curve -s rope -d 16",
+            "curve -s alibi --heads 4",
+            "rotation -s rope -d 16",
             "dot-similarity -s rope -d 2",
             "spectrum -s transformer-xl -d 2",
         )
@@ -71,6 +74,9 @@ TABLE = [
     (f"spectrum -s mrope -d 128 --len {LAST}", WHOLE),
     (f"spectrum -s integer -d 64 --len {BILLION}", SAMPLE),
     ("heatmap -s t5 --json --len 1000000", SAMPLE),
+    ("heatmap -s alibi --softmax --len 8192 --head 0", SAMPLE),
+    ("compare sinusoidal integer --len 100000 --plot --tol 1e9", SAMPLE),
+    ("rotation -s rope --dim 512 --pairs 0:256", REFUSED),
     ("dot-similarity -s transformer-xl -d 2 --len 1000000000", SAMPLE),
     ("dot-similarity -s shaw -d 8 --set max_distance=1000000000 --len 1000000000", SAMPLE),
     ("spectrum -s learned -d 512 --set max_len=2147483647 --len 1000000", SAMPLE),
@@ -83,6 +89,8 @@ TABLE = [
             "rope-check -s sinusoidal",
             "compare rope rope-linear --set factor=2",
             "compare sinusoidal sinusoidal",
+            "compare sinusoidal sinusoidal --plot",
+            "heatmap -s alibi --softmax",
             "dot-similarity -s alibi --set form=bloom",
         )
     ),
