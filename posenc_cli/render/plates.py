@@ -285,7 +285,7 @@ def scale_line(
     """
     medium, colors = page.medium, page.colors(scale)
     name = shown[0].heatmap.value_label
-    label = f"{name.rjust(margin)} " if len(name) + 2 * _SCALE <= page.width else ""
+    label = f"{name.rjust(margin)} " if len(name) + _SCALE <= page.width else ""
     low, high = number(scale.low), number(scale.high)
     missing = f"   {'?' if medium.gap == '?' else 'blank'}: not finite"
     after = (f"   {after}" if after else "") + missing * any(part.gaps for part in shown)
