@@ -7,9 +7,12 @@ from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
+from posenc_cli.cli.choosing import SourceOptions, choice_of_config, resolved_config
+from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
-from posenc_cli.cli.options import ReportOptions, completed_from, form_option, option
+from posenc_cli.cli.options import OptionGroup, ReportOptions, completed_from, form_option, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
+from posenc_cli.cli.subjects import in_order
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.inference.slopes import check_slopes, read_slopes
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}
 """The forms of the slopes, and the suffix of each."""
 
-_DECLARED = catalogue.BUILT_IN["alibi"].parameters
+_SCHEME = catalogue.BUILT_IN["alibi"]
+_DECLARED = _SCHEME.parameters
 _LINES, _FEWEST_LINES = 20, 11  # of a picture that nobody gave a height
 _COMPARED = ["", "largest", "smallest", "differing heads", "largest ratio"]
 
@@ -43,6 +47,45 @@ def _declared(flag: str, name: str, metavar: str) -> Any:
     )
 
 
+class ModelOptions(OptionGroup):
+    """The models and configs whose slopes are meant."""
+
+    config: Annotated[
+        list[str] | None,
+        option("--config", metavar="FILE", help="the slopes of a config.json; repeatable"),
+    ] = None
+    model: Annotated[
+        list[str] | None,
+        option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            autocompletion=model_names,
+            help="the slopes of a model that posenc models lists; repeatable",
+        ),
+    ] = None
+
+    def slopes(self) -> list[Slopes]:
+        """The slopes of each, in the order of the command line.
+
+        Raises: InvalidInput where one has no ALiBi.
+        """
+        named = in_order({"--config": self.config, "--model": self.model})
+        return [self._of(flag, name) for flag, name in named]
+
+    def _of(self, flag: str, name: str) -> Slopes:
+        source = SourceOptions()
+        resolved = resolved_config(source, flag, name)
+        choice = choice_of_config(resolved, source, flag, name, {}, positions=None)
+        if choice.scheme.name != _SCHEME.name:
+            raise InvalidInput(
+                f"{flag} {abbreviated(name)}: is {choice.scheme.name}, not {_SCHEME.name}"
+            )
+        params = choice.encoding(1).bound.params
+        slopes = Slopes.of(params["heads"], params["max_bias"], params["slopes"])
+        return replace(slopes, source=name)
+
+
 class SlopesOutput(ReportOptions):
     """Where the slopes go, and in which form."""
 
@@ -55,6 +98,7 @@ def alibi_slopes(
     heads: Annotated[list[int] | None, _declared("--heads", "heads", "N")] = None,
     max_bias: Annotated[list[float] | None, _declared("--max-bias", "max_bias", "X")] = None,
     convention: Annotated[list[str] | None, _declared("--convention", "slopes", "NAME")] = None,
+    models: ModelOptions,
     check: Annotated[
         str | None,
         option(
@@ -71,8 +115,9 @@ def alibi_slopes(
     """Print the slopes of ALiBi, or check some.
 
     One slope a head, correctly rounded to float64, for any number of heads. Options given several
-    times are combined, and drawn in one set of axes, above what sets each apart from the first;
-    --plot --check draws the slopes of a file beside those it should hold.
+    times are combined; models come after them. Several are drawn in one set of axes, above what
+    sets each apart from the first, and --plot --check draws the slopes of a file beside those it
+    should hold.
 
     Examples:
       posenc alibi-slopes --heads 12
@@ -80,6 +125,7 @@ def alibi_slopes(
       posenc alibi-slopes --heads 112 --check slopes.csv
       posenc alibi-slopes --heads 16 --plot
       posenc alibi-slopes --heads 12 --convention press --convention naive --plot
+      posenc alibi-slopes -m mpt-7b -m bloom-560m --plot
       posenc alibi-slopes --heads 16 --plot --out slopes.png
     """
     image = plot and output.suffix in IMAGES
@@ -90,7 +136,9 @@ def alibi_slopes(
         [*dict.fromkeys(texts)] or [_DECLARED[name].default]
         for name, texts in zip(names, given, strict=True)
     ]
-    asked = [Slopes.of(*combined) for combined in product(*values)]
+    asked = models.slopes()
+    if any(given) or not asked:
+        asked = [*(Slopes.of(*combined) for combined in product(*values)), *asked]
     _check(form, picture, asked, plot=plot, image=image, checks=check is not None)
     output.prepare()
     comparison = None
@@ -125,13 +173,17 @@ def alibi_slopes(
 
 
 class Slopes(Record):
-    """The slopes of ALiBi for some heads, by a convention, or those of a file in their place."""
+    """The slopes of ALiBi for some heads, by a convention, or those of a file in their place.
+
+    ``source`` is the model or config that says so.
+    """
 
     heads: int
     max_bias: float
     convention: SlopesRule
     values: tuple[float, ...]
     file: str | None = None
+    source: str = ""
 
     @classmethod
     def of(cls, heads: int, max_bias: float, convention: SlopesRule) -> Slopes:
@@ -145,13 +197,15 @@ class Slopes(Record):
         if self.file is not None:
             return self.file
         heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
-        return f"{heads} ({self.convention}, max_bias={self.max_bias:g})"
+        prefix = f"{self.source}: " if self.source else ""
+        return f"{prefix}{heads} ({self.convention}, max_bias={self.max_bias:g})"
 
     @property
     def fields(self) -> dict[str, Any]:
         """The same as JSON has it."""
         asked = {"heads": self.heads, "convention": self.convention, "max_bias": self.max_bias}
-        return {**asked, "slopes": list(self.values)}
+        source = {"source": self.source} if self.source else {}
+        return {**source, **asked, "slopes": list(self.values)}
 
 
 class SlopesDifference(Record):

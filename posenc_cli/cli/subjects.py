@@ -25,7 +25,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.formulas.declare import Scheme
 
@@ -61,9 +61,13 @@ class SeveralSourceOptions(SourceOptions):
     def in_order(self) -> list[tuple[str, str]]:
         """All that is named, each after its option, in the order of the command line."""
         options = {"--scheme": self.scheme, "--config": self.config, "--model": self.model}
-        options["--in"] = self.file
-        named = [(flag, name) for flag, names in options.items() for name in names or ()]
-        return sorted(named, key=lambda pair: getattr(pair[1], "place", 0))
+        return in_order({**options, "--in": self.file})
+
+
+def in_order(options: Mapping[str, Sequence[str] | None]) -> list[tuple[str, str]]:
+    """What is given to some options, each after its option, in the order of the command line."""
+    named = [(flag, name) for flag, names in options.items() for name in names or ()]
+    return sorted(named, key=lambda pair: getattr(pair[1], "place", 0))
 
 
 class SeveralParameterOptions(ParameterOptions):

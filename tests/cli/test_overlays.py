@@ -264,3 +264,16 @@ def test_slopes_of_a_file_are_drawn_beside_those_expected(call, tmp_path):
     assert status == 1
     assert "× 's.npy'" in out
     assert "FAILED: the slopes differ" in out
+
+
+def test_slopes_of_models_are_those_of_their_configs(call):
+    line = ("alibi-slopes", "-m", "bloom-560m", "--heads", "16", "-m", "mpt-7b")
+    document = asked(call, *line)
+    assert [(part.get("source"), part["heads"]) for part in document["parts"]] == [
+        *((None, 16), ("bloom-560m", 16)),
+        ("mpt-7b", 32),
+    ]
+    assert [each.get("differing") for each in document["differences"]] == [[], None]
+    status, out, err = call("alibi-slopes", "-m", "gpt2")
+    assert (status, out) == (2, "")
+    assert "--model 'gpt2': is learned, not alibi" in err
