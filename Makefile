@@ -23,7 +23,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.installed $(DEVELOPED)
 endif
 
-.PHONY: demo test check coverage sweeps pythons sdist package lint types layers docs bench mutants peers format lock clean
+.PHONY: demo test check coverage sweeps pythons sdist package lint types layers docs gallery bench mutants peers format lock clean
 
 ## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
 POSENC = $(RUN) -m posenc_cli
@@ -42,7 +42,7 @@ test: $(DEVELOPED)
 	$(RUN) -m pytest -n 2 -m "not slow" --one-in $(SHARE) --hypothesis-profile=test
 
 ## check: everything that must hold before a change lands
-check: lint types layers docs coverage pythons
+check: lint types layers docs gallery coverage pythons
 
 ## coverage: all tests, with branch coverage, which has a floor; SWEEPS=6 runs a sixth of the sweeps
 SWEEPS ?= 1
@@ -115,6 +115,10 @@ PEERS ?= .venv-peers
 peers:
 	$(PEERS)/bin/python tools/goldens.py --check
 	$(PEERS)/bin/python tools/families.py --check
+
+## gallery: the pictures of docs/gallery.md are what posenc draws; make gallery DRAW=1 draws them
+gallery: $(DEVELOPED)
+	$(RUN) -m tools.pages --gallery $(if $(DRAW),,--check)
 
 ## format: rewrite what lint and docs would complain about, where that is mechanical
 format: $(DEVELOPED)

@@ -18,7 +18,7 @@ from posenc_cli.cli.exits import main as posenc
 from posenc_cli.render.style import PALETTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FOLDER = "images/gallery"
 """Where the pictures are, seen from the page."""
@@ -39,15 +39,13 @@ KNOWN = (
     Known(
         "alammar",
         "20 words, 512 dimensions, sines at the left and cosines at the right",
-        "J. Alammar, [The Illustrated Transformer]"
-        "(https://jalammar.github.io/illustrated-transformer/), 2018",
+        "J. Alammar, “The Illustrated Transformer”, 2018",
         "heatmap -s sinusoidal -l 20 -d 512 --set layout=concat --set spacing=tensor2tensor",
     ),
     Known(
         "kazemnejad-heatmap",
         "128 dimensions at 50 positions, sines and cosines in turn",
-        "A. Kazemnejad, [Transformer Architecture: The Positional Encoding]"
-        "(https://kazemnejad.com/blog/transformer_architecture_positional_encoding/), 2019",
+        "A. Kazemnejad, “Transformer Architecture: The Positional Encoding”, 2019",
         "heatmap -s sinusoidal -l 50 -d 128 --unsplit --cmap RdBu",
     ),
     Known(
@@ -59,21 +57,19 @@ KNOWN = (
     Known(
         "annotated-transformer",
         "Four dimensions as waves over the positions",
-        "A. Rush and others, [The Annotated Transformer]"
-        "(https://nlp.seas.harvard.edu/annotated-transformer/), 2018",
+        "A. Rush and others, “The Annotated Transformer”, 2018",
         "curve -s sinusoidal -d 20 -l 100 --dims 4:8",
     ),
     Known(
         "roformer-rotation",
         "RoPE turns each pair of columns, the later pairs more slowly",
-        "J. Su and others, [RoFormer](https://arxiv.org/abs/2104.09864), 2021, figure 1",
+        "J. Su and others, “RoFormer”, arXiv:2104.09864, 2021, figure 1",
         "rotation -s rope -d 64",
     ),
     Known(
         "alibi-bias",
         "What ALiBi adds to the scores, head by head",
-        "O. Press and others, [Train Short, Test Long](https://arxiv.org/abs/2108.12409), 2021, "
-        "figure 3",
+        "O. Press and others, “Train Short, Test Long”, arXiv:2108.12409, 2021, figure 3",
         "heatmap -s alibi --heads 8 -l 16",
     ),
     Known(
@@ -85,21 +81,20 @@ KNOWN = (
     Known(
         "yarn-ramp",
         "Which wavelengths YaRN keeps, blends and stretches, 32 times Llama 2's context",
-        "B. Peng and others, [YaRN](https://arxiv.org/abs/2309.00071), 2023, section 3.2",
+        "B. Peng and others, “YaRN”, arXiv:2309.00071, 2023, section 3.2",
         "spectrum -s rope-yarn -d 128 --set factor=32 --set original_max_position_embeddings=4096",
     ),
     Known(
         "llama-3.1",
         "Llama 3.1 stretches the long wavelengths 8 times",
-        "A. Dubey and others, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783), 2024",
+        "A. Dubey and others, “The Llama 3 Herd of Models”, arXiv:2407.21783, 2024",
         "spectrum -m llama-3.1-8b",
     ),
     Known(
         "vit-grid",
         "How alike one place of an image is to all others",
-        "A. Dosovitskiy and others, [An Image is Worth 16x16 Words]"
-        "(https://arxiv.org/abs/2010.11929), 2020, figure 7, which is of learned ones; these are "
-        "MAE's sines",
+        "A. Dosovitskiy and others, “An Image is Worth 16x16 Words”, arXiv:2010.11929, 2020, "
+        "figure 7, which is of learned ones; these are MAE's sines",
         "heatmap -s sinusoidal-nd -d 768 --set grid=14x14",
     ),
 )
@@ -146,10 +141,10 @@ def files() -> list[str]:
     return [f"{name}-{theme}.png" for name, *_ in drawn() for theme in PALETTES]
 
 
-def draw(folder: Path) -> None:
-    """Draw all pictures into a folder."""
+def draw(folder: Path, pictures: Iterable[tuple[str, str, int]] | None = None) -> None:
+    """Draw pictures into a folder, or all."""
     with tempfile.TemporaryDirectory() as temporary:
-        for name, command, dpi in drawn():
+        for name, command, dpi in pictures or drawn():
             for theme in PALETTES:
                 path = Path(temporary, "drawn.png")
                 look = ["--dpi", str(dpi), "--theme", theme, "--out", str(path), "--quiet"]

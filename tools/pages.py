@@ -239,8 +239,9 @@ def main(check: bool, *, with_gallery: bool = False) -> int:
     stale = stale_images()
     if check:
         stale += stale_gallery() if with_gallery else []
+        remedy = "make gallery DRAW=1" if with_gallery else "make format"
         for path in (*changed, *stale):
-            print(f"{path.relative_to(ROOT)}: out of date; run make format", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)}: out of date; run {remedy}", file=sys.stderr)
         return int(bool(changed or stale))
     for path, text in changed.items():
         path.write_text(text, "utf-8")

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.style import LINE_STYLES
-from posenc_cli.render.ticks import minus, number
+from posenc_cli.render.ticks import label, minus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 _MARKED = 64
 """Points of a curve up to which each has a marker."""
-_IN_FULL = 1e6
-"""Whole numbers below it are written without an exponent."""
 _APART_ACROSS, _APART_DOWN = 5, 2
 """Lines of text from one value named along an axis to the next."""
 _LARGEST_SPAN = 1e300
@@ -129,11 +127,6 @@ def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False
         subs = next(values for count, values in _VALUES_OF_DECADE if in_decade >= count)
         axis.set_major_locator(LogLocator(numticks=most))
         axis.set_minor_locator(LogLocator(subs=subs, numticks=most))
-    formatter = FuncFormatter(lambda value, _: _label(value))
+    formatter = FuncFormatter(lambda value, _: minus(label(value)))
     axis.set_major_formatter(formatter)
     axis.set_minor_formatter(formatter)
-
-
-def _label(value: float) -> str:
-    """A value without a decimal point where it is whole, up to a million in full."""
-    return minus(number(int(value) if value == int(value) and abs(value) < _IN_FULL else value))

@@ -18,7 +18,7 @@ from posenc_cli.records import Record
 from posenc_cli.render.blocks import color_codes
 from posenc_cli.render.strokes import BRAILLE, Stroke, stroke_lines
 from posenc_cli.render.style import LINE_STYLES, PALETTES, LineStyle
-from posenc_cli.render.ticks import number, ticks
+from posenc_cli.render.ticks import label, number, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,8 +38,6 @@ _DOTS_ACROSS, _DOTS_DOWN = 2, 4
 """Dots of Braille in a cell."""
 _UNBROKEN = "\x1f"
 """What stands for a space at which a legend is not wrapped: one of ASCII, that is none of text."""
-_IN_FULL = 1e7
-"""Whole numbers below it are written without an exponent."""
 _TITLE_LINES = 2
 _LOWEST = 3
 """Lines of cells, at least."""
@@ -190,7 +188,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         rows = grid(min(heights), max(heights), most, logarithmic=curves.y_scale == "log")
         labels = {
             **rows.labels,
-            **{rows.line(height): _level_label(height) for height, _ in levels},
+            **{rows.line(height): label(height, 3) for height, _ in levels},
         }
         margin = max(map(len, labels.values()))
         width = max(2, page.width - margin - 2)
@@ -222,9 +220,9 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     marks = _values_up(rows, across) if curves.square else across.ticks(sorted({*x}))
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(across.width)]
     values = " " * (margin + 1)
-    for column, label in sorted(marks.items()):
-        if len(values) <= margin + 1 + column and margin + 1 + column + len(label) <= page.width:
-            values = values.ljust(margin + 1 + column) + label + " "
+    for column, name in sorted(marks.items()):
+        if len(values) <= margin + 1 + column and margin + 1 + column + len(name) <= page.width:
+            values = values.ljust(margin + 1 + column) + name + " "
     return [
         *(line.center(margin + 1 + across.width).rstrip() for line in title),
         *(
@@ -247,11 +245,6 @@ def _values_up(rows: Gridlines, across: _Across) -> dict[int, str]:
         for multiple, label in labels.items()
         if multiple % every == 0
     }
-
-
-def _level_label(height: float) -> str:
-    """The height of a level: in full where it is a whole number, as a context is."""
-    return f"{height:.0f}" if height == int(height) and height < _IN_FULL else number(height, 3)
 
 
 class _Across(Record):

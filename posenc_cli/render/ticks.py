@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_IN_FULL = 1e7
+"""Whole numbers below it are written without an exponent."""
 _FINE = 2
 """Points at equal steps no further apart are named themselves, not by the round number near."""
 
@@ -57,6 +59,16 @@ def number(value: Any, digits: int = 4) -> str:
     if isinstance(value, str | int):
         return str(value)
     return f"{value + 0.0:.{digits}g}" if value else "0"
+
+
+def label(value: float, digits: int = 4) -> str:
+    """A number as a label, without a decimal point where it is whole, up to a million in full.
+
+    >>> label(131072.0), label(0.25), label(1e9)
+    ('131072', '0.25', '1e+09')
+    """
+    whole = math.isfinite(value) and value == int(value) and abs(value) < _IN_FULL
+    return number(int(value) if whole else value, digits)
 
 
 def minus(text: str) -> str:

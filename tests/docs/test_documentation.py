@@ -21,7 +21,7 @@ from posenc_cli.configs import library as models
 from posenc_cli.examples import llama
 from tests.matrices import matrix
 from tests.processes import PATIENCE
-from tools import pages, screenshot
+from tools import gallery, pages, screenshot
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -199,6 +199,24 @@ def test_the_pictures_are_what_posenc_draws(tmp_path):
     assert pages.stale_images() == []
     shown = {Path(place).name for place in re.findall(r"images/[\w-]+\.png", README)}
     assert {*pages.SCREENSHOTS, *pages.FIGURES} == shown
+
+
+def test_the_gallery_shows_its_pictures_and_no_others_and_they_are_small():
+    page = (ROOT / "docs" / "gallery.md").read_text()
+    folder = ROOT / "docs" / gallery.FOLDER
+    shown = re.findall(rf"{gallery.FOLDER}/([\w.-]+\.png)", page)
+    assert len(shown) == len({*shown})
+    assert {*shown} == {path.name for path in folder.iterdir()} == {*gallery.files()}
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 3 << 20
+    assert all(f"$ posenc {known.command}\n" in page for known in gallery.KNOWN)
+
+
+@pytest.mark.slow
+def test_pictures_of_the_gallery_are_what_posenc_draws(tmp_path):
+    few = [picture for picture in gallery.drawn() if picture[0] in ("alibi-slopes", "rope-heatmap")]
+    gallery.draw(tmp_path, few)
+    for path in tmp_path.iterdir():
+        assert pages._look_alike(ROOT / "docs" / gallery.FOLDER / path.name, path)
 
 
 def test_a_picture_of_one_other_digit_is_stale(tmp_path):
