@@ -540,6 +540,18 @@ def test_of_several_matrices_the_one_that_differs_most_is_drawn(call):
     assert (document["row_label"], document["column_label"]) == ("query", "key")
 
 
+def test_a_matrix_that_differs_most_need_not_be_the_first(call, tmp_path):
+    values = np.zeros((3, 4, 5))
+    values[2, 1, 3], values[0, 0, 0] = 7, 2
+    np.save(tmp_path / "a.npy", values)
+    np.save(tmp_path / "b.npy", np.zeros_like(values))
+    document = plotted(call, "a.npy", "b.npy")
+    assert document["values"] == values[2].tolist()
+    assert document["title"].endswith(
+        "matrix 2 of 3, where they differ most: largest difference 7 at [2, 1, 3]"
+    )
+
+
 def test_a_difference_of_complex_numbers_is_its_size(call):
     document = plotted(
         call, "rope", "rope", "--set", "b.base=100", "-l", "8", "-d", "8", "--table", "complex"

@@ -156,7 +156,8 @@ def test_scores_without_positions_do_not_change_with_the_order_and_with_them_do(
 
 
 def test_a_symmetric_bias_moves_with_the_words_and_nothing_is_as_without(call):
-    _, (plain, _, encoded, _) = score_maps(call, "-s", "alibi", "--heads", "2")
+    _, (plain, _, encoded, backward) = score_maps(call, "-s", "alibi", "--heads", "2")
+    np.testing.assert_allclose(encoded, backward, atol=1e-12)
     distance = abs(np.subtract.outer(np.arange(3), np.arange(3)))
     np.testing.assert_allclose(encoded - plain, -distance / 16, atol=1e-12)
     _, (plain, _, encoded, _) = score_maps(call, "-s", "nope")

@@ -61,6 +61,9 @@ def test_the_attention_factor_is_the_radius(call):
     document = asked(call, "-s", "rope-yarn", "--pairs", "0", "-l", "4", *parameters)
     points = document["panels"][0]["curves"][1]
     np.testing.assert_allclose(np.hypot(points["x"], points["y"]), 2, rtol=1e-14)
+    lines = call("rotation", "-s", "rope-yarn", "--pairs", "31", "-l", "2", *parameters)[1].split()
+    assert {line.rstrip("│┤┐") for line in lines} >= {"-2", "2"}, "the circle is as large"
+    assert not {line.rstrip("│┤┐") for line in lines} & {"-3", "3", "-4", "4"}
 
 
 def test_in_the_terminal_a_circle_is_round(call):

@@ -58,6 +58,14 @@ def test_a_suffix_that_no_picture_has_is_refused_and_no_file_appears(line, name,
     assert "--out" in err.splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    "line", ["compare missing.npy rope", "buckets t5 --set no=1", "order-check -s rope --len 1"]
+)
+def test_a_file_is_refused_before_anything_else_is_looked_at(line, call):
+    assert "error: --out 'picture.gif'" in call(*line.split(), "--out", "picture.gif")[2]
+    assert "error: --out 'picture.gif'" not in call(*line.split(), "--plot")[2]
+
+
 def test_a_check_that_holds_has_no_deviations_to_draw(call, tmp_path):
     status, out, err = call("rope-check", "-s", "rope", "-l", "8", "--out", "picture.png")
     assert (status, out.startswith("ok: ")) == (0, True)
