@@ -7,6 +7,7 @@ from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
+from posenc_cli.analysis.slopes import Slopes, SlopesDifference
 from posenc_cli.cli.choosing import SourceOptions, choice_of_config, resolved_config
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
@@ -14,10 +15,9 @@ from posenc_cli.cli.options import OptionGroup, ReportOptions, completed_from, f
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.subjects import in_order
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.formulas.alibi import SlopesRule, exact_slopes
 from posenc_cli.inference.slopes import check_slopes, read_slopes
 from posenc_cli.positions import range_texts
-from posenc_cli.records import Record, replace
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,60 +170,6 @@ def alibi_slopes(
             text = told or _text(asked, form, console)
         console.result(text, output)
     return 0 if comparison is None or comparison.ok else 1
-
-
-class Slopes(Record):
-    """The slopes of ALiBi for some heads, by a convention, or those of a file in their place.
-
-    ``source`` is the model or config that says so.
-    """
-
-    heads: int
-    max_bias: float
-    convention: SlopesRule
-    values: tuple[float, ...]
-    file: str | None = None
-    source: str = ""
-
-    @classmethod
-    def of(cls, heads: int, max_bias: float, convention: SlopesRule) -> Slopes:
-        """The exact slopes."""
-        values = exact_slopes(heads, max_bias=max_bias, rule=convention)
-        return cls(heads, max_bias, convention, tuple(values))
-
-    @property
-    def label(self) -> str:
-        """What tells them from others."""
-        if self.file is not None:
-            return self.file
-        heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
-        prefix = f"{self.source}: " if self.source else ""
-        return f"{prefix}{heads} ({self.convention}, max_bias={self.max_bias:g})"
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The same as JSON has it."""
-        asked = {"heads": self.heads, "convention": self.convention, "max_bias": self.max_bias}
-        source = {"source": self.source} if self.source else {}
-        return {**source, **asked, "slopes": list(self.values)}
-
-
-class SlopesDifference(Record):
-    """The heads whose slopes differ from those of others, and the ratio farthest from 1."""
-
-    differing: tuple[int, ...]
-    ratio: float
-    at: int | None
-
-    @classmethod
-    def of(cls, first: Slopes, other: Slopes) -> SlopesDifference | None:
-        """How slopes differ, head by head; None where there are not as many."""
-        if first.heads != other.heads:
-            return None
-        pairs = list(zip(first.values, other.values, strict=True))
-        differing = tuple(head for head, (a, b) in enumerate(pairs) if a != b)
-        at = max(differing, key=lambda h: abs(math.log(pairs[h][1] / pairs[h][0])), default=None)
-        return cls(differing, 1.0 if at is None else pairs[at][1] / pairs[at][0], at)
 
 
 def _fields(asked: Sequence[Slopes]) -> dict[str, Any]:

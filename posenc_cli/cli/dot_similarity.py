@@ -37,6 +37,7 @@ _CURVE_HEIGHT = 13
 _LEAST_CURVE = 14
 """Lines of a picture of several, for which words make room."""
 _MORE_WORDS = "a higher screen has more words"
+_NO_MAPS = "the maps have no room here; --out NAME.png has it"
 _POINTS = 320
 """Points of a curve in the terminal."""
 
@@ -288,60 +289,79 @@ def _print(
     On a terminal they fill its screen, the map beside the curve where that is wide enough; maps of
     several that have no room are left out, and that is said.
     """
-    from posenc_cli.render.figure import Panels
-    from posenc_cli.render.profiles import profile_figures
-    from posenc_cli.render.similarities import maps_figure, similarity_figure
+    from posenc_cli.render.similarities import similarity_figure
     from posenc_cli.render.terminal import LOWEST
 
-    profile = profile or _has_no_map(judged)
-    table, told = _words(judged, console, bounded=bounded)
+    profile, several = profile or _has_no_map(judged), len(judged) > 1
+    words = _words(judged, look, console, bounded=bounded)
     page = page_of(look, console)
     room = look.height and page.height
-    words = [*table, *wrapped_lines(told, look, console)]
     if sys.stdout.isatty() and look.height is None:
-        while len(judged) > 1 and len(told) > 1 and page.height - len(words) < _LEAST_CURVE:
-            told = told[:-1]
-            words = [*table, *wrapped_lines([*told, _MORE_WORDS], look, console)]
         room = max(LOWEST, page.height - len(words))
-    if len(judged) == 1 and not profile and room is not None and page.width >= _BESIDE:
+    if not several and not profile and room is not None and page.width >= _BESIDE:
         figure = similarity_figure(judged, bounded=bounded)
         show(figure, replace(look, height=room), output, console)
-        print("\n".join(words))
-        return
-    curves = profile_figures(judged, most=_POINTS, bounded=bounded)
-    curve = _CURVE_HEIGHT
-    if len(judged) > 1:
-        curve = (_CURVE_HEIGHT + 2 * len(judged)) * -(-len(curves) // _PANELS_ACROSS)
-    if room is not None and not profile and len(judged) > 1 and room < curve + _LOWEST_MAP:
-        profile = True
-        words += wrapped_lines(["the maps have no room here; --out NAME.png has it"], look, console)
-        room = max(LOWEST, room - 1)
-    if room is not None:
-        curve = room if profile else max(LOWEST, min(room // 2, curve))
-    if not profile:
-        lines = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
+    else:
+        curves, height = _curves(judged, bounded=bounded)
+        if several and not profile and room is not None and room < height + _LOWEST_MAP:
+            profile, room = True, max(LOWEST, room - 1)
+            words += wrapped_lines([_NO_MAPS], look, console)
         if room is not None:
-            lines = max(LOWEST, room - curve)
-        show(maps_figure(judged), replace(look, height=lines), output, console)
-    drawn: Figure = curves[0]
-    if len(curves) > 1:
-        drawn = Panels(tuple(curves), title="by offset m − n", shared=False)
-    show(drawn, replace(look, height=curve), output, console)
+            height = room if profile else max(LOWEST, min(room // 2, height))
+        if not profile:
+            _print_maps(judged, look, output, console, room and max(LOWEST, room - height))
+        show(curves, replace(look, height=height), output, console)
     print("\n".join(words))
 
 
+def _curves(judged: Sequence[Judged], *, bounded: bool) -> tuple[Figure, int]:
+    """The curves by offset, and how many lines they take where nothing says."""
+    from posenc_cli.render.figure import Panels
+    from posenc_cli.render.profiles import profile_figures
+
+    curves = profile_figures(judged, most=_POINTS, bounded=bounded)
+    if len(judged) == 1:
+        return curves[0], _CURVE_HEIGHT
+    height = (_CURVE_HEIGHT + 2 * len(judged)) * -(-len(curves) // _PANELS_ACROSS)
+    if len(curves) == 1:
+        return curves[0], height
+    return Panels(tuple(curves), title="by offset m − n", shared=False), height
+
+
+def _print_maps(
+    judged: Sequence[Judged],
+    look: ColorPictureOptions,
+    output: SimilarityOutput,
+    console: Console,
+    lines: int | None,
+) -> None:
+    """Print the maps in so many lines, or as many as do where nothing says."""
+    from posenc_cli.render.similarities import maps_figure
+
+    usual = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
+    show(maps_figure(judged), replace(look, height=lines or usual), output, console)
+
+
 def _words(
-    judged: Sequence[Judged], console: Console, *, bounded: bool
-) -> tuple[list[str], list[str]]:
-    """The lines of a table of several, and the sentences on it or on the one."""
+    judged: Sequence[Judged], look: ColorPictureOptions, console: Console, *, bounded: bool
+) -> list[str]:
+    """The verdict on one, line by line; on several a table, and what the screen has room for."""
     if len(judged) == 1:
         from posenc_cli.render.similarities import sentences
 
-        return [], sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
+        told = sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
+        return wrapped_lines(told, look, console)
     from posenc_cli.render.compared_similarities import COLUMNS, compared_sentences, verdict_rows
 
-    table = console.table_text(COLUMNS, verdict_rows(judged))
-    return table.split("\n"), compared_sentences(judged, bounded=bounded)
+    table = console.table_text(COLUMNS, verdict_rows(judged)).split("\n")
+    told = compared_sentences(judged, bounded=bounded)
+    words = wrapped_lines(told, look, console)
+    if sys.stdout.isatty() and look.height is None:
+        most = page_of(look, console).height - len(table) - _LEAST_CURVE
+        while len(words) > most and len(told) > 1:
+            told = told[:-1]
+            words = wrapped_lines([*told, _MORE_WORDS], look, console)
+    return [*table, *words]
 
 
 def _draw(

@@ -1,0 +1,66 @@
+"""Slopes of ALiBi, of one encoding or another, and what sets them apart head by head."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.formulas.alibi import exact_slopes
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from posenc_cli.formulas.alibi import SlopesRule
+
+
+class Slopes(Record):
+    """The slopes of ALiBi for some heads, by a convention, or those of a file in their place.
+
+    ``source`` is the model or config that says so.
+    """
+
+    heads: int
+    max_bias: float
+    convention: SlopesRule
+    values: tuple[float, ...]
+    file: str | None = None
+    source: str = ""
+
+    @classmethod
+    def of(cls, heads: int, max_bias: float, convention: SlopesRule) -> Slopes:
+        """The exact slopes."""
+        values = exact_slopes(heads, max_bias=max_bias, rule=convention)
+        return cls(heads, max_bias, convention, tuple(values))
+
+    @property
+    def label(self) -> str:
+        """What tells them from others."""
+        if self.file is not None:
+            return self.file
+        heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
+        prefix = f"{self.source}: " if self.source else ""
+        return f"{prefix}{heads} ({self.convention}, max_bias={self.max_bias:g})"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        asked = {"heads": self.heads, "convention": self.convention, "max_bias": self.max_bias}
+        source = {"source": self.source} if self.source else {}
+        return {**source, **asked, "slopes": list(self.values)}
+
+
+class SlopesDifference(Record):
+    """The heads whose slopes differ from those of others, and the ratio farthest from 1."""
+
+    differing: tuple[int, ...]
+    ratio: float
+    at: int | None
+
+    @classmethod
+    def of(cls, first: Slopes, other: Slopes) -> SlopesDifference | None:
+        """How slopes differ, head by head; None where there are not as many."""
+        if first.heads != other.heads:
+            return None
+        pairs = list(zip(first.values, other.values, strict=True))
+        differing = tuple(head for head, (a, b) in enumerate(pairs) if a != b)
+        at = max(differing, key=lambda h: abs(math.log(pairs[h][1] / pairs[h][0])), default=None)
+        return cls(differing, 1.0 if at is None else pairs[at][1] / pairs[at][0], at)
