@@ -78,13 +78,40 @@ def test_a_scheme_in_a_file_is_taken_as_any_other(call, tmp_path):
     slow, rope = (np.load(tmp_path / name) for name in ("a.npy", "b.npy"))
     assert (slow[::2] == rope).all()
     held = "./code/mine.py:Holder.held"
-    for command in ("rope-check", "order-check", "heatmap", "dot-similarity", "spectrum"):
+    drawing = ("heatmap", "curve", "rotation", "dot-similarity", "spectrum")
+    for command in ("rope-check", "order-check", *drawing):
         assert call(command, "-s", held, "-l", "9")[0] == 0
     assert call("compare", SLOW, "a.npy", "-l", "9", "--dtype", "float32")[0] == 0
     status, out, _ = call("schemes", SLOW, "--json")
     assert (status, json.loads(out)["schemes"][0]["source"]) == (0, "mine")
     # The whole path names the file, from any folder.
     assert call("schemes", f"{tmp_path}/code/mine.py:slow", "--json")[1] == out
+
+
+BIAS = """
+from posenc_cli.formulas.declare import Bias, bias
+
+
+@bias(source="mine", formula="−h·|j − i|/8")
+def near(*, heads: int = 2) -> Bias:
+    \"\"\"Near keys weigh more.\"\"\"
+    return Bias(
+        heads,
+        by="offset",
+        coefficients=lambda xp: xp.arange(1, heads + 1) / 8,
+        scores=lambda xp, slope, offsets: -(slope * xp.abs(offsets)),
+    )
+"""
+
+
+def test_a_bias_in_a_file_has_curves_and_weights(call, tmp_path):
+    (tmp_path / "near.py").write_text(BIAS)
+    asked = ("-s", "./near.py:near", "-l", "4", "--json")
+    curves = json.loads(call("curve", *asked)[1])["curves"]
+    assert [curve["y"][0] for curve in curves] == [-3 / 8, -6 / 8]
+    weights = json.loads(call("heatmap", *asked, "--softmax", "--head", "1")[1])["values"]
+    powers = np.exp(-abs(np.subtract.outer(range(4), range(4))) / 4)
+    np.testing.assert_allclose(weights, powers / powers.sum(axis=1, keepdims=True), rtol=1e-14)
 
 
 @pytest.mark.usefixtures("folder")
