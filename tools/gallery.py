@@ -6,6 +6,8 @@ else is in the command that stands below it.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shlex
 import tempfile
 from pathlib import Path
@@ -67,6 +69,21 @@ KNOWN = (
         "rotation -s rope -d 64",
     ),
     Known(
+        "roformer-decay",
+        "How RoPE's products fall with distance: of like vectors, RoFormer's bound, and of "
+        "vectors drawn apart, which do not",
+        "J. Su and others, the same paper, figure 2",
+        "dot-similarity -s rope -d 128 -l 256 --profile --content ones --content independent "
+        "--bound",
+    ),
+    Known(
+        "dog-bites-man",
+        "Without positions a score belongs to two words, wherever they stand; with RoPE it does "
+        "not",
+        "the question that courses begin with",
+        "order-check -s rope --plot",
+    ),
+    Known(
         "alibi-bias",
         "What ALiBi adds to the scores, head by head",
         "O. Press and others, “Train Short, Test Long”, arXiv:2108.12409, 2021, figure 3",
@@ -74,9 +91,22 @@ KNOWN = (
     ),
     Known(
         "alibi-slopes",
-        "The slopes of its heads",
-        "the same paper, section 3",
-        "alibi-slopes --heads 8 --plot",
+        "The slopes of 12 heads, as the authors have them and as they are often written",
+        "O. Press and others, the same paper, section 3",
+        "alibi-slopes --heads 12 --convention press --convention naive --plot",
+    ),
+    Known(
+        "alibi-weights",
+        "What ALiBi alone makes of attention, where no query sees later keys",
+        "O. Press and others, the same paper",
+        "heatmap -s alibi --softmax --causal -l 32",
+    ),
+    Known(
+        "t5-buckets",
+        "T5 counts near positions one by one, and far ones in ever larger buckets",
+        "C. Raffel and others, “Exploring the Limits of Transfer Learning”, arXiv:1910.10683, "
+        "2019, section 2.1",
+        "buckets t5 --positions -150:151 --plot",
     ),
     Known(
         "yarn-ramp",
@@ -86,9 +116,9 @@ KNOWN = (
     ),
     Known(
         "llama-3.1",
-        "Llama 3.1 stretches the long wavelengths 8 times",
+        "Llama 3.1 stretches the long wavelengths of Llama 3 8 times",
         "A. Dubey and others, “The Llama 3 Herd of Models”, arXiv:2407.21783, 2024",
-        "spectrum -m llama-3.1-8b",
+        "spectrum -m llama-3-8b -m llama-3.1-8b",
     ),
     Known(
         "vit-grid",
@@ -148,7 +178,9 @@ def draw(folder: Path, pictures: Iterable[tuple[str, str, int]] | None = None) -
             for theme in PALETTES:
                 path = Path(temporary, "drawn.png")
                 look = ["--dpi", str(dpi), "--theme", theme, "--out", str(path), "--quiet"]
-                if status := posenc([*shlex.split(command), *look]):
+                with contextlib.redirect_stdout(io.StringIO()):
+                    status = posenc([*shlex.split(command), *look])
+                if status:
                     raise SystemExit(f"posenc {command}: status {status}")
                 with Image.open(path) as image:
                     few = image.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE)
