@@ -185,7 +185,7 @@ class TypedText(str):
     __slots__ = ("place",)
     place: int
 
-    def __new__(cls, text: str, place: int) -> TypedText:
+    def __new__(cls, text: str, place: int = 0) -> TypedText:
         """A text and its place."""
         named = super().__new__(cls, text)
         named.place = place

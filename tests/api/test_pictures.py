@@ -63,3 +63,28 @@ def test_a_spectrum_is_the_commands(call):
     assert report._repr_png_().startswith(PNG)
     with pytest.raises(ValueError, match="is a bias"):
         posenc.spectrum("alibi", 8)
+
+
+def test_lists_are_looked_at_together_as_the_commands_do(call):
+    report = posenc.spectrum(["llama-3-8b", "rope"], dim=8)
+    line = ("-m", "llama-3-8b", "-s", "rope", "-d", "8", "--json")
+    assert json.loads(json.dumps(report.as_json())) == json.loads(call("spectrum", *line)[1])
+    assert "differing" in str(report)
+    similar = posenc.similarity(
+        ["rope", "alibi"], 16, content=("ones", "independent"), bound=True, dim=8
+    )
+    line = ("-s", "rope", "-s", "alibi", "-l", "16", "-d", "8", "--bound", "--json")
+    contents = ("--content", "ones", "--content", "independent")
+    _, out, _ = call("dot-similarity", *line, *contents)
+    assert json.loads(json.dumps(similar.as_json())) == json.loads(out)
+    assert similar.matrix().shape == (16, 16)
+    assert "RoFormer's bound" in str(similar)
+    rows = np.eye(6)
+    assert len(posenc.similarity([rows, rows]).as_json()["differences"]) == 1
+    for wrong in ([], ["sinusoidal+rope"]):
+        with pytest.raises(ValueError, match="empty list|several encodings"):
+            posenc.similarity(wrong, 8)
+    with pytest.raises(ValueError, match="bound: goes with rotary"):
+        posenc.similarity("alibi", 8, bound=True)
+    with pytest.raises(ValueError, match="dim: goes with an encoding"):
+        posenc.similarity(rows, dim=8)
