@@ -104,10 +104,13 @@ class TurnedPairs(Record):
         if waves.coordinates is None:  # whole ones too
             turns = self.positions[-1] / float(self.wavelengths[index])
         points = self.points[:, index]
+        radii = [abs(float(waves.scale))]
+        if waves.growth is not None:  # one that holds all, so that all circles are of one size
+            radii.append(float(np.abs(self.points).max()))
         between = [replace(_curve(points[1:-1]), joined=False)] if len(points) > 2 else []
         return Curves(
             (
-                replace(_curve(abs(float(waves.scale)) * _CIRCLE), faint=True),
+                *(replace(_curve(radius * _CIRCLE), faint=True) for radius in radii),
                 replace(_curve(points[:1], start=0), faint=True),
                 _curve(points[-1:], start=0),
                 *between,

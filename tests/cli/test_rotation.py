@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -64,6 +65,15 @@ def test_the_attention_factor_is_the_radius(call):
     lines = call("rotation", "-s", "rope-yarn", "--pairs", "31", "-l", "2", *parameters)[1].split()
     assert {line.rstrip("│┤┐") for line in lines} >= {"-2", "2"}, "the circle is as large"
     assert not {line.rstrip("│┤┐") for line in lines} & {"-3", "3", "-4", "4"}
+
+
+def test_vectors_that_grow_are_shown_on_circles_of_one_size(call):
+    status, out, _ = call(
+        "rotation", "-s", "xpos", "--pairs", "0,31", "-l", "200", "--height", "20"
+    )
+    assert status == 0
+    rows = [re.findall(r"(-?[0-9.]+) *[┤│]", line) for line in out.splitlines()]
+    assert all(len(labels) in (0, 2) and len({*labels}) < 2 for labels in rows)
 
 
 def test_in_the_terminal_a_circle_is_round(call):
