@@ -13,8 +13,11 @@ from posenc_cli.errors import quoted_name
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
+    from posenc_cli.render.figure import Curves, Panels
     from posenc_cli.render.spectra import SpectrumReport
 
+_PANEL = 900
+"""Pixels of a side of each of several sets of axes."""
 _LINES, _LEAST_LINES = 18, 13
 """Lines of the curve: as a rule, and at least where there is a table too."""
 _FEWEST_ROWS = 4
@@ -60,11 +63,19 @@ def spectrum(
     for warning in report.warnings:
         console.warning(warning)
     if output.out is not None:
-        show(report.drawable(), picture, output, console)
+        drawn = report.drawable()
+        show(drawn, picture, output, console, usual=_usual(drawn))
     if output.json:
         console.json("spectrum", {**report.fields, **output.path_fields})
     elif output.out is None:
         _print(report, replace(picture, title=None), output, console)
+
+
+def _usual(figure: Curves | Panels) -> tuple[int, int] | None:
+    """The sides of a figure of several sets of axes, None where the usual ones will do."""
+    from posenc_cli.render.figure import Panels
+
+    return (_PANEL * len(figure.panels), _PANEL) if isinstance(figure, Panels) else None
 
 
 def _of_file(source: str) -> SpectrumReport:

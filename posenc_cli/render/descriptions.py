@@ -16,7 +16,7 @@ from posenc_cli.render.ticks import number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.render.figure import Axis, Curve, Figure, Shown
+    from posenc_cli.render.figure import Axis, Curve, Envelope, Figure, Shown
 
 
 def figure_sentences(figure: Figure, shown: Sequence[Shown]) -> list[str]:
@@ -81,4 +81,12 @@ def _curve_text(curve: Curve) -> str:
         "highest": max(points, key=lambda point: point[1]),
     }
     said = (f"{word} {number(y)} at {number(x)}" for word, (x, y) in places.items())
-    return f"{name}{len(points)} points, {', '.join(said)}"
+    return f"{name}{len(points)} points, {', '.join(said)}{_envelope_text(curve.envelope)}"
+
+
+def _envelope_text(envelope: Envelope | None) -> str:
+    """Between which values an envelope lies in all."""
+    finite = [*filter(math.isfinite, (*envelope.low, *envelope.high))] if envelope else []
+    if envelope is None or not finite:
+        return ""
+    return f"; {envelope.name}: {number(min(finite))} to {number(max(finite))} in all"

@@ -131,6 +131,12 @@ def test_a_difference_of_samples_is_called_one(call, tmp_path, monkeypatch):
     assert "means by offset, at the offsets looked at, a sample" in told
 
 
+def values_of_band(call, line):
+    """The lowest of the draws at offsets from 0 on."""
+    draws = asked(call, *line)["draws"]
+    return [low for low, at in zip(draws["low"], draws["offsets"], strict=True) if at >= 0]
+
+
 @pytest.mark.parametrize("normalize", ["dot", "cosine"])
 def test_the_band_of_random_contents_holds_nine_tenths_of_the_draws(call, normalize):
     line = ("dot-similarity", "-s", "rope", "-d", "8", "-l", "20", "--content", "random")
@@ -149,6 +155,8 @@ def test_the_band_of_random_contents_holds_nine_tenths_of_the_draws(call, normal
     assert "content random, 200 draws, by offset" in told
     assert "5–95 % of 200 draws" in told
     assert "one draw, seed 0" in told
+    said = " ".join(call(*line, "--profile", "--graphics", "none")[1].split())
+    assert f"5–95 % of 200 draws: {min(values_of_band(call, line)):.4g} to" in said
     assert asked(call, *line[:-2])["draws"] is None
 
 
