@@ -170,7 +170,8 @@ def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
     nearest = int(np.nanargmin(times))
     times_text = f"{similarity.bound.constant:.4g} times the mean of |S_i|, which is {ends}"
     where = f"{times[nearest]:.3g} times the value, at offset {offsets[nearest]}"
-    return [f"{name}: {times_text}; nearest, of {len(offsets)} offsets, it is {where}"]
+    looked = f"nearest, of {len(offsets)} offsets, it" if len(offsets) > 1 else "it"
+    return [f"{name}: {times_text}; {looked} is {where}"]
 
 
 def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
