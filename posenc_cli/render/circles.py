@@ -37,7 +37,8 @@ _MOST_POSITIONS = 64
 _PAIRS = 3
 """Pairs that are shown where nobody says which."""
 _MOST_PAIRS = 64
-_CIRCLE = np.exp(2j * np.pi * np.arange(97) / 96)
+_TURN: Reals = np.linspace(0, 2 * np.pi, 97, dtype=np.float64)
+_CIRCLE: Complexes = np.cos(_TURN) + 1j * np.sin(_TURN)
 
 
 class TurnedPairs(Record):
