@@ -179,7 +179,7 @@ def test_maps_of_one_quantity_share_a_scale_and_all_of_a_figure_one_kind_of_colo
 
 
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize("size", [(512, 512), (512, 600), (700, 1024)])
+@pytest.mark.parametrize("size", [(512, 1001), (512, 600), (700, 1024)])
 def test_a_figure_grows_before_it_leaves_out_a_row_or_a_column(size):
     figure = heatmap(np.random.default_rng(0).random(size), "value")
     usual = Style.of(None, None, None)
@@ -213,8 +213,9 @@ def test_panels_asked_for_one_by_one_are_all_shown_and_none_is_a_few_pixels(page
     text = "\n".join(lines)
     assert text.count("a map") == 3
     assert text.count("a curve") == 1
-    walled = [line for line in lines if re.search("[│┤]", line)]
-    assert len(walled) >= 9, "lines of cells"
+    for row in re.split("\n.*└.*\n", text)[:-1]:
+        if "a map" in row:
+            assert len(re.findall("\n.*[│┤]", row)) >= 8, "lines of cells"
 
 
 @pytest.mark.parametrize("count", [3, 12, 40])
