@@ -160,14 +160,14 @@ def parameters_text(
     file gave is said to be random, up to the ``last`` position.
     """
     random = bound.random_weights(last)
-    left_out = (*apart_from, "seed", "std") if random else apart_from
+    left_out = (*apart_from, "seed") if random else apart_from
     named = [
         _parameter_text(name, value)
         for name, value in bound.params.items()
         for declared in [bound.scheme.parameters[name]]
         if value is not None
         and name not in left_out
-        and not declared.rules.follows_length
+        and not (declared.rules.follows_length and last in (None, value - 1))
         and (name in _ALWAYS or value != declared.default)
     ]
     return ", ".join([*named, random] if random else named)

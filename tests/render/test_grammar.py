@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.app import COMMANDS, function_of
 from posenc_cli.cli.pictures import PictureOptions
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.render.blocks import Medium, Page, width_of
+from posenc_cli.render.encoded import parameters_text
 from posenc_cli.render.figure import (
     Axis,
     Curve,
@@ -29,6 +33,9 @@ from posenc_cli.render.style import Style
 from posenc_cli.render.terminal import picture_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.render.figure import Figure
 
 SMALL = ["--dim", "8", "--len", "16"]
@@ -129,6 +136,35 @@ def test_a_title_says_what_is_not_the_default_and_axes_what_they_count(arguments
             else (panel.rows.label, panel.columns.label, panel.value_label)
         )
         assert all(name.strip() for name in names), panel.title
+
+
+GIVEN = {"rope-longrope": {"dim": 8, "short_factor": "1,1,2,4", "long_factor": "1,4,16,64"}}
+"""What a scheme cannot do without."""
+
+
+def others(parameter: Parameter) -> Iterator[object]:
+    """Some values that are not a parameter's default."""
+    default = parameter.default
+    if parameter.choices:
+        yield from (choice for choice in parameter.choices if choice != default)
+    elif isinstance(default, bool):
+        yield not default
+    elif isinstance(default, int | float):
+        yield from (2 * default or 3, default / 2 if isinstance(default, float) else default + 1)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_parameter_of_a_scheme_is_named_where_it_is_not_the_default(name):
+    scheme = BUILT_IN[name]
+    for parameter in scheme.parameters.values():
+        for value in others(parameter):
+            try:
+                given = {**GIVEN.get(name, {}), parameter.name: value}
+                bound = scheme.bind(given, seq_len=16)
+            except InvalidInput:
+                continue
+            named = parameters_text(bound, last=15)
+            assert re.search(rf"\b{parameter.name}[= ]{as_text(value)}(,|$)", named), named
 
 
 @pytest.mark.parametrize(("arguments", "said"), CASES)
