@@ -282,8 +282,8 @@ class Drawing:
                 )
             ]
             fits = [
-                not fixed and side <= _MOST_GROWTH * most
-                for fixed, side, most in zip(self.style.fixed, longer, usual, strict=True)
+                growing and side <= _MOST_GROWTH * most
+                for growing, side, most in zip(self.style.growing, longer, usual, strict=True)
             ]
             width, height = (
                 side if fit else now
@@ -308,7 +308,7 @@ class Drawing:
         rows, columns = grid_of(len(figures), room, least, aspect=1)
         needed = -(-len(figures) // columns)
         higher = math.ceil(around[1] + needed * least[1])
-        if needed > rows and not self.style.fixed[1] and higher <= _MOST_GROWTH * self.height:
+        if needed > rows and self.style.growing[1] and higher <= _MOST_GROWTH * self.height:
             rows, self.height = needed, higher
             self.page.set_size_inches(self.width / self.style.dpi, self.height / self.style.dpi)
         chosen = [figures[i] for i in spread(len(figures), rows * columns)]

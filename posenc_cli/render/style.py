@@ -72,7 +72,8 @@ LINE_STYLES = (
 class Style(Record):
     """How large a figure is, and in which colours: pixels, pixels an inch, and names.
 
-    A ``fixed`` side is as long as it says; of another, what the figure does not need is cut off.
+    A ``fixed`` side is as long as it says; of another, what the figure does not need is cut off,
+    and where a figure ``grows`` it gets longer before rows or columns are left out.
     """
 
     width: int = 1200
@@ -81,6 +82,7 @@ class Style(Record):
     theme: Theme = "light"
     cmap: str | None = None
     fixed: tuple[bool, bool] = (True, True)
+    grows: bool = True
 
     @classmethod
     def of(
@@ -119,6 +121,11 @@ class Style(Record):
     def resolution_for(cls, line: float) -> int:
         """The resolution at which a line of text is so many pixels high."""
         return max(1, round(72 * line / (_LINE * _POINTS)))
+
+    @property
+    def growing(self) -> tuple[bool, bool]:
+        """Whether its width and its height may get longer."""
+        return self.grows and not self.fixed[0], self.grows and not self.fixed[1]
 
     @property
     def palette(self) -> _Palette:

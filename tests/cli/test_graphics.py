@@ -108,6 +108,14 @@ def test_every_protocol_shows_the_same_picture(call):
     assert np.abs(painted - wanted).mean() < 1
 
 
+def test_a_figure_in_a_terminal_is_no_larger_than_its_room(call):
+    size = ["--width", "60", "--height", "20"]
+    _, out, _ = call("heatmap", "-s", "rope", "-l", "9", "-d", "600", *size, "--graphics", "kitty")
+    with Image.open(io.BytesIO(kitty_content(out.removesuffix("\n")))) as image:
+        assert image.width <= 600
+        assert image.height <= 400
+
+
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("arguments", PICTURES, ids=lambda arguments: arguments[0])
 def test_none_is_words_without_a_picture(arguments, call):
