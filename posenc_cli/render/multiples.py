@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 _GAP = 2
 _LEAST = 16, 8
 """Columns and lines that a small heatmap needs."""
-_LEAST_MAP, _LEAST_CURVES = (25, 14), (37, 11)
+_LEAST_MAP, _LEAST_CURVES = (25, 15), (37, 11)
 """Those that a heatmap with a scale of its own needs, and curves."""
+_TITLE_LINES_OF_MAP = 3
 _ONE_BY_ONE = ("panel", "part")
 """What panels are called that are all shown."""
 
@@ -164,7 +165,7 @@ def _separate_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, .
 
 def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
     """The cells of one of several maps, and the lines above them."""
-    title = page.wrapped_lines(heatmap.title, most=TITLE_LINES)
+    title = page.wrapped_lines(heatmap.title, most=_TITLE_LINES_OF_MAP)
     room = page.part(page.width, page.height - len(title) - 1)  # 1: the scale
     frame = Frame(
         min(label_width(heatmap, room), page.width // 2),

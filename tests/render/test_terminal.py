@@ -83,7 +83,7 @@ def test_panels_are_within_their_page(
     figure = Panels((square(size),) * count, "several", shared=shared, noun=noun)
     lines = lines_of(figure, *page, medium)
     assert max(map(width_of, lines)) <= page[0]
-    if shared or count * 14 + 6 <= page[1]:
+    if shared or count * 15 + 6 <= page[1]:
         assert len(lines) <= page[1]
     if not shared:  # one under the other, as far down as need be
         assert sum(line.count("a square") for line in lines) == count
@@ -232,7 +232,7 @@ def test_of_small_maps_those_at_the_bottom_and_no_others_have_their_columns_name
     assert set(lines[axis + 1].replace(" ", "")) <= set("01234567")
 
 
-@pytest.mark.parametrize("height", range(20, 32))
+@pytest.mark.parametrize("height", range(21, 33))
 def test_maps_apart_leave_room_for_their_notes(height: int) -> None:
     panels = Panels((square(300), wave(300, 64)), "two", shared=False, notes=("a note " * 20,))
     assert len(lines_of(panels, 78, height)) <= height
