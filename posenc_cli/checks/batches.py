@@ -85,6 +85,7 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
 
     ``context`` is how many positions it may be asked for.
     """
+    refused: tuple[str, ...] = ()
     if context >= _CONTEXT and not function.follows_length:
         for arrangement in _arrangements(function.form):
             try:
@@ -94,7 +95,10 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
                 continue
             if blocks.some_right or _must_hold(arrangement, function.form):
                 return PatternReport((arrangement.text,), blocks.faults, tuple(arrangement.untried))
-    return PatternReport((), (), ("several sequences or heads in one call",))
+            refused = (f"{arrangement.text} (all come out otherwise than alone: none it is for)",)
+    return PatternReport(
+        refused, (), () if refused else ("several sequences or heads in one call",)
+    )
 
 
 def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:

@@ -261,6 +261,7 @@ def _of_vectors(
             _ResultReader(
                 reference,
                 places,
+                few,
                 samples[which],
                 _Conduct(
                     report.tried,
@@ -331,16 +332,19 @@ class _ResultReader:
         self,
         reference: Reference,
         places: PositionRows,
+        positions: Integers,
         sample: Returned,
         conduct: _Conduct,
     ) -> None:
         self._reference, self._places, self._dtype = reference, places, sample.dtype
         self._conduct = conduct
-        own = _pairing_of(sample.values, reference)
+        own = _pairing_of(positions, sample.values, reference)
         self._own, self._sample = own, sample.values
         pairings = [own]
-        if own.layout != reference.content.layout and own.pairs == reference.pairs:
-            pairings.append(reference.pairing)
+        right = reference.pairing
+        as_right = (own.first, own.second) == (right.first, right.second)
+        if not as_right and own.pairs == reference.pairs:
+            pairings.append(right)
         single = places.count > _LARGE and sample.dtype != "float64"
         self._kind = np.complex64 if single else np.complex128
         self._pairings = pairings
@@ -456,7 +460,7 @@ def read_as(
     return turned, mirrored, norm, norm - np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
 
 
-def _pairing_of(matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
+def _pairing_of(positions: Integers, matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
     """How a function pairs columns: the first of the known ways that leaves little over.
 
     Where none does, each column's partner is the one that it mixes with most.
@@ -465,15 +469,13 @@ def _pairing_of(matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
     finite = np.where(np.isfinite(matrices), matrices, 0)
     strays = [_stray(finite, candidate) for candidate in candidates]
     best = int(np.argmin(strays))
-    # The reference's own way is kept where float32 leaves no more, or no other is nearer.
-    if strays[0] <= max(1e-3, 1.001 * strays[best]):
-        return candidates[0]
     # More than a half precision leaves over: none of the known ways it is.
     if strays[best] > 1e-2:
-        by_partners = _by_partners(finite)
+        by_partners = _by_partners(positions, finite)
         if by_partners is not None and _stray(finite, by_partners) < 0.5 * strays[best]:
-            return by_partners
-    return candidates[best]
+            return _in_order(by_partners, positions, finite, reference)
+    # The reference's own way is kept where float32 leaves no more, or no other is nearer.
+    return candidates[0 if strays[0] <= max(1e-3, 1.001 * strays[best]) else best]
 
 
 def _stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
@@ -486,8 +488,13 @@ def _stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
     return float(np.abs(mirrored).max(initial=0) + (rest - passed + changed).max(initial=0))
 
 
-def _by_partners(matrices: UnitMatrices) -> ColumnPairing | None:
-    mixing = np.abs(matrices).max(axis=0)  # (columns, columns)
+def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing | None:
+    """Each column with the one that it mixes with most; None where these are no pairs.
+
+    Where columns come out in another order, as position 0 shows it, they are paired going in.
+    """
+    out = _order_of_columns(positions, matrices)
+    mixing = np.abs(matrices[:, :, out]).max(axis=0)  # (columns, columns)
     mixing = np.maximum(mixing, mixing.T)
     np.fill_diagonal(mixing, 0)
     partners = mixing.argmax(axis=1)
@@ -495,9 +502,55 @@ def _by_partners(matrices: UnitMatrices) -> ColumnPairing | None:
     moved = [j for j in range(partners.size) if mixing[j, partners[j]] > 1e-6]
     if not moved or any(partners[partners[j]] != j for j in moved):
         return None
-    first = tuple(j for j in moved if j < partners[j])
-    second = tuple(int(partners[j]) for j in first)
-    return ColumnPairing(first, second, first, second, None, None)
+    first = [j for j in moved if j < partners[j]]
+    return _paired(first, [int(partners[j]) for j in first], out)
+
+
+def _order_of_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
+    """Where each column comes out at position 0, which turns nothing."""
+    columns = np.arange(matrices.shape[1])
+    still = matrices[positions == 0]
+    order = np.abs(still[0]).argmax(axis=1) if len(still) else columns
+    return order if np.array_equal(np.sort(order), columns) else columns
+
+
+def _paired(first: list[int], second: list[int], out: Integers) -> ColumnPairing:
+    out_first, out_second = (tuple(out[columns].tolist()) for columns in (first, second))
+    return ColumnPairing(tuple(first), tuple(second), out_first, out_second, None, None)
+
+
+def _in_order(
+    pairing: ColumnPairing, positions: Integers, matrices: UnitMatrices, reference: Reference
+) -> ColumnPairing:
+    """The pairs in the order of the reference's that turn as they do, each in its direction.
+
+    Those of which none does keep their order, and the direction that is nearer to one.
+    """
+    turned = read_as(matrices, pairing)[0]  # (k, pairs)
+    right = reference.turns.at(positions)  # (k, pairs of the reference)
+    apart = np.stack(
+        [np.abs(way[:, :, None] - right[:, None]).max(axis=0) for way in (turned, turned.conj())]
+    )  # (2, pairs, pairs of the reference)
+    backward = apart[1].min(axis=1) < apart[0].min(axis=1)
+    nearest = apart.min(axis=0)
+    matching = nearest.argmin(axis=1)
+    order = np.arange(pairing.pairs)
+    if np.array_equal(np.sort(matching), order) and nearest.min(axis=1).max() <= _SAME_TURN:
+        order = np.argsort(matching)
+    pairs = zip(pairing.first, pairing.second, backward, strict=True)
+    columns = [(b, a) if turns_back else (a, b) for a, b, turns_back in pairs]
+    first, second = ([columns[i][end] for i in order] for end in (0, 1))
+    out = np.arange(matrices.shape[1])
+    for inside, outside in (
+        (pairing.first, pairing.out_first),
+        (pairing.second, pairing.out_second),
+    ):
+        out[list(inside)] = outside
+    return _paired(first, second, out)
+
+
+_SAME_TURN = 1e-2
+"""Of a factor: two pairs that turn alike as far as a half precision shows it."""
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ from posenc_cli.inference.claims import (
 from posenc_cli.inference.defects import ENOUGH, Defect, nearly_holds
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.localise import Whole
-from posenc_cli.inference.rules import Alternative, base_of, ladder
+from posenc_cli.inference.rules import base_of, ladder
 from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.inference.turning import ROWS
@@ -73,6 +73,9 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows, SubjectBlock
     from posenc_cli.numerics.arrays import Integers
+
+_FLOAT32_NUMBER = 2.0**-22
+"""Of a number: what float32 may err where it is computed in a step or two."""
 
 _FEW_EXCEPTIONS = 0.03
 """Of the positions: where more are otherwise, they are wrong in a way of their own."""
@@ -194,16 +197,13 @@ def _inverse_cause(suspect: Suspect) -> Explanation | None:
         return None
     for what, values in (("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)):
         if np.allclose(given, values, rtol=1e-5, atol=0):
-            rule = Alternative(Cause.FREQUENCY_RULE, f"{what} were given, not frequencies", values)
-            residual = suspect.residual(Defect(frequencies=rule))
-            if not residual.pairs.any():
-                return None
-            message = rule.message
-            if not residual.whole:
-                inverse = np.flatnonzero(residual.pairs).tolist()
-                message = f"in {pairs_text(inverse, right.size)}, {message}"
-            text = f"pair {right.size - 1} is {given[-1]:.6g}, not {right[-1]:.6g}"
-            return with_residual(Explanation(rule.cause, message, text), residual)
+            inverse = np.isclose(given, values, rtol=_FLOAT32_NUMBER, atol=0)
+            message = f"{what} were given, not frequencies"
+            evidence = f"pair {right.size - 1} is {given[-1]:.6g}, not {right[-1]:.6g}"
+            if not inverse.all():
+                few = pairs_text(np.flatnonzero(~inverse).tolist(), right.size)
+                evidence += f"; {few}: near that, and off by more than float32 rounds"
+            return Explanation(Cause.FREQUENCY_RULE, message, evidence)
     return None
 
 

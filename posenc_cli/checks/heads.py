@@ -113,14 +113,19 @@ def _causes(reports: dict[_Head, Report], wrong: list[_Head]) -> tuple[Explanati
     causes = []
     for of_heads in sorted(groups.values(), key=len, reverse=True)[:MOST]:
         residuals = [why.residual for why in of_heads.values() if why.residual is not None]
-        worst = max(of_heads.values(), key=lambda why: why.residual.within if why.residual else 0.0)
+        head, worst = max(
+            of_heads.items(), key=lambda own: own[1].residual.within if own[1].residual else 0.0
+        )
+        evidence = worst.evidence
+        if len({why.evidence for why in of_heads.values()}) > 1:
+            evidence = f"of {heads_text([head], every)}: {evidence}"
         others = len(every) - len(wrong)
         right = f"; {others} of {len(every)} heads are right" if others else ""
         causes.append(
             replace(
                 worst,
                 message=f"{heads_text(list(of_heads), every)}: {worst.message}",
-                evidence=f"{worst.evidence}{right}".removeprefix("; "),
+                evidence=f"{evidence}{right}".removeprefix("; "),
                 where=replace(
                     worst.where or Where(None, None), heads=_heads_spec(list(of_heads), every)
                 ),

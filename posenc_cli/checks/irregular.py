@@ -90,7 +90,8 @@ class FunctionTrial(Record):
         if not np.isfinite(wanted).all():
             return False
         half = coarse or values.dtype.itemsize < 4 or is_half(self.matrices)
-        limit = (COARSE if half else 1) * ALIKE * np.abs(self.expected).max(initial=1e-30)
+        size = np.nanmax(np.abs(self.expected), initial=1e-30)
+        limit = (COARSE if half else 1) * ALIKE * size
         return not bool(np.abs(values - wanted).max(initial=0) <= limit)
 
 
@@ -164,7 +165,9 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
         yield _unmeasured("is not linear in x", bent)
     elif not mixing:
         apart = _heads_apart(trial)
-        other_sum = "gives other values for a vector than those of its unit vectors add up to"
+        other_sum = (
+            "gives other values for vectors in one call than for their unit vectors in calls"
+        )
         yield _unmeasured("turns heads differently" if apart else other_sum, apart)
 
 
@@ -331,11 +334,18 @@ def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
 
 def _one_for_all(trial: FunctionTrial) -> str:
     """Which positions of a call stand for those of its rows; empty where none do."""
-    where = trial.positions[trial.positions.size // 4 :][::-1]
+    where = np.roll(trial.positions[trial.positions.size // 4 :], trial.positions.size // 3)
     x = trial.x[: where.size]
     values = trial.given(x, where)
     ways = (
-        ("positions are sorted: given backward, rows are turned as if they ascended", where[::-1]),
+        (
+            "positions are sorted: rows in another order are turned as if they ascended",
+            np.sort(where),
+        ),
+        (
+            "where positions of a call fall, rows are turned at the largest before them",
+            np.maximum.accumulate(where),
+        ),
         (
             "all rows of a call are turned at the position of its first",
             np.full_like(where, where[0]),

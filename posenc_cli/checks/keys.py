@@ -19,6 +19,8 @@ from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.checks.subject import Subject
+    from posenc_cli.inference.turning import SubjectBlock
+    from posenc_cli.numerics.arrays import ComplexRows
 
 _ALIKE = 1e-3
 """Of two factors of one pair: what float32 positions and half precisions leave between them near
@@ -101,10 +103,28 @@ def _named(report: Report, name: str) -> Report:
 
 def _relative(finding: Finding, difference: str) -> Finding:
     """The finding on q·k, which fails where the two are turned by different rotations."""
-    if finding.check != FindingName.RELATIVE or not finding.ok or difference.startswith("k is at"):
+    if finding.check != FindingName.RELATIVE or not finding.ok or difference.startswith(_CONSTANT):
         return finding
     message = f"q·k is no function of m − n, for q and k are not turned alike: {difference}"
     return replace(finding, ok=False, worst=None, tolerance=None, at=None, message=message)
+
+
+_CONSTANT = "at all positions alike, k is"
+"""How a difference begins that leaves q·k a function of m − n."""
+
+
+def _strays(block: SubjectBlock) -> bool:
+    """Whether anything is no turn of a pair."""
+    stray = block.stray()
+    return stray is not None and bool(np.nanmax(stray, initial=0.0) > _ALIKE)
+
+
+def _constant_text(ratios: ComplexRows) -> str:
+    """By what k differs from q in each pair (n, pairs), which is the same at all positions."""
+    sizes = np.abs(ratios)
+    if np.ptp(sizes) <= _ALIKE and np.abs(np.angle(ratios)).max() <= _ALIKE:
+        return f"multiplied {np.median(sizes):.6g} times as much as q"
+    return "turned on from q in each pair by an angle of its own, or multiplied"
 
 
 def _difference(queries: Subject, keys: Subject) -> str | None:
@@ -120,20 +140,22 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
         texts = [turning.pairing.text if turning.pairing else "otherwise" for turning in (q, k)]
         return f"q pairs columns {texts[0]}, k {texts[1]}"
     rows = q.places.sample()
-    factors = [turning.read(rows).turned for turning in (q, k)]  # (n, pairs) each
+    blocks = [turning.read(rows) for turning in (q, k)]
+    factors = [block.turned for block in blocks]  # (n, pairs) each
     apart = np.abs(factors[0] - factors[1])
     positions = q.places.at(rows)
     allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]
     if (apart <= allowed).all():
         return None
-    still = [np.abs(values - values[:1]).max() <= _ALIKE for values in factors]
+    turns_alone = not any(_strays(block) for block in blocks)
+    still = [turns_alone and np.abs(each - each[:1]).max() <= _ALIKE for each in factors]
     for name, stands in zip(("q", "k"), still, strict=True):
         if stands and not all(still):
             return f"{name} is not turned"
     with np.errstate(all="ignore"):
         ratios = factors[1] / factors[0]
         constant = (np.abs(ratios - ratios[:1]) <= allowed).all()
-    if constant:
-        return "k is at other positions than q, or multiplied otherwise, by as much everywhere"
+    if constant and turns_alone:
+        return f"{_CONSTANT} {_constant_text(ratios)}"
     row, pair = divmod(int(np.argmax(~(apart <= allowed))), apart.shape[1])
     return f"they differ by {apart[row, pair]:.2g} at position {int(positions[row])}, pair {pair}"

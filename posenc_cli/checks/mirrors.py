@@ -128,6 +128,11 @@ def _wrong_places(
         ("the cosine stands for the sine in the second column", (cos, -sin, cos, cos)),
         ("the sine stands for the cosine in the first column", (sin, -sin, sin, cos)),
         ("the sine stands for the cosine in the second column", (cos, -sin, sin, sin)),
+        (
+            "the vector itself is multiplied by the sines: nothing is rotated by a quarter",
+            (cos + sin, none, none, cos + sin),
+        ),
+        ("the two columns come out exchanged", (sin, cos, cos, -sin)),
         ("there are cosines only", (cos, none, none, cos)),
         ("there are sines only", (none, -sin, sin, none)),
         ("only the first column is turned: the second stays as it is", (cos, -sin, none, same)),

@@ -16,7 +16,7 @@ import numpy as np
 from posenc_cli.checks.moved_rows import counted_otherwise
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from posenc_cli.checks.answers import Differs, Rows
@@ -80,7 +80,7 @@ def try_patterns(
     whole = rows(sequence, sequence)
     seconds = time.monotonic() - began
     tried = [each.name for each in pieces]
-    faults = [each.fault(whole, rows, differs, context) for each in pieces]
+    faults = _agreed([each.fault(whole, rows, differs, context) for each in pieces])
     if any_rows:
         tried.append("packed sequences")
         faults.append(_packed_fault(whole, chunk, rows, differs))
@@ -117,6 +117,17 @@ class _Pieces(Record):
         if moved:
             text += f"; all {whole.shape[0]} rows are reproduced so"
         return PatternFault(text, moved)
+
+
+def _agreed(faults: list[PatternFault | None]) -> list[PatternFault | None]:
+    """The faults, a rule of some pieces as one of those alone."""
+    known = {fault.known for fault in faults if fault}
+    if len(known) < 2:
+        return faults
+    return [
+        fault and replace(fault, known=fault.known and f"{fault.known}, in calls of some lengths")
+        for fault in faults
+    ]
 
 
 def _chunks(rows: Rows, count: int, first: tuple[int, ...]) -> _Pieces:

@@ -68,6 +68,10 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
     return causes
 
 
+_TELLING = 4
+"""Pairs of cells from which on it is no chance that several causes explain them."""
+
+
 def _is_chance(found: Localisation, rightness: Rightness) -> bool:
     """Whether one pair alone is explained, and not closely, as some number of positions may."""
     left = max(max(each.largest for each in regime.residuals) for regime in found.regimes)
@@ -147,7 +151,7 @@ def _regime_words(
         words = list(words_of(claim, here, residual, in_part=True))
         alike = [
             together(words_of(other, here, residual, in_part=True))
-            for other in (first.alike if index == 0 else ())
+            for other in (first.alike if index == 0 and residual.of_cells >= _TELLING else ())
         ]
         others = ""
         after_right = first is found.regimes[0] and first.rows.step == 1 and not first.shared
@@ -176,11 +180,18 @@ def _regime_words(
                 prefix = ", ".join(places[:-1])
             yield replace(
                 word,
-                message=f"{prefix}: {message}" if prefix else message,
+                message=_placed(message, prefix),
+                alike=tuple(
+                    replace(other, message=_placed(other.message, prefix)) for other in word.alike
+                ),
                 evidence=f"{word.evidence}{others}",
                 detail=word.detail or prefix or None,
                 where=where if (rows or pairs is not None) else None,
             )
+
+
+def _placed(message: str, place: str) -> str:
+    return f"{place}: {message}" if place else message
 
 
 def _rows_text(regimes: list[Regime]) -> str:

@@ -103,6 +103,8 @@ def missing_pairs_cause(whole: Whole) -> Explanation | None:
     missing_anywhere = np.zeros(1, bool)
     for _, piece in whole.pieces():
         missing = ~np.isfinite(piece.factors)  # (n, pairs)
+        if (missing & (np.isfinite(piece.factors.real) | np.isfinite(piece.factors.imag))).any():
+            return None  # of a frequency that is no number neither of the two is one
         missing_anywhere = np.logical_or(missing.any(axis=0), missing_anywhere)
         missing = missing[np.abs(piece.positions) > 1]
         if not missing.shape[0]:

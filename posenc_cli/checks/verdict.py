@@ -327,7 +327,8 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
         stretch, right = distinct_digits(survey.longest, scale)
         message = f"every length is multiplied by {stretch}, not by {right}: an attention factor"
     else:
-        message = f"lengths are multiplied by {survey.shortest:.4g} to {survey.longest:.4g}"
+        least, most = distinct_digits(survey.shortest, survey.longest, digits=4)
+        message = f"lengths are multiplied by {least} to {most}"
     return Finding(FindingName.NORM, at=_place(survey.norm), message=message, **verdict)
 
 
@@ -383,9 +384,13 @@ def _reference(
 def order_notes(subject: Subject) -> tuple[str, ...]:
     """In what order the columns of a right subject come out, where it is not that going in."""
     pairing = (subject.as_reference or subject.own).pairing
-    if pairing is None or pairing.out_layout == pairing.layout:
+    if pairing is None or (pairing.out_first, pairing.out_second) == (
+        pairing.first,
+        pairing.second,
+    ):
         return ()
-    return (f"columns come out as {pairing.out_layout}, which no score of q and k alike can tell",)
+    order = f"as {pairing.out_layout}" if pairing.out_layout else "in another order"
+    return (f"columns come out {order}, which no score of q and k alike can tell",)
 
 
 def _cells(cells: WrongCells) -> Finding:
@@ -420,14 +425,14 @@ def _place(worst: WorstDeviation) -> dict[str, int] | None:
     return {"position": worst.position, "pair": worst.pair}
 
 
-def distinct_digits(value: float, right: float) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to see that they differ.
+def distinct_digits(value: float, right: float, *, digits: int = 6) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ, from so many on.
 
     >>> distinct_digits(1.25, 1.0), distinct_digits(1.000002, 1.0)
     (('1.25', '1'), ('1.000002', '1'))
     """
-    for digits in range(6, 18):  # 17 tell any two numbers of float64 apart
-        texts = f"{value:.{digits}g}", f"{right:.{digits}g}"
+    for count in range(digits, 18):  # 17 tell any two numbers of float64 apart
+        texts = f"{value:.{count}g}", f"{right:.{count}g}"
         if texts[0] != texts[1]:
             break
     return texts

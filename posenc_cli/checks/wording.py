@@ -247,6 +247,7 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
         None,
     )
     applied, wanted = distinct_digits(amplitude, right)
+    scores = distinct_digits(amplitude * amplitude, right * right)
     message = (
         f"the attention factor {right:.6g} {how}"
         if how
@@ -255,8 +256,8 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
     return Explanation(
         Cause.ATTENTION_FACTOR,
         message,
-        f"cos and sin are multiplied by {applied}, so scores by {amplitude * amplitude:.5g}, not "
-        f"{right * right:.5g}",
+        f"cos and sin are multiplied by {applied}: where those of q and k are, scores by "
+        f"{scores[0]}, not {scores[1]}",
     )
 
 

@@ -357,7 +357,7 @@ def as_bytes(result: Any) -> tuple[dict[str, Any] | None, Any]:
 
     dtype = None
     if isinstance(result, np.ma.MaskedArray):
-        raise Refused("returned a masked array, whose values are not all there")
+        raise Refused("returned a masked array, whose values may not all be there")
     if str(getattr(result, "dtype", "")) == "bfloat16":
         dtype, result = "bfloat16", np.asarray(result).astype(np.float32)
     values = np.asarray(result)

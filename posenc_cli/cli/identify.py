@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -230,10 +231,11 @@ def _unknown(result: Identification) -> str:
             f"posenc knows no scheme that gives these numbers, none of {_scheme_count()}; a table "
             "that was learned, or a rotation that was applied to vectors, shows none"
         )
-    nearest = result.candidates[0]
-    if nearest.census is None and nearest.fits_sample:
+    nearest = min(result.candidates, key=_by_residual)
+    first = result.candidates[0]
+    if first.census is None and first.fits_sample:
         return (
-            f"{nearest.scheme} fits the {nearest.compared} rows that were looked at; the others "
+            f"{first.scheme} fits the {first.compared} rows that were looked at; the others "
             "are not evenly spaced, and were not compared"
         )
     return (
@@ -241,6 +243,10 @@ def _unknown(result: Identification) -> str:
         f"{nearest.residual:.2g} within the {_compared(nearest)} compared, more than the number "
         "format and right code explain; a learned table follows no rule"
     )
+
+
+def _by_residual(candidate: Candidate) -> float:
+    return candidate.residual if math.isfinite(candidate.residual) else math.inf
 
 
 def _scheme_count() -> int:

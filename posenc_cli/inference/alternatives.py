@@ -127,6 +127,10 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
             round_to_codes(reference.frequencies, kind),
         )
     if (reference.frequencies > 0).all():
+        scales = 1 / reference.frequencies
+        for how, whole in (("cut", np.floor(scales)), ("rounded", np.rint(scales))):
+            message = f"the numbers that positions are divided by were {how} to whole ones"
+            yield Alternative(Cause.INV_FREQ_PRECISION, message, 1 / np.maximum(whole, 1))
         message = "each frequency is its inverse, as of an exponent with the wrong sign"
         yield Alternative(Cause.FREQUENCY_RULE, message, 1 / reference.frequencies)
         message = "wavelengths, 2π/frequency, stand for frequencies"
@@ -149,11 +153,10 @@ def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
     if reference.encoding.bound.scheme is rope or reference.coordinates is not None:
         plain = None
     for dtype in HALVES:
-        yield Alternative(
-            Cause.INV_FREQ_PRECISION,
-            f"the exponents 2i/d were rounded to {dtype}",
-            ladder(base, round_to_half(exponents, dtype)),
-        )
+        coarse = round_to_half(exponents, dtype)
+        if not np.array_equal(coarse, exponents):
+            message = f"the exponents 2i/d were rounded to {dtype}"
+            yield Alternative(Cause.INV_FREQ_PRECISION, message, ladder(base, coarse))
         if plain is not None:
             rounded = round_to_half(plain.frequencies, dtype)
             message = f"{plain.message}, and the frequencies were rounded to {dtype}"
@@ -319,23 +322,34 @@ def _split_among_ranks(reference: Reference) -> Iterator[Alternative]:
         restarts = f"the ladder restarts every {width} pairs"
         tried = [
             (
-                f"{restarts}: all {ranks} ranks have the frequencies of rank {rank}",
+                f"{restarts}, as where all {ranks} ranks have the frequencies of rank {rank}",
                 np.tile(slices[rank], ranks),
             )
             for rank in dict.fromkeys((0, ranks - 1))
         ]
         narrow = changed_frequencies(reference, dim=2 * width, partial=1.0)
         if narrow is not None and narrow.size == width:
-            message = f"{restarts}: each of {ranks} ranks makes one of its own {2 * width} columns"
+            message = f"{restarts}, as where each of {ranks} ranks makes one of its own"
             tried.insert(0, (message, np.tile(narrow, ranks)))
         if base is not None:
-            message = f"the exponents divide by {2 * width} columns, those of one of {ranks} ranks"
+            message = (
+                f"the exponents divide by {2 * width} columns, as those of one of {ranks} ranks"
+            )
             tried.append((message, ladder(base, np.arange(pairs) / width)))
         dealt = right.reshape(width, ranks).T.reshape(-1)
         tried += [
-            (f"the slices of {ranks} ranks stand in reverse order", slices[::-1].reshape(-1)),
-            (f"each of {ranks} ranks has every {ordinal} frequency, not a slice", dealt),
-            (f"the slices of {ranks} ranks take turns, pair by pair", slices.T.reshape(-1)),
+            (
+                f"{ranks} slices of the ladder stand in reverse order, as those of ranks may",
+                slices[::-1].reshape(-1),
+            ),
+            (
+                f"slices are every {ordinal} frequency, as where {ranks} ranks are dealt them",
+                dealt,
+            ),
+            (
+                f"{ranks} slices of the ladder take turns, pair by pair, as those of ranks may",
+                slices.T.reshape(-1),
+            ),
         ]
         for message, values in tried:
             yield Alternative(Cause.FREQUENCY_RULE, message, values, detail="tensor-parallel")

@@ -192,6 +192,11 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
         Cause.COS_SIN_MISPAIRED,
         "cosines have the wrong sign in every second pair, from pair 0 on",
     ),
+    "unsigned-sine": (
+        lambda z: z.real + 1j * np.abs(z.imag),
+        Cause.COS_SIN_MISPAIRED,
+        "sines have lost their sign: none is negative",
+    ),
     "no-sine": (lambda z: z.real + 0j, Cause.COS_SIN_MISPAIRED, "the sines are 0"),
     "no-cosine": (lambda z: 1j * z.imag, Cause.COS_SIN_MISPAIRED, "the cosines are 0"),
     "still": (

@@ -32,6 +32,9 @@ FLOAT8 = {"float8 e4m3": (4, -6), "float8 e5m2": (3, -14)}
 _BITS = range(6, 16)
 """After the point, of numbers in fixed point that are finer than those of int8."""
 
+_DIGITS = range(2, 5)
+"""After the decimal point, of numbers that were printed."""
+
 _LARGEST = {
     "int16": 32767.0,
     "int8": 127.0,
@@ -128,5 +131,8 @@ def coarse_formats(factors: ComplexRows) -> Iterator[CellFormat]:
         )
         yield CellFormat(f"{kind}, in steps of one scale a table", kind, (scales[0], scales[1]))
         yield CellFormat(f"{kind}, with a scale for each row", kind, by_row=True)
+    for digits in _DIGITS:
+        step = 10.0**-digits
+        yield CellFormat(f"{digits} digits after the point", "int16", (step, step))
     for bits in _BITS:
         yield CellFormat(f"multiples of 2^-{bits}", "int16", (2.0**-bits, 2.0**-bits))

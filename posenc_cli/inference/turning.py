@@ -138,6 +138,8 @@ class ColumnPairing(Record):
 
         >>> ColumnPairing.named("half", 32).text
         'i and i + 32'
+        >>> _both_ways([0, 1], [3, 2]).text
+        '0 and 3, 1 and 2'
         """
         if self.layout == "interleaved":
             return "2i and 2i+1"
@@ -150,7 +152,9 @@ class ColumnPairing(Record):
         turning = self.second[0] - self.first[0]
         if self == ColumnPairing.of_first_columns(turning, self.pairs):
             return f"i and i + {turning} within the first {2 * turning} columns"
-        return "irregularly"
+        shown = zip(self.first[:3], self.second[:3], strict=True)
+        more = ", …" if self.pairs > 3 else ""
+        return ", ".join(f"{a} and {b}" for a, b in shown) + more
 
 
 def _both_ways(first: list[int], second: list[int]) -> ColumnPairing:

@@ -254,6 +254,17 @@ mutant("signs_of_two", "plain", "cos-sin-mispaired", "rotate_half without its mi
     relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
         np.where(np.isin(np.arange(64), (3, 9)), -s, s)))
 
+mutant("tables_printed", "plain", "table-precision", "cosines and sines as %.4f prints them",
+    relative=False, mend=lambda c, s: (np.round(c, 4), np.round(s, 4)))
+mutant("sines_from_cosines", "plain", "cos-sin-mispaired", "sines as √(1 − cos²)", relative=False,
+    mend=lambda c, s: (c, np.abs(s)))
+mutant("never_rotated", "plain", "cos-sin-mispaired", "x·cos + x·sin", relative=False,
+    subjects=APPLIED, apply=lambda x, c, s, _: x * c + x * s)
+mutant("parts_exchanged", "plain", "cos-sin-mispaired", "imaginary parts before real ones",
+    relative=None, subjects=APPLIED, apply=lambda x, c, s, _: np.roll(turned(x, c, s), 32, 1))
+mutant("timescales_cut", "wide", "inv-freq-precision", "1 / int(base^(2i/d))",
+    inv_freq=1 / np.floor(1 / ladder(128, 5e5)))
+
 # Axes.
 mutant("mrope_time_text", "mrope", "axis|position-offset", "token numbers for the axis of time",
     relative=None, remap=lambda p: np.where(BLOCKS == 0, p[:, None], along(BLOCKS)(p)))

@@ -90,13 +90,13 @@ def changed(values, pair, number):
             "there is no ramp: pairs below 33 are kept",
         ),
         # Ladders that tensor parallelism split.
-        ({}, np.tile(ladder(64, 1e4), 2), RULE, "each of 2 ranks makes one of its own 64 columns"),
-        ({}, np.tile(ladder(32, 1e4), 4), RULE, "each of 4 ranks makes one of its own 32 columns"),
+        ({}, np.tile(ladder(64, 1e4), 2), RULE, "as where each of 2 ranks makes one of its own"),
+        ({}, np.tile(ladder(32, 1e4), 4), RULE, "as where each of 4 ranks makes one of its own"),
         ({}, np.tile(PLAIN[:32], 2), RULE, "all 2 ranks have the frequencies of rank 0"),
         ({}, np.tile(PLAIN[32:], 2), RULE, "all 2 ranks have the frequencies of rank 1"),
         ({}, np.tile(PLAIN[16:32], 4), RULE, "48 pairs have the frequencies of other pairs"),
-        ({}, np.roll(PLAIN, 32), RULE, "the slices of 2 ranks stand in reverse order"),
-        ({}, np.concatenate([PLAIN[::2], PLAIN[1::2]]), RULE, "each of 2 ranks has every second"),
+        ({}, np.roll(PLAIN, 32), RULE, "2 slices of the ladder stand in reverse order"),
+        ({}, np.concatenate([PLAIN[::2], PLAIN[1::2]]), RULE, "slices are every second frequency"),
         ({}, ladder(128, 1e4, 16), RULE, "those of one of 8 ranks"),
         (LLAMA_GIVEN, np.tile(LLAMA[:32], 2), RULE, "all 2 ranks have the frequencies of rank 0"),
         # Exponents.

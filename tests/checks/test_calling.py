@@ -626,3 +626,72 @@ def test_a_function_that_hangs_is_ended_with_all_that_it_started(where, check, m
     with pytest.raises(InvalidInput, match="gave no answer within 1.5 seconds"):
         check(body, positions="0:8")
     assert time.monotonic() - began < 30
+
+
+PAIRED = {
+    "columns are paired 0 and 7, 1 and 6, 2 and 5, …": [0, 1, 2, 3, 7, 6, 5, 4],
+    "columns are paired 1 and 2, 3 and 4, 5 and 6, …": [1, 3, 5, 7, 2, 4, 6, 0],
+    "columns are paired 5 and 0, 7 and 3, 4 and 1, …": [5, 7, 4, 2, 0, 3, 1, 6],
+}
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(("words", "columns"), PAIRED.items())
+def test_any_columns_may_be_paired_and_turn_by_their_distance(words, columns, check):
+    found = check(
+        f"""
+        columns = np.array({columns})
+        def f(x, p):
+            angles = np.asarray(p)[:, None] * inv_freq
+            a, b, y = x[:, columns[:4]], x[:, columns[4:]], np.empty_like(x)
+            y[:, columns[:4]] = a * np.cos(angles) - b * np.sin(angles)
+            y[:, columns[4:]] = a * np.sin(angles) + b * np.cos(angles)
+            return y
+        """
+    )
+    assert [each.check for each in found.findings if not each.ok] == ["reference"]
+    (why,) = diagnose(found)
+    assert (why.cause, why.message.partition("; ")[0]) == (Cause.LAYOUT, words)
+
+
+def test_half_a_head_that_turns_is_no_inconsistency(check):
+    body = "def f(x, p): y = x.copy(); y[:, :4] = narrow(x[:, :4], p); return y"
+    narrow = """
+    def narrow(x, p):
+        angles = np.asarray(p)[:, None] * inv_freq[:2]
+        c, s, a, b = np.cos(angles), np.sin(angles), x[:, :2], x[:, 2:]
+        return np.concatenate([a * c - b * s, a * s + b * c], 1)
+    """
+    found = check(textwrap.dedent(narrow) + body)
+    assert [each.check for each in found.findings if not each.ok] == ["reference"]
+    (why,) = diagnose(found)
+    assert (why.cause, why.message) == (Cause.ROTARY_DIM, "4 columns turn, 8 of the reference")
+
+
+def test_columns_may_come_out_in_any_one_order(check):
+    assert check("def f(x, p): return good(x, p)[:, ::-1].copy()").ok
+
+
+def test_a_largest_position_so_far_is_not_taken_for_the_first(check):
+    (why,) = diagnose(check("def f(x, p): return good(x, np.maximum.accumulate(p))"))
+    assert (
+        why.message == "where positions of a call fall, rows are turned at the largest before them"
+    )
+
+
+def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
+    found = check("def f(q, k, positions): return good(q, positions) / 8, good(k, positions)")
+    (why,) = diagnose(found)
+    assert why.evidence.startswith(
+        "cos and sin are multiplied by 0.125: where those of q and k are, scores by 0.015625, not 1"
+    )
+
+
+def test_calls_of_one_row_that_start_again_are_not_said_of_all_calls(check):
+    (why, _) = diagnose(check("def f(x, p): return good(x, p * (len(p) > 1))"))
+    assert why.message == "each call starts again at position 0, in calls of some lengths"
+
+
+def test_positions_past_float16_are_not_said_to_follow_the_length(check):
+    found = check("def f(x, p): return good(x, p.astype(np.float16))", positions="0:64,70000:70002")
+    assert not any("depends on the length" in note for note in found.subject.notes)

@@ -140,3 +140,8 @@ def test_infinite_frequencies_are_said_to_be_that_and_no_more(missing, words):
     (why,) = diagnose(found)
     assert (why.cause, why.message) == ("unknown", f"of the 16 frequencies {words}")
     assert why.evidence == "pair 3 has inf, not 0.177828"
+
+
+def test_cosines_without_numbers_beside_right_sines_are_no_lost_frequency():
+    cause = cause_of(np.where(np.arange(PAIRS) == 3, np.nan, COS), SIN)
+    assert (cause.cause, cause.message) == ("unknown", "not all values are numbers")

@@ -267,3 +267,17 @@ def test_the_boundary_of_two_tables_is_the_true_one_or_none_is_named(name, other
         ends = Positions.parse(named)
         assert not of_pairs
         assert ends.first == boundary or (ends.first <= 1 and ends.last == boundary - 1)
+
+
+def test_what_may_be_the_reason_as_well_is_said_of_the_same_place():
+    values = EXACT.copy()
+    values[100] = EXACT[99].real + 1j * EXACT[100].imag
+    (why,) = causes_of(values)
+    assert {each.message.partition(": ")[0] for each in (why, *why.alike)} == {"position 100"}
+
+
+def test_a_rounding_that_changes_nothing_is_no_cause():
+    values = np.where(AT[:, None] < 128, EXACT, factors(rates=INV_FREQ / 8))
+    right = rope.reference("rope-linear", dim=DIM, factor=8.0)
+    for why in causes_of(values, right):
+        assert "rounded" not in " ".join(each.message for each in (why, *why.alike))
