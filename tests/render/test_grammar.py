@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import itertools
 import json
 import re
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.app import COMMANDS, function_of
@@ -219,11 +221,12 @@ def test_maps_of_one_quantity_share_a_scale_and_all_of_a_figure_one_kind_of_colo
 def test_a_figure_grows_before_it_leaves_out_a_row_or_a_column(size):
     figure = heatmap(np.random.default_rng(0).random(size), "value")
     usual = Style.of(None, None, None)
-    (shown,) = image_bytes(figure, "png", usual).shown
+    picture = image_bytes(figure, "png", usual)
+    (shown,) = picture.shown
     assert shown.values.shape == size
     assert not shown.notes
-    page = drawn_page(figure, usual)
-    assert (page.get_size_inches() * usual.dpi).max() <= 2 * usual.width
+    with Image.open(io.BytesIO(picture.content)) as image:
+        assert max(image.size) <= 2 * usual.width
 
 
 def test_a_side_that_is_given_stays_and_what_has_no_room_is_named():
