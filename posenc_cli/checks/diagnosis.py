@@ -405,6 +405,8 @@ def _width_cause(subject: Subject, reference: Reference) -> tuple[Explanation, .
         ):
             evidence = f"its frequencies are the first {own.pairs} of the reference's, to 0.1 %"
     evidence = evidence or "check the head dim and the share of it that turns (partial)"
+    if own.pairing is not None and own.pairing.first[0]:
+        evidence += f"; columns are paired {own.pairing.text}"
     return (Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence),)
 
 

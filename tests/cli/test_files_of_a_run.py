@@ -93,8 +93,8 @@ def test_no_command_replaces_what_it_reads(case, link, folder, call):
 
 
 WRITING = {
-    "rope-check -s rope -l 4": {"txt", "md", "json", "xml"},
-    "rope-check -s rope -l 4 --format table": {"txt", "md"},
+    "rope-check -s rope -l 4": {"txt", "md", "json", "xml", "png", "svg", "pdf"},
+    "rope-check -s rope -l 4 --format table": {"txt", "md", "png", "svg", "pdf"},
     "rope-check -s rope -l 4 --json": {"txt", "md", "json"},
     "rope-check -s rope -l 4 --format junit": {"txt", "md", "xml"},
     "rope-check -s rope -l 4 --format github": {"txt", "md"},
