@@ -201,10 +201,10 @@ def test_plot_goes_to_a_figure(call, tmp_path):
     assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg")[0] == 0
     assert b"ALiBi slopes" in (tmp_path / "a.svg").read_bytes()
     assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg", "--no-clobber")[0] == 3
-    for more in (["--format", "csv"], ["--check", "a.svg"]):
+    for more, said in ((["--format", "csv"], "--"), (["--check", "a.svg"], "'a.svg'")):
         status, _, err = call("alibi-slopes", "--plot", "--out", "b.png", *more)
         assert status == 2
-        assert err.startswith("posenc: error: --")
+        assert err.startswith(f"posenc: error: {said}")
     assert not (tmp_path / "b.png").exists()
 
 
