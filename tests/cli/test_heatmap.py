@@ -440,7 +440,7 @@ def test_figures_are_written_whole_and_alike(suffix, call, tmp_path):
     ],
 )
 def test_sides_that_are_not_given_grow_with_the_resolution(arguments, size, call, tmp_path):
-    drawn = ["-s", "sinusoidal", "-l", "512", "-d", "512", "--out", "a.png"]
+    drawn = ["-s", "sinusoidal", "-l", "100", "-d", "64", "--out", "a.png"]
     assert call("heatmap", *drawn)[0] == 0
     usual = matplotlib.image.imread(tmp_path / "a.png").shape
     assert call("heatmap", *drawn, *arguments)[0] == 0
