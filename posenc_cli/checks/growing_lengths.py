@@ -44,11 +44,15 @@ class LengthLaw(Record):
 def growth_cause(suspect: Suspect) -> Explanation | None:
     """The cause where rows are right but for a factor that grows with their positions."""
     sample = suspect.sample
-    lengths = np.abs(np.where(sample.seen, sample.factors, np.nan)) / sample.reference.scale
-    sizes = np.nanmedian(lengths, axis=1)  # (n,)
-    if not np.isfinite(sizes).all() or sizes.max() <= 1 + 4 * sample.tolerance.floor:
+    known = sample.seen & np.isfinite(sample.factors)
+    rows = known.any(axis=1)  # (n,)
+    lengths = np.abs(np.where(known, sample.factors, np.nan))[rows] / sample.reference.scale
+    if not rows.any():
         return None
-    for law in _laws(sample.positions, sizes):
+    sizes = np.nanmedian(lengths, axis=1)  # (rows,)
+    if sizes.max() <= 1 + 4 * sample.tolerance.floor:
+        return None
+    for law in _laws(sample.positions[rows], sizes):
 
         def shrunk(piece: Sample, law: LengthLaw = law) -> Sample:
             factors = law.at(piece.positions)[:, None]
@@ -58,7 +62,7 @@ def growth_cause(suspect: Suspect) -> Explanation | None:
         rest = replace(suspect, sample=shrunk(sample), whole=suspect.whole.changed(shrunk))
         residual = rest.residual(Defect())
         if residual.whole:
-            last = int(sample.positions[np.argmax(sizes)])
+            last = int(sample.positions[rows][np.argmax(sizes)])
             evidence = f"at position {last} by {sizes.max():.6g}"
             cause = Explanation(
                 Cause.ATTENTION_FACTOR, f"vectors are multiplied by {law.text}", evidence
