@@ -37,7 +37,7 @@ demo: $(VENV)/.installed
 ## test: every file of tests but its sweeps, and few examples of each property
 # SHARE=8 runs every eighth test: what other Pythons and versions are tried on in `make check`.
 SHARE ?= 1
-OTHERS := 8
+OTHERS := 12
 test: $(DEVELOPED)
 	$(RUN) -m pytest -n 2 -m "not slow" --one-in $(SHARE) --hypothesis-profile=test
 
