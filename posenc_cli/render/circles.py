@@ -88,7 +88,8 @@ class TurnedPairs(Record):
     def figure(self) -> Panels:
         """A circle for each pair, with the vector at the first and at the last position."""
         there = self.request.encoding.bound.rotation.waves.count
-        size = f"the vector (1, 0) turned, {len(self.pairs)} of {there} pairs"
+        scaled = "of q turned and scaled" if self._grows else "turned"
+        size = f"the vector (1, 0) {scaled}, {len(self.pairs)} of {there} pairs"
         title = title_of(replace(self.request, table=None), size)
         first, last = (f"position {self.positions[end]}" for end in (0, -1))
         return Panels(
@@ -98,6 +99,10 @@ class TurnedPairs(Record):
             noun="pair",
             notes=(f"faint: {first}; line, turns: {last}; points: between", *self.notes),
         )
+
+    @property
+    def _grows(self) -> bool:
+        return self.request.encoding.bound.rotation.waves.growth is not None
 
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
@@ -145,7 +150,7 @@ def turned_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
     if max(chosen) >= waves.count:
         raise InvalidInput(f"--pairs {max(chosen)}: there are {waves.count}, from 0")
     points = Points(request.row_positions())
-    shown = [points[i] for i in spread(len(points), _MOST_POSITIONS, even=True)]
+    shown = [points[i] for i in spread(len(points), _MOST_POSITIONS)]
     columns = paired_columns(rotation.layout, waves.count, rotation.blocks)
     cells, angles = (
         np.concatenate([*blocks_at(table, positions_of(shown), choice.engine)])[:, chosen]

@@ -52,9 +52,10 @@ def test_pairs_are_those_of_the_layout(scheme, columns, call):
 def test_by_default_three_pairs_and_of_many_positions_a_sample_that_is_called_one(call):
     document = asked(call, "-s", "rope", "-l", "1000")
     assert [pair["pair"] for pair in document["pairs"]] == [0, 16, 31]
-    assert "shows 63 of 1000 positions" in document["notes"]
-    assert document["shown"] == list(range(0, 1000, 16))
-    assert document["panels"][0]["title"] == f"pair 0: {992 / (2 * math.pi):.3g} turns"
+    assert "shows 64 of 1000 positions" in document["notes"]
+    assert len(document["shown"]) == 64
+    assert (document["shown"][0], document["shown"][-1]) == (0, 999)
+    assert document["panels"][0]["title"] == f"pair 0: {999 / (2 * math.pi):.3g} turns"
 
 
 def test_the_attention_factor_is_the_radius(call):
@@ -72,6 +73,7 @@ def test_vectors_that_grow_are_shown_on_circles_of_one_size(call):
         "rotation", "-s", "xpos", "--pairs", "0,31", "-l", "200", "--height", "20"
     )
     assert status == 0
+    assert "the vector (1, 0) of q turned and scaled" in out
     rows = [re.findall(r"(-?[0-9.]+) *[┤│]", line) for line in out.splitlines()]
     assert all(len(labels) in (0, 2) and len({*labels}) < 2 for labels in rows)
 
