@@ -132,9 +132,9 @@ class CalledFunction(ABC):
         Raises: InvalidInput.
         """
         payload = request(form, self.reference, positions, vectors, in_place=self.asked.in_place)
+        answer, data = self._exchanged(payload, positions=positions)
         heads = vectors[0].heads if vectors and form.flat else 1
         self.first_rows = self.first_rows or positions.shape[-1] * heads
-        answer, data = self._exchanged(payload, positions=positions)
         try:
             return returned_arrays(answer, data)
         except (ValueError, KeyError, TypeError, AttributeError):

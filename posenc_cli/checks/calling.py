@@ -9,7 +9,7 @@ returns tables or frequencies is judged by these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +38,8 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posenc_cli.checks.answers import Differs, Returned, Rows
     from posenc_cli.checks.irregular import Irregularity
     from posenc_cli.checks.serving import FunctionTarget
@@ -261,8 +263,7 @@ def _of_vectors(
             _ResultReader(
                 reference,
                 places,
-                few,
-                samples[which],
+                (few, samples[which]),
                 _Conduct(
                     report.tried,
                     with_faults(report.faults, irregular),
@@ -270,6 +271,7 @@ def _of_vectors(
                     returned_half(trial),
                     "" if irregular else length_note(trial),
                 ),
+                partial(_near_matrices, function, places, which),
             )
         )
     step = max(1, CELLS // dim**2)
@@ -288,6 +290,11 @@ def _of_vectors(
             progress(rows.stop, places.count)
     kept = readers[:1] if alike else readers
     return [reader.subject(function.target, both=len(readers) > 1) for reader in kept]
+
+
+def _near_matrices(function: ServedFunction, places: PositionRows, which: int) -> UnitMatrices:
+    """What becomes of unit vectors at the first two positions."""
+    return function.matrices(places.at(slice(0, 2)))[which].values
 
 
 def _pattern_report(
@@ -332,23 +339,22 @@ class _ResultReader:
         self,
         reference: Reference,
         places: PositionRows,
-        positions: Integers,
-        sample: Returned,
+        sample: tuple[Integers, Returned],
         conduct: _Conduct,
+        near: Callable[[], UnitMatrices],
     ) -> None:
-        self._reference, self._places, self._dtype = reference, places, sample.dtype
+        positions, returned = sample
+        self._reference, self._places, self._dtype = reference, places, returned.dtype
         self._conduct = conduct
-        own = _pairing_of(positions, sample.values, reference)
-        self._own, self._sample = own, sample.values
+        own = _pairing_of(positions, returned.values, reference, near)
+        self._own, self._sample = own, returned.values
         pairings = [own]
-        right = reference.pairing
-        as_right = (own.first, own.second) == (right.first, right.second)
-        if not as_right and own.pairs == reference.pairs:
-            pairings.append(right)
-        single = places.count > _LARGE and sample.dtype != "float64"
+        if own.layout != reference.content.layout and own.pairs == reference.pairs:
+            pairings.append(reference.pairing)
+        single = places.count > _LARGE and returned.dtype != "float64"
         self._kind = np.complex64 if single else np.complex128
         self._pairings = pairings
-        passed = _passed_pairing(sample.values, own)
+        passed = _passed_pairing(returned.values, own)
         self._passed = () if passed is None else (passed,)
         self._infinite = False
 
@@ -460,10 +466,16 @@ def read_as(
     return turned, mirrored, norm, norm - np.sqrt(np.einsum("kjo,kjo->k", rest, rest))
 
 
-def _pairing_of(positions: Integers, matrices: UnitMatrices, reference: Reference) -> ColumnPairing:
+def _pairing_of(
+    positions: Integers,
+    matrices: UnitMatrices,
+    reference: Reference,
+    near: Callable[[], UnitMatrices],
+) -> ColumnPairing:
     """How a function pairs columns: the first of the known ways that leaves little over.
 
-    Where none does, each column's partner is the one that it mixes with most.
+    Where none does, each column's partner is the one that it mixes with most. ``near()`` is what
+    becomes of unit vectors at the first positions.
     """
     candidates = reference.likely_pairings(matrices.shape[1])
     finite = np.where(np.isfinite(matrices), matrices, 0)
@@ -473,7 +485,7 @@ def _pairing_of(positions: Integers, matrices: UnitMatrices, reference: Referenc
     if strays[best] > 1e-2:
         by_partners = _by_partners(positions, finite)
         if by_partners is not None and _stray(finite, by_partners) < 0.5 * strays[best]:
-            return _in_order(by_partners, positions, finite, reference)
+            return _in_order(by_partners, positions, finite, reference, near())
     # The reference's own way is kept where float32 leaves no more, or no other is nearer.
     return candidates[0 if strays[0] <= max(1e-3, 1.001 * strays[best]) else best]
 
@@ -509,9 +521,12 @@ def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing |
 def _order_of_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
     """Where each column comes out at position 0, which turns nothing."""
     columns = np.arange(matrices.shape[1])
-    still = matrices[positions == 0]
-    order = np.abs(still[0]).argmax(axis=1) if len(still) else columns
-    return order if np.array_equal(np.sort(order), columns) else columns
+    for still in np.abs(matrices[positions == 0][:1]):
+        order: Integers = still.argmax(axis=1)
+        permuted = np.eye(columns.size)[order]
+        if np.array_equal(np.sort(order), columns) and np.abs(still - permuted).max() < _SAME_TURN:
+            return order
+    return columns
 
 
 def _paired(first: list[int], second: list[int], out: Integers) -> ColumnPairing:
@@ -520,23 +535,33 @@ def _paired(first: list[int], second: list[int], out: Integers) -> ColumnPairing
 
 
 def _in_order(
-    pairing: ColumnPairing, positions: Integers, matrices: UnitMatrices, reference: Reference
+    pairing: ColumnPairing,
+    positions: Integers,
+    matrices: UnitMatrices,
+    reference: Reference,
+    near: UnitMatrices,
 ) -> ColumnPairing:
     """The pairs in the order of the reference's that turn as they do, each in its direction.
 
-    Those of which none does keep their order, and the direction that is nearer to one.
+    Where some turn otherwise, what becomes of unit vectors at the first positions, ``near`` (rows,
+    columns, columns), tells their directions, and the order of irregular ones: the fastest first.
     """
     turned = read_as(matrices, pairing)[0]  # (k, pairs)
     right = reference.turns.at(positions)  # (k, pairs of the reference)
     apart = np.stack(
         [np.abs(way[:, :, None] - right[:, None]).max(axis=0) for way in (turned, turned.conj())]
     )  # (2, pairs, pairs of the reference)
-    backward = apart[1].min(axis=1) < apart[0].min(axis=1)
     nearest = apart.min(axis=0)
     matching = nearest.argmin(axis=1)
     order = np.arange(pairing.pairs)
     if np.array_equal(np.sort(matching), order) and nearest.min(axis=1).max() <= _SAME_TURN:
+        backward = apart[1].min(axis=1) < apart[0].min(axis=1)
         order = np.argsort(matching)
+    else:
+        last = read_as(near, pairing)[0][-1]  # (pairs,)
+        backward = last.imag < 0
+        if len({b - a for a, b in zip(pairing.first, pairing.second, strict=True)}) > 1:
+            order = np.argsort(-np.abs(np.angle(last)), kind="stable")
     pairs = zip(pairing.first, pairing.second, backward, strict=True)
     columns = [(b, a) if turns_back else (a, b) for a, b, turns_back in pairs]
     first, second = ([columns[i][end] for i in order] for end in (0, 1))

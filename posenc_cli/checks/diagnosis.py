@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.subject import Subject
     from posenc_cli.checks.verdict import Examination
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.turning import SomeRows, SubjectBlock
+    from posenc_cli.inference.turning import ColumnPairing, SomeRows, SubjectBlock
     from posenc_cli.numerics.arrays import Integers
 
 _FLOAT32_NUMBER = 2.0**-22
@@ -198,6 +198,8 @@ def _inverse_cause(suspect: Suspect) -> Explanation | None:
     for what, values in (("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)):
         if np.allclose(given, values, rtol=1e-5, atol=0):
             inverse = np.isclose(given, values, rtol=_FLOAT32_NUMBER, atol=0)
+            if 2 * np.count_nonzero(inverse) < inverse.size:
+                return None
             message = f"{what} were given, not frequencies"
             evidence = f"pair {right.size - 1} is {given[-1]:.6g}, not {right[-1]:.6g}"
             if not inverse.all():
@@ -279,7 +281,7 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
     if subject.own is subject.as_reference or own is None:
         return None
     if (own.first, own.second) == (right.first, right.second):
-        return None
+        return _order_cause(suspect, own)
     takes_layout = "layout" in suspect.examination.reference.encoding.bound.params
     named = f" (--layout {own.layout})" if own.layout and takes_layout else ""
     residual = suspect.residual(Defect())
@@ -292,6 +294,20 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
         evidence,
         residual=residual,
     )
+
+
+def _order_cause(suspect: Suspect, own: ColumnPairing) -> Explanation | None:
+    """The cause where columns that are paired rightly come out in another order."""
+    going_in, coming_out = (*own.first, *own.second), (*own.out_first, *own.out_second)
+    moved = [(a, b) for a, b in zip(going_in, coming_out, strict=True) if a != b]
+    if not moved:
+        return None
+    shown = ", ".join(f"{a} as {b}" for a, b in sorted(moved)[:3])
+    more = ", …" if len(moved) > 3 else ""
+    residual = suspect.residual(Defect())
+    evidence = f"with them in their places: {residual.text}"
+    message = f"columns come out in another order: {shown}{more}"
+    return Explanation(Cause.LAYOUT, message, evidence, residual=residual)
 
 
 def _explanations(suspect: Suspect) -> list[Explanation]:

@@ -19,7 +19,7 @@ from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.checks.subject import Subject
-    from posenc_cli.inference.turning import SubjectBlock
+    from posenc_cli.inference.turning import ColumnPairing, SubjectBlock
     from posenc_cli.numerics.arrays import ComplexRows
 
 _ALIKE = 1e-3
@@ -127,13 +127,38 @@ def _constant_text(ratios: ComplexRows) -> str:
     return "turned on from q in each pair by an angle of its own, or multiplied"
 
 
+def _ends(pairing: ColumnPairing) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """The two columns of each pair, each with the one that it comes out as."""
+    first = zip(pairing.first, pairing.out_first, strict=True)
+    return list(zip(first, zip(pairing.second, pairing.out_second, strict=True), strict=True))
+
+
+def _same_pairs(
+    q: ColumnPairing | None, k: ColumnPairing | None
+) -> tuple[list[int], list[bool]] | None:
+    """Where those of q are among k's pairs, and which k has the other way round.
+
+    None where k has not all of them.
+    """
+    if q is None or k is None or q.pairs != k.pairs:
+        return None
+    places = {pair: (index, False) for index, pair in enumerate(_ends(k))}
+    places |= {pair[::-1]: (index, True) for pair, (index, _) in places.items()}
+    of_q = [places.get(pair) for pair in _ends(q)]
+    known = [place for place in of_q if place is not None]
+    if len(known) < len(of_q):
+        return None
+    return [index for index, _ in known], [flipped for _, flipped in known]
+
+
 def _difference(queries: Subject, keys: Subject) -> str | None:
     """How keys are turned otherwise than queries, None where they are turned alike.
 
     Looked for at a sample of positions.
     """
     q, k = queries.own, keys.own
-    if q.pairs != k.pairs or q.pairing != k.pairing:
+    in_order = _same_pairs(q.pairing, k.pairing)
+    if q.pairs != k.pairs or (q.pairing != k.pairing and in_order is None):
         going_in = [one.pairing and (one.pairing.first, one.pairing.second) for one in (q, k)]
         if going_in[0] == going_in[1]:
             return _REORDERED
@@ -142,6 +167,9 @@ def _difference(queries: Subject, keys: Subject) -> str | None:
     rows = q.places.sample()
     blocks = [turning.read(rows) for turning in (q, k)]
     factors = [block.turned for block in blocks]  # (n, pairs) each
+    if in_order is not None:
+        order, flipped = in_order
+        factors[1] = np.where(flipped, factors[1][:, order].conj(), factors[1][:, order])
     apart = np.abs(factors[0] - factors[1])
     positions = q.places.at(rows)
     allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]

@@ -68,10 +68,6 @@ def regime_causes(suspect: Suspect) -> list[Explanation]:
     return causes
 
 
-_TELLING = 4
-"""Pairs of cells from which on it is no chance that several causes explain them."""
-
-
 def _is_chance(found: Localisation, rightness: Rightness) -> bool:
     """Whether one pair alone is explained, and not closely, as some number of positions may."""
     left = max(max(each.largest for each in regime.residuals) for regime in found.regimes)
@@ -151,7 +147,7 @@ def _regime_words(
         words = list(words_of(claim, here, residual, in_part=True))
         alike = [
             together(words_of(other, here, residual, in_part=True))
-            for other in (first.alike if index == 0 and residual.of_cells >= _TELLING else ())
+            for other in (first.alike if index == 0 else ())
         ]
         others = ""
         after_right = first is found.regimes[0] and first.rows.step == 1 and not first.shared

@@ -384,13 +384,9 @@ def _reference(
 def order_notes(subject: Subject) -> tuple[str, ...]:
     """In what order the columns of a right subject come out, where it is not that going in."""
     pairing = (subject.as_reference or subject.own).pairing
-    if pairing is None or (pairing.out_first, pairing.out_second) == (
-        pairing.first,
-        pairing.second,
-    ):
+    if pairing is None or pairing.out_layout == pairing.layout:
         return ()
-    order = f"as {pairing.out_layout}" if pairing.out_layout else "in another order"
-    return (f"columns come out {order}, which no score of q and k alike can tell",)
+    return (f"columns come out as {pairing.out_layout}, which no score of q and k alike can tell",)
 
 
 def _cells(cells: WrongCells) -> Finding:

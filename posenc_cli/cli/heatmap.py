@@ -57,6 +57,8 @@ def heatmap(
     """
     check_subject(choice, source)
     view.check(encodings=choice is not None, files=choice is None)
+    if softmax and (view.dims is not None or unsplit):
+        raise InvalidInput("--softmax: has queries and keys; --dims and --unsplit go with columns")
     if causal and not softmax:
         raise InvalidInput("--causal: goes with --softmax")
     output.prepare()

@@ -260,7 +260,7 @@ mutant("sines_from_cosines", "plain", "cos-sin-mispaired", "sines as √(1 − c
     mend=lambda c, s: (c, np.abs(s)))
 mutant("never_rotated", "plain", "cos-sin-mispaired", "x·cos + x·sin", relative=False,
     subjects=APPLIED, apply=lambda x, c, s, _: x * c + x * s)
-mutant("parts_exchanged", "plain", "cos-sin-mispaired", "imaginary parts before real ones",
+mutant("parts_exchanged", "plain", "cos-sin-mispaired|layout", "imaginary parts before real ones",
     relative=None, subjects=APPLIED, apply=lambda x, c, s, _: np.roll(turned(x, c, s), 32, 1))
 mutant("timescales_cut", "wide", "inv-freq-precision", "1 / int(base^(2i/d))",
     inv_freq=1 / np.floor(1 / ladder(128, 5e5)))

@@ -41,7 +41,6 @@ UNTRIED = {
     "llama_slicing": [OWN],
     "lucidrains": [LONGER.format("start_index")],
     "of_first_only": [OWN],
-    "rows_alone": ["several sequences or heads in one call"],
     "in_half_precision": [OWN],
     "through_float32": [OWN],
     "scripted_module": [OWN],

@@ -668,8 +668,33 @@ def test_half_a_head_that_turns_is_no_inconsistency(check):
     assert (why.cause, why.message) == (Cause.ROTARY_DIM, "4 columns turn, 8 of the reference")
 
 
-def test_columns_may_come_out_in_any_one_order(check):
-    assert check("def f(x, p): return good(x, p)[:, ::-1].copy()").ok
+def test_columns_that_come_out_in_an_order_of_their_own_are_no_equal(check):
+    found = check("def f(x, p): return good(x, p)[:, ::-1].copy()")
+    assert [each.check for each in found.findings if not each.ok] == ["reference"]
+    (why,) = diagnose(found)
+    assert why.cause == Cause.LAYOUT
+    assert why.message == "columns come out in another order: 0 as 7, 1 as 6, 2 as 5, …"
+
+
+ODD = """
+def odd(x, p, base=1e4):
+    angles = np.asarray(p, float)[:, None] * base ** -(np.arange(0, 8, 2) / 8)
+    c, s, a, b = np.cos(angles), np.sin(angles), x[:, :4], x[:, :3:-1]
+    return np.concatenate([a * c - b * s, (a * s + b * c)[:, ::-1]], 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "failed", "causes"),
+    [
+        ("def f(x, p): return odd(x, p + 1)", ["identity"], ["layout", "position-offset"]),
+        ("def f(x, p): return odd(x, p, 7e5)", [], ["layout", "base"]),
+    ],
+)
+def test_with_columns_paired_otherwise_other_mistakes_are_named_too(body, failed, causes, check):
+    found = check(ODD + body, positions="0:64")
+    assert [each.check for each in found.findings if not each.ok] == [*failed, "reference"]
+    assert [why.cause for why in diagnose(found)] == causes
 
 
 def test_a_largest_position_so_far_is_not_taken_for_the_first(check):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import signal
 import sys
 import termios
@@ -145,10 +146,11 @@ CODE = """
 import sys
 from posenc_cli import interrupts
 interrupts.handle()
-from posenc_cli.cli.graphics import detected
+from posenc_cli.cli import graphics
+graphics._PATIENCE = float(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
-print("is", detected(), flush=True)
+print("is", graphics.detected(), flush=True)
 print("read", sys.stdin.readline(), flush=True)
 """
 
@@ -156,12 +158,12 @@ print("read", sys.stdin.readline(), flush=True)
 class Tty:
     """A process with a terminal of its own, whose other end the test holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
         self.process, self.end = pty.fork()
         if not self.process:
             environment = {k: v for k, v in os.environ.items() if k not in ("CI", "TMUX", "STY")}
             environment |= {"TERM": "xterm-256color", "SSH_CONNECTION": "", "SSH_TTY": ""}
-            os.execve(sys.executable, [sys.executable, "-c", CODE], environment)
+            os.execve(sys.executable, [sys.executable, "-c", CODE, str(patience)], environment)
         self.read = b""
         self.await_text(b"ready")
         self.before = termios.tcgetattr(self.end)
@@ -172,28 +174,29 @@ class Tty:
     def await_text(self, text: bytes) -> bytes:
         deadline = time.monotonic() + 60
         while text not in self.read:
-            assert time.monotonic() < deadline
+            assert select.select([self.end], [], [], deadline - time.monotonic())[0], self.read
             self.read += os.read(self.end, 4096)
         before, _, self.read = self.read.partition(text)
         return before
 
 
 @pytest.fixture
-def tty():
-    tty = Tty()
+def tty(request):
+    tty = Tty(getattr(request, "param", 60.0))
     yield tty
     os.close(tty.end)
     os.waitpid(tty.process, 0)
 
 
 @pytest.mark.parametrize(
-    ("answer", "protocol"),
+    ("answer", "protocol", "tty"),
     [
-        (b"\x1b[?62;4;22c", b"sixel"),
-        (b"\x1b[?4c", b"sixel"),
-        (b"\x1b[?62;22;44c", b"None"),
-        (b"", b"None"),
+        (b"\x1b[?62;4;22c", b"sixel", 60.0),
+        (b"\x1b[?4c", b"sixel", 60.0),
+        (b"\x1b[?62;22;44c", b"None", 60.0),
+        (b"", b"None", 1.0),
     ],
+    indirect=["tty"],
 )
 def test_a_terminal_that_says_so_has_sixels_and_is_as_it_was(answer, protocol, tty):
     tty.write(b"\n")
