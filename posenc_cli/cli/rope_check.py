@@ -254,9 +254,11 @@ def rope_check(
 
 def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
     """Save the deviations by position, as they stand below the report."""
-    figure = deviation_figure(report)
+    figure = deviation_figure(report, right_too=True)
     if figure is None:
-        console.warning(f"--out {output.place}: there is no course of deviations to draw; no file")
+        console.warning(
+            f"--out {output.place}: no file, for there is no course of deviations to draw"
+        )
     else:
         show(figure, PictureOptions(), output, console)
 

@@ -13,6 +13,7 @@ import numpy as np
 from posenc_cli.analysis.encoded import blocks_at, wavelengths_of
 from posenc_cli.analysis.sampling import Points, positions_of, spread
 from posenc_cli.budget import check_size
+from posenc_cli.encoding.axial import read_coordinates
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.turning import paired_columns
@@ -104,11 +105,18 @@ class TurnedPairs(Record):
     def _grows(self) -> bool:
         return self.request.encoding.bound.rotation.waves.growth is not None
 
+    def _place_of_last(self, index: int) -> int:
+        """The last position, or where it lies on the axis that the pair follows."""
+        coordinates = self.request.encoding.bound.rotation.waves.coordinates
+        if coordinates is None:
+            return self.positions[-1]
+        known = read_coordinates(coordinates)
+        assert known.at is not None
+        return int(known.at(np.array(self.positions[-1:]))[known.axes[self.pairs[index]]][0])
+
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
-        turns = float(self.turns[-1, index])
-        if waves.coordinates is None:  # whole ones too
-            turns = self.positions[-1] / float(self.wavelengths[index])
+        turns = self._place_of_last(index) / float(self.wavelengths[index])  # whole ones too
         points = self.points[:, index]
         radii = [abs(float(waves.scale))]
         if waves.growth is not None:  # one that holds all, so that all circles are of one size

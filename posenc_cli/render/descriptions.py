@@ -81,7 +81,10 @@ def _curve_text(curve: Curve) -> str:
         "highest": max(points, key=lambda point: point[1]),
     }
     said = (f"{word} {number(y)} at {number(x)}" for word, (x, y) in places.items())
-    return f"{name}{len(points)} points, {', '.join(said)}{_envelope_text(curve.envelope)}"
+    count = f"{len(points)} point{'' if len(points) == 1 else 's'}"
+    if len(points) < len(curve.x):
+        count += f" and {len(curve.x) - len(points)} that are not finite"
+    return f"{name}{count}, {', '.join(said)}{_envelope_text(curve.envelope)}"
 
 
 def _envelope_text(envelope: Envelope | None) -> str:

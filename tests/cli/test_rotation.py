@@ -100,3 +100,11 @@ def test_what_turns_nothing_is_refused(arguments, says, call):
     status, out, err = call("rotation", *arguments.split())
     assert (status, out) == (2, "")
     assert says in err
+
+
+def test_turns_on_a_grid_are_those_along_the_axis_of_the_pair(call):
+    document = asked(
+        call, "-s", "rope-axial", "--set", "grid=32x32", "-l", "1024", "--pairs", "0,16"
+    )
+    titles = [panel["title"] for panel in document["panels"]]
+    assert titles[0] == f"pair 0: {31 / (2 * math.pi):.3g} turns"

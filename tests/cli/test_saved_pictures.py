@@ -66,10 +66,15 @@ def test_a_file_is_refused_before_anything_else_is_looked_at(line, call):
     assert "error: --out 'picture.gif'" not in call(*line.split(), "--plot")[2]
 
 
-def test_a_check_that_holds_has_no_deviations_to_draw(call, tmp_path):
+def test_a_check_that_holds_has_roundings_to_draw(call, tmp_path):
     status, out, err = call("rope-check", "-s", "rope", "-l", "8", "--out", "picture.png")
     assert (status, out.startswith("ok: ")) == (0, True)
-    assert err == (
-        "posenc: warning: --out 'picture.png': there is no course of deviations to draw; no file\n"
-    )
+    assert err.startswith("wrote 'picture.png': deviation from the reference by position, ")
+    assert (tmp_path / "picture.png").exists()
+
+
+def test_where_no_course_of_deviations_is_known_that_is_said(call, tmp_path):
+    status, _, err = call("rope-check", "-s", "sinusoidal", "-l", "8", "--out", "picture.png")
+    assert status == 1
+    assert "--out 'picture.png': no file, for there is no course of deviations to draw" in err
     assert not (tmp_path / "picture.png").exists()
