@@ -70,6 +70,9 @@ _AVERAGED, _DRAWN = 1 << 19, 1 << 15
 Those of a draw lie far apart, and cost more.
 """
 
+_HELD = 1 << 25
+"""Values of mean rows that are held at once: 256 MiB."""
+
 
 class KeyScores(Record):
     """A bias that goes by the key alone: ``at(keys)`` → (n,)."""
@@ -164,16 +167,23 @@ class Similarity(Record):
     def means(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
         """The mean of S over equal blocks of places that start at these, of a profile.
 
-        As many places go into a block as lie between the first two. Of more than can all be looked
-        at, one seeded draw of offsets stands for those in every block.
+        As many places go into a block as lie between the first two. By a formula where there is
+        one; else, of more than can all be looked at, as `sampled_blocks` says.
 
         Shape: (len(queries), len(keys)).
         """
         assert isinstance(self.source, Profile)
         assert self.step is not None
-        tall, wide = (side[1] - side[0] if len(side) > 1 else 1 for side in (queries, keys))
+        tall, wide = _block_sides(queries, keys)
         if tall == wide == 1:
             return self.entries(queries, keys)
+        if self._has_mean_rows(queries, keys):
+            assert self.source.mean_rows is not None
+            down, across = (
+                self.source.mean_rows(side, self.count, self.step) for side in (queries, keys)
+            )
+            by_formula: RealRows = down @ across.T
+            return by_formula
         apart = np.asarray(queries)[:, None] - np.asarray(keys)  # (queries, keys)
         starts, where = np.unique(apart, return_inverse=True)
         inner, weights = _inner_offsets(tall, wide, starts.size)
@@ -187,6 +197,24 @@ class Similarity(Record):
             total += (weights[part, None] * values).sum(axis=0)
         means: RealRows = total[where.reshape(apart.shape)]
         return means
+
+    def sampled_blocks(self, queries: Sequence[int], keys: Sequence[int]) -> int | None:
+        """How many pairs, drawn with a seed, stand for all in each of the blocks of `means`.
+
+        None where none are left out.
+        """
+        tall, wide = _block_sides(queries, keys)
+        if tall == wide == 1 or self._has_mean_rows(queries, keys):
+            return None
+        apart = np.unique(np.asarray(queries)[:, None] - np.asarray(keys))
+        blocks = apart.size
+        return None if (tall + wide - 1) * blocks <= _AVERAGED else max(1, _DRAWN // blocks)
+
+    def _has_mean_rows(self, queries: Sequence[int], keys: Sequence[int]) -> bool:
+        """Whether a formula gives means over blocks, in rows that can be held."""
+        if not isinstance(self.source, Profile) or self.source.mean_rows is None:
+            return False
+        return (len(queries) + len(keys)) * self.source.columns <= _HELD
 
     def blocks(self, dtype: DType, engine: Engine) -> Iterator[StoredRows]:
         """S from its first row to its last, as blocks of whole rows in a number format."""
@@ -439,6 +467,12 @@ def rows_of(request: Request, engine: Engine, factors: Reals | None = None) -> M
         return rows_at(Positions(tuple(range(place, place + 1) for place in chosen)))
 
     return MatrixRows(count, width, read)
+
+
+def _block_sides(queries: Sequence[int], keys: Sequence[int]) -> tuple[int, int]:
+    """How many rows and columns go into a block."""
+    tall, wide = (side[1] - side[0] if len(side) > 1 else 1 for side in (queries, keys))
+    return tall, wide
 
 
 def _inner_offsets(tall: int, wide: int, blocks: int) -> tuple[Integers, Reals]:

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.differences import profile_difference
+from posenc_cli.analysis.similarity import DRAWS, SEED
 from posenc_cli.render.similarities import (
     SHOWS,
     bound_sentences,
@@ -59,6 +60,8 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
         half = f"by {verdict.half_within}"
     elif verdict.half_distance is not None:
         half = str(verdict.half_distance)
+    if item.similarity.of_scores and half != "never":
+        half += " (weight)"
     if not verdict.peak > 0 and not item.similarity.of_scores:
         half = "–"
     apart = "" if item is reference else "–"
@@ -72,7 +75,8 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
             )
         )
     even = "yes" if verdict.symmetric else "no"
-    return [item.short, answer, even, f"{verdict.peak:.4g}", half, apart]
+    name = f"{item.short}, one draw" if item.similarity.is_drawn else item.short
+    return [name, answer, even, f"{verdict.peak:.4g}", half, apart]
 
 
 def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> list[str]:
@@ -82,6 +86,10 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
         item.similarity.content for item in judged if item.similarity.content is not None
     )
     lines: list[str] = []
+    if any(item.similarity.of_scores for item in judged):
+        lines.append("half at: of a bias, where the weight of attention halves; else where S does")
+    if any(item.similarity.is_drawn for item in judged):
+        lines.append(f"one draw: the row is of seed {SEED}; its curve is the mean of {DRAWS} draws")
     if differences:
         of = "values" if all(difference.exact for difference in differences) else "means"
         where = "all offsets of both"

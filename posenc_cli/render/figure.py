@@ -15,7 +15,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -31,8 +31,11 @@ ScaleKind = Literal["sequential", "diverging", "cyclic"]
 MOST_PANELS = 256
 """Panels that are made ready: more than fit in a picture at a size that shows anything."""
 
-MEANS_NOTE = ", each with the mean of those up to the next"
+_MEANS_NOTE = ", each with the mean of those up to the next"
 """What follows how many rows and columns are shown where their values are means."""
+
+_SAMPLED_NOTE = ", each with the mean of a sample: {} seeded draws from those up to the next"
+"""What follows them where of each not all are looked at."""
 
 _NOTICED = 0.1
 """By what share of the range shown other values must be out of it to be worth a note: less would
@@ -111,7 +114,7 @@ class Shown(Record):
     ``values`` are float64, NaN where there is no finite one (``gaps`` of them). ``rows`` and
     ``columns`` are the points of the axes that are shown, ``undersampled`` the columns, by index,
     whose wavelength is under two of the shown rows. Where they are ``row_means``, a row is the mean
-    of those up to the next.
+    of those up to the next; ``means_note`` says so of values of blocks of both.
 
     Shape: values (rows, columns).
     """
@@ -125,6 +128,7 @@ class Shown(Record):
     undersampled: tuple[int, ...]
     gaps: int
     row_means: bool = False
+    means_note: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -138,9 +142,7 @@ class Shown(Record):
             if len(points) < len(axis.points)
         )
         sample = f"shows {' and '.join(sampled)}"
-        if self.heatmap.averaged:
-            sample += MEANS_NOTE
-        notes = [*self.heatmap.notes, *([sample] if sampled else ())]
+        notes = [*self.heatmap.notes, *([f"{sample}{self.means_note}"] if sampled else ())]
         if self._far_values:
             notes.append(self._far_values)
         return tuple(notes)
@@ -213,7 +215,8 @@ class Heatmap(Record):
     axes count alike, ``wavelengths`` how fast columns change along the rows, ``notes`` are
     lines to go with the picture, and ``survey`` is of all values, where somebody has gone through
     them. ``averaged`` says that where rows and columns are skipped, ``values`` are means of those
-    up to the next; ``row_means`` gives means of rows alone.
+    up to the next, of as many drawn ones as ``drawn(rows, columns)`` says, or of all where it gives
+    None; ``row_means`` gives means of rows alone.
     """
 
     values: Cells | CellValues
@@ -228,6 +231,7 @@ class Heatmap(Record):
     notes: tuple[str, ...] = ()
     survey: ValueSummary | None = None
     averaged: bool = False
+    drawn: Callable[[Sequence[int], Sequence[int]], int | None] | None = None
     row_means: CellValues | None = None
 
     def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
@@ -270,7 +274,15 @@ class Heatmap(Record):
             slow,
             int(values.size - np.count_nonzero(finite)),
             averaged,
+            self.means_note(rows, columns),
         )
+
+    def means_note(self, rows: Sequence[int], columns: Sequence[int]) -> str:
+        """What follows how many rows and columns are shown, if these are."""
+        if not self.averaged:
+            return ""
+        drawn = None if self.drawn is None else self.drawn(rows, columns)
+        return _MEANS_NOTE if drawn is None else _SAMPLED_NOTE.format(drawn)
 
 
 class Envelope(Record):

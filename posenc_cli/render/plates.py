@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import steps
 from posenc_cli.records import Record
 from posenc_cli.render.blocks import cell_lines, levels
-from posenc_cli.render.figure import MEANS_NOTE, Band, scale_of
+from posenc_cli.render.figure import Band, scale_of
 from posenc_cli.render.ticks import number, ticks
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def longest_notes(heatmap: Heatmap, page: Page) -> str:
         for axis, room in axes
         if len(axis.points) > room or heatmap.square
     ]
-    means = MEANS_NOTE if heatmap.averaged else ""
+    means = heatmap.means_note(*(axis.sample(room)[0] for axis, room in axes))
     notes = [*heatmap.notes, *([f"shows {' and '.join(sampled)}{means}"] if sampled else ())]
     indices, _ = heatmap.rows.sample(lines)
     step = steps([heatmap.rows.points[i] for i in indices])

@@ -77,7 +77,8 @@ def _profiles(group: Sequence[Judged], most: int, *, bounded: bool) -> Curves:
     for item in group:
         label = "" if len(group) == 1 else item.label
         if label and len(details) > 1:
-            label = f"{label}, {item.similarity.detail}"
+            detail = "content random" if item.similarity.is_drawn else item.similarity.detail
+            label = f"{label}, {detail}"
         drawn, more = _curves_of(item, most, label, mirrored=mirrored)
         curves += drawn
         notes |= dict.fromkeys(more)
@@ -91,9 +92,10 @@ def _profiles(group: Sequence[Judged], most: int, *, bounded: bool) -> Curves:
     halved = verdict.half_of == "value" and verdict.peak > 0 and not first.similarity.is_drawn
     alone = len(group) == 1
     whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
+    sampled = ", by a sample of offsets" if any(looked_offsets(item) for item in group) else ""
     return Curves(
         tuple(curves),
-        title=f"{whose}: {quantity}, by offset",
+        title=f"{whose}: {quantity}{sampled or ', by offset'}",
         x_label="offset m − n",
         y_label=quantity,
         levels=((verdict.peak / 2, "half"),) if halved and alone else (),
@@ -110,7 +112,8 @@ def _curves_of(
     offsets = verdict.offsets[shown]
     if similarity.deviation(offsets[:1]) is not None or similarity.draws(offsets[:1]) is not None:
         return _curves_of_draws(item, offsets, most, label)
-    notes = [] if verdict.measured_all else [sample_size(verdict)]
+    looked = looked_offsets(item)
+    notes = [looked] if looked else [] if verdict.measured_all else [sample_size(verdict)]
     values, least, highest = (
         values[shown] for values in (verdict.profile, verdict.least, verdict.most)
     )
@@ -122,7 +125,7 @@ def _curves_of(
         between = "" if verdict.toeplitz else "lowest to highest at each offset"
     else:
         size = -(-len(offsets) // most)
-        between = f"lowest to highest of each {size} offsets"
+        between = f"lowest to highest of each {size} offsets{' looked at' * bool(looked)}"
         starts = np.array(sorted({*range(0, len(offsets), size), *breaks.tolist()}))
         breaks = np.searchsorted(starts, breaks)
         finite = np.add.reduceat(np.isfinite(values).astype(np.int64), starts)
@@ -132,7 +135,7 @@ def _curves_of(
             )
         least, highest = np.fmin.reduceat(least, starts), np.fmax.reduceat(highest, starts)
         offsets = offsets[starts]
-    name = label or ("mean" if between else "")
+    name = ", ".join(filter(None, [label, "mean" * bool(between)]))
     curve = Curve.parted(offsets, values, breaks, name, color=item.place)
     if between:
         low, high = (Curve.parted(offsets, side, breaks).y for side in (least, highest))
@@ -146,6 +149,9 @@ def _curves_of_draws(
     """The mean of many random contents, by formula or by drawing them, with an envelope."""
     count = len(offsets)
     offsets = offsets[spread(count, most)]
+    every = item.similarity.offsets_in_all
+    if looked_offsets(item) and every:
+        count = every if offsets[0] < 0 else (every + 1) // 2
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
     deviation, draws = item.similarity.deviation(offsets), item.similarity.draws(offsets)
     first: list[Curve] = []
@@ -163,7 +169,9 @@ def _curves_of_draws(
         if not label:
             first = [replace(_curve(offsets, draws[0], f"one draw, seed {SEED}"), thin=True)]
     envelope = Envelope(tuple(low.tolist()), tuple(high.tolist()), between)
-    curve = replace(_curve(offsets, mean, label or "mean"), envelope=envelope)
+    name = "mean" if deviation is not None else f"mean of {DRAWS} draws"
+    name = f"{label}, {name}" if label else name
+    curve = replace(_curve(offsets, mean, name), envelope=envelope)
     return [replace(curve, color=item.place) for curve in (curve, *first)], notes
 
 
@@ -190,6 +198,14 @@ def _bound_curve(item: Judged, most: int, label: str, *, mirrored: bool) -> Curv
     whose = f"{item.short}: " if label else ""
     name = f"{whose}RoFormer's bound, mean |S_i|, its scale set to begin at {start:.4g}"
     return replace(_curve(offsets, share, name), color=item.place, thin=True)
+
+
+def looked_offsets(item: Judged) -> str:
+    """How many of the offsets were looked at, where some were left out of a profile."""
+    count, every = len(item.verdict.offsets), item.similarity.offsets_in_all
+    if item.verdict.proof is None or every is None or count == every:
+        return ""
+    return f"sample: {count} of {every} offsets looked at, from end to end"
 
 
 def sample_size(verdict: Verdict) -> str:

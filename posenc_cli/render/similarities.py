@@ -59,6 +59,7 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
         value_label=similarity.quantity,
         square=True,
         averaged=averaged,
+        drawn=similarity.sampled_blocks if averaged else None,
     )
 
 
@@ -211,6 +212,7 @@ def similarity_fields(
     return {
         "quantity": similarity.quantity,
         "offsets": verdict.offsets[listed].tolist(),
+        "looked_offsets": len(verdict.offsets),
         "all_offsets": similarity.offsets_in_all or len(verdict.offsets),
         "profile": finite_or_none(verdict.profile[listed]),
         "extremes": extremes,

@@ -54,6 +54,7 @@ def test_of_large_blocks_a_draw_is_near_the_mean(monkeypatch):
     of = similarity_of("sinusoidal", "0:4000", dim=16)
     expected = means_of(of, 8)
     monkeypatch.setattr(module, "_AVERAGED", 0)
+    monkeypatch.setattr(module, "_HELD", 0)
     monkeypatch.setattr(module, "_DRAWN", 15 * 4000)
     found = matrix_figure(of).sample(8, 8).values
     # A product is at most 8, and a mean of 4000 drawn ones is within a tenth of what one swings.
@@ -73,3 +74,34 @@ def test_in_json_a_sample_has_values_of_the_matrix():
     matrix = similarity_fields(of, verdict(of))["matrix"]
     expected = of.entries(matrix["rows"], matrix["columns"])
     np.testing.assert_array_equal(np.array(matrix["values"]), expected)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "given"), [("rope", {"dim": 8}), ("sinusoidal", {"dim": 8, "base": 50.0})]
+)
+@pytest.mark.parametrize("positions", ["0:1003", "5:3014:3"])
+def test_means_of_waves_are_exact_whatever_the_blocks(scheme, given, positions, monkeypatch):
+    monkeypatch.setattr(module, "_AVERAGED", 0)
+    of = similarity_of(scheme, positions, **given)
+    queries, keys = range(0, of.count, 100), range(0, of.count, 37)
+    whole = of.entries(range(of.count), range(of.count))
+    ends = [[*side[1:], of.count] for side in (queries, keys)]
+    sums = np.add.reduceat(np.add.reduceat(whole, queries, axis=0), keys, axis=1)
+    expected = sums / np.outer(
+        *(np.subtract(end, side) for end, side in zip(ends, (queries, keys), strict=True))
+    )
+    np.testing.assert_allclose(of.means(queries, keys), expected, rtol=0, atol=1e-13)
+    assert of.sampled_blocks(queries, keys) is None
+
+
+def test_means_of_waves_take_no_draw_at_any_length():
+    of = similarity_of("rope", "0:100000000", dim=64)
+    shown = matrix_figure(of).sample(15, 15)
+    assert np.abs(shown.values[0, 1:]).max() < 1e-6
+    assert "each with the mean of those up to the next" in " ".join(shown.notes)
+
+
+def test_means_of_a_draw_are_called_a_sample():
+    of = similarity_of("t5", "0:1000000", heads=2)
+    told = " ".join(matrix_figure(of).sample(15, 15).notes)
+    assert "each with the mean of a sample: 1129 seeded draws from those up to the next" in told

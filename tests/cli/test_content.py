@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -111,3 +112,25 @@ def test_what_is_not_a_matrix_is_not_written_as_one(call, tmp_path):
     status, _, err = call(*line, "--out", "a.png")
     assert status == 0
     assert "mean q·k / d of independent q and k, by offset" in err
+
+
+def test_the_mean_of_draws_and_the_row_of_one_are_told_apart(call):
+    line = ("dot-similarity", "-s", "rope", "-d", "8", "-l", "16", "--profile")
+    said = " ".join(call(*line, "--content", "random", "--content", "ones")[1].split())
+    assert "rope (dim=8, base=10000), content random, mean of 200 draws" in said
+    assert "(one draw" not in said
+    assert re.search(r"rope random, one .*one draw: the row is of seed 0; its curve is", said)
+
+
+def test_the_means_of_several_are_called_means(call):
+    line = ("dot-similarity", "-s", "rope", "-s", "rope", "--set", "b.base=50", "-d", "8")
+    said = " ".join(call(*line, "-l", "700", "--profile")[1].split())
+    assert "a: rope (dim=8, base=10000), mean" in said
+    assert "b: rope (dim=8, base=50), mean" in said
+    assert ", mean" not in call(*line, "-l", "16", "--profile")[1]
+
+
+def test_half_at_says_where_it_is_of_the_attention_weight(call):
+    out = call("dot-similarity", "-s", "rope", "-s", "alibi", "-l", "16", "--profile")[1]
+    assert "2 (weight)" in out
+    assert "half at: of a bias, where the weight of attention halves; else where S does" in out

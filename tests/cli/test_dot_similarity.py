@@ -391,3 +391,15 @@ def test_of_a_sample_the_products_looked_at_are_warned_of(call, tmp_path, monkey
     np.save(tmp_path / "t.npy", table)
     _, err = asked(call, "--in", "t.npy")
     assert "products looked at are not finite" in err
+
+
+def test_a_sample_of_offsets_is_called_one(call, tmp_path):
+    line = ("dot-similarity", "-s", "rope", "-d", "4", "-l", "2000000", "--profile")
+    said = " ".join(call(*line)[1].split())
+    assert "q·k / d, content ones, by a sample of offsets" in said
+    assert "offsets looked at" in said
+    assert "sample: 64517 of 3999999 offsets looked at, from end to end" in said
+    drawn = " ".join(call(*line, "--content", "random")[1].split())
+    assert "at 320 of 2000000 offsets" in drawn
+    document, _ = asked(call, "-s", "rope", "-d", "4", "-l", "2000000")
+    assert (document["looked_offsets"], document["all_offsets"]) == (64517, 3999999)
