@@ -20,6 +20,7 @@ from posenc_cli.cli.options import (
 )
 from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput, show
 from posenc_cli.configs.runtimes import RUNTIMES
+from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
@@ -135,6 +136,16 @@ def compare(
     sides = sides_of(
         (a, b), runtimes=runtimes or [], layer_types=layer_types or [], parameters=parameters
     )
+    given = {"--table": table, "--head": head, "--dtype": dtype and dtype.name}
+    computing = {
+        **where.texts,
+        **{flag: value for flag, value in given.items() if value is not None},
+    }
+    if computing and all(side.loaded is not None for side in sides):
+        flag, value = next(iter(computing.items()))
+        raise InvalidInput(
+            f"{flag} {abbreviated(str(value))}: both sides are files, nothing is computed"
+        )
     for warning in dict.fromkeys(warning for side in sides for warning in side.warnings):
         of = [key for key, side in zip("AB", sides, strict=True) if warning in side.warnings]
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")

@@ -85,8 +85,8 @@ def _array_lines(result: ArrayComparison) -> Iterator[str]:
         if difference.counts_units:
             units = f"or {difference.max_ulp:.4g} ulp of {difference.ulp_format}"
         yield (
-            f"largest difference {difference.max_abs:.4g}, {units}; "
-            f"root mean square {difference.rms:.4g}"
+            f"largest difference {size_text(difference.max_abs)}, {units}; "
+            f"root mean square {size_text(difference.rms)}"
         )
     a, b = (
         f"{value:.{_DIGITS.get(dtype, 17)}g}"
@@ -187,7 +187,7 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
         pair = difference.worst
         yield (
             f"{verdict}: {len(difference.pairs)} of {difference.count} pairs differ{where}, "
-            f"by up to × {_factor_text(pair.apart)} (pair {pair.index})"
+            f"by up to × {factor_text(pair.apart)} (pair {pair.index})"
         )
     if not difference.alike:
         yield "the columns that turn together, or the axes they follow, differ"
@@ -229,7 +229,7 @@ def _pair_row(pair: Pair) -> list[str]:
         text if math.isfinite(length) else "∞"
         for text, length in zip(_side_by_side(*pair.wavelengths), pair.wavelengths, strict=True)
     ]
-    return [str(pair.index), *lengths, _factor_text(pair.ratio)]
+    return [str(pair.index), *lengths, factor_text(pair.ratio)]
 
 
 def _spread(pairs: Sequence[Pair], worst: Pair | None) -> list[Pair]:
@@ -246,7 +246,17 @@ def _side_by_side(a: float, b: float) -> tuple[str, str]:
     return distinct_digits(a, b) if a != b else (f"{a:.6g}", f"{b:.6g}")
 
 
-def _factor_text(factor: float) -> str:
+def size_text(size: float) -> str:
+    """A size to four digits, or to as many as tell it from a whole number.
+
+    >>> size_text(0.31), size_text(2.0), size_text(1.99953)
+    ('0.31', '2', '1.9995')
+    """
+    texts = (f"{size:.{digits}g}" for digits in range(4, 18))
+    return next(text for text in texts if not text.isdigit() or float(text) == size)
+
+
+def factor_text(factor: float) -> str:
     """A factor to four digits, or to as many as tell it from 1."""
     if not math.isfinite(factor):
         return "∞"

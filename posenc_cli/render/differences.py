@@ -15,10 +15,9 @@ from posenc_cli.budget import check_size
 from posenc_cli.checks.compare import ArrayComparison
 from posenc_cli.checks.difference import aligned_blocks
 from posenc_cli.records import Record
-from posenc_cli.render.comparison import place_text
+from posenc_cli.render.comparison import factor_text, place_text, size_text
 from posenc_cli.render.encoded import parameters_text
-from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap
-from posenc_cli.render.ticks import number
+from posenc_cli.render.figure import FARTHEST_NOTE, Axis, Curve, Curves, Heatmap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _MOST_CELLS = 1 << 30
 """Cells that are gone through once more for a picture: some twenty seconds."""
 _MOST_POINTS = 1200
-_FARTHEST = "each shows the farthest from 0 of those it stands for"
 _SAID_BY_SIZES = ("dim", "heads", "grid")
 
 
@@ -52,16 +50,16 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
     matrices = math.prod(shape[:-2])
     index = 0 if at is None else int(np.ravel_multi_index(at, shape)) // size
     cells = _MatrixPair(result.operands, index * size, (rows, columns)).farthest
-    title = f"{_side_text(result.sides[0])} − {_side_text(result.sides[1])}"
+    names = " − ".join(map(_side_text, result.sides))
+    title = f"largest difference {_largest_text(result)}: {names}"
     if matrices > 1:
         title += f", matrix {index} of {matrices}"
         title += ", where they differ most" if at else ""
-    title += f": largest difference {_largest_text(result)}"
     is_complex = any(operand.dtype.startswith("complex") for operand in result.operands)
     label = "|A − B|" if is_complex else "A − B"
     if len(shape) == 1:
         shown = spread(rows, _MOST_POINTS)
-        sampled = (f"{len(shown)} points for {rows} values, {_FARTHEST}",)
+        sampled = (f"shows {len(shown)} of {rows} values{FARTHEST_NOTE}",)
         return Curves(
             (Curve(tuple(shown), tuple(cells(shown, [0])[:, 0].tolist())),),
             title,
@@ -79,7 +77,7 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
         value_label=label,
         scale="sequential" if is_complex else "diverging",
         square=down.label == "query",
-        notes=(f"cells: {_FARTHEST}",),
+        farthest=True,
     )
 
 
@@ -103,8 +101,9 @@ class _MatrixPair(Record):
                 of_row = np.searchsorted(rows, cells // self.shape[1], side="right") - 1
                 where = of_row * len(columns) + of_column[cells % self.shape[1]]
                 apart = _differences(left[part], right[part])
-                np.maximum.at(most, where, apart)
-                np.minimum.at(least, where, apart)
+                with np.errstate(invalid="ignore"):  # NaN, which stays
+                    np.maximum.at(most, where, apart)
+                    np.minimum.at(least, where, apart)
             place += left.size
         return np.where(most > -least, most, least).reshape(len(rows), len(columns))
 
@@ -142,7 +141,7 @@ def _largest_text(result: ArrayComparison) -> str:
         return "none"
     if difference.unmatched:
         return f"past numbers (NaN or infinity) at {place_text(result)}"
-    return f"{difference.max_abs:.4g} at {place_text(result)}"
+    return f"{size_text(difference.max_abs)} at {place_text(result)}"
 
 
 def _side_text(side: Side) -> str:
@@ -161,7 +160,7 @@ def _ratios(result: RotationComparison) -> Curves:
     ratios = dict.fromkeys(range(worst.difference.count), 1.0)
     ratios |= {pair.index: pair.ratio for pair in worst.difference.pairs}
     far = worst.difference.worst
-    largest = "none" if far is None else f"× {number(far.apart)} at pair {far.index}"
+    largest = "none" if far is None else f"× {factor_text(far.ratio)} at pair {far.index}"
     length = f", {worst.seq_len} positions" if worst.seq_len else ""
     names = [
         f"{side.title} ({parameters_text(bound, apart_from=_SAID_BY_SIZES)})"
@@ -169,7 +168,7 @@ def _ratios(result: RotationComparison) -> Curves:
     ]
     return Curves(
         (Curve(tuple(ratios), tuple(ratios.values())),),
-        f"{names[1]} over {names[0]}{length}: largest difference {largest}",
+        f"largest difference {largest}: {names[1]} over {names[0]}{length}",
         x_label="pair",
         y_label="wavelength of B / wavelength of A",
         y_scale="log",

@@ -33,6 +33,8 @@ MOST_PANELS = 256
 
 _MEANS_NOTE = ", each with the mean of those up to the next"
 """What follows how many rows and columns are shown where their values are means."""
+FARTHEST_NOTE = ", each with the farthest from 0 of those up to the next"
+"""What follows them where their values are the largest of either sign."""
 
 _SAMPLED_NOTE = ", each with the mean of a sample: {} seeded draws from those up to the next"
 """What follows them where of each not all are looked at."""
@@ -114,7 +116,7 @@ class Shown(Record):
     ``values`` are float64, NaN where there is no finite one (``gaps`` of them). ``rows`` and
     ``columns`` are the points of the axes that are shown, ``undersampled`` the columns, by index,
     whose wavelength is under two of the shown rows. Where they are ``row_means``, a row is the mean
-    of those up to the next; ``means_note`` says so of values of blocks of both.
+    of those up to the next; ``block_note`` says what values of blocks of both are.
 
     Shape: values (rows, columns).
     """
@@ -128,7 +130,7 @@ class Shown(Record):
     undersampled: tuple[int, ...]
     gaps: int
     row_means: bool = False
-    means_note: str = ""
+    block_note: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -142,7 +144,7 @@ class Shown(Record):
             if len(points) < len(axis.points)
         )
         sample = f"shows {' and '.join(sampled)}"
-        notes = [*self.heatmap.notes, *([f"{sample}{self.means_note}"] if sampled else ())]
+        notes = [*self.heatmap.notes, *([f"{sample}{self.block_note}"] if sampled else ())]
         if self._far_values:
             notes.append(self._far_values)
         return tuple(notes)
@@ -216,7 +218,7 @@ class Heatmap(Record):
     lines to go with the picture, and ``survey`` is of all values, where somebody has gone through
     them. ``averaged`` says that where rows and columns are skipped, ``values`` are means of those
     up to the next, of as many drawn ones as ``drawn(rows, columns)`` says, or of all where it gives
-    None; ``row_means`` gives means of rows alone.
+    None; ``farthest`` that they are those farthest from 0; ``row_means`` gives means of rows alone.
     """
 
     values: Cells | CellValues
@@ -232,6 +234,7 @@ class Heatmap(Record):
     survey: ValueSummary | None = None
     averaged: bool = False
     drawn: Callable[[Sequence[int], Sequence[int]], int | None] | None = None
+    farthest: bool = False
     row_means: CellValues | None = None
 
     def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
@@ -274,13 +277,13 @@ class Heatmap(Record):
             slow,
             int(values.size - np.count_nonzero(finite)),
             averaged,
-            self.means_note(rows, columns),
+            self.block_note(rows, columns),
         )
 
-    def means_note(self, rows: Sequence[int], columns: Sequence[int]) -> str:
+    def block_note(self, rows: Sequence[int], columns: Sequence[int]) -> str:
         """What follows how many rows and columns are shown, if these are."""
         if not self.averaged:
-            return ""
+            return FARTHEST_NOTE * self.farthest
         drawn = None if self.drawn is None else self.drawn(rows, columns)
         return _MEANS_NOTE if drawn is None else _SAMPLED_NOTE.format(drawn)
 
@@ -416,11 +419,17 @@ def warnings_of(heatmaps: Sequence[Heatmap], shown: Sequence[Shown]) -> tuple[st
         size = sum(survey.size for survey in surveys)
     if not missing:
         return ()
+    sampled = any(
+        part.values.size < len(part.heatmap.rows.points) * len(part.heatmap.columns.points)
+        for part in shown
+    )
+    drawn = " drawn" if sampled and not surveys else ""
     if gaps == missing:
         how = "shown as a gap" if gaps == 1 else "shown as gaps"
     else:
         how = f"{gaps or 'none'} of them among those shown"
-    return (f"{missing} of {size} values {'is' if missing == 1 else 'are'} not finite, {how}",)
+    verb = "is" if missing == 1 else "are"
+    return (f"{missing} of {size} values{drawn} {verb} not finite, {how}",)
 
 
 def data_of(figure: Figure, shown: Sequence[Shown]) -> dict[str, Any]:

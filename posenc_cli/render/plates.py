@@ -32,6 +32,8 @@ _LONGEST_NAME = 12
 """Letters of an axis's name for which the margin may grow wider than its numbers need."""
 _SCALE = 24
 """Columns of the colour scale, at most: steps of colour finer than these are hard to see."""
+_FEW = 4
+"""Columns of the scale of a single colour."""
 _FRAME = 10, 24
 """Lines and columns that titles, labels and notes take at most, as a rule."""
 TITLE_LINES = 2
@@ -267,8 +269,9 @@ def longest_notes(heatmap: Heatmap, page: Page) -> str:
         for axis, room in axes
         if len(axis.points) > room or heatmap.square
     ]
-    means = heatmap.means_note(*(axis.sample(room)[0] for axis, room in axes))
-    notes = [*heatmap.notes, *([f"shows {' and '.join(sampled)}{means}"] if sampled else ())]
+    of_block = heatmap.block_note(*(axis.sample(room)[0] for axis, room in axes))
+    sample = f"shows {' and '.join(sampled)}{of_block}"
+    notes = [*heatmap.notes, *([sample] if sampled else ())]
     indices, _ = heatmap.rows.sample(lines)
     step = steps([heatmap.rows.points[i] for i in indices])
     if heatmap.wavelengths is not None and (step or 0) > 1:
@@ -287,11 +290,15 @@ def scale_line(
     name = shown[0].heatmap.value_label
     label = f"{name.rjust(margin)} " if len(name) + _SCALE <= page.width else ""
     low, high = number(scale.low), number(scale.high)
-    missing = f"   {'?' if medium.gap == '?' else 'blank'}: not finite"
-    after = (f"   {after}" if after else "") + missing * any(part.gaps for part in shown)
+    key = f"   {'?' if medium.gap == '?' else 'blank'}: not finite"
+    missing = key * any(part.gaps for part in shown)
+    after = (f"   {after}" if after else "") + missing
     if scale.high <= scale.low:
-        bar = cell_lines(levels(np.full((medium.pixels_a_line, 4), 0.5)), colors, medium)[0]
-        return f"{label}{bar} {low} everywhere"
+        bar = cell_lines(levels(np.full((medium.pixels_a_line, _FEW), 0.5)), colors, medium)[0]
+        where = f"{low} {'elsewhere' if missing else 'everywhere'}"
+        room = page.width - len(label) - _FEW - 1 - len(where)
+        fitting = next((text for text in (after, missing) if len(text) <= room), "")
+        return f"{label}{bar} {where}{fitting}"
     room = page.width - len(label) - len(low) - len(high) - 4
     if room < len(after) + len(medium.shades):
         after = ""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from posenc_cli.render.figure import FARTHEST_NOTE
 from tests.matrices import matrix
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -506,8 +507,47 @@ def test_the_picture_of_a_difference_holds_every_difference(call, tmp_path):
     expected[1, 2] = 0
     np.testing.assert_array_equal(np.array(document["values"], float), expected)
     assert document["title"] == (
-        "'a.npy' − 'b.npy': largest difference past numbers (NaN or infinity) at row 2, column 2"
+        "largest difference past numbers (NaN or infinity) at row 2, column 2: 'a.npy' − 'b.npy'"
     )
+    assert document["notes"] == []
+
+
+def test_a_difference_that_is_not_finite_is_told_apart_from_what_is_equal(call, tmp_path):
+    values = np.random.default_rng(0).standard_normal((64, 32))
+    np.save(tmp_path / "a.npy", values)
+    values[3, 4] = np.nan
+    np.save(tmp_path / "b.npy", values)
+    for size in ((), ("--height", "90", "--width", "60")):
+        _, out, err = call("compare", "a.npy", "b.npy", "--plot", *size)
+        assert "0 elsewhere" in out
+        assert "everywhere" not in out
+        assert "?: not finite" in out
+        assert ("each with the farthest" in " ".join(out.split())) is not bool(size)
+    assert "1 of 2048 values is not finite, shown as a gap" in err
+    few = call("compare", "a.npy", "b.npy", "--plot", "--height", "20", "--width", "60")[2]
+    assert re.search(r"1 of \d+ values drawn is not finite", few)
+
+
+def test_what_is_rounded_is_not_said_to_be_whole(call):
+    told = " ".join(call("compare", "sinusoidal", "rope", "--dim", "64", "--len", "128")[1].split())
+    assert "largest difference 1.9995, " in told
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--len", "5"),
+        ("--positions", "3"),
+        ("--head", "0"),
+        ("--table", "cos"),
+        ("--dtype", "float32"),
+    ],
+)
+def test_two_files_take_no_options_of_what_is_computed(call, tmp_path, option):
+    np.save(tmp_path / "a.npy", np.zeros((8, 4)))
+    status, out, err = call("compare", "a.npy", "a.npy", *option)
+    assert (status, out) == (2, "")
+    assert f"{option[0]} '{option[1]}': both sides are files, nothing is computed" in err
 
 
 def test_of_more_cells_than_fit_the_farthest_is_drawn(call, tmp_path):
@@ -525,9 +565,8 @@ def test_of_more_cells_than_fit_the_farthest_is_drawn(call, tmp_path):
             part = values[top:bottom, left:right]
             assert drawn[i, j] == part.flat[abs(part).argmax()]
     assert drawn.min() == -9
-    assert "cells: each shows the farthest from 0 of those it stands for" in document["notes"]
-    assert "shows 40 of 600 rows and 10 of 50 columns" in document["notes"]
-    assert document["title"].endswith("largest difference 9 at row 431, column 17")
+    assert document["notes"] == [f"shows 40 of 600 rows and 10 of 50 columns{FARTHEST_NOTE}"]
+    assert document["title"].startswith("largest difference 9 at row 431, column 17: ")
 
 
 def test_of_several_matrices_the_one_that_differs_most_is_drawn(call):
@@ -547,8 +586,9 @@ def test_a_matrix_that_differs_most_need_not_be_the_first(call, tmp_path):
     np.save(tmp_path / "b.npy", np.zeros_like(values))
     document = plotted(call, "a.npy", "b.npy")
     assert document["values"] == values[2].tolist()
-    assert document["title"].endswith(
-        "matrix 2 of 3, where they differ most: largest difference 7 at [2, 1, 3]"
+    assert document["title"] == (
+        "largest difference 7 at [2, 1, 3]: 'a.npy' − 'b.npy', "
+        "matrix 2 of 3, where they differ most"
     )
 
 
@@ -573,13 +613,14 @@ def test_frequencies_are_drawn_as_a_curve_and_rotations_by_their_wavelengths(cal
     ratios = {pair["pair"]: pair["ratio"] for pair in document["pairs"]}
     assert curve["y"] == [ratios.get(pair, 1.0) for pair in range(64)]
     assert document["y_label"] == "wavelength of B / wavelength of A"
-    assert document["title"].endswith("largest difference × 8 at pair 35")
+    assert curve["y"][35] == pytest.approx(1 / 8)
+    assert document["title"].startswith("largest difference × 0.125 at pair 35: llama-3-8b (")
 
 
 def test_random_weights_stand_in_the_title_of_a_difference(call):
     document = plotted(call, "learned", "learned", "--set", "b.seed=1", "-l", "4", "-d", "4")
-    assert document["title"].startswith(
-        "learned (random weights, seed 0) − learned (random weights, seed 1): "
+    assert document["title"].endswith(
+        ": learned (random weights, seed 0) − learned (random weights, seed 1)"
     )
 
 
@@ -591,6 +632,6 @@ def test_the_text_goes_with_the_picture_and_the_status_stays(call, tmp_path):
     status, out, err = call(*pair, "--out", "difference.svg")
     assert status == 1
     assert "at position" in out
-    assert err.startswith("wrote 'difference.svg': rope (base=10000) − rope (base=100): ")
+    assert err.startswith("wrote 'difference.svg': largest difference ")
     assert (tmp_path / "difference.svg").exists()
     assert call("compare", "rope", "rope", "-l", "8", "--plot")[0] == 0
