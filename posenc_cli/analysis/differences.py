@@ -64,7 +64,12 @@ class PowerDifference(Record):
 
 
 def power_difference(first: PowerSpectrum, other: PowerSpectrum) -> PowerDifference | None:
-    """How the power of another's columns differs; None where their wavelengths are not the same."""
+    """How the power of another's columns differs.
+
+    None where their wavelengths are not the same, or one has no power.
+    """
+    if not first.power.any() or not other.power.any():
+        return None
     if not np.array_equal(first.wavelengths, other.wavelengths) or first.along != other.along:
         return None
     return PowerDifference(float(np.abs(first.power - other.power).sum()) / 2)

@@ -47,7 +47,20 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
         for subject, name in zip(subjects, names, strict=True)
     ]
     differences = [_difference(subjects[0], other) for other in subjects[1:]]
-    unlike = [f"–: pairs or wavelengths are not those of {names[0]}"] * (None in differences)
+    still = [
+        f"{subject.short}: no column changes, nothing to draw or to compare"
+        for subject, report in zip(subjects, reports, strict=True)
+        if report.picture is None
+    ]
+    comparable = [
+        difference
+        for difference, report in zip(differences, reports[1:], strict=True)
+        if None not in (reports[0].picture, report.picture)
+    ]
+    unlike = [f"–: pairs or wavelengths are not those of {names[0]}"] * (None in comparable)
+    picture = _picture(subjects, reports)
+    if picture is not None:
+        picture = replace(picture, notes=(*picture.notes, *still))
     rows = [_row(subjects[0], None, first=True)]
     rows += [
         _row(other, difference) for other, difference in zip(subjects[1:], differences, strict=True)
@@ -56,8 +69,12 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
         ["", "context", "before", "longest", "no turn", "differing", "largest ratio"],
         rows,
         len(rows),
-        _picture(subjects, reports),
-        [f"differences are from {names[0]}, over all pairs or all the power; {_REST}", *unlike],
+        picture,
+        [
+            f"differences are from {names[0]}, over all pairs or all the power; {_REST}",
+            *unlike,
+            *(still if picture is None else ()),
+        ],
         {
             "parts": [
                 {"name": subject.label, **report.fields}

@@ -92,10 +92,9 @@ def _profiles(group: Sequence[Judged], most: int, *, bounded: bool) -> Curves:
     halved = verdict.half_of == "value" and verdict.peak > 0 and not first.similarity.is_drawn
     alone = len(group) == 1
     whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
-    sampled = ", by a sample of offsets" if any(looked_offsets(item) for item in group) else ""
     return Curves(
         tuple(curves),
-        title=f"{whose}: {quantity}{sampled or ', by offset'}",
+        title=f"{whose}: {quantity}, {by_offset(group)}",
         x_label="offset m − n",
         y_label=quantity,
         levels=((verdict.peak / 2, "half"),) if halved and alone else (),
@@ -198,6 +197,11 @@ def _bound_curve(item: Judged, most: int, label: str, *, mirrored: bool) -> Curv
     whose = f"{item.short}: " if label else ""
     name = f"{whose}RoFormer's bound, mean |S_i|, its scale set to begin at {start:.4g}"
     return replace(_curve(offsets, share, name), color=item.place, thin=True)
+
+
+def by_offset(group: Sequence[Judged]) -> str:
+    """What curves run over: whether some of the offsets were left out."""
+    return "by a sample of offsets" if any(map(looked_offsets, group)) else "by offset"
 
 
 def looked_offsets(item: Judged) -> str:

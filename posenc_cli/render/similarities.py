@@ -13,7 +13,13 @@ from posenc_cli.records import replace
 from posenc_cli.render.encoded import label_of
 from posenc_cli.render.figure import Axis, Heatmap, Panels
 from posenc_cli.render.overlays import distinct_names
-from posenc_cli.render.profiles import DRAWN_SHARES, Judged, profile_figures, sample_size
+from posenc_cli.render.profiles import (
+    DRAWN_SHARES,
+    Judged,
+    by_offset,
+    profile_figures,
+    sample_size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +123,7 @@ def similarity_figure(
     if len(judged) == 1:
         maps, curves = (
             (replace(maps[0], title="by position"),),
-            [replace(curves[0], title="by offset")],
+            [replace(curves[0], title=by_offset(judged))],
         )
     return Panels((*maps, *curves), title=title, shared=False)
 

@@ -48,6 +48,9 @@ MOST_ROWS = 128
 
 _POINTS = 400
 
+_MOST_NAMES = 3
+"""Names that own one context: more are not listed where all have it."""
+
 _ENOUGH = 16
 """Wavelengths from which on it can be said that none stands out."""
 
@@ -280,6 +283,10 @@ def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, s
             before = "the original context" if alone else f"{subject.short} before"
             owners.setdefault(subject.original, []).append(before)
     along, of = waves_of(subjects[0]).along, "" if alone else "context of "
+    everyone = f"all {len(subjects)}"
+    if len(subjects) > _MOST_NAMES:
+        short = [subject.short for subject in subjects]
+        owners = {at: [everyone] if names == short else names for at, names in owners.items()}
     return tuple(
         (float(context), f"{of}{', '.join(names)}, {context} {along}")
         for context, names in owners.items()

@@ -284,3 +284,24 @@ def test_slopes_of_models_are_those_of_their_configs(call):
     status, out, err = call("alibi-slopes", "-m", "gpt2")
     assert (status, out) == (2, "")
     assert "--model 'gpt2': is learned, not alibi" in err
+
+
+def test_a_file_that_never_changes_is_named_and_not_compared(call, tmp_path):
+    np.save(tmp_path / "r.npy", np.cos(np.arange(32.0))[:, None])
+    np.save(tmp_path / "const.npy", np.ones((32, 1)))
+    both = ("spectrum", "--in", "r.npy", "--in", "const.npy")
+    out = call(*both)[1]
+    assert out.count("'const.npy': no column changes, nothing to draw or to compare") == 1
+    assert "'r.npy': power by wavelength" in out
+    assert "% of the power" not in out
+    assert "are not those of" not in out
+    assert asked(call, *both)["differences"] == [{"first": 0, "other": 1, "compared": False}]
+    still = call(*both[:1], *both[3:], *both[3:])[1]
+    assert still.count("no column changes") == 2
+
+
+def test_a_context_that_all_have_is_not_given_all_their_names(call, tmp_path):
+    named = ("spectrum", *("-s", "rope") * 4, "--set", "b.base=500")
+    assert "context of all 4, 4096 positions" in call(*named, "--width", "160")[1]
+    drawn = call(*named, "--set", "c.base=99", "--graphics", "none")[1]
+    assert "context of all 4, 4096 positions" in drawn
