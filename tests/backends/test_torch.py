@@ -127,7 +127,7 @@ def test_any_positions_and_columns_are_numpys_bytes(positions, dtype):
             assert_same_bytes(filled(waves, positions, layout, count, dtype), expected)
 
 
-@pytest.mark.sweep(16)
+@pytest.mark.slow
 @every_dtype
 @pytest.mark.parametrize("cells", [1, 100, 1000, 1 << 20])
 def test_the_size_of_a_piece_does_not_show(cells, dtype, monkeypatch):

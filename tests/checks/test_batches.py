@@ -110,12 +110,14 @@ def test_a_longer_call_may_stretch_those_that_leave_the_original_context(call):
     assert (status, json.loads(out)["diagnosis"]) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_cast_as_it_grows_is_no_rotation_left_behind(call):
     status, out, _ = call(*HALF, "--impl", f"{WRONG}:cast_as_it_grows")
     assert status == 1
     assert json.loads(out)["diagnosis"][0]["cause"] == "table-precision"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("name", "length", "status"),
     [

@@ -97,6 +97,7 @@ def test_auto_follows_what_is_detected_and_colours_not_wanted_are_no_pixels(call
     assert "\x1b" not in call(*arguments[:-1], "never")[1]
 
 
+@pytest.mark.slow
 def test_every_protocol_shows_the_same_picture(call):
     arguments = [*PICTURES[0], "--width", "30", "--height", "12", "--graphics"]
     sequences = {name: call(*arguments, name)[1].removesuffix("\n") for name in PROTOCOLS}

@@ -118,7 +118,7 @@ def consoles() -> list[list[tuple[str, str]]]:
     ]
 
 
-@pytest.mark.sweep(15)
+@pytest.mark.sweep(20)
 @pytest.mark.parametrize("name", [*reversed(COMMANDS)])  # the last is the cheapest
 def test_every_example_of_help_runs(name, shell):
     examples = examples_of_help(name)
@@ -132,7 +132,7 @@ def without_times(text: str) -> str:
     return re.sub(r"in \d+\.\d\d s", "in … s", text)
 
 
-@pytest.mark.sweep(16)
+@pytest.mark.sweep(40)
 @pytest.mark.parametrize(
     "block", [b for b in consoles() if "make" not in b[0][0]], ids=lambda b: b[0][0]
 )
