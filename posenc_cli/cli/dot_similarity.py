@@ -35,8 +35,9 @@ _PANEL, _WIDEST = 825, 9600
 
 _CURVE_HEIGHT = 13
 _LEAST_CURVE = 14
-"""Lines of a picture of several, for which words make room."""
-_MORE_WORDS = "a higher screen has more words"
+"""Lines of a picture of several, for which words and rows make room."""
+_FEWEST_ROWS = 3
+"""Rows that a table of several keeps."""
 _NO_MAPS = "the maps have no room here; --out NAME.png has it"
 _POINTS = 320
 """Points of a curve in the terminal."""
@@ -353,15 +354,28 @@ def _words(
         return wrapped_lines(told, look, console)
     from posenc_cli.render.compared_similarities import COLUMNS, compared_sentences, verdict_rows
 
-    table = console.table_text(COLUMNS, verdict_rows(judged)).split("\n")
-    told = compared_sentences(judged, bounded=bounded)
+    rows, told = verdict_rows(judged), compared_sentences(judged, bounded=bounded)
+    table = console.table_text(COLUMNS, rows).split("\n")
     words = wrapped_lines(told, look, console)
     if sys.stdout.isatty() and look.height is None:
-        most = page_of(look, console).height - len(table) - _LEAST_CURVE
-        while len(words) > most and len(told) > 1:
-            told = told[:-1]
-            words = wrapped_lines([*told, _MORE_WORDS], look, console)
+        room = page_of(look, console).height - _LEAST_CURVE
+        left_out: list[str] = []
+        while len(table) + len(words) > room and len(told) > 1:
+            *told, last = told
+            left_out.insert(0, last.split(":")[0])
+            words = wrapped_lines([*told, _no_room(left_out)], look, console)
+        shown = len(rows)
+        while len(table) + len(words) > room and shown > _FEWEST_ROWS:
+            shown -= 1
+            fewer = f"the table has the first {shown} of {len(rows)} rows; --json has them all"
+            table = console.table_text(COLUMNS, rows[:shown]).split("\n")
+            words = wrapped_lines([fewer, *told, _no_room(left_out)], look, console)
     return [*table, *words]
+
+
+def _no_room(left_out: Sequence[str]) -> str:
+    """What words are left out of a screen, by how they begin."""
+    return f"no room here for the words on {', '.join(dict.fromkeys(left_out))}"
 
 
 def _draw(

@@ -36,6 +36,7 @@ _SHADE, _SHADE_KEY = ":", "⡂⠅"
 """What fills envelopes in characters, and what stands for the dots that fill others."""
 _DOTS_ACROSS, _DOTS_DOWN = 2, 4
 """Dots of Braille in a cell."""
+_NO_ROOM = "some names have no room here"
 _UNBROKEN = "\x1f"
 """What stands for a space at which a legend is not wrapped: one of ASCII, that is none of text."""
 _TITLE_LINES = 2
@@ -178,10 +179,12 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     legend = [
         line.replace(_UNBROKEN, " ") for line in page.wrapped_lines("   ".join([*axes, *whole]))
     ]
+    room = max(0, page.height - len(title) - _FRAME - _LOWEST)
+    legend, notes = _lines_that_fit(legend, curves.notes, page, room)
     below = [
         *_colored_keys(legend, [(medium.spelled(key), color) for key, _, color in keys]),
-        *page.wrapped_lines("; ".join(curves.notes)),
-    ][: page.height - len(title) - _FRAME - _LOWEST]
+        *notes,
+    ][:room]
     heights = [*y, *(height for height, _ in levels)]
     most = max(_LOWEST, page.height - len(below) - len(title) - _FRAME)
     while True:
@@ -387,6 +390,17 @@ def _curve_keys(curves: Curves, pens: Sequence[_Pen]) -> list[tuple[str, str, st
             shade = _SHADE_KEY if pen.marker == BRAILLE else _SHADE
             keys.append((shade, curve.envelope.name, pen.color))
     return keys
+
+
+def _lines_that_fit(
+    legend: list[str], notes: Sequence[str], page: Page, room: int
+) -> tuple[list[str], list[str]]:
+    """The lines of a legend and of notes: names make room for notes, which then say so."""
+    lines = page.wrapped_lines("; ".join(notes))
+    if len(legend) + len(lines) > room:
+        lines = page.wrapped_lines("; ".join([*notes, _NO_ROOM]))
+        legend = legend[: max(1, room - len(lines))]
+    return legend, lines
 
 
 def _colored_keys(lines: list[str], keys: Iterable[tuple[str, str]]) -> list[str]:

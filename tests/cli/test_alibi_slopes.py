@@ -167,7 +167,8 @@ def test_another_max_bias_is_recognized(call, tmp_path):
         ("--max-bias nan", 2, "--max-bias 'nan': must be a number"),
         ("--convention pres", 2, "--convention 'pres': must be one of"),
         ("--format xml", 2, "--format 'xml': must be one of"),
-        ("--plot --json", 2, "--plot: cannot go with"),
+        ("--plot --format csv", 2, "--plot: cannot go with"),
+        ("--plot --json --out s.json", 2, "--out 's.json': holds the slopes"),
         ("--json --format csv", 2, "--json: cannot go with --format csv"),
         ("--check three.npy --format csv", 2, "--check: its report is a table or json"),
         ("--out s.npy", 2, "no form of the slopes has the suffix '.npy'"),
@@ -268,3 +269,10 @@ def test_the_rule_that_all_given_slopes_follow_is_named(given, cause, call, tmp_
     (tmp_path / "given.json").write_text(json.dumps(given))
     status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
     assert "cause" not in out
+
+
+def test_what_a_plot_draws_is_printed_as_json(call):
+    status, out, err = call("alibi-slopes", "--heads", "4", "--plot", "--json")
+    assert (status, err) == (0, "")
+    document = json.loads(out)
+    assert document["curves"][0]["y"] == document["slopes"] == [2.0**-e for e in (2, 4, 6, 8)]

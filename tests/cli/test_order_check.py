@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -168,14 +169,23 @@ def test_maps_have_the_words_on_both_axes_and_say_what_a_mask_does_not_hide(call
     asked = ("order-check", "-s", "rope", "--tokens", "man bites man", "--causal")
     document = json.loads(call(*asked, "--plot", "--json")[1])
     assert [panel["title"] for panel in document["panels"]] == [
-        "none, forward",
-        "none, backward",
-        "rope, forward",
-        "rope, backward",
+        "forward, none",
+        "backward, none",
+        "forward, rope",
+        "backward, rope",
     ]
     for panel in document["panels"]:
         assert panel["rows"] == panel["columns"] == ["man", "bites", "man"]
     assert "head 0 of 2, before the mask" in document["title"]
+
+
+def test_maps_of_words_are_told_apart_and_each_row_has_its_word(call):
+    out = call("order-check", "-s", "rope", "-s", "alibi", "--plot")[1]
+    heads = next(line for line in out.splitlines() if "forward" in line)
+    assert heads.split()[:6:2] == ["forward,", "backward,", "forward,"]
+    assert heads.count("forward") == heads.count("backward") == 2
+    assert re.findall(r"^ *(\w+)┤", out, re.M) == ["dog", "bites", "man"]
+    assert "down and across: the same words" in out
 
 
 def test_a_picture_needs_an_encoding_and_goes_with_the_text(call, tmp_path):
@@ -185,6 +195,6 @@ def test_a_picture_needs_an_encoding_and_goes_with_the_text(call, tmp_path):
         assert f"{flag[0]}: draws the scores of one encoding" in err
     status, out, _ = call("order-check", "-s", "rope", "--plot")
     assert status == 0
-    assert out.index("rope, backward") < out.index("ok: rope does what it declares")
+    assert out.index("backward, rope") < out.index("ok: rope does what it declares")
     assert call("order-check", "-s", "rope", "--out", "x.png")[0] == 0
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

@@ -90,6 +90,21 @@ def test_rows_past_a_file_are_named_where_they_are_asked_for(call, tmp_path):
     assert "random weights from position 2 on" in moved
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("heatmap -s learned -l 4", ["random weights, seed 0"]),
+        ("curve -s learned -l 4", ["random weights, seed 0"]),
+        ("compare learned learned --set b.seed=1 -l 4 --plot", ["seed 0", "seed 1"]),
+        ("order-check -s t5 --plot", ["projections, seed 1", "random weights, seed 0"]),
+    ],
+)
+def test_a_title_of_ones_own_does_not_hide_what_is_random(call, line, said):
+    told = " ".join(call(*line.split(), "--title", "Mine", "--graphics", "none")[1].split())
+    assert told.startswith("Mine ")
+    assert all(text in told for text in said)
+
+
 def test_a_table_of_formulas_is_not_called_random(call):
     for line in (("heatmap", "-s", "rope"), ("dot-similarity", "-s", "kerple-log")):
         assert "random" not in text_of(call(*line, "-l", "8"))
