@@ -105,7 +105,8 @@ def profile_difference(
     finite = np.isfinite(a) & np.isfinite(b)
     if not finite.any():
         return None
-    both, differences = both[finite], (b - a)[finite]
+    with np.errstate(over="ignore"):
+        both, differences = both[finite], b[finite] - a[finite]
     size = max(np.abs(a[finite]).max(), np.abs(b[finite]).max())
     allowed = max(first[1].tolerance, other[1].tolerance, _ROUNDING * float(size))
     # Of what is as large at −Δ and at Δ, the offset that follows 0.

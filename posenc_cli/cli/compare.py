@@ -158,13 +158,18 @@ def compare(
     lines = [f"{key} is {what}" for key, what in identities.items()]
     texts = [comparison_text(result, console.typesetter), *map(console.typesetter.line, lines)]
     text = "\n".join(texts)
-    if output.draws:
+    drawn = output.draws
+    if drawn:
         from posenc_cli.render.differences import difference_figure
 
         json = ("compare", fields) if output.json else None
         look = output.look_above(text, picture, console)
-        show(difference_figure(result), look, output, console, json=json)
-    elif output.json:
+        try:
+            show(difference_figure(result), look, output, console, json=json)
+        except InvalidInput as error:  # the verdict stands without its picture
+            console.warning(f"no picture: {error.message}")
+            drawn = False
+    if output.json and not drawn:
         console.json("compare", fields)
     if not output.json:
         output.report(text)

@@ -130,6 +130,6 @@ def _difference_fields(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         if difference is None or reference is item:
             fields.append({**entry, "compared": False})
             continue
-        assert math.isfinite(difference.largest)
-        fields.append({**entry, "compared": True, **difference.as_dict()})
+        largest = difference.largest if math.isfinite(difference.largest) else None  # it overflows
+        fields.append({**entry, "compared": True, **difference.as_dict(), "largest": largest})
     return fields

@@ -635,3 +635,14 @@ def test_the_text_goes_with_the_picture_and_the_status_stays(call, tmp_path):
     assert err.startswith("wrote 'difference.svg': largest difference ")
     assert (tmp_path / "difference.svg").exists()
     assert call("compare", "rope", "rope", "-l", "8", "--plot")[0] == 0
+
+
+def test_a_picture_that_cannot_be_drawn_takes_no_verdict_along(call, tmp_path):
+    np.save(tmp_path / "ones.npy", np.ones((4, 4)))
+    np.save(tmp_path / "nan.npy", np.full((4, 4), np.nan))
+    asked = ("compare", "ones.npy", "nan.npy", "--out", "d.png")
+    status, out, err = call(*asked)
+    assert (status, out) == (1, call(*asked[:3])[1])
+    assert err.startswith("posenc: warning: no picture: ")
+    assert json.loads(call(*asked, "--json")[1])["ok"] is False
+    assert not (tmp_path / "d.png").exists()

@@ -305,3 +305,10 @@ def test_a_context_that_all_have_is_not_given_all_their_names(call, tmp_path):
     assert "context of all 4, 4096 positions" in call(*named, "--width", "160")[1]
     drawn = call(*named, "--set", "c.base=99", "--graphics", "none")[1]
     assert "context of all 4, 4096 positions" in drawn
+
+
+def test_a_difference_past_numbers_is_none(call, tmp_path):
+    np.save(tmp_path / "p.npy", [[1e154], [1e154]])
+    np.save(tmp_path / "q.npy", [[1e154], [-1e154]])
+    status, out, _ = call("dot-similarity", "--in", "p.npy", "--in", "q.npy", "--json")
+    assert (status, json.loads(out)["differences"][0]["largest"]) == (0, None)
