@@ -139,7 +139,8 @@ def alibi_slopes(
     asked = models.slopes()
     if any(given) or not asked:
         asked = [*(Slopes.of(*combined) for combined in product(*values)), *asked]
-    _check(form, picture, asked, plot=plot, image=image, checks=check is not None)
+    out = output.out and output.place
+    _check(form, picture, asked, plot=plot, image=image, out=out, checks=check is not None)
     output.prepare()
     comparison = None
     drawn = asked
@@ -158,7 +159,7 @@ def alibi_slopes(
         figure = _figure(drawn)
         if told is None and len(asked) > 1:
             told = console.table_text(_COMPARED, _rows_compared(asked))
-        if image:
+        if image or form == "json":
             json = ("alibi-slopes", fields) if form == "json" else None
             show(figure, picture, output, console, json=json)
         else:
@@ -248,13 +249,16 @@ def _check(
     *,
     plot: bool,
     image: bool,
+    out: str | None,
     checks: bool,
 ) -> None:
     """Refuse options that do not go together."""
-    if plot and (form == "csv" or (form == "json" and not image)):
+    if plot and form == "csv":
+        raise InvalidInput("--plot: cannot go with --format csv")
+    if plot and form == "json" and out is not None and not image:
         raise InvalidInput(
-            "--plot: cannot go with --format csv, nor with --json but for a figure in a file",
-            hint="--plot --json --out slopes.png" if form == "json" else None,
+            f"--out {out}: holds the slopes, and --plot --json prints what it draws",
+            hint="--plot --json, or --out slopes.png",
         )
     if look.given and not plot:
         flag, value = next(iter(look.given.items()))

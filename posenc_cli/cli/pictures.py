@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from pathlib import Path, PurePath
@@ -33,6 +34,8 @@ _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
 _SIDES_OF_DATA = range(1, 1 << 16)
 _LARGEST_PAGE = 1000  # no terminal has as many lines or columns
 _DPI = range(10, 1201)
+_RANDOM = re.compile(r"random [^();:]*seed \d+|(?:content )?random \([^()]*seed \d+\)")
+"""What a title says of random draws."""
 _LOWEST_ABOVE = 12
 """Lines of a picture above a text, at least."""
 
@@ -85,9 +88,15 @@ class PictureOptions(OptionGroup):
         }
 
     def titled(self, figure: FigureOfKind) -> FigureOfKind:
-        """A figure under the title asked for, in which nothing steers a terminal."""
-        title = figure.title if self.title is None else self.title
-        return replace(figure, title=printable_text(title))
+        """A figure under the title asked for, in which nothing steers a terminal.
+
+        What its own title says of random draws becomes a note.
+        """
+        if self.title is None:
+            return replace(figure, title=printable_text(figure.title))
+        drawn = dict.fromkeys(_RANDOM.findall(figure.title))
+        notes = tuple(text for text in drawn if text not in self.title)
+        return replace(figure, title=printable_text(self.title), notes=(*figure.notes, *notes))
 
     def check_text(self) -> None:
         """Refuse what only a picture of pixels can follow.

@@ -5,7 +5,6 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,12 +100,11 @@ def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
     ]
     check_looks(range(len(curves)))
     names, first = dict.fromkeys(name for name, _ in group), group[0][1]
-    titles, notes = zip(*((panel.title, panel.notes) for _, panel in group), strict=True)
     return replace(
         first,
         curves=tuple(curves),
         title=f"{', '.join(names)}: {first.y_label} by {first.x_label}",
-        notes=tuple(dict.fromkeys((*titles, *chain.from_iterable(notes)))),
+        notes=tuple(dict.fromkeys(", ".join((panel.title, *panel.notes)) for _, panel in group)),
     )
 
 

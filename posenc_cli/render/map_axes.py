@@ -16,7 +16,7 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.render.blocks import levels
 from posenc_cli.render.figure import Band
 from posenc_cli.render.style import HEAD_SIZE, TICK_SIZE
-from posenc_cli.render.ticks import minus, number, ticks
+from posenc_cli.render.ticks import longest_of, minus, number, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,8 @@ _INSET = 1.04, 0, 0.05, 1
 """Where a scale of their own is beside axes, and how wide and high, in sides of theirs."""
 _APART_DOWN, _APART_ACROSS, _APART_ON_SCALE = 2.6, 1.2, 2.4
 """Lines of text from one row's name to the next, between two columns' names, and on a scale."""
+_APART_OF_WORDS = 0.9
+"""Lines from one row's word to the next: none can be told from those beside it."""
 
 
 def name_axes(axes: Axes, heatmap: Heatmap, *, rows: bool = True, columns: bool = True) -> None:
@@ -181,10 +183,12 @@ def draw_map(axes: Axes, shown: Shown, scale: Scale, colors: Srgb, *, style: Sty
         )
         _underline(axes, shown, band, left, across=across, style=style)
         points = shown.columns[band.start : band.stop]
-        longest = max(style.text_width(number(points[i]), TICK_SIZE) for i in (0, -1))
+        names = map(number, longest_of(points))
+        longest = max(style.text_width(name, TICK_SIZE) for name in names)
         most = max(1, int(count * across / (longest + _APART_ACROSS * style.line)))
         column_ticks += [(left + (i + 0.5) * across, name) for i, name in ticks(points, most)]
-    row_ticks = ticks(shown.rows, max(2, int(height / (_APART_DOWN * style.line))))
+    apart = _APART_OF_WORDS if isinstance(shown.rows[0], str) else _APART_DOWN
+    row_ticks = ticks(shown.rows, max(2, int(height / (apart * style.line))))
     row_places = [(i + 0.5) * height / rows for i, _ in row_ticks]
     axes.set_yticks(row_places, [minus(name) for _, name in row_ticks])
     axes.set_xticks([x for x, _ in column_ticks], [minus(name) for _, name in column_ticks])

@@ -206,7 +206,9 @@ def _name_that_fits(name: str, width: int) -> str:
 
 
 def row_ticks(points: Sequence[Any], lines: int) -> list[tuple[int, str]]:
-    """The ticks of rows that take so many lines: one every three or so."""
+    """The ticks of rows that take so many lines: one every three or so, of words all with room."""
+    if isinstance(points[0], str):
+        return ticks(points, lines)
     return ticks(points, max(1, (lines + 2) // 3 if lines > 4 else (lines + 1) // 2))
 
 

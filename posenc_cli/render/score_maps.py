@@ -22,7 +22,7 @@ def score_maps_figure(maps: ScoreMaps) -> Panels:
     """
     sentence = " ".join(maps.words)
     sentence = sentence if len(sentence) <= _LONGEST else f"{len(maps.words)} tokens"
-    names = [f"{name}, {order}" for name in ("none", maps.scheme) for order in _ORDERS]
+    names = [f"{order}, {name}" for name in ("none", maps.scheme) for order in _ORDERS]
     panels = tuple(
         Heatmap(
             scores,
@@ -40,4 +40,4 @@ def score_maps_figure(maps: ScoreMaps) -> Panels:
         f"scores of {sentence} without positions and with {maps.scheme}, head 0 of {maps.heads}"
         f"{mask} (random words and projections, seed {SEED + 1}{drawn})"
     )
-    return Panels(panels, title)
+    return Panels(panels, title, notes=("down and across: the same words",))

@@ -50,6 +50,15 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     return sorted(names.items())
 
 
+def longest_of(points: Sequence[Any]) -> Sequence[Any]:
+    """Those of some points among which is the one with the longest name: the ends of numbers.
+
+    >>> longest_of(range(64)), longest_of(["a", "word", "b"])
+    ((0, 63), ['a', 'word', 'b'])
+    """
+    return points if isinstance(points[0], str) else (points[0], points[-1])
+
+
 def number(value: Any, digits: int = 4) -> str:
     """A number as a label: integers in full, others to a few digits.
 
