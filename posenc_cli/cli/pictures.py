@@ -95,8 +95,9 @@ class PictureOptions(OptionGroup):
         if self.title is None:
             return replace(figure, title=printable_text(figure.title))
         drawn = dict.fromkeys(_RANDOM.findall(figure.title))
-        notes = tuple(text for text in drawn if text not in self.title)
-        return replace(figure, title=printable_text(self.title), notes=(*figure.notes, *notes))
+        notes: tuple[str, ...] = figure.notes
+        notes += tuple(text for text in drawn if text not in self.title)
+        return replace(figure, title=printable_text(self.title), notes=notes)
 
     def check_text(self) -> None:
         """Refuse what only a picture of pixels can follow.
