@@ -307,6 +307,7 @@ def test_a_context_that_all_have_is_not_given_all_their_names(call, tmp_path):
     assert "context of all 4, 4096 positions" in drawn
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
 def test_a_difference_past_numbers_is_none(call, tmp_path):
     np.save(tmp_path / "p.npy", [[1e154], [1e154]])
     np.save(tmp_path / "q.npy", [[1e154], [-1e154]])
