@@ -313,3 +313,16 @@ def test_a_difference_past_numbers_is_none(call, tmp_path):
     np.save(tmp_path / "q.npy", [[1e154], [-1e154]])
     status, out, _ = call("dot-similarity", "--in", "p.npy", "--in", "q.npy", "--json")
     assert (status, json.loads(out)["differences"][0]["largest"]) == (0, None)
+
+
+def test_what_has_no_room_on_a_screen_is_named(call, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    line = ("dot-similarity", *("-s", "rope") * 12, "--set", "b.base=500", "-l", "8")
+    out = call(*line, "--color", "never")[1]
+    assert "b: rope (dim=64, base=500)" in out
+    assert "some names have no room here" in out
+    assert "the table has the first" in out
+    assert "no room here for the words on content ones" in out
+    assert len(out.splitlines()) <= 24
