@@ -98,10 +98,12 @@ def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
     shown = [item for item in judged if not item.is_mean]
     if len(judged) == 1:
         return tuple(replace(matrix_figure(item.similarity), title=item.title) for item in judged)
+    details = {(item.similarity.measure, item.similarity.detail) for item in shown}
+    several = len(details) > len({measure for measure, _ in details})
     return tuple(
         replace(
             matrix_figure(item.similarity),
-            title=item.short,
+            title=f"{item.label}, {item.similarity.detail}" if several else item.label,
             value_label=item.similarity.measure,
         )
         for item in shown

@@ -17,6 +17,8 @@ WIDTH = 80
 _STYLES = {"bold": "1", "red": "1;31", "green": "32"}
 """Parameters of the escape sequences that select graphic renditions."""
 
+_NARROWEST_COLUMN = 4
+"""Letters on a line of a cell, at least: a word of one letter a line is not read."""
 _BETWEEN = "   "
 """What stands between two columns of a table."""
 _LAST_PLAIN = "\u02ff"
@@ -68,7 +70,12 @@ class Typesetter(Record):
         """
         check_size("the table", len(rows), TABLE_ROWS, "rows", hint="--json has them all")
         lines = self._lines_that_fit(columns, rows)
-        return "\n".join(lines) if lines else self._wrapped_table(columns, rows)
+        if lines:
+            return "\n".join(lines)
+        least = len(columns) * _NARROWEST_COLUMN + len(_BETWEEN) * (len(columns) - 1)
+        if self.width < least:
+            return self.paragraph(f"this table needs a screen of {least} columns or more")
+        return self._wrapped_table(columns, rows)
 
     def _lines_that_fit(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]]

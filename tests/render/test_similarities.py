@@ -33,3 +33,10 @@ def test_a_map_of_means_leaves_room_for_its_title(figure_of):
             least = 20 if width >= 76 else 34  # side by side, and one under the other
             assert len(lines) <= max(height, least), (width, height)
             assert max(map(len, lines)) <= width
+
+
+def test_maps_of_several_say_what_their_curves_say(call, tmp_path):
+    line = ("dot-similarity", "-s", "t5", "-s", "rope", "-d", "8", "-l", "8")
+    out = " ".join(call(*line)[1].split("offset m − n")[0].split())
+    assert "t5 (random weights, seed 0)" in out
+    assert "rope (dim=8, base=10000)" in out

@@ -26,3 +26,10 @@ def test_a_table_with_cells_too_long_or_too_wide_is_left_to_rich():
     assert Typesetter(80)._lines_that_fit(["name"], [["界"]]) is None
     assert Typesetter(80)._lines_that_fit(["name"], [["two\nlines"]]) is None
     assert max(map(len, Typesetter(20).table(["name"], [["a" * 50]]).splitlines())) <= 20
+
+
+def test_a_table_is_not_set_one_letter_a_line():
+    columns, rows = ["scheme", "context", "longest"], [["sinusoidal", "4096 positions", "5.4e4"]]
+    told = Typesetter(17).table(columns, rows)
+    assert " ".join(told.split()) == "this table needs a screen of 18 columns or more"
+    assert "sinu" in Typesetter(18).table(columns, rows)
