@@ -200,7 +200,9 @@ def test_text_names_what_runs_down_and_across(command, drawn):
         below = next(i for i, line in enumerate(lines) if "└" in line) + 1
         assert lines[first - 1].split()[0] == words.down
         assert lines[below].split()[0] == words.across
-    assert re.search(rf"{re.escape(words.value)} [-0-9.e]+ \[", said)
+    beside_scale = rf"{re.escape(words.value)} [-0-9.e]+ \["
+    in_title = rf": {re.escape(words.value)} by position by offset"
+    assert re.search(f"{beside_scale}|{in_title}", said)
 
 
 class Text(NamedTuple):
