@@ -24,6 +24,7 @@ from posenc_cli.checks.nearly import (
     held_to_roundings,
     lack_of_precision,
     precision_cause,
+    rounded_powers_cause,
     rounded_vectors_cause,
     unexplained_drift,
 )
@@ -332,6 +333,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or axis_cause(suspect)
     )
     zeros = _one_of(unwritten_cause(examination, zeros_of))
+    explanation = explanation or rounded_powers_cause(suspect)
     explanations = _one_of(explanation) or _causes_of_whole(suspect)
     if explanations:
         return [*_beside_zeros(explanations, zeros), *with_amplitude]

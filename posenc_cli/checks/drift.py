@@ -254,14 +254,27 @@ def frequency_ratio(sample: Sample) -> float:
     return 1 + float((weights * phases * angles).sum()) / power if power else 1.0
 
 
+def relative_errors(sample: Sample) -> Reals:
+    """The relative error of each frequency that the phases come nearest to. Shape: (pairs,)."""
+    angles, phases = _angles_and_phases(sample)
+    known = sample.seen & np.isfinite(phases)
+    power = np.where(known, angles**2, 0.0).sum(axis=0)
+    errors = np.where(known, phases * angles, 0.0).sum(axis=0)
+    return np.asarray(errors / np.where(power > 0, power, 1.0), np.float64)
+
+
 def _far_phases(sample: Sample) -> tuple[RealRows, RealRows]:
     """By how much the phases of a sample err, and what each counts. Shape: both (n, pairs)."""
-    positions = sample.positions.astype(np.float64)
-    angles = np.multiply.outer(positions, sample.reference.frequencies)
-    phases = np.angle(sample.factors * np.exp(-1j * angles))
-    known = sample.seen & np.isfinite(phases) & (np.abs(positions) >= FROM)[:, None]
+    angles, phases = _angles_and_phases(sample)
+    known = sample.seen & np.isfinite(phases) & (np.abs(sample.positions) >= FROM)[:, None]
     scatter = SCATTER * np.abs(angles) + sample.tolerance.floor / sample.reference.scale
     return np.where(known, phases, 0.0), np.where(known, scatter**-2.0, 0.0)
+
+
+def _angles_and_phases(sample: Sample) -> tuple[RealRows, RealRows]:
+    """The angles that are right, and by how much a sample errs. Shape: both (n, pairs)."""
+    angles = np.multiply.outer(sample.positions.astype(np.float64), sample.reference.frequencies)
+    return angles, np.angle(sample.factors * np.exp(-1j * angles))
 
 
 def offset_text(offset: float) -> str:

@@ -6,10 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.checks.drift import SCATTER, frequency_ratio, offset_text, position_offset
+from posenc_cli.checks.drift import (
+    SCATTER,
+    frequency_ratio,
+    offset_text,
+    position_offset,
+    relative_errors,
+)
 from posenc_cli.checks.reproduced import reproduced, turned_by
-from posenc_cli.checks.verdict import Explanation
-from posenc_cli.checks.wording import either, ratio_text, with_residual, words_of
+from posenc_cli.checks.verdict import Explanation, Where
+from posenc_cli.checks.wording import (
+    either,
+    pairs_text,
+    ratio_text,
+    spec,
+    with_residual,
+    words_of,
+)
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import ALIKE, Claim
 from posenc_cli.inference.defects import Defect
@@ -31,6 +44,12 @@ _NEARLY = 0.01
 
 _ONE_RATIO = 0.02
 """Of what frequencies are off by: where pairs differ by less, all are off by one number."""
+
+_POWERS = 8 * unit("float32")
+"""Of a frequency: powers computed in float32 were measured to be right to this."""
+
+_SHARED = 0.3
+"""Of what frequencies are off by: where pairs differ by less, they may be off by one number."""
 
 
 def lack_of_precision(suspect: Suspect) -> Explanation | None:
@@ -153,6 +172,35 @@ def _with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
         sample=replace(suspect.sample, tolerance=tolerance),
         whole=suspect.whole.changed(lambda piece: replace(piece, tolerance=tolerance)),
     )
+
+
+def rounded_powers_cause(suspect: Suspect) -> Explanation | None:
+    """Frequencies of some pairs that err by no more than powers computed in float32 may.
+
+    An error that most pairs share has a cause in common, and is not told so.
+    """
+    sample, right = suspect.sample, suspect.sample.reference.frequencies
+    wrong = ~sample.explained_cells(*Defect().prediction(sample)).all(axis=0)  # (pairs,)
+    if not wrong.any() or sample.amplitude == 0 or sample.reference.coordinates is not None:
+        return None
+    errors = np.where(wrong, relative_errors(sample), 0.0)
+    off = np.abs(errors[wrong])
+    most = 2 * off.size > np.count_nonzero(right)
+    if off.max() > _POWERS or (most and np.ptp(errors[wrong]) < _SHARED * off.max()):
+        return None
+    rates = right * (1 + errors)
+    residual = reproduced(suspect.whole, lambda piece: turned_by(rates, piece), rates)
+    if not residual.whole:
+        return None
+    pairs = np.flatnonzero(wrong).tolist()
+    cause = Explanation(
+        Cause.INV_FREQ_PRECISION,
+        f"{pairs_text(pairs, right.size)}: frequencies are off by up to {off.max():.1g} of "
+        "themselves, as those that are powers computed in float32",
+        ratio_text(rates, sample),
+        where=Where(None, spec(np.flatnonzero(wrong))),
+    )
+    return with_residual(cause, residual)
 
 
 def precision_cause(suspect: Suspect) -> Explanation | None:

@@ -58,7 +58,8 @@ _NEARER = 0.5
 """Of what is wrong: a cause leaves far less over, and chance seldom half."""
 
 _MENDED = 0.8
-"""Of the cells that are wrong: many others may be right whatever was rounded."""
+"""Of as many cells as are wrong: many others may be right whatever was rounded, and what makes as
+many wrong as it explains is chance."""
 
 
 class Defect(Record):
@@ -216,8 +217,12 @@ def holds(sample: Sample, defect: Defect) -> bool:
     if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
     wrong = ~sample.explained_cells(*defect.without_rounding.prediction(sample))
-    mended = explained[wrong].mean() if wrong.any() else 0.0
-    return bool(explained[sample.seen].mean() >= ENOUGH and mended >= _MENDED)
+    left = np.count_nonzero(~explained)
+    return bool(
+        wrong.any()
+        and left <= (1 - ENOUGH) * np.count_nonzero(sample.seen)
+        and left <= (1 - _MENDED) * np.count_nonzero(wrong)
+    )
 
 
 def nearly_holds(sample: Sample, defect: Defect) -> bool:
@@ -311,7 +316,9 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
     yield from _with_rules(plain, rules, fewest)
     yield from _defects_of_one_table(sample, rules, offsets)
     yield from (replace(plain, cells=kept) for kept in _coarse_formats(sample))
-    yield from (replace(plain, reduction=change) for change in angle_changes())
+    # Of one pair, what angles become cannot be told from a frequency that is off.
+    if np.count_nonzero(sample.seen.any(axis=0)) > 1:
+        yield from (replace(plain, reduction=change) for change in angle_changes())
     if np.abs(sample.positions).max(initial=0) > _FLOAT32_INTEGERS:
         yield replace(plain, positions="float32")
     for half in HALVES:

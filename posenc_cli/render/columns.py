@@ -20,7 +20,7 @@ from posenc_cli.render.encoded import (
     settled_positions,
     title_of,
 )
-from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
+from posenc_cli.render.figure import MOST_POINTS, Axis, Curve, Curves, Heatmap, Panels
 from posenc_cli.render.overlays import check_looks, distinct_names, grouped
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 FIRST_OF_CURVES = 100
 """Positions that are shown where nobody says how many."""
-_MOST_POINTS = 1200
-"""Points of a curve: about what a figure in a file can show apart."""
 _FEW, _MOST_CURVES = 4, 12
 """Curves in one set of axes where nobody says which, and as many as can be followed."""
 
@@ -111,7 +109,7 @@ def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
 def _column_curves(heatmap: Heatmap, most: int) -> Curves:
     """A curve for each of some columns; one that is faster than its points are a sample of it."""
     even = replace(heatmap, rows=replace(heatmap.rows, even=True))
-    shown = even.sample(_MOST_POINTS, most, means=False)
+    shown = even.sample(MOST_POINTS, most, means=False)
     notes = [*shown.notes, *shown.warnings]
     if shown.undersampled:
         notes.append("a sample: the wavelength is under two of the positions shown")

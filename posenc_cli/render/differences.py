@@ -17,7 +17,7 @@ from posenc_cli.checks.difference import aligned_blocks
 from posenc_cli.records import Record
 from posenc_cli.render.comparison import factor_text, place_text, size_text
 from posenc_cli.render.encoded import parameters_text
-from posenc_cli.render.figure import FARTHEST_NOTE, Axis, Curve, Curves, Heatmap
+from posenc_cli.render.figure import FARTHEST_NOTE, MOST_POINTS, Axis, Curve, Curves, Heatmap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _MOST_CELLS = 1 << 30
 """Cells that are gone through once more for a picture: some twenty seconds."""
-_MOST_POINTS = 1200
 _SAID_BY_SIZES = ("dim", "heads", "grid")
 
 
@@ -58,7 +57,7 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
     is_complex = any(operand.dtype.startswith("complex") for operand in result.operands)
     label = "|A − B|" if is_complex else "A − B"
     if len(shape) == 1:
-        shown = spread(rows, _MOST_POINTS)
+        shown = spread(rows, MOST_POINTS)
         sampled = (f"shows {len(shown)} of {rows} values{FARTHEST_NOTE}",)
         return Curves(
             (Curve(tuple(shown), tuple(cells(shown, [0])[:, 0].tolist())),),

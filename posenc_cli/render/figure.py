@@ -296,6 +296,10 @@ class Envelope(Record):
     name: str
 
 
+MOST_POINTS = 1200
+"""Points of a curve: about what a figure in a file can show apart."""
+
+
 class Curve(Record):
     """A value for each of some points, in order; those that are not finite are left out.
 
@@ -312,6 +316,11 @@ class Curve(Record):
     thin: bool = False
     color: int | None = None
     envelope: Envelope | None = None
+
+    @classmethod
+    def of(cls, x: Reals | Places, y: Reals, name: str = "") -> Curve:
+        """The curve of two arrays, whose values are joined."""
+        return cls(tuple(x.tolist()), tuple(y.tolist()), name)
 
     @classmethod
     def parted(

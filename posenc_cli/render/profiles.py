@@ -12,7 +12,7 @@ import numpy as np
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.analysis.similarity import DRAWS, SEED
 from posenc_cli.records import Record, replace
-from posenc_cli.render.figure import Curve, Curves, Envelope
+from posenc_cli.render.figure import MOST_POINTS, Curve, Curves, Envelope
 from posenc_cli.render.overlays import check_looks, grouped
 
 if TYPE_CHECKING:
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.analysis.similarity import Similarity
     from posenc_cli.analysis.verdict import Verdict
-    from posenc_cli.numerics.arrays import Integers, Reals
+    from posenc_cli.numerics.arrays import Integers
 
-POINTS = 1200
-"""Points of a curve: about what a figure in a file can show apart."""
 DRAWN_SHARES = 0.05, 0.95
 """Between which shares of many draws an envelope lies."""
 
@@ -54,7 +52,7 @@ class Judged(Record):
 
 
 def profile_figures(
-    judged: Sequence[Judged], *, most: int = POINTS, bounded: bool = False
+    judged: Sequence[Judged], *, most: int = MOST_POINTS, bounded: bool = False
 ) -> list[Curves]:
     """S by offset: in one set of axes what is of one measure, in the order of the first of each.
 
@@ -166,11 +164,11 @@ def _curves_of_draws(
         mean, (low, high) = draws.mean(axis=0), np.quantile(draws, DRAWN_SHARES, axis=0)
         between = f"5–95 % of {DRAWS} draws"
         if not label:
-            first = [replace(_curve(offsets, draws[0], f"one draw, seed {SEED}"), thin=True)]
+            first = [replace(Curve.of(offsets, draws[0], f"one draw, seed {SEED}"), thin=True)]
     envelope = Envelope(tuple(low.tolist()), tuple(high.tolist()), between)
     name = "mean" if deviation is not None else f"mean of {DRAWS} draws"
     name = f"{label}, {name}" if label else name
-    curve = replace(_curve(offsets, mean, name), envelope=envelope)
+    curve = replace(Curve.of(offsets, mean, name), envelope=envelope)
     return [replace(curve, color=item.place) for curve in (curve, *first)], notes
 
 
@@ -196,7 +194,7 @@ def _bound_curve(item: Judged, most: int, label: str, *, mirrored: bool) -> Curv
     share = average / float(bound.average(origin)[0]) * start
     whose = f"{item.short}: " if label else ""
     name = f"{whose}RoFormer's bound, mean |S_i|, its scale set to begin at {start:.4g}"
-    return replace(_curve(offsets, share, name), color=item.place, thin=True)
+    return replace(Curve.of(offsets, share, name), color=item.place, thin=True)
 
 
 def by_offset(group: Sequence[Judged]) -> str:
@@ -215,7 +213,3 @@ def looked_offsets(item: Judged) -> str:
 def sample_size(verdict: Verdict) -> str:
     """How many of the pairs a sample has."""
     return f"{verdict.pairs} of {verdict.all_pairs} pairs, from start to end"
-
-
-def _curve(x: Integers, y: Reals, name: str) -> Curve:
-    return Curve(tuple(x.tolist()), tuple(y.tolist()), name)

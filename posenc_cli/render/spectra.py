@@ -35,8 +35,6 @@ from posenc_cli.render.figure import Curve, Curves, Panels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.analysis.spectrum import Neighbours
     from posenc_cli.choice import Choice
@@ -247,7 +245,7 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
         curves.append(Curve.parted(pairs, spectrum.wavelengths, breaks, name, color=place))
         if spectrum.stretch:
             before = "before: plain RoPE" if alone else f"{subject.short} before: plain RoPE"
-            plain = _curve(pairs, spectrum.stretch.wavelengths, before)
+            plain = Curve.of(pairs, spectrum.stretch.wavelengths, before)
             curves.append(replace(plain, color=place, thin=True))
     first = waves_of(subjects[0])
     stretch = first.stretch if alone else None
@@ -369,7 +367,7 @@ def power_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0
             power, wavelengths = power[strongest], wavelengths[strongest]
             notes["the strongest of neighbouring wavelengths"] = None
         name = "" if alone else subject.label
-        curves.append(replace(_curve(wavelengths, power, name), color=place))
+        curves.append(replace(Curve.of(wavelengths, power, name), color=place))
     what, names = "power by wavelength", ", ".join(subject.short for subject in subjects)
     return Curves(
         tuple(curves),
@@ -456,10 +454,6 @@ def neighbour_fields(neighbours: Iterable[Neighbours]) -> Mapping[str, Any]:
         }
         for neighbour in neighbours
     }
-
-
-def _curve(x: NDArray[Any], y: NDArray[np.float64], name: str) -> Curve:
-    return Curve(tuple(x.tolist()), tuple(y.tolist()), name)
 
 
 def rounded(value: float) -> str:

@@ -71,7 +71,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def label(value: float, digits: int = 4) -> str:
-    """A number as a label, without a decimal point where it is whole, up to a million in full.
+    """A number as a label, without a decimal point where it is whole, in full below ten million.
 
     >>> label(131072.0), label(0.25), label(1e9)
     ('131072', '0.25', '1e+09')

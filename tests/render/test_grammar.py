@@ -144,29 +144,64 @@ GIVEN = {"rope-longrope": {"dim": 8, "short_factor": "1,1,2,4", "long_factor": "
 """What a scheme cannot do without."""
 
 
-def others(parameter: Parameter) -> Iterator[object]:
-    """Some values that are not a parameter's default."""
-    default = parameter.default
-    if parameter.choices:
-        yield from (choice for choice in parameter.choices if choice != default)
+OTHERS = {
+    "sinusoidal-nd": {"grid": "4x8", "normalize": {"convention": "detr", "normalize": True}},
+    "rope-yarn": {"mscale": 0.75, "mscale_all_dim": 0.75, "attention_factor": 1.25},
+    "rope-longrope": {
+        "dim": {"dim": 4, "short_factor": "1,2", "long_factor": "1,16"},
+        "partial": {"partial": 0.5, "short_factor": "1,2", "long_factor": "1,16"},
+        "factor": 4.0,
+        "attention_factor": 1.25,
+    },
+    "rope-axial": {"base": 100.0, "grid": "4x8"},
+    "mrope": {
+        "dim": {"dim": 64, "sections": "8,12,12"},
+        "partial": {"partial": 0.5, "sections": "8,12,12"},
+        "sections": "24,20,20",
+        "order": {"order": "hwt", "sections": "22,22,20"},
+    },
+    "kerple-log": {"r1": 2.0, "r2": 2.0},
+    "kerple-power": {"r1": 2.0, "r2": 2.0},
+}
+"""What a parameter may be, and others with it, where its type does not say."""
+
+UNTRIED = {
+    "rope-longrope": {"short_factor", "long_factor", "max_position_embeddings"},
+    "mrope": {"axes"},
+}
+"""What is given already, or follows from others; beside what each scheme leaves to the request."""
+
+
+def others(scheme: str, parameter: Parameter) -> Iterator[dict[str, object]]:
+    """Some values that are not a parameter's default, with what goes with them."""
+    name, default = parameter.name, parameter.default
+    known = OTHERS.get(scheme, {}).get(name)
+    if known is not None:
+        yield known if isinstance(known, dict) else {name: known}
+    elif parameter.choices:
+        yield from ({name: choice} for choice in parameter.choices if choice != default)
     elif isinstance(default, bool):
-        yield not default
+        yield {name: not default}
     elif isinstance(default, int | float):
-        yield from (2 * default or 3, default / 2 if isinstance(default, float) else default + 1)
+        yield {name: 2 * default or 3}
+        yield {name: default / 2 if isinstance(default, float) else default + 1}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_parameter_of_a_scheme_is_named_where_it_is_not_the_default(name):
     scheme = BUILT_IN[name]
+    untried = set(scheme.parameters) - {"weights", "seq_len"}
     for parameter in scheme.parameters.values():
-        for value in others(parameter):
+        for values in others(name, parameter):
             try:
-                given = {**GIVEN.get(name, {}), parameter.name: value}
-                bound = scheme.bind(given, seq_len=16)
+                bound = scheme.bind({**GIVEN.get(name, {}), **values}, seq_len=16)
             except InvalidInput:
                 continue
+            untried.discard(parameter.name)
+            value = as_text(values[parameter.name])
             named = parameters_text(bound, last=15)
-            assert re.search(rf"\b{parameter.name}[= ]{as_text(value)}(,|$)", named), named
+            assert re.search(rf"\b{parameter.name}[= ]{re.escape(value)}(,|$)", named), named
+    assert untried == UNTRIED.get(name, set())
 
 
 @pytest.mark.parametrize(("arguments", "said"), CASES)
