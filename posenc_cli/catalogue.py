@@ -40,6 +40,7 @@ BUILT_IN: Mapping[str, Scheme] = {
     scheme.name: scheme
     for scheme in (
         sinusoids.sinusoidal,
+        sinusoids.timestep,
         learned.learned,
         counting.integer,
         counting.normalized,

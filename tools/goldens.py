@@ -49,6 +49,9 @@ RECORDED: Mapping[str, str] = {
     "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
     "mrope_xd_hunyuan": REPOSITORY,
     "rel_sin_transformer_xl": REPOSITORY,
+    "rope3d_cogvideox": REPOSITORY,
+    "rope3d_hunyuan_video": REPOSITORY,
+    "rope3d_wan": REPOSITORY,
     "rope_ntk_static_author_alpha4": REPOSITORY,
     "runtimes": "its sources need a CUDA build (vLLM), and transformers 4.50 beside 5.23",
     "sandwich_nemo": "the lines of its source were run without the class, which needs a GPU",
@@ -57,6 +60,7 @@ RECORDED: Mapping[str, str] = {
     "sin_fairseq_d64_pad1": OLD,
     "sin_t2t_d64_min1_max10000_start0": OLD,
     "sin_t2t_nd": OLD,
+    "timestep_diffusers": REPOSITORY,
 }
 """The goldens that are not made here, and why."""
 

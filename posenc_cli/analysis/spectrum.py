@@ -127,6 +127,8 @@ def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None
     if coordinates is not None and coordinates.at is not None:
         extents = _extents(waves, context, positions)
     lengths = wavelengths(frequencies)
+    if coordinates is not None:
+        lengths = lengths / np.array(coordinates.step_of_each(), np.float64)
     return WaveSpectrum(
         context=context,
         frequencies=_floats(frequencies),
@@ -162,8 +164,10 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
         axes = [np.asarray(axis) for axis in coordinates.at(position_array(part))]
         lows.append([int(axis.min()) for axis in axes])
         highs.append([int(axis.max()) for axis in axes])
-    sizes = np.max(highs, axis=0) - np.min(lows, axis=0) + 1  # (axes,)
-    return np.array([float(sizes[axis]) for axis in coordinates.axes])
+    reach: Reals = np.max(highs, axis=0) - np.min(lows, axis=0)  # (axes,)
+    steps = np.array(coordinates.step_of_each(), np.float64)
+    extents: Reals = reach[np.array(coordinates.axes)] / steps + 1
+    return extents
 
 
 def _floats(numbers: list[Decimal]) -> Reals:

@@ -68,6 +68,7 @@ class Coordinates(Record):
 
     ``axes`` names an axis for each wave, in order. ``at(positions)`` → one integer array (P,) for
     each axis, of int64 positions (P,). ``capacity`` is how many positions there are, if not all.
+    ``steps`` are what each axis' coordinates grow by from a place to the next, where not by 1.
     A scheme that only knows the ``file`` that has the coordinates leaves both to who reads it.
     """
 
@@ -75,6 +76,11 @@ class Coordinates(Record):
     at: Callable[[Array], tuple[Array, ...]] | None = None
     capacity: Capacity | None = None
     file: AxesFile | None = None
+    steps: tuple[int, ...] | None = None
+
+    def step_of_each(self) -> tuple[int, ...]:
+        """For each wave, what its axis' coordinates grow by from a place to the next."""
+        return tuple(1 if self.steps is None else self.steps[axis] for axis in self.axes)
 
 
 class Growth(Record):

@@ -6,7 +6,8 @@ the axes: which axis comes first, where counting begins, and which frequencies e
 
 from __future__ import annotations
 
-from math import prod
+from fractions import Fraction
+from math import lcm, prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
@@ -21,7 +22,7 @@ from posenc_cli.formulas.declare import (
 )
 from posenc_cli.formulas.inverse import unguessed
 from posenc_cli.formulas.parameters import Base, Dim, Param, as_text
-from posenc_cli.formulas.rotary import Partial, rotated_dim
+from posenc_cli.formulas.rotary import Partial, ladder, rotated_dim
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record
@@ -101,7 +102,11 @@ def sinusoidal_nd(
         Waves(
             len(axes) * pairs,
             frequencies,
-            coordinates=_on_grid(grid, axes, pairs, origin=chosen.origin),
+            coordinates=_on_grid(
+                grid,
+                [axis for axis in axes for _ in range(pairs)],
+                [(chosen.origin, 1) for _ in grid],
+            ),
         ),
         width=dim,
         placements=chosen.placements(dim, pairs, len(axes)),
@@ -195,20 +200,28 @@ _SINUSOIDAL = {
 
 
 @rotary(
-    source="Su et al. 2021 §3.2.2 on each axis; Heo et al. 2024, arXiv:2403.13298 §3.2",
+    source=(
+        "Su et al. 2021 §3.2.2 on each axis; Heo et al. 2024, arXiv:2403.13298 §3.2; Wan 2025, "
+        "arXiv:2503.20314; HunyuanVideo 2024, arXiv:2412.03603; CogVideoX 2024, arXiv:2408.06072"
+    ),
     formula=(
-        "the pairs of each axis turn by x · θ_i, θ_i = base^(−4i/d); pixtral: base^(−4i/d) for "
-        "rows, base^(−(4i+2)/d) for columns; dinov3: by 2π · c · θ_i, c the centre of a patch, "
-        "where the image goes from −1 to 1"
+        "the pairs of each axis turn by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
+        "pixtral: base^(−2i/2n) for rows, base^(−(2i+1)/2n) for columns; dinov3: by 2π · c · θ_i, "
+        "c the centre of a patch, where the image goes from −1 to 1"
     ),
     convention=(
-        "Axis of the pairs, in order: rows then columns of the grid; llama4: columns then rows. "
+        "Axis of the pairs, in order: rows then columns of the grid; llama4: columns then rows; "
+        "video (wan, hunyuan-video, cogvideox): frames, rows, columns. Columns that turn with "
+        "each: as many; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
+        "hunyuan-video: 16, 56, 56 of 128; cogvideox: 16, 24, 24 of 64. "
         "Layout: half over all columns (pixtral, qwen2-vl, dinov3: HWHW), half within each axis "
-        "(gemma4: HHWW), interleaved (llama4). llama4 counts from 1. Base: 100 (dinov3, gemma4), "
-        "10000 (the others). Tokens that are on no grid (class and register tokens of dinov3 and "
-        "llama4) do not turn and have no row here. Rows are in row-major order: Qwen2-VL feeds its "
-        "patches in 2 × 2 blocks. Gemma 4's image processor gives its module (x, y), whose first "
-        "half then follows columns: order=wh."
+        "(gemma4: HHWW), interleaved (llama4 and video). llama4 counts from 1. Base: 100 (dinov3, "
+        "gemma4), 256 (hunyuan-video), 10000 (the others). Tokens that are on no grid (class and "
+        "register tokens of dinov3 and llama4, text of cogvideox and hunyuan-video) do not turn "
+        "and have no row here. Rows are in row-major order: Qwen2-VL feeds its patches in 2 × 2 "
+        "blocks. Gemma 4's image processor gives its module (x, y), whose first half then follows "
+        "columns: order=wh. CogVideoX 1.0 spreads the rows and columns of other sizes over a crop "
+        "of the grid that it was trained on: base_size=30x45; 1.5 counts them."
     ),
     inverse=unguessed,
 )
@@ -218,7 +231,8 @@ def rope_axial(
     base: Annotated[
         float | None,
         Param(
-            "base of the geometric ladder of wavelengths; 100 for dinov3 and gemma4, else 10000",
+            "base of the geometric ladder of wavelengths; 100 for dinov3 and gemma4, 256 for "
+            "hunyuan-video, else 10000",
             above=1,
         ),
     ] = None,
@@ -232,8 +246,17 @@ def rope_axial(
     partial: Partial = 1.0,
     grid: Grid = (14, 14),
     convention: Annotated[
-        Literal["pixtral", "qwen2-vl", "dinov3", "gemma4", "llama4"],
-        Param("model whose vision encoder is followed", source="Pixtral"),
+        Literal[
+            "pixtral",
+            "qwen2-vl",
+            "dinov3",
+            "gemma4",
+            "llama4",
+            "wan",
+            "hunyuan-video",
+            "cogvideox",
+        ],
+        Param("model whose encoder of images or video is followed", source="Pixtral"),
     ] = "pixtral",
     order: Annotated[
         Literal["hw", "wh"] | None,
@@ -242,47 +265,84 @@ def rope_axial(
             "the model's own where not given"
         ),
     ] = None,
+    sections: Annotated[
+        tuple[int, ...] | None,
+        Param(
+            "video only: pairs that turn with frame, row and column; the model's own where not "
+            "given",
+            minimum=1,
+            maximum=32768,
+        ),
+    ] = None,
+    base_size: Annotated[
+        tuple[int, ...] | None,
+        Param(
+            "cogvideox only: rows x columns of the grid that it was trained on, over a crop of "
+            "which those of this grid are spread",
+            minimum=1,
+            maximum=LARGEST_POSITION,
+            separator="x",
+        ),
+    ] = None,
 ) -> Rotation:
-    """RoPE on an image: half of the pairs turn with a patch's row, the others with its column.
+    """RoPE on an image or a video: each share of the pairs turns with frame, row or column.
 
     >>> rotation = rope_axial.bind({"grid": "2x3", "dim": 8, "convention": "gemma4"}).content
     >>> rotation.waves.coordinates.axes, rotation.layout, rotation.blocks
     ((0, 0, 1, 1), 'half', 2)
+    >>> video = {"grid": "4x2x3", "dim": 16, "convention": "wan"}
+    >>> rope_axial.bind(video).content.waves.coordinates.axes
+    (0, 0, 0, 0, 1, 1, 2, 2)
     """
     chosen = _ROTARY[convention]
     rotated = rotated_dim(dim, partial)
-    if rotated % 4:
+    if chosen.shares is None and rotated % 4:
         raise InvalidInput(
             f"--dim {dim}: 2 axes turn as many pairs of columns each, so the columns that turn, "
             f"{rotated}, must be a multiple of 4"
         )
-    if len(grid) != 2:
-        raise InvalidInput(f"--set grid {_text(grid)}: {convention} has 2 axes, rows x columns")
-    axes = (0, 1) if (order or chosen.order) == "hw" else (1, 0)
-    pairs = rotated // 4
+    axes = chosen.axes(convention, grid, order)
+    counts = chosen.counts(convention, rotated // 2, sections)
     ladder_base = chosen.base if base is None else base
+    lines = [chosen.line(count) for count in grid]
+    if base_size is not None:
+        lines[1:] = _cropped(convention, grid, base_size)
 
     def frequencies(xp: Any) -> Any:
         return xp.concat(
             [
-                chosen.ladder(xp, rotated, ladder_base, grid[axis], place)
-                for place, axis in enumerate(axes)
+                chosen.ladder(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
+                for place, (axis, pairs) in enumerate(zip(axes, counts, strict=True))
             ]
         )
 
-    coordinates = _on_grid(grid, axes, pairs, origin=chosen.origin, centred=chosen.centred)
+    coordinates = _on_grid(
+        grid,
+        [axis for axis, pairs in zip(axes, counts, strict=True) for _ in range(pairs)],
+        [(line.first, line.step) for line in lines],
+    )
     return Rotation(
-        Waves(2 * pairs, frequencies, coordinates=coordinates),
+        Waves(rotated // 2, frequencies, coordinates=coordinates),
         layout or chosen.layout,
         blocks=chosen.blocks,
     )
 
 
+class _Line(Record):
+    """Coordinates along an axis: (first + step · index) / parts, all of them integers."""
+
+    first: int
+    step: int = 1
+    parts: int = 1
+
+
 class _AxisTurns(Record):
-    """How a model turns two axes.
+    """How a model turns two axes, or three.
 
     ``alternating``: the axes take turns on one ladder of frequencies, where others have it twice.
-    ``centred``: coordinates are patch centres, −1 … 1 across the image, in half turns.
+    ``centred``: coordinates are patch centres, −1 … 1 across the image, in half turns. ``shares``
+    of video are those of the pairs that frames, rows and columns have, of a number of pairs that
+    is a multiple of their sum; of thirds frames have what is left over.
     """
 
     base: float = 10_000.0
@@ -292,13 +352,70 @@ class _AxisTurns(Record):
     origin: int = 0
     alternating: bool = False
     centred: bool = False
+    shares: tuple[int, ...] | None = None
 
-    def ladder(self, xp: Any, rotated: int, base: float, count: int, place: int) -> Any:
+    def axes(
+        self, name: str, grid: tuple[int, ...], order: Literal["hw", "wh"] | None
+    ) -> tuple[int, ...]:
+        """The axes of a grid, in the order of their pairs.
+
+        Raises: InvalidInput where the model has no such grid, or no such order.
+        """
+        if self.shares is not None:
+            if len(grid) != 3:
+                raise InvalidInput(
+                    f"--set grid {_text(grid)}: {name} has 3 axes, frames x rows x columns",
+                    hint="--set grid=21x30x52: 81 frames of 480 x 832 pixels, as Wan has them",
+                )
+            if order is not None:
+                raise InvalidInput(f"--set order {order}: {name} has frames, rows and columns")
+            return (0, 1, 2)
+        if len(grid) != 2:
+            raise InvalidInput(f"--set grid {_text(grid)}: {name} has 2 axes, rows x columns")
+        return (0, 1) if (order or self.order) == "hw" else (1, 0)
+
+    def counts(self, name: str, pairs: int, given: tuple[int, ...] | None) -> tuple[int, ...]:
+        """How many of the pairs each axis has.
+
+        Raises: InvalidInput where they cannot be shared so.
+        """
+        if self.shares is None:
+            if given is not None:
+                raise InvalidInput(
+                    f"--set sections {as_text(given)}: both axes of {name} have as many pairs"
+                )
+            return (pairs // 2, pairs // 2)
+        if given is not None:
+            if len(given) != 3 or sum(given) != pairs:
+                raise InvalidInput(
+                    f"--set sections {as_text(given)}: must be 3 numbers, for frames, rows and "
+                    f"columns, that add up to the {pairs} pairs that turn"
+                )
+            return given
+        whole = sum(self.shares)
+        rest = pairs % whole
+        if pairs < whole or (rest and self.shares != _THIRDS):
+            raise InvalidInput(
+                f"--dim: {name} shares pairs of columns by {as_text(self.shares)}, and the "
+                f"{pairs} that turn are no multiple of {whole}",
+                hint="--set sections=FRAMES,ROWS,COLUMNS says how many turn with each",
+            )
+        frames, rows, columns = (share * (pairs // whole) for share in self.shares)
+        return frames + rest, rows, columns
+
+    def line(self, count: int) -> _Line:
+        """The coordinates of ``count`` positions along an axis."""
+        return _Line(1 - count, 2) if self.centred else _Line(self.origin)
+
+    def ladder(self, xp: Any, pairs: int, base: float, count: int, place: int) -> Any:
         """The frequencies of the axis at a place of the order, with ``count`` positions."""
-        first = 2 * place if self.alternating else 0
-        ladder = 1 / base ** (xp.arange(first, rotated, 4) / rotated)
-        return ladder * 2 * xp.pi / count if self.centred else ladder
+        if self.alternating:
+            return 1 / base ** (xp.arange(2 * place, 4 * pairs, 4) / (4 * pairs))
+        plain = ladder(xp, 2 * pairs, base)
+        return plain * 2 * xp.pi / count if self.centred else plain
 
+
+_THIRDS = (1, 1, 1)
 
 _ROTARY = {
     "pixtral": _AxisTurns(alternating=True),
@@ -306,20 +423,52 @@ _ROTARY = {
     "dinov3": _AxisTurns(base=100.0, centred=True),
     "gemma4": _AxisTurns(base=100.0, blocks=2),
     "llama4": _AxisTurns(layout="interleaved", order="wh", origin=1),
+    "wan": _AxisTurns(layout="interleaved", shares=_THIRDS),
+    "hunyuan-video": _AxisTurns(base=256.0, layout="interleaved", shares=(2, 7, 7)),
+    "cogvideox": _AxisTurns(layout="interleaved", shares=(2, 3, 3)),
 }
 
 
-def _on_grid(
-    grid: tuple[int, ...],
-    axes: tuple[int, ...],
-    pairs: int,
-    *,
-    origin: int = 0,
-    centred: bool = False,
-) -> Coordinates:
-    """Coordinates of row-major positions, for waves of which ``pairs`` follow each of ``axes``.
+def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> list[_Line]:
+    """Rows and columns of a grid, spread over the crop of another that has its proportions.
 
-    They count from ``origin``, or are ``centred``: 1 − n, 3 − n, …, n − 1 along n positions.
+    The crop is the largest within ``base_size``, in the middle; Python rounds its sides and its
+    place. n positions go from its first to n − 1 of n parts of its end.
+
+    >>> [(line.first, line.step, line.parts) for line in _cropped("cogvideox", (1, 2, 4), (4, 4))]
+    [(2, 1, 2), (0, 1, 1)]
+
+    Raises: InvalidInput for what is no base of a grid, or a model without one.
+    """
+    text = f"--set base_size {_text(base_size)}"
+    if name != "cogvideox":
+        raise InvalidInput(f"{text}: {name} counts rows and columns; cogvideox has a base_size")
+    if len(base_size) != 2:
+        raise InvalidInput(f"{text}: must be rows x columns")
+    (high, wide), (rows, columns) = base_size, grid[1:]
+    if rows / columns > high / wide:
+        sides = high, round(high / rows * columns)
+    else:
+        sides = round(wide / columns * rows), wide
+    lines = []
+    for base, side, count in zip(base_size, sides, (rows, columns), strict=True):
+        first = round((base - side) / 2)
+        last = Fraction((first + side) * (count - 1), count)
+        step = (last - first) / (count - 1) if count > 1 else Fraction(1)
+        parts = lcm(last.denominator, step.denominator)
+        line = _Line(first * parts, int(step * parts), parts)
+        if abs(line.first) + abs(line.step) * count > LARGEST_POSITION:
+            raise InvalidInput(f"{text}: {count} places of it are more parts than 2^53")
+        lines.append(line)
+    return lines
+
+
+def _on_grid(
+    grid: tuple[int, ...], followed: Sequence[int], lines: Sequence[tuple[int, int]]
+) -> Coordinates:
+    """Coordinates of row-major positions, for waves that follow one axis each.
+
+    Along each axis they are first + step · index, of its ``(first, step)``.
 
     Raises: InvalidInput for a grid of more positions than can be told apart.
     """
@@ -330,14 +479,13 @@ def _on_grid(
 
     def at(numbers: Any) -> tuple[Any, ...]:
         indices = [numbers // stride % count for stride, count in zip(strides, grid, strict=True)]
-        if centred:
-            return tuple(
-                2 * index + (1 - count) for index, count in zip(indices, grid, strict=True)
-            )
-        return tuple(index + origin for index in indices)
+        return tuple(
+            first + step * index for index, (first, step) in zip(indices, lines, strict=True)
+        )
 
     return Coordinates(
-        axes=tuple(axis for axis in axes for _ in range(pairs)),
+        axes=tuple(followed),
+        steps=tuple(step for _, step in lines),
         at=at,
         capacity=Capacity(
             positions, f"grid={_text(grid)} has {positions}", "--set grid=ROWSxCOLUMNS, larger"

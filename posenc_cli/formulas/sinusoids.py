@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Sinusoids, Waves, absolute
-from posenc_cli.formulas.inverse import Guess, ladder_bases
+from posenc_cli.formulas.inverse import Guess, ladder_bases, unguessed
 from posenc_cli.formulas.parameters import Base, Dim, Param
 from posenc_cli.numerics.placements import Placement
 
@@ -99,6 +99,67 @@ def sinusoidal(
         width=dim,
         placements=placements,
     )
+
+
+@absolute(
+    source="Ho et al. 2020, arXiv:2006.11239; diffusers' get_timestep_embedding",
+    formula=(
+        "sin(t · ω_i), then cos(t · ω_i), of the timestep t: ω_i = scale · max_period^(−i / (n − "
+        "downscale_freq_shift)), i = 0 … n − 1, n = ⌊dim/2⌋"
+    ),
+    convention=(
+        "The defaults are the function's own, and those of DDPM. Stable Diffusion (freq_shift of "
+        "its UNet), ADM, DiT and diffusers' transformers: flip_sin_to_cos=true "
+        "downscale_freq_shift=0. Flux multiplies its timesteps, from 0 to 1, by 1000. "
+        "An odd dim ends in a column of zeros. Positions are timesteps."
+    ),
+    inverse=unguessed,
+)
+def timestep(
+    *,
+    dim: Dim = 64,
+    flip_sin_to_cos: Annotated[bool, Param("cosines before sines")] = False,
+    downscale_freq_shift: Annotated[
+        float,
+        Param(
+            "what the number of pairs is lessened by in the exponent: at 1 the slowest pair ends "
+            "at 1/max_period exactly",
+            minimum=0,
+            maximum=32768,
+            source="diffusers",
+        ),
+    ] = 1.0,
+    scale: Annotated[
+        float, Param("multiplies every angle", above=0, maximum=1e15, source="diffusers")
+    ] = 1.0,
+    max_period: Annotated[
+        float, Param("base of the geometric ladder of wavelengths", above=1, source="diffusers")
+    ] = 10_000.0,
+) -> Sinusoids:
+    """Sines and cosines of a diffusion timestep, as diffusion models are conditioned on it.
+
+    >>> timestep.bind({"dim": 5}).content.placements[-1]
+    Placement(function='zero', columns=slice(4, 5, None), waves=slice(None, None, None))
+    """
+    pairs = dim // 2
+    if pairs and downscale_freq_shift >= pairs:
+        raise InvalidInput(
+            f"--set downscale_freq_shift {downscale_freq_shift:g}: must be below the {pairs} pairs "
+            f"of --dim {dim}"
+        )
+
+    def frequencies(xp: Any) -> Any:
+        steps = xp.asarray(pairs) - downscale_freq_shift
+        return scale / max_period ** (xp.arange(0, pairs, 1) / steps)
+
+    halves = slice(0, pairs), slice(pairs, 2 * pairs)
+    sines, cosines = halves[:: -1 if flip_sin_to_cos else 1]
+    placements: tuple[Placement, ...] = ()
+    if pairs:
+        placements = Placement("sin", sines), Placement("cos", cosines)
+    if dim % 2:
+        placements = (*placements, Placement("zero", slice(2 * pairs, dim)))
+    return Sinusoids(Waves(pairs, frequencies), dim, placements)
 
 
 def _ladder(spacing: str, pairs: int, dim: int, base: float) -> Callable[[Any], Any]:

@@ -126,6 +126,24 @@ def test_waves_on_axes_turn_within_their_axis():
 
 
 @pytest.mark.parametrize(
+    ("given", "lengths"),
+    [
+        ({"convention": "dinov3", "grid": "4x5", "dim": 4}, [2, 2.5]),
+        (
+            {"convention": "cogvideox", "grid": "1x15x9", "dim": 16, "base_size": "30x45"},
+            [2 * np.pi * step for step in (1, 100, 1 / 2)],
+        ),
+    ],
+)
+def test_wavelengths_are_in_places_where_coordinates_are_in_parts_of_them(given, lengths):
+    found = waves_of("rope-axial", **given)
+    np.testing.assert_allclose(found.wavelengths[: len(lengths)], lengths, rtol=1e-14)
+    grid = [int(count) for count in given["grid"].split("x")]
+    sizes = [grid[axis] for axis in found.axes]
+    np.testing.assert_allclose(found.turns * found.wavelengths, sizes, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
     ("scheme", "given", "expected"),
     [
         ("rope", {}, (4096, "default")),

@@ -12,7 +12,10 @@ from tests import tolerances
 from tests.matrices import matrix, request
 
 CONVENTIONS = BUILT_IN["sinusoidal-nd"].parameters["convention"].choices
-MODELS = BUILT_IN["rope-axial"].parameters["convention"].choices
+VIDEO = ("wan", "hunyuan-video", "cogvideox")
+MODELS = [
+    model for model in BUILT_IN["rope-axial"].parameters["convention"].choices if model not in VIDEO
+]
 IMAGES = ("mae", "vit-mae", "timm", "detr")
 
 
@@ -222,6 +225,80 @@ def test_a_layout_that_is_given_replaces_the_models_own():
     pairs = axial("3x5", "llama4", "cos", dim=8)
     assert np.array_equal(half, np.concatenate([pairs, pairs], axis=1))
     assert np.array_equal(axial("3x5", "llama4", "cos-full", dim=8), np.repeat(pairs, 2, axis=1))
+
+
+@pytest.mark.parametrize("convention", VIDEO)
+def test_a_video_turns_as_its_model_does(convention, golden):
+    statement, arrays = golden("rope3d_" + convention.replace("-", "_"))
+    dim, grid = statement["params"]["head_dim"], "3x4x6" if convention == "cogvideox" else "3x4x5"
+    cosines, sines = (axial(grid, convention, table, dim=dim) for table in ("cos-full", "sin-full"))
+    first = "sat_" if convention == "cogvideox" else ""
+    for function, ours in (("cos", cosines), ("sin", sines)):
+        peer = arrays[first + function]
+        apart = np.abs(ours[:, :: dim // peer.shape[1]] - peer).max()
+        assert apart <= tolerances.TABLE + 6 * tolerances.ANGLE
+    queries = arrays["q"].astype(np.float64)
+    other = np.stack([-queries[..., 1::2], queries[..., ::2]], axis=-1).reshape(queries.shape)
+    turned = queries * cosines[:, None, :] + other * sines[:, None, :]
+    allowed = tolerances.ROTATED + 6 * 6 * tolerances.ANGLE
+    assert np.abs(turned - arrays["q_out"]).max() <= allowed
+
+
+@pytest.mark.parametrize("grid", ["3x4x6", "2x7x5", "2x3x9", "2x1x4", "2x30x45"])
+def test_cogvideox_spreads_positions_over_a_crop_of_its_own_grid(grid, golden):
+    _, arrays = golden("rope3d_cogvideox")
+    for function in ("cos", "sin"):
+        ours = axial(grid, "cogvideox", f"{function}-full", base_size="30x45")
+        ours = ours[::97] if grid == "2x30x45" else ours
+        apart = np.abs(ours - arrays[f"{function}_{grid}"]).max()
+        assert apart <= tolerances.TABLE + 45 * tolerances.ANGLE
+        counted = axial(grid, "cogvideox", f"{function}-full")
+        if grid == "3x4x6":
+            apart = np.abs(counted - arrays[f"{function}_slice_3x4x6"]).max()
+            assert apart <= tolerances.TABLE + 6 * tolerances.ANGLE
+        elif grid == "2x30x45":
+            assert np.array_equal(ours, counted[::97])
+
+
+def test_a_crop_has_the_coordinates_of_real_numbers():
+    """The row r of 3 is 8 + r · (23 · 2/3 − 8)/2, the column c of 9 is 5c."""
+    angles = axial("1x3x9", "cogvideox", "angles", dim=16, base_size="30x45", dtype="float64")
+    with mpmath.workdps(50):
+        for row in range(3):
+            place = 8 + row * (mpmath.mpf(23) * 2 / 3 - 8) / 2
+            turn = mpmath.fmod(place, 2 * mpmath.pi)
+            turn -= 2 * mpmath.pi * (turn > mpmath.pi)
+            assert abs(angles[9 * row, 2] - turn) <= 4.45e-16
+            assert angles[9 * row, 5] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"convention": "wan"}, "--set grid 14x14: wan has 3 axes, frames x rows x columns"),
+        ({"convention": "wan", "dim": 4}, "--dim: wan shares pairs of columns by 1,1,1"),
+        ({"convention": "cogvideox", "dim": 24}, "--dim: cogvideox .* no multiple of 8"),
+        ({"convention": "wan", "order": "wh"}, "--set order wh: wan has frames"),
+        ({"convention": "wan", "sections": "4,4,4"}, "--set sections 4,4,4: .* the 32 pairs"),
+        ({"convention": "wan", "base_size": "4x4"}, "--set base_size 4x4: wan counts"),
+        ({"convention": "cogvideox", "base_size": "4"}, "--set base_size 4: must be rows x col"),
+        ({"grid": "2x2", "sections": "8,8"}, "--set sections 8,8: both axes of pixtral"),
+        (
+            {"convention": "cogvideox", "grid": "1x60000000x120000000", "base_size": "30x45"},
+            "--set base_size 30x45: .* 2.53",
+        ),
+    ],
+)
+def test_what_no_video_model_has_is_refused(given, message):
+    given = {"grid": "14x14" if given == {"convention": "wan"} else "2x4x4", **given}
+    with pytest.raises(InvalidInput, match=message):
+        request("rope-axial", None, **given)
+
+
+def test_sections_say_how_many_pairs_turn_with_each_axis():
+    of_its_own = axial("2x3x4", "wan", "angles", dim=16)
+    assert np.array_equal(of_its_own, axial("2x3x4", "wan", "angles", dim=16, sections="4,2,2"))
+    assert not np.array_equal(of_its_own, axial("2x3x4", "wan", "angles", dim=16, sections="2,3,3"))
 
 
 def test_a_partial_rotation_follows_the_columns_that_turn():

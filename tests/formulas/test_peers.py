@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from posenc_cli.errors import InvalidInput
 from tests import tolerances
 from tests.matrices import matrix
 
@@ -142,3 +143,34 @@ def test_t5_bias_gathers_a_weights_file_as_transformers_does(golden, tmp_path):
     for bidirectional, name in ((True, "bias_enc_40x40"), (False, "bias_dec_40x40")):
         ours = matrix("t5", "0:40", weights=weights, bidirectional=bidirectional)
         assert (ours == arrays[name]).all()
+
+
+@pytest.mark.parametrize("case", ["default", "sd", "odd", "flux", "other"])
+def test_timesteps_are_those_of_diffusers(case, golden):
+    statement, arrays = golden("timestep_diffusers")
+    given = dict(statement["params"]["cases"][case])
+    given["dim"] = given.pop("embedding_dim")
+    steps = arrays["timesteps"]
+    ours = matrix("timestep", listed(steps), dtype="float64", **given)
+    angle = given.get("scale", 1) * steps.max()
+    assert ours.shape == arrays[case].shape
+    assert np.abs(ours - arrays[case]).max() <= tolerances.TABLE + tolerances.ANGLE * angle
+    near = np.abs(ours - arrays[case])[steps == 1].max()  # where its float32 angles are small
+    assert near <= tolerances.TABLE + tolerances.ANGLE * given.get("scale", 1)
+
+
+def test_a_timestep_is_a_sinusoid_where_one_has_its_frequencies():
+    given = {"dim": 7, "layout": "concat", "spacing": "tensor2tensor", "odd": "pad"}
+    ddpm = matrix("timestep", "0:50", dim=7)
+    assert np.array_equal(ddpm, matrix("sinusoidal", "0:50", **given))
+    given = {"dim": 8, "layout": "concat", "order": "cos-first", "base": 100}
+    shown = matrix(
+        "timestep", "0:50", dim=8, flip_sin_to_cos=True, downscale_freq_shift=0, max_period=100
+    )
+    assert np.array_equal(shown, matrix("sinusoidal", "0:50", **given))
+
+
+def test_a_timestep_without_pairs_is_a_column_of_zeros_and_a_shift_leaves_a_pair():
+    assert matrix("timestep", "0:3", dim=1).tolist() == [[0.0]] * 3
+    with pytest.raises(InvalidInput, match="downscale_freq_shift 1: must be below the 1 pairs"):
+        matrix("timestep", "0:3", dim=2)

@@ -55,6 +55,13 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "order": Choice("sin-first", "sin-first cos-first"),
         "odd": Choice("error", "error truncate pad split"),
     },
+    "timestep": {
+        "dim": Between(64, 1, 65536),
+        "flip_sin_to_cos": Plain(False),
+        "downscale_freq_shift": Between(1.0, 0, 32768),
+        "scale": Above(1.0, 0, 1e15),
+        "max_period": Above(10000.0, 1),
+    },
     "learned": {
         "dim": Between(64, 1, 65536),
         "max_len": Between(512, 1, 2**31 - 1),
@@ -165,8 +172,12 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "layout": Choice(None, "interleaved half"),
         "partial": Above(1.0, 0, 1),
         "grid": Between((14, 14), 1, 2**53),
-        "convention": Choice("pixtral", "pixtral qwen2-vl dinov3 gemma4 llama4"),
+        "convention": Choice(
+            "pixtral", "pixtral qwen2-vl dinov3 gemma4 llama4 wan hunyuan-video cogvideox"
+        ),
         "order": Choice(None, "hw wh"),
+        "sections": Between(None, 1, 32768),
+        "base_size": Between(None, 1, 2**53),
     },
     "mrope": {
         "dim": Between(128, 1, 65536),
