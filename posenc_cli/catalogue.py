@@ -23,6 +23,7 @@ from posenc_cli.formulas import (
     rotary,
     scaled,
     sinusoids,
+    windows,
     yarn,
 )
 from posenc_cli.formulas.declare import Scheme
@@ -61,6 +62,7 @@ BUILT_IN: Mapping[str, Scheme] = {
         alibi.alibi,
         learned.t5,
         learned.t5_clipped,
+        windows.swin,
         kernels.kerple_log,
         kernels.kerple_power,
         kernels.sandwich,

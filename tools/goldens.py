@@ -223,6 +223,24 @@ def t5_bias(statement: Statement, stored: Arrays) -> Arrays:
     return made
 
 
+def window_bias(statement: Statement, stored: Arrays) -> Arrays:
+    """Biases that Swin and BEiT gather of a table, on windows of several sizes."""
+    import torch
+
+    made = {}
+    for name, (rows, columns) in statement["params"]["windows"].items():
+        tables = {peer: tensor(stored[f"x_{peer}_{name}"]) for peer in ("swin", "beit")}
+        heads = tables["swin"].shape[1]
+        swin = models("swin.modeling_swin.SwinRelativePositionBias")(heads, (rows, columns))
+        swin.relative_position_bias_table = torch.nn.Parameter(tables["swin"])
+        # BEiT's module would resize its table first, and reads one of unequal sides sideways.
+        beit = models("beit.modeling_beit.BeitRelativePositionBias")
+        index = beit.generate_relative_position_index((rows, columns))
+        made[f"swin_{name}"] = swin().reshape(heads, rows * columns, rows * columns)
+        made[f"beit_{name}"] = tables["beit"][index].permute(2, 0, 1)
+    return made
+
+
 def t5_bucket(statement: Statement, stored: Arrays) -> Arrays:
     """T5's buckets, by several peers' own functions, and by exact arithmetic."""
     from torchscale.component import relative_position_bias
@@ -923,6 +941,7 @@ GENERATORS: Mapping[str, Generator] = {
     "t5_buckets_other": t5_buckets,
     "t5_bucket_*": t5_bucket,
     "truth_rope_*": truth,
+    "window_bias": window_bias,
     "xpos_lucidrains": xpos_scales,
     "xpos_torchscale": xpos,
 }

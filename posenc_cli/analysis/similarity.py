@@ -16,6 +16,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -32,7 +33,7 @@ from posenc_cli.analysis.profile import (
     wave_weights,
 )
 from posenc_cli.encoding.arrays import BLOCK_BYTES, position_array, repeated_rows, sliding_rows
-from posenc_cli.encoding.scores import score_rule
+from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.rounding import narrow
@@ -80,6 +81,12 @@ class KeyScores(Record):
     at: Callable[[Integers], Reals]
 
 
+class PairScores(Record):
+    """A bias that goes by pairs of positions: ``at(queries, keys)`` → (queries, keys)."""
+
+    at: Callable[[Integers, Integers], RealRows]
+
+
 class Similarity(Record):
     """S[m, n] for m and n in ``positions``, and what gives its values.
 
@@ -92,7 +99,7 @@ class Similarity(Record):
     name: str
     quantity: str
     positions: Positions
-    source: Profile | MatrixRows | KeyScores
+    source: Profile | MatrixRows | KeyScores | PairScores
     of_scores: bool = False
     pairs_queries: bool = False
     content: QueryKeyContent | None = None
@@ -158,6 +165,8 @@ class Similarity(Record):
             case KeyScores() as scores:
                 row = scores.at(self.positions_at(keys))  # (keys,)
                 entries = np.broadcast_to(row, (len(queries), len(keys)))
+            case PairScores() as pairs:
+                entries = pairs.at(self.positions_at(queries), self.positions_at(keys))
             case Profile() as profile:
                 every = self.positions_at(queries)[:, None] - self.positions_at(keys)
                 offsets, where = np.unique(every, return_inverse=True)
@@ -231,7 +240,7 @@ class Similarity(Record):
                 yield from engine.in_order(block, product_blocks(held))
             case Profile() as profile if self.step is not None:
                 yield from sliding_rows(_round(self._newest_first(profile), dtype))
-            case Profile():
+            case Profile() | PairScores():
                 step = max(1, BLOCK_BYTES // 8 // self.count)
                 for begin in range(0, self.count, step):
                     queries = range(begin, min(begin + step, self.count))
@@ -393,10 +402,12 @@ def _unit(dtype: str) -> float:
 def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similarity:
     content, lookup = request.encoding.bound.content, request.encoding.lookup
     head = request.head or 0
-    source: Profile | KeyScores
+    source: Profile | KeyScores | PairScores
+    scores = score_rule(content, lookup, precision=request.precision, engine=engine)
     if content.by == "key":
-        scores = score_rule(content, lookup, precision=request.precision, engine=engine)
         source = KeyScores(lambda keys: scores(head, keys))
+    elif content.by == "pair":
+        source = PairScores(partial(scores_between, content, scores, head))
     else:
         source = bias_profile(content, head, lookup, engine)
     detail = f"head {head} of {content.heads}"

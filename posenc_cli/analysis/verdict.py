@@ -24,7 +24,7 @@ from posenc_cli.analysis.products import (
     windows_of,
 )
 from posenc_cli.analysis.profile import Profile
-from posenc_cli.analysis.similarity import KeyScores
+from posenc_cli.analysis.similarity import KeyScores, PairScores
 from posenc_cli.budget import check_size
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
@@ -119,8 +119,11 @@ def verdict(of: Similarity) -> Verdict:
     Raises: InvalidInput where no value is finite, or too many positions are unevenly spaced.
     """
     if of.step is None:
-        return _verdict_on_pairs(of)
+        return _verdict_on_pairs(of, "--positions", "positions that are not evenly spaced")
     match of.source:
+        case PairScores():
+            what = f"positions of {of.name}, which scores each pair of them"
+            return _verdict_on_pairs(of, of.positions.option, what)
         case Profile() as profile:
             return _verdict_on_profile(of, profile, of.step)
         case MatrixRows() as rows:
@@ -243,13 +246,13 @@ def _verdict_on_keys(of: Similarity, keys: KeyScores, step: int) -> Verdict:
     )
 
 
-def _verdict_on_pairs(of: Similarity) -> Verdict:
+def _verdict_on_pairs(of: Similarity, option: str, what: str) -> Verdict:
     count = of.count
     check_size(
-        "--positions",
+        option,
         count,
         _SCATTERED,
-        "positions that are not evenly spaced",
+        what,
         hint="--len N, or --positions start:stop:step",
     )
     everything = range(count)

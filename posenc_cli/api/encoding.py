@@ -25,7 +25,7 @@ from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.scores import score_rule
+from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -377,7 +377,8 @@ def bias(
         if content.by == "key":
             offsets, where = columns, np.broadcast_to(np.arange(columns.size), values.shape[-2:])
         else:
-            offsets, where = np.unique(columns[None, :] - rows[:, None], return_inverse=True)
+            pairs = score_indices(content, rows[:, None], columns[None, :])
+            offsets, where = np.unique(pairs, return_inverse=True)
         for scores, one in zip(values.reshape(-1, rows.size, columns.size), heads, strict=True):
             scores[...] = rule(one, offsets)[where.reshape(scores.shape)]
 

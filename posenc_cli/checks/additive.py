@@ -12,7 +12,7 @@ finds the worst change up to a factor of two, and finds 0 only where it is 0.
 
 **Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
 of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
-a query share, which the softmax takes out again.
+a query share, which the softmax takes out again. One by pairs is a function of what these share.
 
 **Met by queries.** The row of an offset depends on the offset.
 """
@@ -26,6 +26,7 @@ import numpy as np
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Report
+from posenc_cli.formulas.declare import BucketBias, PairRule
 
 if TYPE_CHECKING:
     from posenc_cli.encoding.request import Request
@@ -76,6 +77,9 @@ def _offset_finding(request: Request) -> Finding:
             "the bias c·j of a key is c·(j − i) and a number that all keys of a query share, "
             "which the softmax takes out"
         )
+    match content:
+        case BucketBias(pairs=PairRule() as pairs):
+            message = f"the scheme is a function of {pairs.text}"
     return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
 
 

@@ -602,14 +602,14 @@ def _encodes_nothing(encoding: Encoding) -> bool:
 def _promises_distance(encodings: Sequence[Encoding]) -> bool | None:
     """Whether the declarations promise scores that depend on distances alone; None: they do not.
 
-    Absolute rows promise nothing, a bias by the key says how keys differ, and coordinates from a
-    file are what the file says.
+    Absolute rows promise nothing, a bias by the key says how keys differ, one by pairs is of a
+    grid, and coordinates from a file are what the file says.
     """
     for encoding in encodings:
         content = encoding.bound.content
         if encoding.bound.scheme.kind == "absolute" and not _encodes_nothing(encoding):
             return None
-        if content.by == "key":
+        if content.by in ("key", "pair"):
             return None
         if encoding.bound.scheme.kind == "rotary" and encoding.bound.params.get("axes") is not None:
             return None

@@ -43,7 +43,7 @@ class Encoding(Record):
             from posenc_cli.encoding.weights import LoadedTable
 
             loaded = LoadedTable.read(str(given["weights"]))
-            given = {**loaded.parameters(scheme), **given}
+            given = {**loaded.parameters(scheme, given), **given}
         bound = scheme.bind(given, seq_len=seq_len)
         weights, waves = bound.content.weights, bound.content.waves
         if weights is not None:

@@ -1,7 +1,7 @@
 """The scores that bias schemes add to attention, head by head and block of rows by block of rows.
 
-A score depends on the offset j − i, or on the key alone. So a head needs one value for each offset
-that occurs, and its matrix is those values laid out again and again.
+A score depends on the offset j − i, on the key alone, or on a number of the pair. So a head needs
+one value for each that occurs, and its matrix is those values laid out again and again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from posenc_cli.encoding.arrays import (
     rows_a_block,
     sliding_rows,
 )
-from posenc_cli.formulas.declare import Bias, BucketBias
+from posenc_cli.formulas.declare import Bias, BucketBias, PairRule
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.rounding import round_exact
 
@@ -56,7 +56,7 @@ def score_blocks(
         scores = partial(rule, head)
         if content.by == "key":
             yield from repeated_rows(scores(position_array(positions)))
-        elif len(positions.ranges) == 1:
+        elif content.by == "offset" and len(positions.ranges) == 1:
             offsets = np.arange(1 - positions.count, positions.count, dtype=np.int64)
             yield from sliding_rows(scores(offsets * positions.ranges[0].step))
         else:
@@ -68,7 +68,7 @@ def score_blocks(
 def score_rule(
     content: Content, lookup: RowLookup | None, *, precision: Precision, engine: Engine
 ) -> ScoreRule:
-    """What computes the scores of a bias at some offsets j − i, or keys.
+    """What computes the scores of a bias at some offsets j − i, keys or numbers of pairs.
 
     Raises: TypeError for what is no bias.
     """
@@ -87,11 +87,24 @@ def scores_between(
 
     Shape: (queries, keys).
     """
-    offsets = keys[None, :] - queries[:, None]
-    indices = np.broadcast_to(keys, offsets.shape) if content.by == "key" else offsets
+    indices = score_indices(content, queries[:, None], keys[None, :])
     distinct, where = np.unique(indices, return_inverse=True)
-    scores: StoredRows = rule(head, distinct)[where.reshape(offsets.shape)]
+    scores: StoredRows = rule(head, distinct)[where.reshape(indices.shape)]
     return scores
+
+
+def score_indices(content: Content, queries: Integers, keys: Integers) -> Integers:
+    """What the scores of queries and keys go by: offsets, keys or numbers of pairs.
+
+    Shape: that of queries and keys together.
+    """
+    offsets: Integers = keys - queries
+    if content.by == "key":
+        return np.broadcast_to(keys, offsets.shape)
+    match content:
+        case BucketBias(pairs=PairRule() as pairs):
+            return np.asarray(pairs.number(np, queries, keys))
+    return offsets
 
 
 def _table_rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from posenc_cli.formulas.declare import RowLookup, Scheme, Weights
     from posenc_cli.numerics.arrays import Integers, RealRows
 
@@ -38,12 +40,14 @@ class LoadedTable(Record):
             raise InvalidInput(f"--set weights={path}: holds NaN or infinity")
         return cls(np.asarray(values, dtype=np.float64), path)
 
-    def parameters(self, scheme: Scheme) -> dict[str, int]:
-        """The parameters of ``scheme`` that the shape of this table settles."""
+    def parameters(self, scheme: Scheme, given: Mapping[str, object]) -> dict[str, Any]:
+        """The parameters of ``scheme`` that the shape of this table settles, beside those given."""
         shape = scheme.weights
         if shape is None:
             return {}
         rows, columns = self.values.shape
+        if shape.rows in given:
+            return {shape.columns: columns}
         from_rows = shape.rows_to_parameter(rows)
         if from_rows is None:
             raise InvalidInput(

@@ -9,7 +9,7 @@ contract tests derive. What the function returns says how the encoding is comput
 :class:`Sinusoids`    sines and cosines of the same kind of frequencies, as columns
 :class:`Rows`         a formula for the rows of given positions
 :class:`Bias`         a formula for one head's scores, by offset or by key
-:class:`BucketBias`   a table of scores, and the bucket each offset falls in
+:class:`BucketBias`   a table of scores, and the bucket each offset, or each pair, falls in
 ====================  =============================================================
 
 Formulas are written over an array namespace ``xp``: frequencies and biases are evaluated in
@@ -257,13 +257,32 @@ class Bias(_ScoreContent):
     weights: ClassVar[None] = None
 
 
+class PairRule(Record):
+    """How scores go by two positions where not by their offset: a number for each pair of them.
+
+    ``number(xp, queries, keys)`` → int64 of their common shape; ``text`` says what pairs of one
+    number share.
+    """
+
+    number: Callable[[Namespace, Array, Array], Array]
+    text: str
+
+
 class BucketBias(_ScoreContent):
-    """What a learned bias gives: the bucket of each offset j − i, and a (buckets, heads) table."""
+    """What a learned bias gives: the bucket of each offset j − i, and a (buckets, heads) table.
+
+    With ``pairs`` it is the bucket of the number of each pair of positions.
+    """
 
     bucket: Callable[[Namespace, Array], Array]
     weights: Weights
     capacity: Capacity | None = None
-    by: ClassVar[Literal["offset"]] = "offset"
+    pairs: PairRule | None = None
+
+    @property
+    def by(self) -> Literal["offset", "pair"]:
+        """What the scores go by."""
+        return "offset" if self.pairs is None else "pair"
 
 
 Content = Rotation | Sinusoids | Rows | Bias | BucketBias
@@ -291,7 +310,9 @@ class WeightsShape(Record):
     rows: str
     columns: str
     text: str
-    rows_to_parameter: Callable[[int], int | None] = staticmethod(lambda rows: rows)
+    rows_to_parameter: Callable[[int], int | tuple[int, ...] | None] = staticmethod(
+        lambda rows: rows
+    )
 
 
 class Bound(Record):

@@ -328,7 +328,7 @@ def rope_axial(
     )
 
 
-class _Line(Record):
+class _AxisLine(Record):
     """Coordinates along an axis: (first + step · index) / parts, all of them integers."""
 
     first: int
@@ -403,9 +403,9 @@ class _AxisTurns(Record):
         frames, rows, columns = (share * (pairs // whole) for share in self.shares)
         return frames + rest, rows, columns
 
-    def line(self, count: int) -> _Line:
+    def line(self, count: int) -> _AxisLine:
         """The coordinates of ``count`` positions along an axis."""
-        return _Line(1 - count, 2) if self.centred else _Line(self.origin)
+        return _AxisLine(1 - count, 2) if self.centred else _AxisLine(self.origin)
 
     def ladder(self, xp: Any, pairs: int, base: float, count: int, place: int) -> Any:
         """The frequencies of the axis at a place of the order, with ``count`` positions."""
@@ -429,7 +429,7 @@ _ROTARY = {
 }
 
 
-def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> list[_Line]:
+def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> list[_AxisLine]:
     """Rows and columns of a grid, spread over the crop of another that has its proportions.
 
     The crop is the largest within ``base_size``, in the middle; Python rounds its sides and its
@@ -456,7 +456,7 @@ def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> li
         last = Fraction((first + side) * (count - 1), count)
         step = (last - first) / (count - 1) if count > 1 else Fraction(1)
         parts = lcm(last.denominator, step.denominator)
-        line = _Line(first * parts, int(step * parts), parts)
+        line = _AxisLine(first * parts, int(step * parts), parts)
         if abs(line.first) + abs(line.step) * count > LARGEST_POSITION:
             raise InvalidInput(f"{text}: {count} places of it are more parts than 2^53")
         lines.append(line)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.analysis.sampling import Points, steps, wavelengths_by_values
-from posenc_cli.encoding.scores import score_rule
+from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
@@ -139,16 +139,21 @@ def _column_curve(shown: Shown, column: int) -> Curve:
 def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> Figure:
     """The scores of a bias by offset, or by key where only that counts: a curve for each head.
 
+    Of one that scores pairs they are those of the query in the middle, by key.
+
     Raises: InvalidInput where the positions have no one step.
     """
     plan, content = request.plan(), request.encoding.bound.content
     positions, count = settled_positions(request), content.heads or 0
-    by_key = content.by == "key"
+    by_key = content.by != "offset"
     points = Points(positions if by_key else _offsets(positions))
+    query = points[positions.count // 2] if content.by == "pair" else None
     heads = range(count) if request.head is None else [request.head]
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> RealRows:
         indices = np.array([points[row] for row in rows], np.int64)
+        if query is not None:
+            indices = score_indices(content, np.array(query, np.int64), indices)
         with request.scheme.answerable():
             rule = score_rule(
                 content,
@@ -156,16 +161,18 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
                 precision=request.precision,
                 engine=engine_for(plan),
             )
-            return np.stack([rule(heads[column], indices) for column in columns], axis=1)
+            distinct, where = np.unique(indices, return_inverse=True)
+            return np.stack([rule(heads[column], distinct)[where] for column in columns], axis=1)
 
     rows = Axis("key" if by_key else "offset", points)
     size = f"{positions.count} positions"
+    of_query = "" if query is None else f" for query {query}"
     named = f"{count} heads" if request.head is None else f"head {request.head} of {count}"
     heatmap = Heatmap(
         cells,
         rows,
         Axis("head", heads),
-        title_of(request, f"{named}, score by {rows.label}, {size}"),
+        title_of(request, f"{named}, score by {rows.label}{of_query}, {size}"),
         value_label="score",
         wavelengths=wavelengths_by_values(cells, points),
     )

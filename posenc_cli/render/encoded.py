@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.request import Request
     from posenc_cli.formulas.declare import Bound, Waves
+    from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.numerics.placements import Placement
     from posenc_cli.render.figure import Figure
 
@@ -162,7 +163,7 @@ def parameters_text(
     random = bound.random_weights(last)
     left_out = (*apart_from, "seed") if random else apart_from
     named = [
-        _parameter_text(name, value)
+        _parameter_text(declared, value)
         for name, value in bound.params.items()
         for declared in [bound.scheme.parameters[name]]
         if value is not None
@@ -173,8 +174,8 @@ def parameters_text(
     return ", ".join([*named, random] if random else named)
 
 
-def _parameter_text(name: str, value: object) -> str:
-    shown = as_text(value, separator="x" if name == "grid" else ",")
+def _parameter_text(declared: Parameter, value: object) -> str:
+    name, shown = declared.name, as_text(value, separator=declared.rules.separator)
     if len(shown) <= _LONGEST_VALUE:
         return f"{name}={shown}"
     return f"{name}={len(value)} numbers" if isinstance(value, tuple) else name

@@ -220,6 +220,13 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "seed": Between(0, 0, 2**64 - 1),
         "weights": Plain(None),
     },
+    "swin": {
+        "heads": Between(8, 1, 65536),
+        "window_size": Between((7, 7), 1, 32768),
+        "class_token": Plain(False),
+        "seed": Between(0, 0, 2**64 - 1),
+        "weights": Plain(None),
+    },
     "kerple-log": {
         "heads": Between(8, 1, 65536),
         "r1": Above((1.0,), 0, 1e15),

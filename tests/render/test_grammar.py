@@ -153,13 +153,19 @@ OTHERS = {
         "factor": 4.0,
         "attention_factor": 1.25,
     },
-    "rope-axial": {"base": 100.0, "grid": "4x8"},
+    "rope-axial": {
+        "base": 100.0,
+        "grid": "4x8",
+        "sections": {"convention": "wan", "grid": "2x4x4", "sections": "16,8,8"},
+        "base_size": {"convention": "cogvideox", "grid": "2x4x4", "base_size": "30x45"},
+    },
     "mrope": {
         "dim": {"dim": 64, "sections": "8,12,12"},
         "partial": {"partial": 0.5, "sections": "8,12,12"},
         "sections": "24,20,20",
         "order": {"order": "hwt", "sections": "22,22,20"},
     },
+    "swin": {"window_size": "4x8"},
     "kerple-log": {"r1": 2.0, "r2": 2.0},
     "kerple-power": {"r1": 2.0, "r2": 2.0},
 }
