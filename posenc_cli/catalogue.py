@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
 from posenc_cli.formulas import (
     alibi,
+    clipped,
     counting,
     grids,
     growing,
@@ -20,6 +21,7 @@ from posenc_cli.formulas import (
     longrope,
     multimodal,
     relative,
+    resonance,
     rotary,
     scaled,
     sinusoids,
@@ -56,6 +58,8 @@ BUILT_IN: Mapping[str, Scheme] = {
         llama3.rope_llama3,
         longrope.rope_longrope,
         scaled.rope_proportional,
+        resonance.rope_resonance,
+        clipped.rope_clipped,
         grids.rope_axial,
         multimodal.mrope,
         growing.xpos,

@@ -52,7 +52,8 @@ _MANY_RAMPS = (
 )
 
 
-def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+def yarn_guesses(xp: Any, measured: Measured) -> Iterator[Guess]:
+    """YaRN's parameters that may give measured rates."""
     if measured.pairs < 4:
         return
     for base in fast_bases(measured):
@@ -260,7 +261,7 @@ def _ends(
         "held within 0 … d − 1. With mscale and mscale_all_dim both given and not 0, the amplitude "
         "is g(mscale)/g(mscale_all_dim), g(m) = 0.1 · m · ln(factor) + 1, as in DeepSeek."
     ),
-    inverse=_inverse,
+    inverse=yarn_guesses,
     mistakes=_mistakes,
 )
 def rope_yarn(
@@ -298,7 +299,7 @@ def rope_yarn(
     Decimal('1.138629')
     """
     rotated = rotated_dim(dim, partial)
-    low, high = yarn_ramp(
+    ends = yarn_ramp(
         rotated,
         base,
         original_max_position_embeddings,
@@ -308,15 +309,26 @@ def rope_yarn(
     )
 
     def frequencies(xp: Any) -> Any:
-        kept = ladder(xp, rotated, base)
-        pairs = xp.arange(0, rotated // 2)
-        ramp = xp.clip((pairs - real(xp, low)) / real(xp, high - low), 0, 1)
-        return kept / factor * ramp + kept * (1 - ramp)
+        return yarn_ladder(xp, rotated, base, factor, ends)
 
     scale = attention_factor or yarn_attention_factor(
         factor, mscale=mscale, mscale_all_dim=mscale_all_dim
     )
     return Rotation(Waves(rotated // 2, frequencies, scale), layout)
+
+
+def yarn_ladder(
+    xp: Any, rotated: int, base: float, factor: float, ends: tuple[Decimal, Decimal]
+) -> Any:
+    """The frequencies of a ladder, the slow ones divided by a factor, with a ramp between its ends.
+
+    Units: radians per position. Shape: (rotated/2,).
+    """
+    low, high = ends
+    kept = ladder(xp, rotated, base)
+    pairs = xp.arange(0, rotated // 2)
+    ramp = xp.clip((pairs - real(xp, low)) / real(xp, high - low), 0, 1)
+    return kept / factor * ramp + kept * (1 - ramp)
 
 
 def yarn_ramp(

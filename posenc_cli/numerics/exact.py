@@ -469,6 +469,15 @@ def ceil(values: Any) -> Vector:
     return _each(lambda value: value.to_integral_value("ROUND_CEILING", _result), values)
 
 
+def round(values: Any) -> Vector:  # noqa: A001 - the standard's name
+    """Return the integer nearest to each element, the even one of two.
+
+    >>> round([0.5, 1.5, -2.6])
+    Vector([Decimal('0'), Decimal('2'), Decimal('-3')])
+    """
+    return _each(lambda value: value.to_integral_value("ROUND_HALF_EVEN", _result), values)
+
+
 def sin(values: Any) -> Vector:
     """Return the sine of each angle in radians, to 80 digits after the point."""
     return _each(lambda value: _circular(value, 0), values)

@@ -20,6 +20,7 @@ CosOrSin = Literal["cos", "sin"]
 
 GUARD_BITS = 24
 _ERROR = 2  # units in the last place that `sine_cosine` promises
+_KNOWN_BITS = 240  # of a frequency, which stands for a real number in 80 digits
 
 _largest_pi = (0, 3)
 
@@ -133,7 +134,8 @@ def exact_cell(
     Both ends of an interval that holds the value are rounded; where they disagree the precision
     doubles. This ends: the sine and cosine of a rational angle other than 0 are transcendental, so
     the value is never a number halfway between two of the format, and the angle 0 is answered
-    without a series.
+    without a series. A value that is nearer to 0 than the digits of the frequency tell is 0: that
+    of a whole number of quarter turns.
 
     Units: ``frequency`` in radians per position.
     Source: Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last
@@ -159,6 +161,8 @@ def exact_cell(
     while True:
         sine, cosine = sine_cosine(numerator, denominator, bits)
         value = sine if function == "sin" else cosine
+        if abs(value) < (abs(numerator) << bits) // (denominator << _KNOWN_BITS):
+            return 0.0
         low = nearest((value - _ERROR) * factor, divisor << bits, dtype)
         high = nearest((value + _ERROR) * factor, divisor << bits, dtype)
         if low == high and math.copysign(1, low) == math.copysign(1, high):

@@ -23,6 +23,8 @@ SCHEMES = {
     "rope-axial dinov3": ("grid=4x5", "convention=dinov3"),
     "rope-axial llama4": ("grid=1x20", "convention=llama4"),
     "rope-proportional": ("partial=0.5",),
+    "rope-resonance": ("factor=4",),
+    "rope-clipped": ("clipped=2", "clip=hard"),
     "xpos": ("side=key",),
     "sinusoidal+t5": (),
     "rope+alibi": (),

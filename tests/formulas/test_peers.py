@@ -174,3 +174,69 @@ def test_a_timestep_without_pairs_is_a_column_of_zeros_and_a_shift_leaves_a_pair
     assert matrix("timestep", "0:3", dim=1).tolist() == [[0.0]] * 3
     with pytest.raises(InvalidInput, match="downscale_freq_shift 1: must be below the 1 pairs"):
         matrix("timestep", "0:3", dim=2)
+
+
+RESONANCE = {
+    "plain": {"dim": 64},
+    "other": {"dim": 24, "base": 500_000.0},
+    "yarn": {"dim": 128, "factor": 8.0, "original_max_position_embeddings": 4096},
+}
+
+
+@pytest.mark.parametrize("case", RESONANCE)
+def test_resonance_rope_is_that_of_its_authors(case, golden):
+    _, arrays = golden("rope_resonance")
+    given = RESONANCE[case]
+    ours = matrix("rope-resonance", None, table="inv-freq", dtype="float64", **given)
+    np.testing.assert_allclose(ours, arrays[f"{case}_inv_freq"], rtol=tolerances.FREQUENCY)
+    wavelengths = arrays[f"{case}_wavelengths"]
+    assert np.array_equal(np.round(2 * np.pi / ours), wavelengths)
+    positions = arrays["positions"]
+    for function in ("cos", "sin"):
+        table = matrix("rope-resonance", listed(positions), table=f"{function}-full", **given)
+        # They wrap angles at each wavelength, so that theirs are below 2π wherever one ends.
+        angles = np.minimum(positions[:, None] * ours, 2 * np.pi)
+        off = np.abs(table[:, ::2] - arrays[f"{case}_{function}"])
+        assert (off <= 2 * tolerances.TABLE + 2 * tolerances.ANGLE * angles).all()
+
+
+def test_the_angles_of_resonance_rope_come_again_exactly():
+    frequencies = matrix("rope-resonance", None, table="inv-freq", dtype="float64")
+    for pair, wavelength in enumerate(np.round(2 * np.pi / frequencies).astype(int)[:12]):
+        rows = f"5,{5 + wavelength},{5 + 9 * wavelength}"
+        table = matrix("rope-resonance", rows, dtype="float64")[:, [pair, pair + 32]]
+        assert np.ptp(table, axis=0).max() <= 1e-15
+
+
+@pytest.mark.parametrize(
+    ("case", "given"),
+    [
+        ("llama", {"dim": 128, "base": 1e7}),
+        ("hard", {"dim": 128, "base": 1e7, "clip": "hard"}),
+        ("narrow", {"dim": 32}),
+    ],
+)
+def test_clipped_rope_is_that_of_its_authors(case, given, golden):
+    _, arrays = golden("rope_clipped_cope")
+    ours = matrix("rope-clipped", None, table="inv-freq", dtype="float64", **given)
+    theirs = arrays[f"{case}_inv_freq"]
+    # Where a cosine is near −1, float32 leaves few digits of what is left of a frequency.
+    plain = matrix("rope-clipped", None, table="inv-freq", dtype="float64", **given, clipped=0)
+    np.testing.assert_allclose(ours, theirs, rtol=tolerances.FREQUENCY, atol=1e-7 * plain.min())
+    assert np.array_equal(ours == 0, theirs == 0)
+    positions = arrays["positions"]
+    for function in ("cos", "sin"):
+        table = matrix(
+            "rope-clipped", listed(positions), table=f"{function}-full", layout="half", **given
+        )
+        allowed = tolerances.TABLE + tolerances.ANGLE * positions[:, None] * np.tile(ours, 2)
+        assert (np.abs(table - arrays[f"{case}_{function}"]) <= allowed).all()
+
+
+def test_clipping_no_pair_or_one_leaves_rope_and_hard_clipping_is_proportional():
+    plain = matrix("rope", "0:50")
+    for clipped in (0, 1):
+        assert np.array_equal(plain, matrix("rope-clipped", "0:50", clipped=clipped))
+    hard = matrix("rope-clipped", "0:50", clip="hard", clipped=8)
+    assert np.array_equal(hard, matrix("rope-proportional", "0:50", partial=0.75))
+    assert not matrix("rope-clipped", "0:50", clip="hard", clipped=40, table="sin-full").any()

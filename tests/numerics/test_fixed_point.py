@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli.numerics import fixed_point
+from posenc_cli.numerics import exact, fixed_point
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from tests.examples import examples
 from tests.numerics import oracle
@@ -74,6 +74,17 @@ def test_hard_cells_take_the_precision_they_need_and_end():
     assert cell("sin", -(2**53), Decimal(0), dtype=FLOAT32) == 0.0
     assert str(cell("sin", -1, Decimal("1e-4000"), dtype=FLOAT32)) == "-0.0"
     assert cell("sin", 5, Decimal(1), dtype=FLOAT32, scale=Decimal(0)) == 0.0
+
+
+@pytest.mark.parametrize("wavelength", [6, 628, 7])
+@pytest.mark.parametrize("position", [1, -1, 1001])
+def test_what_comes_again_with_whole_wavelengths_is_zero_and_of_one_sign(wavelength, position):
+    rate = (2 * exact.asarray([exact.pi]) / wavelength)[0]
+    cells = {
+        str(fixed_point.exact_cell("sin", position * wavelength, rate, dtype=dtype))
+        for dtype in DTYPES
+    }
+    assert cells == {"0.0"}
 
 
 @given(positions, frequencies, st.sampled_from(DTYPES))

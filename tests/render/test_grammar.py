@@ -153,6 +153,7 @@ OTHERS = {
         "factor": 4.0,
         "attention_factor": 1.25,
     },
+    "rope-resonance": {"attention_factor": 1.25},
     "rope-axial": {
         "base": 100.0,
         "grid": "4x8",
