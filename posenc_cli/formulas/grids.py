@@ -6,7 +6,6 @@ the axes: which axis comes first, where counting begins, and which frequencies e
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import lcm, prod
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -440,6 +439,8 @@ def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> li
 
     Raises: InvalidInput for what is no base of a grid, or a model without one.
     """
+    from fractions import Fraction
+
     text = f"--set base_size {_text(base_size)}"
     if name != "cogvideox":
         raise InvalidInput(f"{text}: {name} counts rows and columns; cogvideox has a base_size")
