@@ -67,6 +67,7 @@ BUILT_IN: Mapping[str, Scheme] = {
         learned.t5,
         learned.t5_clipped,
         windows.swin,
+        windows.swin_v2,
         kernels.kerple_log,
         kernels.kerple_power,
         kernels.sandwich,

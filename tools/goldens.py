@@ -243,6 +243,36 @@ def window_bias(statement: Statement, stored: Arrays) -> Arrays:
     return made
 
 
+def window_networks(statement: Statement, stored: Arrays) -> Arrays:
+    """What Swin V2 adds to the scores of queries and keys of zeros: its network's bias alone."""
+    import torch
+
+    made = {}
+    for name, case in statement["params"]["cases"].items():
+        parts = {part: tensor(stored[f"x_{name}:{part}"]) for part in _NETWORK}
+        heads, (rows, columns) = parts["2.weight"].shape[0], case["window_size"]
+        attention = models("swinv2.modeling_swinv2.Swinv2SelfAttention")(
+            models("swinv2.configuration_swinv2.Swinv2Config")(),
+            heads,
+            heads,
+            (rows, columns),
+            case["pretrained_window_size"],
+        ).eval()
+        attention.continuous_position_bias_mlp.load_state_dict(parts)
+        for layer in (attention.query, attention.key, attention.value):
+            torch.nn.init.zeros_(layer.weight)
+            if layer.bias is not None:
+                torch.nn.init.zeros_(layer.bias)
+        softmax = torch.nn.functional.softmax
+        with mock.patch("torch.nn.functional.softmax", side_effect=softmax) as called:
+            attention(torch.zeros(1, rows * columns, heads))
+        made[f"bias_{name}"] = called.call_args.args[0][0]
+    return made
+
+
+_NETWORK = ("0.weight", "0.bias", "2.weight")
+
+
 def t5_bucket(statement: Statement, stored: Arrays) -> Arrays:
     """T5's buckets, by several peers' own functions, and by exact arithmetic."""
     from torchscale.component import relative_position_bias
@@ -944,6 +974,7 @@ GENERATORS: Mapping[str, Generator] = {
     "t5_bucket_*": t5_bucket,
     "truth_rope_*": truth,
     "window_bias": window_bias,
+    "window_networks": window_networks,
     "xpos_lucidrains": xpos_scales,
     "xpos_torchscale": xpos,
 }

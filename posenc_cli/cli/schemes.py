@@ -13,7 +13,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json
 
 if TYPE_CHECKING:
-    from posenc_cli.formulas.declare import Scheme
+    from posenc_cli.formulas.declare import Scheme, WeightsShape
     from posenc_cli.formulas.parameters import Parameter
 
 
@@ -94,11 +94,16 @@ def _text(console: Console, scheme: Scheme) -> str:
         f"Formula: {scheme.formula}",
         f"Convention: {scheme.convention}" if scheme.convention else "",
         f"Source: {scheme.source}",
-        f"Weights: a file of shape {scheme.weights.text} settles both." if scheme.weights else "",
+        _weights_text(scheme.weights) if scheme.weights else "",
     ]
     texts = [console.paragraph_text(paragraph) for paragraph in paragraphs if paragraph]
     parameters = [_parameter_text(console, parameter) for parameter in scheme.parameters.values()]
     return "\n\n".join([*texts, "\n".join(parameters)] if parameters else texts)
+
+
+def _weights_text(shape: WeightsShape) -> str:
+    held = "of shape" if shape.tensors is None else "of the tensors"
+    return f"Weights: a file {held} {shape.text} settles both."
 
 
 def _parameter_text(console: Console, parameter: Parameter) -> str:

@@ -42,7 +42,7 @@ class Encoding(Record):
         if scheme.weights and given.get("weights"):
             from posenc_cli.encoding.weights import LoadedTable
 
-            loaded = LoadedTable.read(str(given["weights"]))
+            loaded = LoadedTable.read(str(given["weights"]), scheme.weights)
             given = {**loaded.parameters(scheme, given), **given}
         bound = scheme.bind(given, seq_len=seq_len)
         weights, waves = bound.content.weights, bound.content.waves

@@ -19,6 +19,7 @@ from posenc_cli.encoding.arrays import (
     rows_a_block,
     sliding_rows,
 )
+from posenc_cli.encoding.networks import network_scores
 from posenc_cli.formulas.declare import Bias, BucketBias, PairRule
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.rounding import round_exact
@@ -116,7 +117,11 @@ def _table_rule(
     @lru_cache(maxsize=1)
     def rows_of(buckets: bytes) -> Reals:
         """The rows of some buckets, (buckets, heads): the same for each head of some offsets."""
-        rows: Reals = lookup(np.frombuffer(buckets, dtype=np.int64))
+        numbers = np.frombuffer(buckets, dtype=np.int64)
+        if content.network is not None:
+            table = lookup(np.arange(content.weights.rows))  # (units, axes + 1 + heads)
+            return network_scores(content.network, table, numbers)
+        rows: Reals = lookup(numbers)
         return rows
 
     def scores(head: int, offsets: Integers) -> StoredValues:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,40 +13,45 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.formulas.declare import RowLookup, Scheme, Weights
+    from posenc_cli.formulas.declare import RowLookup, Scheme, Weights, WeightsShape
     from posenc_cli.numerics.arrays import Integers, RealRows
 
 _ROWS_A_STREAM = 64  # that share one random stream: a drawn table can be entered at each of them
 
 
 class LoadedTable(Record):
-    """A table read from a file."""
+    """A table read from a file; its first ``beside`` columns are none of what its shape settles."""
 
     values: RealRows
     path: str
+    beside: int = 0
 
     @classmethod
-    def read(cls, path: str) -> LoadedTable:
+    def read(cls, path: str, shape: WeightsShape) -> LoadedTable:
         """The table in a file of any format posenc reads.
 
-        Raises: InvalidInput unless it is a finite real matrix.
+        Raises: InvalidInput unless it is a finite real matrix, or such tensors of a network.
         """
-        from posenc_cli.files.reading import read_array
-
-        values = read_array(path).values
-        if values.ndim != 2 or np.iscomplexobj(values):
-            shape = "×".join(map(str, values.shape))
-            raise InvalidInput(f"--set weights={path}: holds a {shape} array, not a real matrix")
-        if not np.isfinite(values).all():
-            raise InvalidInput(f"--set weights={path}: holds NaN or infinity")
-        return cls(np.asarray(values, dtype=np.float64), path)
+        if shape.tensors is None:
+            return cls(_finite(path, path, axes=2), path)
+        # A file alone holds the names as they are; ``path:prefix`` those of one of its layers.
+        start = f"{path}:" if Path(path).is_file() else f"{path}."
+        first, shift, last = (
+            _finite(start + name, path, axes=axes)
+            for name, axes in zip(shape.tensors, (2, 1, 2), strict=True)
+        )
+        if not len(first) == len(shift) == last.shape[1]:
+            shapes = " and ".join("×".join(map(str, part.shape)) for part in (first, shift, last))
+            raise InvalidInput(f"--set weights={path}: tensors of {shapes} are no {shape.text}")
+        table = np.concatenate([first, shift[:, None], last.T], axis=1)  # (units, axes + 1 + heads)
+        return cls(table, path, first.shape[1] + 1)
 
     def parameters(self, scheme: Scheme, given: Mapping[str, object]) -> dict[str, Any]:
         """The parameters of ``scheme`` that the shape of this table settles, beside those given."""
         shape = scheme.weights
         if shape is None:
             return {}
-        rows, columns = self.values.shape
+        rows, columns = self.values.shape[0], self.values.shape[1] - self.beside
         if shape.rows in given:
             return {shape.columns: columns}
         from_rows = shape.rows_to_parameter(rows)
@@ -63,6 +69,12 @@ class LoadedTable(Record):
         if self.values.shape != (weights.rows, weights.columns):
             rows, columns = self.values.shape
             text = scheme.weights.text if scheme.weights else ""
+            if self.beside:
+                raise InvalidInput(
+                    f"--set weights={self.path}: is of {rows} units, {self.beside - 1} coordinates "
+                    f"and {columns - self.beside} heads, but {scheme.name} with these parameters "
+                    f"needs {text}: {weights.rows} units and {weights.columns - 3} heads"
+                )
             raise InvalidInput(
                 f"--set weights={self.path}: is {rows}×{columns}, but {scheme.name} with these "
                 f"parameters needs {text} = {weights.rows}×{weights.columns}"
@@ -71,6 +83,23 @@ class LoadedTable(Record):
     def __call__(self, rows: Integers) -> RealRows:
         """The given rows; those past the end are drawn where a scheme asks for them."""
         return self.values[rows]
+
+
+def _finite(path: str, given: str, *, axes: int) -> RealRows:
+    """The real array in a file, as float64.
+
+    Raises: InvalidInput unless it is finite and has so many axes.
+    """
+    from posenc_cli.files.reading import read_array
+
+    values = read_array(path).values
+    if values.ndim != axes or np.iscomplexobj(values):
+        shape = "×".join(map(str, values.shape))
+        wanted = "real matrix" if axes == 2 else "real vector"
+        raise InvalidInput(f"--set weights={given}: holds a {shape} array, not a {wanted}")
+    if not np.isfinite(values).all():
+        raise InvalidInput(f"--set weights={given}: holds NaN or infinity")
+    return np.asarray(values, dtype=np.float64)
 
 
 class DrawnTable(Record):

@@ -268,16 +268,33 @@ class PairRule(Record):
     text: str
 
 
+class Network(Record):
+    """A table of scores that a network of two layers makes of the offsets along some axes.
+
+    Head h has limit · sigmoid(Σ_k w_hk · max(0, Σ_a u_ka · c_a + b_k)) of the coordinates c_a: row
+    k of the learned table is (u_k1 … u_kA, b_k, w_1k … w_Hk). ``offsets(xp, buckets)`` → int64
+    offsets (n,) along each axis; ``coordinate(xp, distances, axis)`` → (n,), of an offset d that of
+    |d| with the sign of d.
+    """
+
+    axes: int
+    limit: int
+    offsets: Callable[[Namespace, Array], tuple[Array, ...]]
+    coordinate: Callable[[Namespace, Array, int], Array]
+
+
 class BucketBias(_ScoreContent):
     """What a learned bias gives: the bucket of each offset j − i, and a (buckets, heads) table.
 
-    With ``pairs`` it is the bucket of the number of each pair of positions.
+    With ``pairs`` it is the bucket of the number of each pair of positions; with a ``network``
+    that makes the table, and the weights are its.
     """
 
     bucket: Callable[[Namespace, Array], Array]
     weights: Weights
     capacity: Capacity | None = None
     pairs: PairRule | None = None
+    network: Network | None = None
 
     @property
     def by(self) -> Literal["offset", "pair"]:
@@ -304,7 +321,9 @@ class WeightsShape(Record):
     """How the shape of a weights file follows from a scheme's parameters, and back.
 
     ``rows`` and ``columns`` name the parameters; ``rows_to_parameter`` undoes a table of, say,
-    2K + 1 rows, and gives None for a number of rows that no parameter has.
+    2K + 1 rows, and gives None for a number of rows that no parameter has. Where the table is of a
+    network, ``tensors`` are the names of its first layer's weight and bias, and of its second
+    layer's weight.
     """
 
     rows: str
@@ -313,6 +332,7 @@ class WeightsShape(Record):
     rows_to_parameter: Callable[[int], int | tuple[int, ...] | None] = staticmethod(
         lambda rows: rows
     )
+    tensors: tuple[str, str, str] | None = None
 
 
 class Bound(Record):

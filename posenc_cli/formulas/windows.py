@@ -7,13 +7,35 @@ row-major order; where a class token comes first, position 0 is it.
 from __future__ import annotations
 
 from math import isqrt
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import BucketBias, Capacity, PairRule, Weights, WeightsShape, bias
+from posenc_cli.formulas.declare import (
+    BucketBias,
+    Capacity,
+    Network,
+    PairRule,
+    Weights,
+    WeightsShape,
+    bias,
+)
 from posenc_cli.formulas.inverse import unguessed
 from posenc_cli.formulas.parameters import Heads, Param, Seed, WeightsFile, as_text
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LARGEST_SIDE = 32768
+WindowSize = Annotated[
+    tuple[int, ...],
+    Param(
+        "rows x columns of a window; one number is a square",
+        minimum=1,
+        maximum=_LARGEST_SIDE,
+        separator="x",
+        source="Swin, Swin V2",
+    ),
+]
 _CLASS_ROWS = 3  # of the table: from the class token, to it, and its own
 
 
@@ -57,16 +79,7 @@ def _window_of_rows(rows: int) -> tuple[int, ...] | None:
 def swin(
     *,
     heads: Heads = 8,
-    window_size: Annotated[
-        tuple[int, ...],
-        Param(
-            "rows x columns of a window; one number is a square",
-            minimum=1,
-            maximum=32768,
-            separator="x",
-            source="Swin",
-        ),
-    ] = (7, 7),
+    window_size: WindowSize = (7, 7),
     class_token: Annotated[bool, Param("whether a class token comes first, as in BEiT")] = False,
     seed: Seed = 0,
     weights: WeightsFile = None,
@@ -77,45 +90,124 @@ def swin(
     >>> content.weights.rows, content.capacity.positions
     (15, 6)
     """
-    rows, columns = _sides(window_size)
-    places = rows * columns
+    rows, columns = _sides("window_size", window_size)
     offsets = (2 * rows - 1) * (2 * columns - 1)
     first = int(class_token)
+    between = _number_of_offset(rows, columns, first)
 
     def number(xp: Any, queries: Any, keys: Any) -> Any:
-        apart = (queries - first) // columns - (keys - first) // columns
-        across = (queries - first) % columns - (keys - first) % columns
-        between = (apart + rows - 1) * (2 * columns - 1) + across + columns - 1
         if not class_token:
-            return between
+            return between(xp, queries, keys)
         of_class = xp.where(keys == 0, xp.asarray(offsets + 2), xp.asarray(offsets))
-        to_class = xp.where(keys == 0, xp.asarray(offsets + 1), between)
+        to_class = xp.where(keys == 0, xp.asarray(offsets + 1), between(xp, queries, keys))
         return xp.where(queries == 0, of_class, to_class)
 
-    shared = "how many rows and columns lie between two places of a window"
-    if class_token:
-        shared = f"{shared}, and of which of the two is the class token"
-    text = as_text((rows, columns), separator="x")
-    held = f"{places} places" + (" and a class token" if class_token else "")
+    shared = f"{_SHARED}, and of which of the two is the class token" if class_token else _SHARED
     return BucketBias(
         heads,
         lambda _xp, numbers: numbers,
         Weights(offsets + _CLASS_ROWS * first, heads, weights, seed),
-        capacity=Capacity(
-            places + first,
-            f"window_size={text} has {held}",
-            "--set window_size=ROWSxCOLUMNS, larger",
-        ),
+        capacity=_capacity(rows, columns, first),
         pairs=PairRule(number, shared),
     )
 
 
-def _sides(window_size: tuple[int, ...]) -> tuple[int, int]:
+@bias(
+    source=(
+        "Liu et al. 2022, arXiv:2111.09883 §3.3 (Swin V2, log-spaced continuous position bias); "
+        "transformers' code"
+    ),
+    formula=(
+        "bias_h(i, j) = 16 · sigmoid(Σ_k w_hk · max(0, u_k · y + v_k · x + b_k)), y = sign(Δ) · "
+        "log2(1 + 8 · |Δ| / (H − 1)) / log2(8) of Δ = r_i − r_j, and x of the columns likewise; H "
+        "is that of pretrained_window_size where it is given; query i minus key j"
+    ),
+    convention=(
+        "weights=FILE holds the tensors 0.weight, 0.bias and 2.weight of the network; "
+        "weights=FILE:PREFIX those of a checkpoint, as encoder.layers.0.blocks.0.attention.self."
+        "continuous_position_bias_mlp or layers.0.blocks.0.attn.cpb_mlp. Without a file all of "
+        "them are drawn. The network is computed in float64. A side of 1 divides by 1."
+    ),
+    weights=WeightsShape(
+        "hidden",
+        "heads",
+        "0.weight (hidden, 2), 0.bias (hidden) and 2.weight (heads, hidden)",
+        tensors=("0.weight", "0.bias", "2.weight"),
+    ),
+    inverse=unguessed,
+)
+def swin_v2(
+    *,
+    heads: Heads = 8,
+    window_size: WindowSize = (8, 8),
+    pretrained_window_size: Annotated[
+        tuple[int, ...] | None,
+        Param(
+            "rows x columns of the windows that the network was trained on, where not these",
+            minimum=1,
+            maximum=_LARGEST_SIDE,
+            separator="x",
+        ),
+    ] = None,
+    hidden: Annotated[
+        int, Param("units of the network", minimum=1, maximum=65536, source="Swin V2")
+    ] = 512,
+    seed: Seed = 0,
+    weights: WeightsFile = None,
+) -> BucketBias:
+    """A small network's score for how many rows and columns lie between two places of a window."""
+    rows, columns = _sides("window_size", window_size)
+    trained = (rows, columns)
+    if pretrained_window_size is not None:
+        trained = _sides("pretrained_window_size", pretrained_window_size)
+
+    def offsets(_xp: Any, numbers: Any) -> tuple[Any, ...]:
+        wide = 2 * columns - 1
+        return numbers // wide - (rows - 1), numbers % wide - (columns - 1)
+
+    def coordinate(xp: Any, distances: Any, axis: int) -> Any:
+        return xp.log(1 + 8 * distances / max(trained[axis] - 1, 1)) / (3 * xp.log(2))
+
+    return BucketBias(
+        heads,
+        lambda _xp, numbers: numbers,
+        Weights(hidden, 3 + heads, weights, seed),
+        capacity=_capacity(rows, columns, 0),
+        pairs=PairRule(_number_of_offset(rows, columns, 0), _SHARED),
+        network=Network(2, 16, offsets, coordinate),
+    )
+
+
+_SHARED = "how many rows and columns lie between two places of a window"
+
+
+def _number_of_offset(rows: int, columns: int, first: int) -> Callable[[Any, Any, Any], Any]:
+    """The number of how far apart two places are, where the first is position ``first``."""
+
+    def number(_xp: Any, queries: Any, keys: Any) -> Any:
+        apart = (queries - first) // columns - (keys - first) // columns
+        across = (queries - first) % columns - (keys - first) % columns
+        return (apart + rows - 1) * (2 * columns - 1) + across + columns - 1
+
+    return number
+
+
+def _capacity(rows: int, columns: int, first: int) -> Capacity:
+    text = as_text((rows, columns), separator="x")
+    held = f"{rows * columns} places" + (" and a class token" if first else "")
+    return Capacity(
+        rows * columns + first,
+        f"window_size={text} has {held}",
+        "--set window_size=ROWSxCOLUMNS, larger",
+    )
+
+
+def _sides(name: str, window_size: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns of a window.
 
     Raises: InvalidInput unless there are one or two numbers.
     """
     if len(window_size) > 2:
         text = as_text(window_size, separator="x")
-        raise InvalidInput(f"--set window_size {text}: must be rows x columns")
+        raise InvalidInput(f"--set {name} {text}: must be rows x columns")
     return window_size[0], window_size[-1]

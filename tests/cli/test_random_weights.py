@@ -18,8 +18,12 @@ def weights_file(name, folder):
     bound = catalogue.find(name).bind({})
     weights = bound.content.weights
     values = np.linspace(-1, 1, weights.rows * weights.columns).reshape(weights.rows, -1)
-    np.save(folder / "weights.npy", values)
-    return ("--len", "8", "--set", "weights=weights.npy")
+    if (tensors := catalogue.find(name).weights.tensors) is None:
+        np.save(folder / "weights.npy", values)
+        return ("--len", "8", "--set", "weights=weights.npy")
+    parts = values[:, :2], values[:, 2], values[:, 3:].T
+    np.savez(folder / "weights.npz", **dict(zip(tensors, parts, strict=True)))
+    return ("--len", "8", "--set", "weights=weights.npz")
 
 
 def commands(name):

@@ -247,6 +247,14 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "seed": Between(0, 0, 2**64 - 1),
         "weights": Plain(None),
     },
+    "swin-v2": {
+        "heads": Between(8, 1, 65536),
+        "window_size": Between((8, 8), 1, 32768),
+        "pretrained_window_size": Between(None, 1, 32768),
+        "hidden": Between(512, 1, 65536),
+        "seed": Between(0, 0, 2**64 - 1),
+        "weights": Plain(None),
+    },
     "kerple-log": {
         "heads": Between(8, 1, 65536),
         "r1": Above((1.0,), 0, 1e15),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -79,6 +80,81 @@ def test_the_library_scores_some_queries_and_keys_as_the_matrix_has_them():
     assert np.array_equal(some, whole[:, queries][:, :, keys])
 
 
-def test_tables_of_one_rule_are_declared_alike():
-    assert BUILT_IN["swin"].kind == "bias"
-    assert BUILT_IN["swin"].bind({}).content.by == "pair"
+TRAINED = {"8x8": {}, "3x5": {"window_size": "3x5", "pretrained_window_size": "6x8"}}
+TENSORS = ("0.weight", "0.bias", "2.weight")
+
+
+def network(arrays, window, path, prefix=""):
+    np.savez(path, **{prefix + name: arrays[f"x_{window}:{name}"] for name in TENSORS})
+    return f"{path}:{prefix[:-1]}" if prefix else str(path)
+
+
+@pytest.mark.parametrize("prefix", ["", "layers.0.blocks.0.attn.cpb_mlp."])
+@pytest.mark.parametrize("window", TRAINED)
+def test_a_network_scores_windows_as_swin_v2_does(window, prefix, golden, tmp_path):
+    statement, arrays = golden("window_networks")
+    weights = network(arrays, window, tmp_path / "weights.npz", prefix)
+    expected = arrays[f"bias_{window}"]
+    ours = matrix("swin-v2", f"0:{expected.shape[1]}", weights=weights, **TRAINED[window])
+    assert ours.shape == expected.shape
+    assert np.abs(ours - expected).max() <= statement["tolerance"]["atol"]
+
+
+def test_a_network_is_computed_to_the_last_bits_of_float64(golden, tmp_path):
+    _, arrays = golden("window_networks")
+    given = {**TRAINED["3x5"], "weights": network(arrays, "3x5", tmp_path / "weights.npz")}
+    ours = matrix("swin-v2", "0:15", dtype="float64", **given)[1]
+    first, shift, last = (arrays[f"x_3x5:{name}"].astype(float).tolist() for name in TENSORS)
+    with mpmath.workdps(40):
+        for query, key in ((0, 14), (14, 0), (4, 5), (7, 7)):
+            apart = query // 5 - key // 5, query % 5 - key % 5
+            place = [
+                mpmath.sign(offset) * mpmath.log(1 + mpmath.mpf(8 * abs(offset)) / side, 8)
+                for offset, side in zip(apart, (5, 7), strict=True)
+            ]
+            total = mpmath.fsum(
+                weight * max(u * place[0] + v * place[1] + b, 0)
+                for (u, v), b, weight in zip(first, shift, last[1], strict=True)
+            )
+            assert abs(ours[query, key] / (16 / (1 + mpmath.exp(-total))) - 1) < 1e-13
+
+
+def test_files_that_hold_no_such_network_are_refused(golden, tmp_path):
+    _, arrays = golden("window_networks")
+    weights = network(arrays, "3x5", tmp_path / "weights.npz")
+    for given, message in (
+        (
+            {"heads": 3},
+            "512 units, 2 coordinates and 2 heads, but swin-v2 .* 512 units and 3 heads",
+        ),
+        ({"hidden": 511}, "needs .*: 511 units and 2 heads"),
+        ({"weights": f"{weights}:attn"}, "holds no 'attn.0.weight'"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            request("swin-v2", "0:9", **{"weights": weights, **given})
+    np.save(tmp_path / "table.npy", np.zeros((512, 5)))
+    with pytest.raises(InvalidInput, match="is a single array; only"):
+        request("swin-v2", "0:9", weights=str(tmp_path / "table.npy"))
+    for name, shape, message in (
+        ("0.bias", (511,), "tensors of 512×2 and 511 and 2×512 are no 0.weight"),
+        ("0.bias", (512, 1), "holds a 512×1 array, not a real vector"),
+        ("0.weight", (512, 3), "512 units, 3 coordinates and 2 heads"),
+    ):
+        changed = {**arrays, f"x_3x5:{name}": np.zeros(shape)}
+        with pytest.raises(InvalidInput, match=message):
+            request("swin-v2", "0:9", weights=network(changed, "3x5", tmp_path / "changed.npz"))
+    huge = {**arrays, "x_3x5:0.weight": np.full((512, 2), 1e300), "x_3x5:2.weight": np.eye(2, 512)}
+    huge["x_3x5:2.weight"][0] = 1e300
+    with pytest.raises(InvalidInput, match="past what float64 holds"):
+        matrix("swin-v2", "0:9", weights=network(huge, "3x5", tmp_path / "huge.npz"))
+
+
+def test_a_window_of_one_place_has_one_score():
+    scores = matrix("swin-v2", "0", window_size=1)
+    assert scores.shape == (8, 1, 1)
+    assert np.abs(scores - 8).max() < 1
+
+
+def test_a_table_of_windows_goes_by_pairs():
+    for name in ("swin", "swin-v2"):
+        assert BUILT_IN[name].bind({}).content.by == "pair"

@@ -167,6 +167,7 @@ OTHERS = {
         "order": {"order": "hwt", "sections": "22,22,20"},
     },
     "swin": {"window_size": "4x8"},
+    "swin-v2": {"window_size": "4x8", "pretrained_window_size": "12x12"},
     "kerple-log": {"r1": 2.0, "r2": 2.0},
     "kerple-power": {"r1": 2.0, "r2": 2.0},
 }

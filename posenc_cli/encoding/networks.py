@@ -1,0 +1,70 @@
+"""The scores that a small network makes of offsets.
+
+They are computed in float64, in one order whatever is asked for at once: coordinates correctly
+rounded, sums from the first unit to the last, and the sigmoid correctly rounded of what they give.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics import bounded, exact
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.rounding import round_exact
+
+if TYPE_CHECKING:
+    from posenc_cli.formulas.declare import Network
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
+
+_BLOCK = 1 << 14  # buckets computed with at a time: few enough for the cache
+
+
+def network_scores(network: Network, table: RealRows, buckets: Integers) -> RealRows:
+    """The scores of some buckets, for each head.
+
+    ``table`` has a unit a row: a weight for each axis, its bias, and a weight for each head.
+    Shape: (buckets, heads).
+
+    Raises: InvalidInput where sums are past what float64 holds.
+    """
+    axes = network.axes
+    offsets = [np.asarray(offset) for offset in network.offsets(np, buckets)]
+    coordinates = [_coordinates(network, offset, axis) for axis, offset in enumerate(offsets)]
+    scores = np.empty((buckets.size, table.shape[1] - axes - 1))
+    with np.errstate(all="ignore"):
+        for begin in range(0, buckets.size, _BLOCK):
+            part = slice(begin, begin + _BLOCK)
+            total = np.zeros_like(scores[part])
+            for unit in table:
+                value = np.full(len(total), unit[axes])
+                for weight, coordinate in zip(unit[:axes], coordinates, strict=True):
+                    value = value + weight * coordinate[part]
+                total += np.maximum(value, 0.0)[:, None] * unit[axes + 1 :]
+            scores[part] = total
+    if not np.isfinite(scores).all():
+        raise InvalidInput("--set weights: the sums of this network are past what float64 holds")
+    limited: RealRows = _sigmoids(scores.reshape(-1), network.limit).reshape(scores.shape)
+    return limited
+
+
+def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:
+    """The coordinates of offsets along an axis."""
+    distances, where = np.unique(np.abs(offsets), return_inverse=True)
+    values = network.coordinate(exact, exact.asarray(distances.tolist()), axis)
+    rounded: Reals = round_exact(list(values), FLOAT64)[where] * np.sign(offsets)
+    return rounded
+
+
+def _sigmoids(values: Reals, limit: int) -> Reals:
+    """The sigmoid of each value, times a limit."""
+    zeros = np.zeros_like(values)
+    shares = limit / (1 + bounded.exp(bounded.Bounded(-values, zeros, zeros)))
+    rounded, proven = shares.rounded(FLOAT64)
+    for place in np.flatnonzero(~proven).tolist():
+        exactly = limit / (1 + exact.exp(-exact.asarray([float(values[place])])))
+        rounded[place] = round_exact(list(exactly), FLOAT64)[0]
+    return np.asarray(rounded, np.float64)
