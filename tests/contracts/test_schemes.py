@@ -14,7 +14,7 @@ from posenc_cli.encoding import arrays
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.numerics.dtypes import REAL_DTYPES
-from posenc_cli.numerics.rounding import narrow
+from posenc_cli.numerics.rounding import narrow, widen
 from tests.matrices import matrix, request
 
 SMALL = {
@@ -136,7 +136,12 @@ def test_rounding_to_a_format_is_rounding_the_same_real_values(name, dtype):
     given = SMALL.get(name, {})
     reals = matrix(name, "0:40", dtype="float64", **given)
     stored = matrix(name, "0:40", dtype=dtype, **given)
-    assert stored.tobytes() == narrow(reals, None, REAL_DTYPES[dtype]).tobytes()
+    decided = np.ones(reals.shape, bool)
+    if name == "rope-resonance":  # sines of whole half turns are 0, which no digits of π decide
+        decided = np.abs(reals) > 1e-30
+        assert (np.abs(widen(stored, REAL_DTYPES[dtype])[~decided]) < 1e-30).all()
+    expected = narrow(reals, None, REAL_DTYPES[dtype])
+    assert stored[decided].tobytes() == expected[decided].tobytes()
 
 
 @pytest.mark.sweep(2)
