@@ -79,7 +79,7 @@ INPUTS = re.compile(
 )
 """The arrays that peers are given, not what they give."""
 
-GROWING = ("config_rope", "models")
+GROWING = ("config_rope", "config_nonrotary", "models")
 """The goldens to whose arrays a new case adds one."""
 
 NOT_LOADED = ("phi-3-vision-128k",)
@@ -931,6 +931,38 @@ def _axial(_case: Statement, modeling: Any, config: Any) -> Any:
     return torch.stack([turns.real, turns.imag])
 
 
+def _patches(case: Statement, modeling: Any, config: Any) -> Any:
+    """Rows and columns of a table of patches."""
+    module = getattr(modeling, case["class"])(config)
+    (shape,) = [part.shape for name, part in module.named_parameters() if "position_emb" in name]
+    return np.array(shape[-2:])
+
+
+def _mae(case: Statement, modeling: Any, config: Any) -> Any:
+    """The rows of the patches of one side of MAE."""
+    encoder = modeling.ViTMAEEmbeddings(config)
+    if case["layer_type"] == "encoder":
+        encoder.initialize_weights()
+        return encoder.position_embeddings[0, 1:]
+    patches = encoder.patch_embeddings.num_patches
+    decoder = modeling.ViTMAEDecoder(config, patches)
+    decoder.initialize_weights(patches)
+    return decoder.decoder_pos_embed[0, 1:]
+
+
+def _windows(case: Statement, modeling: Any, config: Any) -> Any:
+    """Of each layer's bias: its heads, rows and columns of its window, and of that trained on."""
+    found = []
+    for module in getattr(modeling, case["class"])(config).modules():
+        if hasattr(module, "continuous_position_bias_mlp"):
+            trained = module.pretrained_window_size
+            found.append([module.num_attention_heads, *module.window_size, *trained])
+        elif hasattr(module, "relative_position_bias_table"):
+            heads = module.relative_position_bias_table.shape[1]
+            found.append([heads, *module.window_size, 0, 0])
+    return np.array(found)
+
+
 _KINDS: Mapping[str, Callable[[Statement, Any, Any], Any]] = {
     "rows": _rows,
     "buckets": _buckets,
@@ -938,6 +970,9 @@ _KINDS: Mapping[str, Callable[[Statement, Any, Any], Any]] = {
     "learned": _learned,
     "sin-cos": _sin_cos,
     "axial": _axial,
+    "patches": _patches,
+    "mae": _mae,
+    "windows": _windows,
 }
 """What makes each kind of case of ``config_nonrotary``."""
 

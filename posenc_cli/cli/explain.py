@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posenc_cli.catalogue import find as find_scheme
 from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
@@ -184,7 +185,11 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
     """The layers that are encoded alike: which they are, their parameters, what follows."""
     titles = [f"{_which_text(kind)}: {kind.scheme}{_numbers_text(kind.layers)}" for kind in group]
     first = group[0]
-    rows = [[name, _value_text(param.value), param.source] for name, param in first.params.items()]
+    declared = find_scheme(first.scheme).parameters
+    rows = [
+        [name, _value_text(param.value, declared[name].rules.separator), param.source]
+        for name, param in first.params.items()
+    ]
     lines = [console.paragraph_text(title, hanging=2) for title in titles]
     if rows:
         lines.append(parameters_text(console, rows))
@@ -249,8 +254,8 @@ def _numbers_text(layers: Sequence[int]) -> str:
     return f" ({len(layers)} layer{'s' * (len(layers) > 1)}: {text})"
 
 
-def _value_text(value: Any) -> str:
-    text = as_text(value)
+def _value_text(value: Any, separator: str = ",") -> str:
+    text = as_text(value, separator=separator)
     if isinstance(value, float) and not value.is_integer():
         text = f"{value:.10g}"
     if isinstance(value, tuple) and len(text) > _LONGEST_VALUE:

@@ -75,6 +75,7 @@ REFUSED: Mapping[str, tuple[str, str | None]] = {
     "deberta-v2": ("scores relative positions by content", "posenc buckets deberta"),
     "sew-d": ("scores relative positions by content", "posenc buckets deberta"),
     "mpnet": ("has learned rows and T5's buckets at once", "posenc generate -s learned+t5"),
+    "vjepa2": ("gives the two columns of a pair different angles, which is no rotation", None),
     "rwkv": ("has no attention", None),
     "mamba": ("has no attention", None),
     "mamba2": ("has no attention", None),

@@ -1,36 +1,60 @@
-"""Vision encoders whose patches turn with their row and column."""
+"""Vision encoders: patches that turn by row and column, tables of patches, biases of windows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from posenc_cli.configs.keys import json_text
+from posenc_cli.configs.layer_types import LARGEST_LAYERS
 from posenc_cli.configs.resolved import Layers, Sourced
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.resolved import Notes
 
 
 class VisionFamily(Record):
-    """A family of vision encoders: its convention, and what its configs leave out."""
+    """A family of vision encoders: how it is read, and what its configs leave out.
 
-    convention: str
-    base: float
-    hidden_size: int
-    num_attention_heads: int
-    num_hidden_layers: int
-    image_size: int
-    patch_size: int
+    ``convention`` and ``base`` are of those that turn, ``first`` is how many tokens have rows of a
+    learned table before the patches, and ``depths`` and ``heads`` are those of the stages of Swin.
+    """
+
+    read: str
+    hidden_size: int = 768
+    num_attention_heads: int = 12
+    num_hidden_layers: int = 12
+    image_size: int = 224
+    patch_size: int = 16
+    convention: str = ""
+    base: float = 10_000.0
+    first: int = 1
+    depths: tuple[int, ...] = (2, 2, 6, 2)
+    heads: tuple[int, ...] = (3, 6, 12, 24)
+    window_size: int = 7
 
 
 FAMILIES: Mapping[str, VisionFamily] = {
-    "dinov3_vit": VisionFamily("dinov3", 100.0, 384, 6, 12, 224, 16),
-    "pixtral": VisionFamily("pixtral", 10_000.0, 1024, 16, 24, 1024, 16),
-    "llama4_vision_model": VisionFamily("llama4", 10_000.0, 768, 16, 34, 448, 14),
+    "dinov3_vit": VisionFamily("rope", 384, 6, convention="dinov3", base=100.0),
+    "pixtral": VisionFamily("rope", 1024, 16, 24, 1024, convention="pixtral"),
+    "llama4_vision_model": VisionFamily("rope", 768, 16, 34, 448, 14, convention="llama4"),
+    "vit": VisionFamily("learned"),
+    "vit_msn": VisionFamily("learned"),
+    "deit": VisionFamily("learned", first=2),
+    "dinov2": VisionFamily("learned", patch_size=14),
+    "dinov2_with_registers": VisionFamily("learned"),
+    "ijepa": VisionFamily("learned", first=0),
+    "clip_vision_model": VisionFamily("learned", patch_size=32),
+    "siglip_vision_model": VisionFamily("learned", first=0),
+    "vit_mae": VisionFamily("sines"),
+    "beit": VisionFamily("beit"),
+    "data2vec-vision": VisionFamily("beit"),
+    "swin": VisionFamily("swin", hidden_size=96, patch_size=4, first=0),
+    "swinv2": VisionFamily("swinv2", hidden_size=96, patch_size=4, first=0),
 }
 
 
@@ -39,64 +63,240 @@ def layers(keys: Keys, model_type: str, notes: Notes) -> list[Layers]:
 
     Raises: InvalidInput.
     """
-    family = FAMILIES[model_type]
-    default = f"default of {model_type}"
+    reader = _VisionReader(keys, model_type, notes)
+    return list(_READERS[reader.family.read](reader))
 
-    def count(key: str) -> Sourced:
-        return keys.count(key) or Sourced(getattr(family, key), default)
 
-    hidden, heads, patch = (
-        count(key) for key in ("hidden_size", "num_attention_heads", "patch_size")
-    )
-    head = keys.count("head_dim") if model_type == "pixtral" else None
-    head = head or Sourced(
-        hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}"
-    )
-    if head.value < 4 or head.value % 4:
-        raise InvalidInput(
-            f"{keys.name}: head_dim {head.value} ({head.source}): must be a multiple of 4"
+class _VisionReader:
+    """Reads the config of a vision encoder."""
+
+    def __init__(self, keys: Keys, model_type: str, notes: Notes) -> None:
+        self.keys = keys
+        self.family = FAMILIES[model_type]
+        self.default = f"default of {model_type}"
+        self.model_type = model_type
+        self.notes = notes
+
+    def rope(self) -> Iterator[Layers]:
+        """Patches that turn with their row and column."""
+        hidden, heads, patch = (
+            self._count(key) for key in ("hidden_size", "num_attention_heads", "patch_size")
         )
-    image = _sides(keys, family.image_size, default)
-    grid = tuple(side // patch.value for side in image.value)
-    if 0 in grid:
-        raise InvalidInput(
-            f"{keys.name}: {image.source} {list(image.value)}: has no room for a patch of "
-            f"{patch.value}"
+        head = self.keys.count("head_dim") if self.model_type == "pixtral" else None
+        head = head or Sourced(
+            hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}"
         )
-    params = {
-        "dim": head,
-        "base": _base(keys, family, default, notes),
-        "convention": Sourced(family.convention, default),
-        "grid": Sourced(grid, f"derived: {image.source} / {patch.source}"),
-    }
-    numbers = tuple(range(min(count("num_hidden_layers").value, 10_000)))
-    derived = {
-        "head_dim": head,
-        "context": Sourced(grid[0] * grid[1], "derived: patches of an image"),
-    }
-    return [Layers(None, numbers, "rope-axial", params, derived)]
+        if head.value < 4 or head.value % 4:
+            raise InvalidInput(
+                f"{self.keys.name}: head_dim {head.value} ({head.source}): must be a multiple of 4"
+            )
+        grid = self._grid(Sourced((patch.value, patch.value), patch.source))
+        params = {
+            "dim": head,
+            "base": self._base(),
+            "convention": Sourced(self.family.convention, self.default),
+            "grid": grid,
+        }
+        context = Sourced(grid.value[0] * grid.value[1], "derived: patches of an image")
+        yield Layers(
+            None, self._numbers(), "rope-axial", params, {"head_dim": head, "context": context}
+        )
+
+    def learned(self) -> Iterator[Layers]:
+        """A table of a row for each patch, and for the tokens before them."""
+        yield self._table(None, self._size("hidden_size"))
+
+    def sines(self) -> Iterator[Layers]:
+        """MAE's sines of row and column, of the encoder and the smaller decoder."""
+        grid = self._grid()
+        context = {"context": Sourced(grid.value[0] * grid.value[1], "derived: patches")}
+        decoder = self.keys.count("decoder_hidden_size") or Sourced(512, self.default)
+        for side, dim in (("encoder", self._size("hidden_size")), ("decoder", decoder)):
+            params = {
+                "dim": dim,
+                "grid": grid,
+                "convention": Sourced("mae", self.default),
+            }
+            yield Layers(side, (), "sinusoidal-nd", params, context)
+        self.notes.warn("the row of the class token, which is all zeros, is left out")
+
+    def beit(self) -> Iterator[Layers]:
+        """A table of offsets for each layer, or one that all share, a table of patches, or none."""
+        table, own, shared = (
+            self._flag(f"use_{name}")
+            for name in (
+                "absolute_position_embeddings",
+                "relative_position_bias",
+                "shared_relative_position_bias",
+            )
+        )
+        if table.value:
+            yield self._table("embeddings", self._size("hidden_size"))
+        biased = [flag for flag in (own, shared) if flag.value]
+        if len(biased) == 2:
+            self.notes.warn(
+                f"{own.source} and {shared.source}: two such biases are added, each by a table of "
+                "its own; one of them is read"
+            )
+        if biased:
+            grid = self._grid()
+            if grid.value[0] != grid.value[1]:
+                self.notes.warn(
+                    f"transformers 5.23's {self.model_type} reads a table of unequal sides sideways"
+                )
+            heads = self._size("num_attention_heads")
+            params = {
+                "heads": heads,
+                "window_size": grid,
+                "class_token": Sourced(value=True, source=self.default),
+            }
+            yield Layers(
+                "bias" if table.value else None,
+                self._numbers(),
+                "swin",
+                params,
+                {"context": self._rows(grid)},
+            )
+        if not (table.value or biased):
+            self.notes.warn(f"{own.source}, {shared.source}, {table.source}: none is true")
+            yield Layers(None, (), "nope", {"dim": self._size("hidden_size")})
+
+    def swin(self) -> Iterator[Layers]:
+        """A bias of windows, whose heads are more from stage to stage."""
+        window = self._window()
+        for name, numbers, heads, grid in self._stages():
+            if min(grid.value) < window.value:
+                self.notes.warn(
+                    f"{name}: its {grid.value[0]} x {grid.value[1]} places have no room for a "
+                    f"window of {window.value}"
+                )
+            side = Sourced((window.value, window.value), window.source)
+            yield Layers(name, numbers, "swin", {"heads": heads, "window_size": side})
+
+    def swinv2(self) -> Iterator[Layers]:
+        """The same by a network, on windows no larger than the stage."""
+        window = self._window()
+        trained = self.keys.counts("pretrained_window_sizes")
+        for stage, (name, numbers, heads, grid) in enumerate(self._stages()):
+            side, source = min(grid.value[0], window.value), window.source
+            if side < window.value:
+                source = f"derived: {window.source}, or the places of {name}"
+            params = {"heads": heads, "window_size": Sourced((side, side), source)}
+            if trained is not None:
+                if len(trained.value) <= stage:
+                    raise self.keys.invalid(
+                        "pretrained_window_sizes", "must have one number for each stage"
+                    )
+                if before := trained.value[stage]:
+                    value = Sourced((before, before), f"{trained.source}.{stage}")
+                    params["pretrained_window_size"] = value
+            yield Layers(name, numbers, "swin-v2", params)
+
+    def _stages(self) -> Iterator[tuple[str, tuple[int, ...], Sourced, Sourced]]:
+        """Each stage of Swin: its name, its layers, its heads, and the grid of its places."""
+        depths, heads = (
+            self.keys.counts(key) or Sourced(usual, self.default)
+            for key, usual in (("depths", self.family.depths), ("num_heads", self.family.heads))
+        )
+        if 0 in depths.value or not 0 < sum(depths.value) <= LARGEST_LAYERS:
+            raise self.keys.invalid(
+                "depths", f"must be whole numbers from 1 on, of {LARGEST_LAYERS} layers at most"
+            )
+        if len(heads.value) != len(depths.value) or 0 in heads.value:
+            stages = f"each of the {len(depths.value)} stages of {depths.source}"
+            text = json_text(list(heads.value))
+            raise InvalidInput(
+                f"{self.keys.name}: num_heads {text} ({heads.source}): must have heads for {stages}"
+            )
+        first, grid = 0, self._grid()
+        flag = self.keys.flag("use_absolute_embeddings")
+        if flag is not None and flag.value:
+            self.notes.warn(f"{flag.source}: a learned table of the patches is added besides")
+        for stage, (depth, count) in enumerate(zip(depths.value, heads.value, strict=True)):
+            places = tuple(max(side >> stage, 1) for side in grid.value)
+            source = heads.source if heads.source == self.default else f"{heads.source}.{stage}"
+            numbers = tuple(range(first, first + depth))
+            first += depth
+            yield f"stage{stage + 1}", numbers, Sourced(count, source), Sourced(places, grid.source)
+
+    def _window(self) -> Sourced:
+        return self.keys.count("window_size") or Sourced(self.family.window_size, self.default)
+
+    def _table(self, layer_type: str | None, dim: Sourced) -> Layers:
+        rows = self._rows(self._grid())
+        return Layers(layer_type, (), "learned", {"dim": dim, "max_len": rows}, {"context": rows})
+
+    def _rows(self, grid: Sourced) -> Sourced:
+        """How many patches there are, and tokens before them."""
+        first = self.family.first
+        tokens = ("", " + a class token", " + class and distillation tokens")[first]
+        patches = grid.source.removeprefix("derived: ")
+        return Sourced(
+            grid.value[0] * grid.value[1] + first, f"derived: patches of {patches}{tokens}"
+        )
+
+    def _numbers(self) -> tuple[int, ...]:
+        return tuple(range(min(self._count("num_hidden_layers").value, LARGEST_LAYERS)))
+
+    def _count(self, key: str) -> Sourced:
+        return self.keys.count(key) or Sourced(getattr(self.family, key), self.default)
+
+    def _size(self, key: str) -> Sourced:
+        """A size that a table has, and of which is said where the config leaves it out."""
+        size = self._count(key)
+        if size.source == self.default:
+            self.notes.size(self.keys.path(key), size)
+        return size
+
+    def _flag(self, key: str) -> Sourced:
+        return self.keys.flag(key) or Sourced(value=False, source=f"{key}: {self.default}")
+
+    def _grid(self, patch: Sourced | None = None) -> Sourced:
+        """Rows and columns of patches of the images that the model was made for.
+
+        Raises: InvalidInput for an image without room for a patch.
+        """
+        image = self._sides("image_size")
+        patch = patch or self._sides("patch_size")
+        grid = tuple(side // of for side, of in zip(image.value, patch.value, strict=True))
+        if 0 in grid:
+            text = patch.value[0] if len({*patch.value}) == 1 else list(patch.value)
+            raise InvalidInput(
+                f"{self.keys.name}: {image.source} {list(image.value)}: has no room for a patch of "
+                f"{text}"
+            )
+        return Sourced(grid, f"derived: {image.source} / {patch.source}")
+
+    def _sides(self, key: str) -> Sourced:
+        """Height and width of an image or a patch, which may be given as one number."""
+        if isinstance(self.keys.values.get(key), list | tuple):
+            sides = self.keys.counts(key)
+            if sides is None or len(sides.value) != 2 or (key == "patch_size" and 0 in sides.value):
+                raise self.keys.invalid(key, "must be a number, or height and width")
+            return sides
+        side = self._count(key) if self.family.read == "rope" else self._size(key)
+        return Sourced((side.value, side.value), side.source)
+
+    def _base(self) -> Sourced:
+        rope = self.keys.section("rope_parameters")
+        if rope is not None:
+            rope.get("rope_type")
+        base = (rope.number("rope_theta") if rope else None) or self.keys.number("rope_theta")
+        if base is None:
+            usual = self.family.base
+            self.notes.default("rope_theta")
+            self.notes.warn(f"{self.keys.name} has no rope_theta: {usual:g} is the {self.default}")
+            return Sourced(usual, self.default)
+        if base.value <= 1:
+            raise InvalidInput(f"{self.keys.name}: {base.source} {base.value:g}: must be above 1")
+        return base
 
 
-def _base(keys: Keys, family: VisionFamily, default: str, notes: Notes) -> Sourced:
-    rope = keys.section("rope_parameters")
-    if rope is not None:
-        rope.get("rope_type")
-    base = (rope.number("rope_theta") if rope else None) or keys.number("rope_theta")
-    if base is None:
-        notes.default("rope_theta")
-        notes.warn(f"{keys.name} has no rope_theta: {family.base:g} is the {default}")
-        return Sourced(family.base, default)
-    if base.value <= 1:
-        raise InvalidInput(f"{keys.name}: {base.source} {base.value:g}: must be above 1")
-    return base
-
-
-def _sides(keys: Keys, usual: int, default: str) -> Sourced:
-    """Height and width of an image, which may be given as one number."""
-    if isinstance(keys.values.get("image_size"), list | tuple):
-        sides = keys.counts("image_size")
-        if sides is None or len(sides.value) != 2:
-            raise keys.invalid("image_size", "must be a number, or height and width")
-        return sides
-    side = keys.count("image_size") or Sourced(usual, default)
-    return Sourced((side.value, side.value), side.source)
+_READERS: Mapping[str, Callable[[_VisionReader], Iterator[Layers]]] = {
+    "rope": _VisionReader.rope,
+    "learned": _VisionReader.learned,
+    "sines": _VisionReader.sines,
+    "beit": _VisionReader.beit,
+    "swin": _VisionReader.swin,
+    "swinv2": _VisionReader.swinv2,
+}

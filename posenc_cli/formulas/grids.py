@@ -51,7 +51,8 @@ Grid = Annotated[
     ),
     convention=(
         "Columns of y (row) and x (column) on an image: mae: sin x, cos x, sin y, cos y; vit-mae "
-        "(transformers): sin y, cos y, sin x, cos x; timm: sin y, sin x, cos y, cos x; detr: y, "
+        "(transformers' function, whose halves its ViT-MAE exchanges: mae): sin y, cos y, sin x, "
+        "cos x; timm: sin y, sin x, cos y, cos x; detr: y, "
         "then x, sines and cosines alternating, counted from 1. tensor2tensor (any number of "
         "axes): sines then cosines, axis after axis, and zeros in columns left over; "
         "positional-encodings (up to 3 axes): alternating, axis after axis, cut off at dim. "

@@ -174,7 +174,7 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
         ({"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [16, 24]}},
          ["mrope_section [16, 24]", "64"]),
         ({"model_type": "nanochat"}, ["nanochat turns the other way"]),
-        ({"model_type": "vit"}, ["reads no configs of model type 'vit'"]),
+        ({"model_type": "sam"}, ["reads no configs of model type 'sam'"]),
         ({"model_type": "deberta-v2"}, ["deberta-v2", "no scheme"]),
         ({"model_type": "smollm3", "no_rope_layers": [1, 0]}, ["2 numbers for 4 layers"]),
         ({"model_type": "smollm3", "no_rope_layers": [2, 0, 0, 0]}, ["list of 0 and 1"]),

@@ -11,6 +11,7 @@ import pytest
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.nonrotary import FAMILIES
+from posenc_cli.errors import InvalidInput
 from tests.matrices import matrix
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -80,6 +81,91 @@ def test_patches_of_vision_encoders_turn_with_row_and_column(case):
     for function, expected in zip(("cos", "sin"), ARRAYS[case["array"]], strict=True):
         found = matrix(layers.scheme, None, table=f"{function}{suffix}", **layers.values())
         np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("case", cases("patches"))
+def test_a_table_of_patches_has_the_rows_that_the_model_has(case):
+    layers = resolve(case["config"]).layer()
+    rows, columns = ARRAYS[case["array"]].tolist()
+    assert layers.scheme == "learned"
+    assert layers.values() == {"max_len": rows, "dim": columns}
+    assert layers.derived["context"].value == rows
+
+
+@pytest.mark.parametrize("case", cases("mae"))
+def test_patches_have_the_sines_of_mae(case):
+    layers = resolve(case["config"]).layer(case["layer_type"])
+    found = matrix(layers.scheme, None, **layers.values())
+    np.testing.assert_allclose(found, ARRAYS[case["array"]], atol=1e-6)
+
+
+@pytest.mark.parametrize("case", cases("windows"))
+def test_each_layer_has_the_heads_and_the_window_of_its_bias(case):
+    found = []
+    for layers in resolve(case["config"]).layers:
+        given = layers.values()
+        trained = given.get("pretrained_window_size", (0, 0))
+        shared = case["config"].get("use_shared_relative_position_bias")
+        bias = [given["heads"], *given["window_size"], *trained]
+        found += [bias] * (1 if shared else len(layers.layers))
+        assert catalogue.find(layers.scheme).bind(given).content.by == "pair"
+    assert found == ARRAYS[case["array"]].tolist()
+
+
+def test_layers_of_stages_follow_one_another():
+    resolved = resolve({"model_type": "swin", "depths": [2, 3], "num_heads": [3, 6]})
+    assert [layers.layer_type for layers in resolved.layers] == ["stage1", "stage2"]
+    assert [layers.layers for layers in resolved.layers] == [(0, 1), (2, 3, 4)]
+
+
+def test_a_beit_may_have_a_table_and_a_bias_or_neither():
+    flags = {"use_absolute_position_embeddings": True, "use_relative_position_bias": True}
+    config = {"model_type": "beit", "num_hidden_layers": 2}
+    both = resolve({**config, **flags})
+    assert [(group.layer_type, group.scheme) for group in both.layers] == [
+        ("embeddings", "learned"),
+        ("bias", "swin"),
+    ]
+    assert resolve(config).layer().scheme == "nope"
+    twice = {"use_relative_position_bias": True, "use_shared_relative_position_bias": True}
+    assert any("two such biases" in text for text in resolve({**config, **twice}).warnings)
+    wide = {"use_relative_position_bias": True, "image_size": [32, 64]}
+    assert any("unequal sides sideways" in text for text in resolve({**config, **wide}).warnings)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"depths": [2, 0]}, "depths .*: must be whole numbers from 1 on"),
+        ({"depths": [2, 10**6], "num_heads": [1, 1]}, "depths .*: must be whole numbers from 1 on"),
+        ({"depths": []}, "depths .*: must be whole numbers from 1 on"),
+        (
+            {"depths": [2, 2]},
+            r"num_heads \[3, 6, 12, 24\] \(default of swin\): must have heads for",
+        ),
+        ({"num_heads": [3, 6]}, "num_heads .*: must have heads for each of the 4 stages"),
+        ({"num_heads": [0, 3, 6, 12]}, "num_heads .*: must have heads for each"),
+        ({"window_size": 40000}, "window_size .*: must be from 1 to 32768"),
+        ({"patch_size": [4, 0]}, "patch_size .*: must be a number, or height and width"),
+        ({"model_type": "swinv2", "pretrained_window_sizes": [6]}, "must have one number for each"),
+    ],
+)
+def test_windows_that_no_model_has_are_refused(given, message):
+    with pytest.raises(InvalidInput, match=message):
+        resolve({"model_type": "swin", **given})
+
+
+def test_what_is_added_or_left_out_besides_is_said():
+    table = {"model_type": "swin", "use_absolute_embeddings": True, "image_size": 64}
+    warnings = " ".join(resolve(table).warnings)
+    assert "a learned table of the patches is added besides" in warnings
+    assert "stage3: its 4 x 4 places have no room for a window of 7" in warnings
+    assert "image_size is not given: 224" in " ".join(resolve({"model_type": "vit"}).warnings)
+
+
+def test_a_video_encoder_that_turns_no_pairs_is_refused():
+    with pytest.raises(InvalidInput, match="vjepa2 gives the two columns of a pair different ang"):
+        resolve({"model_type": "vjepa2", "hidden_size": 1024})
 
 
 DEFAULTS = json.loads((GOLDEN / "config_defaults.json").read_text("utf-8"))["defaults"]
