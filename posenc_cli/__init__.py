@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from posenc_cli.api.encoding import frequencies as frequencies
     from posenc_cli.api.encoding import from_config as from_config
     from posenc_cli.api.encoding import tables as tables
+    from posenc_cli.api.inspecting import InspectionReport as InspectionReport
+    from posenc_cli.api.inspecting import inspect as inspect
     from posenc_cli.api.listing import alibi_slopes as alibi_slopes
     from posenc_cli.api.listing import models as models
     from posenc_cli.api.listing import schemes as schemes
@@ -47,6 +49,7 @@ _MODULES = {
     "arguments": ("ArgumentError", "ModelEncoding"),
     "checking": ("RopeReport", "assert_rope", "compare", "identify", "rope_check"),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
+    "inspecting": ("InspectionReport", "inspect"),
     "listing": ("alibi_slopes", "models", "schemes"),
     "pictures": ("SimilarityReport", "Spectrum", "curve", "heatmap", "similarity", "spectrum"),
     "rotation": ("rotate",),

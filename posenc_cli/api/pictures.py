@@ -11,16 +11,10 @@ import numpy as np
 from posenc_cli.analysis.parts import SimilarityPart, part_of_array, parts_of
 from posenc_cli.analysis.similarity import Normalization, QueryKeyContent
 from posenc_cli.analysis.verdict import Verdict, verdict
-from posenc_cli.api.arguments import (
-    ArgumentError,
-    GivenPositions,
-    checked_choice,
-    choice_of,
-    in_arguments,
-)
+from posenc_cli.api.arguments import ArgumentError, checked_choice, in_arguments
 from posenc_cli.api.arrays import is_array
 from posenc_cli.api.checking import loaded_array
-from posenc_cli.choice import parameters_by_scheme
+from posenc_cli.api.subjects import arrays_and_choices, choice_at
 from posenc_cli.errors import abbreviated
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
@@ -41,25 +35,16 @@ from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.figure import Figure as Page
 
     from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
-    from posenc_cli.choice import Choice
-    from posenc_cli.files.reading import Loaded
     from posenc_cli.numerics.arrays import RealRows
     from posenc_cli.render.profiles import Judged
     from posenc_cli.render.style import Theme
 
     Several = Sequence[EncodingLike | Shaped]
-
-
-def _choice(
-    encoding: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
-) -> Choice:
-    given = None if positions is None else GivenPositions.of(positions)
-    return choice_of(encoding, given.positions if given else None, parameters)
 
 
 @in_arguments
@@ -96,7 +81,7 @@ def heatmap(
         loaded = loaded_array(subject, "array")
         figure = figure_of_array(loaded, head=head, dims=columns, split=split)
     else:
-        choice = _choice(subject, positions, parameters)
+        choice = choice_at(subject, positions, parameters)
         draw = partial(figure_of, dims=columns, split=split)
         figure, _ = figure_of_choice(choice, table, head, draw)
     return drawn_page(figure, style)
@@ -134,7 +119,7 @@ def curve(
             figure_of_array(loaded, head=head, dims=columns), all_of_them=columns is not None
         )
     else:
-        choice = _choice(subject, positions, parameters)
+        choice = choice_at(subject, positions, parameters)
         draw = partial(column_figure, dims=columns)
         figure, _ = figure_of_choice(choice, table, head, draw, first=FIRST_OF_CURVES)
     return drawn_page(figure, style)
@@ -250,7 +235,7 @@ def similarity(
     contents = (content,) if isinstance(content, str) else tuple(content or ())
     for asked in contents:
         checked_choice("content", asked, get_args(QueryKeyContent))
-    arrays, choices = _subjects(subject, positions, parameters)
+    arrays, choices = arrays_and_choices(subject, positions, parameters)
     for choice in choices.values():
         if choice.parts:
             raise ArgumentError(f"encoding {choice.name!r}: is several encodings; look at each")
@@ -265,33 +250,6 @@ def similarity(
         raise ArgumentError("bound: goes with rotary encodings whose pairs turn by the position")
     verdicts = tuple(verdict(part.similarity) for part in parts)
     return SimilarityReport(tuple(parts), verdicts, bool(bound))
-
-
-def _subjects(
-    subject: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
-) -> tuple[dict[int, tuple[str, Loaded]], dict[int, Choice]]:
-    """The arrays, each with a name, and the encodings of one subject or a list, by their places."""
-    several = isinstance(subject, list | tuple)
-    items = dict(enumerate(subject if isinstance(subject, list | tuple) else (subject,)))
-    if not items:
-        raise ArgumentError("subject: is an empty list")
-    arrays = {
-        place: (f"array {place}" if several else "array", loaded_array(item, "array"))
-        for place, item in items.items()
-        if is_array(item)
-    }
-    named = {place: item for place, item in items.items() if place not in arrays}
-    choices = {
-        place: _choice(item, positions, {} if several else parameters)
-        for place, item in named.items()
-    }
-    if several and choices:
-        schemes = [choice.scheme for choice in choices.values()]
-        given = dict(zip(choices, parameters_by_scheme(schemes, parameters), strict=True))
-        choices = {place: _choice(item, positions, given[place]) for place, item in named.items()}
-    elif parameters and not choices:
-        raise ArgumentError(f"{next(iter(parameters))}: goes with an encoding, not with an array")
-    return arrays, choices
 
 
 class Spectrum(SpectrumReport):
@@ -332,7 +290,7 @@ def spectrum(
 
     Raises: ValueError where an argument is wrong, or the encoding is a bias.
     """
-    arrays, choices = _subjects(subject, positions, parameters)
+    arrays, choices = arrays_and_choices(subject, positions, parameters)
     reports = {place: file_report(loaded, name=name) for place, (name, loaded) in arrays.items()}
     reports |= {place: choice_report(choice) for place, choice in choices.items()}
     in_order = [reports[place] for place in sorted(reports)]

@@ -37,6 +37,7 @@ COMMANDS = {
     "dot-similarity": "posenc_cli.cli.dot_similarity:dot_similarity",
     "rope-check": "posenc_cli.cli.rope_check:rope_check",
     "order-check": "posenc_cli.cli.order_check:order_check",
+    "inspect": "posenc_cli.cli.inspect:inspect",
     "compare": "posenc_cli.cli.compare:compare",
     "explain": "posenc_cli.cli.explain:explain",
     "identify": "posenc_cli.cli.identify:identify",
@@ -49,7 +50,7 @@ COMMANDS = {
 GROUPS = {
     "make": ("generate", "alibi-slopes", "buckets"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
-    "check": ("rope-check", "order-check", "compare"),
+    "check": ("rope-check", "order-check", "inspect", "compare"),
     "read": ("explain", "identify"),
     "list": ("schemes", "models", "backends"),
     "shell": ("completion",),

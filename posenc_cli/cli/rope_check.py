@@ -11,26 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from posenc_cli.checks.codes import CALL_ROLES
 from posenc_cli.choice import Choice
+from posenc_cli.cli.check_reports import CheckOutput, StepSummary
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
-from posenc_cli.cli.options import (
-    OptionGroup,
-    ReportOptions,
-    completed_from,
-    form_option,
-    one_of,
-    option,
-)
+from posenc_cli.cli.options import OptionGroup, completed_from, one_of, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
 from posenc_cli.cli.progress import PATIENCE, progress_bar
-from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
-from posenc_cli.files.formats import check_suffix
+from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
 from posenc_cli.render import report as rendering
 from posenc_cli.render.report import FailedSubject
 from posenc_cli.render.report_text import deviation_figure, report_text
-from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,12 +33,8 @@ if TYPE_CHECKING:
     from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.checks.verdict import Report
 
-_STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 """Where GitHub and GitLab say that the repository is checked out."""
-
-FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
-"""The forms of a report, and the suffix of each."""
 
 
 class Roles(Record):
@@ -137,10 +125,9 @@ class SubjectOptions(OptionGroup):
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
 
 
-class RopeCheckOutput(ReportOptions):
-    """Where the report goes, and in which of its forms."""
+class RopeCheckOutput(CheckOutput):
+    """Where the report goes, and in which of its forms; or its picture."""
 
-    form: Annotated[str | None, form_option(FORMATS)] = None
     out: Annotated[
         str | None,
         option(
@@ -214,7 +201,7 @@ def rope_check(
     from posenc_cli.checks.checking import Check, SubjectError
 
     request = subject.request()
-    form = "table" if output.draws else _form(output)
+    form = "table" if output.draws else output.report_form
     output.prepare()
     file = None if output.draws else output
     summary = StepSummary.find() if form == "github" else None
@@ -316,53 +303,3 @@ def _progress(console: Console) -> Iterator[Callable[[int, int], None] | None]:
                 bar.update(task, completed=done, total=total)
 
         yield show
-
-
-def _form(output: RopeCheckOutput) -> str:
-    """The form of the report: as asked for, else by the suffix of the file."""
-    form = output.form_asked_for(FORMATS)
-    if form is None:
-        forms = {FORMATS[name]: name for name in ("json", "junit")}
-        form = forms.get(output.suffix, "table")
-        check_suffix(output.out, FORMATS[form], "a report as text")
-    return form
-
-
-class StepSummary(Record):
-    """The file to which a step of a GitHub workflow adds what its run is to show."""
-
-    path: str
-
-    @classmethod
-    def find(cls) -> StepSummary | None:
-        """The summary of this step, where there is one.
-
-        Raises: InvalidInput where the run reads that file.
-        """
-        path = os.environ.get(_STEP_SUMMARY)
-        if not path:
-            return None
-        with contextlib.suppress(OSError), transaction() as files:
-            files.note_replaced(
-                Path(path).stat(), f"{_STEP_SUMMARY} {quoted_name(path)}", hint="name another file"
-            )
-        return cls(path)
-
-    def add_at_end(self, markdown: str, console: Console) -> None:
-        """Add to it when the run has succeeded; a summary that fails is but a warning."""
-        data = markdown.encode(errors="backslashreplace")
-
-        def add() -> None:
-            try:
-                # A FIFO is not waited for: no signal is heeded now.
-                with open(self.path, "ab", opener=_open_at_once) as file:
-                    file.write(data)
-            except OSError as error:
-                console.warning(f"{_STEP_SUMMARY}: {error.strerror or error}")
-
-        with transaction() as files:
-            files.claim_at_end(add)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)

@@ -146,6 +146,7 @@ def alibi(
         ladder,
         scores,
         capacity=within_length(seq_len) if form == "mpt" else None,
+        limit=None if form == "mpt" else math.inf,
     )
 
 

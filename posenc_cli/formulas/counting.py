@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
@@ -24,7 +25,7 @@ def integer(*, dim: Dim = 64) -> Rows:
     def rows(xp: Any, positions: Any, _table: None) -> Any:
         return _all_columns(xp, xp.asarray(positions, dtype=xp.float64), dim)
 
-    return Rows(dim, rows)
+    return Rows(dim, rows, limit=math.inf)
 
 
 @absolute(
@@ -43,7 +44,7 @@ def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
         high, low = quotient(xp.asarray(positions, dtype=xp.float64), float(seq_len or 1))
         return _all_columns(xp, high, dim), _all_columns(xp, low, dim)
 
-    return Rows(dim, rows, capacity=within_length(seq_len))
+    return Rows(dim, rows, capacity=within_length(seq_len), limit=1)
 
 
 @absolute(
@@ -69,7 +70,7 @@ def binary(
         return xp.asarray(shifted & 1, dtype=xp.float64)
 
     capacity = Capacity(2**dim, f"{dim} bits", f"--dim {dim + 1} doubles it")
-    return Rows(dim, rows, positions="indices", capacity=capacity)
+    return Rows(dim, rows, positions="indices", capacity=capacity, limit=1)
 
 
 @absolute(
@@ -85,7 +86,7 @@ def nope(*, dim: Dim = 64) -> Rows:
     def rows(xp: Any, positions: Any, _table: None) -> Any:
         return xp.zeros((positions.shape[0], dim), dtype=xp.float64)
 
-    return Rows(dim, rows, positions="unused")
+    return Rows(dim, rows, positions="unused", limit=0)
 
 
 def _all_columns(xp: Any, column: Any, dim: int) -> Any:

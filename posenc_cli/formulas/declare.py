@@ -123,6 +123,7 @@ class _WaveContent(Record):
     farthest: ClassVar[None] = None
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
+    limit: ClassVar[None] = None
 
     @property
     def capacity(self) -> Capacity | None:
@@ -208,7 +209,8 @@ class Rows(Record):
     (high, low) whose sum is the value. ``table`` is the :data:`RowLookup` of ``weights``, None
     without. ``positions`` says whether the formula computes with them, looks something up, or is
     the same at all of them. Of a relative scheme they are offsets j − i of key and query; those
-    past ``farthest`` share its row.
+    past ``farthest`` share its row. No cell is larger than ``limit``, wherever it is: infinity
+    where cells grow without end, None where that is not said.
     """
 
     width: int
@@ -217,6 +219,7 @@ class Rows(Record):
     weights: Weights | None = None
     capacity: Capacity | None = None
     farthest: int | None = None
+    limit: float | None = None
     waves: ClassVar[None] = None
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
@@ -246,7 +249,8 @@ class Bias(_ScoreContent):
     ``coefficients(xp)`` → one a head, or a tuple of such vectors where a head has several;
     ``scores(xp, coefficient, indices)`` → (n,), where ``by`` says what the indices are: offsets
     j − i of key and query, or keys j alone. Where all heads share a costly function of the indices,
-    ``profile(xp, indices)`` → (n,) is it, and the scores are of its values.
+    ``profile(xp, indices)`` → (n,) is it, and the scores are of its values. ``trained`` counts the
+    coefficients that are learned. No score is larger than ``limit``, as of `Rows`.
     """
 
     by: Literal["offset", "key"]
@@ -254,6 +258,8 @@ class Bias(_ScoreContent):
     scores: Callable[[Namespace, Any, Array], Array]
     capacity: Capacity | None = None
     profile: Callable[[Namespace, Array], Array] | None = None
+    trained: int = 0
+    limit: float | None = None
     weights: ClassVar[None] = None
 
 
@@ -295,6 +301,7 @@ class BucketBias(_ScoreContent):
     capacity: Capacity | None = None
     pairs: PairRule | None = None
     network: Network | None = None
+    limit: ClassVar[None] = None
 
     @property
     def by(self) -> Literal["offset", "pair"]:
@@ -306,7 +313,7 @@ Content = Rotation | Sinusoids | Rows | Bias | BucketBias
 """What a scheme gives. Each kind answers the same questions, with None where it has no such thing:
 its ``waves``, the ``weights`` of its learned table, the ``heads`` it has scores for and what those
 go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest`` offset, and
-what it takes ``positions`` for."""
+what it takes ``positions`` for, and the ``limit`` of its cells."""
 
 GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),

@@ -225,7 +225,14 @@ def kerple_log(
         strength, scale = coefficients
         return strength * (0 - xp.log(1 + scale * xp.abs(offsets)))
 
-    return Bias(heads, "offset", lambda xp: (xp.asarray(strengths), xp.asarray(scales)), scores)
+    return Bias(
+        heads,
+        "offset",
+        lambda xp: (xp.asarray(strengths), xp.asarray(scales)),
+        scores,
+        trained=2 * heads,
+        limit=math.inf,
+    )
 
 
 @bias(
@@ -267,7 +274,14 @@ def kerple_power(
         strength, power = coefficients
         return strength * (0 - xp.abs(offsets) ** power)
 
-    return Bias(heads, "offset", lambda xp: (xp.asarray(strengths), xp.asarray(powers)), scores)
+    return Bias(
+        heads,
+        "offset",
+        lambda xp: (xp.asarray(strengths), xp.asarray(powers)),
+        scores,
+        trained=2 * heads,
+        limit=math.inf,
+    )
 
 
 def _one_a_head(name: str, values: Scalars, heads: int) -> Scalars:
@@ -328,4 +342,13 @@ def sandwich(
     def scores(_xp: Any, ratio: Any, similarity: Any) -> Any:
         return similarity * heads / ratio
 
-    return Bias(heads, "offset", lambda xp: 8 * xp.arange(1, heads + 1), scores, profile=profile)
+    # Of cosines half as many as columns, or of twice as much where that is taken off; in head 1.
+    limit = heads * dim / (8 if convention == "nemo" else 16)
+    return Bias(
+        heads,
+        "offset",
+        lambda xp: 8 * xp.arange(1, heads + 1),
+        scores,
+        profile=profile,
+        limit=limit,
+    )

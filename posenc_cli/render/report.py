@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.records import Record
+from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
 
 if TYPE_CHECKING:
     from posenc_cli.checks.definition import SourcePlace
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.verdict import Report
     from posenc_cli.errors import PosencError
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COMMAND = "rope-check"
 
 
 class FailedSubject(Record):
@@ -154,8 +154,10 @@ def junit_text(report: Report, place: SourcePlace | None = None) -> str:
     One pass over the subject shows several findings, so each has its share of the time.
     """
     share = report.seconds / max(1, len(report.findings))
+    group = str(report.reference["scheme"])
     cases = [
-        _JunitCase(
+        JunitCase(
+            group,
             f"{finding.check}: {_subject(report)}",
             share,
             None
@@ -173,78 +175,14 @@ def junit_text(report: Report, place: SourcePlace | None = None) -> str:
     }
     lines = [verdict(report), scope(report), farthest_text(report), *report.notes]
     printed = "\n".join(filter(None, lines))
-    return _junit_text(str(report.reference["scheme"]), cases, properties, printed, place)
+    return junit_document(_COMMAND, cases, properties, printed, place)
 
 
 def junit_error_text(failed: FailedSubject, place: SourcePlace | None = None) -> str:
     """The report on a subject that gave nothing to judge, as JUnit XML: one case, an error."""
     told = ("error", "subject", failed.error.message, failed.details)
-    case = _JunitCase(f"subject: {failed.subject}", failed.seconds, told)
-    return _junit_text("subject", [case], {"subject": failed.subject}, failed.details, place)
-
-
-class _JunitCase(Record):
-    """A test case; ``problem`` is the kind of element, its type, its message and its text."""
-
-    name: str
-    seconds: float
-    problem: tuple[str, str, str, str] | None
-
-
-def _junit_text(
-    scheme: str,
-    cases: list[_JunitCase],
-    properties: dict[str, str],
-    printed: str,
-    place: SourcePlace | None,
-) -> str:
-    from xml.etree import ElementTree as ET
-
-    kinds = [case.problem[0] for case in cases if case.problem is not None]
-    counts = {
-        "tests": str(len(cases)),
-        "failures": str(kinds.count("failure")),
-        "errors": str(kinds.count("error")),
-        "time": f"{sum(case.seconds for case in cases):.3f}",
-    }
-    root = ET.Element("testsuites", {"name": "posenc", **counts})
-    suite = ET.SubElement(
-        root, "testsuite", {"name": "posenc rope-check", **counts, "skipped": "0"}
-    )
-    listed = ET.SubElement(suite, "properties")
-    for name, value in properties.items():
-        ET.SubElement(listed, "property", {"name": name, "value": _xml(value)})
-    where = {}
-    if place is not None:
-        where["file"] = _xml(place.file)
-        if place.line is not None:
-            where["line"] = str(place.line)
-    for case in cases:
-        attributes = {
-            "classname": _xml(f"posenc.rope-check.{scheme}"),
-            "name": _xml(case.name),
-            "time": f"{case.seconds:.3f}",
-            **where,
-        }
-        element = ET.SubElement(suite, "testcase", attributes)
-        if case.problem is not None:
-            kind, code, message, text = case.problem
-            problem = ET.SubElement(element, kind, {"message": _xml(message), "type": code})
-            problem.text = _xml(text)
-    output = ET.SubElement(suite, "system-out")
-    output.text = _xml(printed)
-    ET.indent(root)
-    # In ASCII, which is UTF-8 whatever the stream makes of other characters.
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root).decode("ascii")}'
-
-
-def _xml(text: str) -> str:
-    r"""``text`` without the characters that XML cannot hold.
-
-    >>> _xml("a\x1b[31mb")
-    'a[31mb'
-    """
-    return _NOT_XML.sub("", text)
+    case = JunitCase("subject", f"subject: {failed.subject}", failed.seconds, told)
+    return junit_document(_COMMAND, [case], {"subject": failed.subject}, failed.details, place)
 
 
 def github_text(report: Report, place: SourcePlace | None = None) -> str:
@@ -253,56 +191,30 @@ def github_text(report: Report, place: SourcePlace | None = None) -> str:
     ``place`` is the line of the code that they are about.
     """
     lines = [
-        _annotation("error", f"rope-check: {finding.check}", _details(report, finding), place)
+        annotation("error", f"rope-check: {finding.check}", _details(report, finding), place)
         for finding in report.findings
         if not finding.ok
     ]
-    return "\n".join(lines or [_annotation("notice", "rope-check", verdict(report), place)])
+    return "\n".join(lines or [annotation("notice", "rope-check", verdict(report), place)])
 
 
 def github_error_text(failed: FailedSubject, place: SourcePlace | None = None) -> str:
     """The annotation of a subject that gave nothing to judge."""
-    return _annotation("error", f"rope-check: {failed.subject}", failed.details, place)
-
-
-def _annotation(level: str, title: str, message: str, place: SourcePlace | None = None) -> str:
-    r"""One workflow command, escaped as the runner unescapes it.
-
-    >>> _annotation("error", "a: b, c", "50%\nmore")
-    '::error title=a%3A b%2C c::50%25%0Amore'
-    """
-    values = {"title": title}
-    if place is not None:
-        line = {} if place.line is None else {"line": str(place.line)}
-        values = {"file": place.file, **line, **values}
-    properties = ",".join(f"{name}={_property(value)}" for name, value in values.items())
-    return f"::{level} {properties}::{_data(message)}"
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return annotation("error", f"rope-check: {failed.subject}", failed.details, place)
 
 
 def summary_markdown(report: Report) -> str:
     """A report as the Markdown of a step's summary."""
     lines = [f"### posenc rope-check: {'ok' if report.ok else 'failed'}", ""]
-    lines += [_markdown(verdict(report)), "", scope(report), ""]
+    lines += [markdown_cell(verdict(report)), "", scope(report), ""]
     lines += ["| check | result | worst | allowed | where |", "|---|---|---|---|---|"]
-    lines += [f"| {' | '.join(map(_markdown, row))} |" for row in rows(report)]
+    lines += [f"| {' | '.join(map(markdown_cell, row))} |" for row in rows(report)]
     for why in report.diagnosis:
-        lines += ["", f"cause: {_markdown(why.text)} ({_markdown(why.evidence)})"]
+        lines += ["", f"cause: {markdown_cell(why.text)} ({markdown_cell(why.evidence)})"]
     return "\n".join(lines) + "\n"
 
 
 def summary_error_markdown(failed: FailedSubject) -> str:
     """A subject that gave nothing to judge, as the Markdown of a step's summary."""
-    text = f"{_markdown(failed.subject)}: {_markdown(failed.details)}"
+    text = f"{markdown_cell(failed.subject)}: {markdown_cell(failed.details)}"
     return f"### posenc rope-check: error\n\n{text}\n"
-
-
-def _markdown(text: str) -> str:
-    return re.sub(r"([|<>`*_\\])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,208 @@
+"""How far rows are apart: the two that are nearest, and those that are the same.
+
+The nearest two of n rows are found among all n (n − 1) / 2 pairs where that takes a few seconds. A
+product of matrices gives every squared distance but for a rounding of at most
+(d + 8) · 2^−53 · (‖a‖ + ‖b‖)²; the pairs within it of the least are subtracted column by column.
+Of more rows each is held against its nearest before it, and that is called a sample.
+
+Of waves that each have a sine and a cosine, rows at an offset Δ are all equally far apart:
+√(4 Σ w_i scale² sin²(Δω_i / 2)), so offsets stand for all pairs.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.numerics.placements import Placement
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from posenc_cli.analysis.products import MatrixRows
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.formulas.declare import Waves
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals, StoredRows
+
+MOST_PRODUCTS = 1 << 33
+"""Multiplications that the nearest of all pairs may take: a few seconds."""
+
+NEIGHBOURS = 16
+"""Rows before each that it is held against, where all are too many."""
+
+_BLOCK_ROWS = 512
+_BLOCK_VALUES = 1 << 17
+_PAIRS = 1 << 14  # subtracted at a time
+_LEAST_WIDTH = 64  # a product of narrower rows takes as long
+_UNIT = 2.0**-53
+
+
+class NearestRows(Record):
+    """The smallest distance of two rows, and which rows: of a sample where not all were looked at.
+
+    Rows that are the same are always found.
+    """
+
+    distance: float
+    pair: tuple[int, int]
+    sampled: bool = False
+
+
+class DistinctRows(Record):
+    """How many rows differ from all before them, and the first that does not, after the other."""
+
+    count: int
+    first: tuple[int, int] | None
+
+
+def nearest_waves(
+    waves: Waves, weights: Reals, *, count: int, step: int, engine: Engine
+) -> NearestRows:
+    """The nearest two of rows at ``count`` positions, ``step`` apart, each wave ``weights`` times.
+
+    The waves follow the position alone and do not grow.
+    """
+    frequencies = waves.frequencies
+
+    def halves(xp: Any) -> Any:
+        return frequencies(xp) / 2
+
+    filler = wave_filler(replace(waves, scale=1, frequencies=halves), engine)
+    columns = (Placement("sin", slice(0, waves.count)),)
+    factors = 4 * weights * float(waves.scale) ** 2
+    least, offset = np.inf, 1
+    rows = max(1, _BLOCK_VALUES // max(1, waves.count))
+    for begin in range(1, count, rows):
+        offsets = np.arange(begin, min(begin + rows, count), dtype=np.int64)
+        table = np.empty((offsets.size, waves.count))
+        filler.fill(table, offsets * step, columns, dtype=FLOAT64)
+        squares = (np.square(table) * factors).sum(axis=1)  # (offsets,)
+        place = int(np.argmin(squares))
+        if squares[place] < least:
+            least, offset = float(squares[place]), int(offsets[place])
+    return NearestRows(float(np.sqrt(least)), (0, offset))
+
+
+def nearest_rows(rows: MatrixRows) -> NearestRows:
+    """The nearest two of some rows, two at least.
+
+    >>> from posenc_cli.analysis.products import MatrixRows
+    >>> nearest_rows(MatrixRows.of(np.array([[0.0, 3.0], [4.0, 0.0], [4.0, 1.0]])))
+    NearestRows(distance=1.0, pair=(1, 2), sampled=False)
+    """
+    rows = rows.in_memory()
+    values = rows.read(range(rows.count))  # (rows, width)
+    same = distinct_rows([values], rows.count)
+    if same.first is not None:
+        return NearestRows(0.0, same.first)
+    if rows.count**2 // 2 * max(_LEAST_WIDTH, rows.width) > MOST_PRODUCTS:
+        return _nearest_neighbours(values)
+    centred = values - values.mean(axis=0)
+    squares = np.square(centred).sum(axis=1)  # (rows,)
+    slack = (rows.width + 8) * _UNIT * 4 * float(squares.max())
+    best, pair = np.inf, (0, 1)
+    for begin in range(0, rows.count, _BLOCK_ROWS):
+        end = min(begin + _BLOCK_ROWS, rows.count)
+        products = centred[begin:end] @ centred[:end].T  # (block, rows before)
+        apart = squares[begin:end, None] + squares[:end] - 2 * products
+        later, earlier = np.tril_indices(end - begin, begin - 1, end)
+        listed = apart[later, earlier]
+        if not listed.size:
+            continue
+        near = listed <= min(best, float(listed.min())) + slack
+        near_later, near_earlier = later[near] + begin, earlier[near]
+        for start in range(0, near_later.size, _PAIRS):
+            part = slice(start, start + _PAIRS)
+            best, pair = _nearer(values, near_earlier[part], near_later[part], best, pair)
+    return NearestRows(float(np.sqrt(best)), pair)
+
+
+def _nearer(
+    values: RealRows, first: Integers, second: Integers, best: float, pair: tuple[int, int]
+) -> tuple[float, tuple[int, int]]:
+    """The least squared distance of some pairs, or of the best before them, and of which."""
+    squares = np.square(values[first] - values[second]).sum(axis=1)
+    place = int(np.argmin(squares))
+    if squares[place] < best:
+        return float(squares[place]), (int(first[place]), int(second[place]))
+    return best, pair
+
+
+def _nearest_neighbours(values: RealRows) -> NearestRows:
+    best, pair = np.inf, (0, 1)
+    for apart in range(1, NEIGHBOURS + 1):
+        for begin in range(apart, len(values), _PAIRS):
+            later = np.arange(begin, min(begin + _PAIRS, len(values)))
+            best, pair = _nearer(values, later - apart, later, best, pair)
+    return NearestRows(float(np.sqrt(best)), pair, sampled=True)
+
+
+def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
+    """How many of ``count`` rows differ from all before them, cell by cell; −0 is 0.
+
+    >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])], 3)
+    DistinctRows(count=2, first=(0, 2))
+    """
+    held: StoredRows | None = None
+    done = 0
+    for block in blocks:
+        bits = _bits(block)
+        if held is None:
+            held = np.empty((count, bits.shape[1]), bits.dtype)
+        held[done : done + len(bits)] = bits
+        done += len(bits)
+    assert held is not None
+    order = _grouping(held)
+    same = _equal_to_next(held, order)
+    if not same.any():
+        return DistinctRows(count, None)
+    # In a group rows ascend, so the second of one is its first that was there before.
+    seconds = order[1:][same]
+    place = int(np.flatnonzero(same)[np.argmin(seconds)])
+    first = int(order[place]), int(order[place + 1])
+    return DistinctRows(count - int(same.sum()), first)
+
+
+def _bits(block: StoredRows) -> StoredRows:
+    """The bits of cells, of which −0 has those of 0."""
+    unsigned = np.dtype(f"u{block.dtype.itemsize}")
+    bits = np.ascontiguousarray(block).view(unsigned)
+    negative_zero = unsigned.type(1 << (8 * unsigned.itemsize - 1))
+    return np.where(bits == negative_zero, unsigned.type(0), bits)
+
+
+def _grouping(held: StoredRows) -> Integers:
+    """An order in which equal rows follow one another, each group in ascending order."""
+    hashes = np.zeros(len(held), np.uint64)
+    factors = np.random.default_rng(0).integers(0, 2**63, held.shape[1], np.uint64)
+    factors = factors * np.uint64(2) + np.uint64(1)
+    step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
+    with np.errstate(over="ignore"):
+        for begin in range(0, len(held), step):
+            cells = held[begin : begin + step].astype(np.uint64)
+            cells = (cells + np.uint64(1)) * factors
+            hashes[begin : begin + step] = (cells ^ (cells >> np.uint64(29))).sum(axis=1)
+    order: Integers = np.argsort(hashes, kind="stable")
+    alike = hashes[order[1:]] == hashes[order[:-1]]
+    if np.array_equal(alike, _equal_to_next(held, order)):
+        return order
+    # Rows that differ share a hash: the order of all their cells then, which takes longer.
+    return np.lexsort(held.T[::-1])
+
+
+def _equal_to_next(held: StoredRows, order: Integers) -> Any:
+    """Whether each row but the last equals the next in an order. Shape: (rows − 1,)."""
+    same = np.empty(max(0, len(order) - 1), np.bool_)
+    step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
+    for begin in range(0, same.size, step):
+        end = min(begin + step, same.size)
+        here, following = held[order[begin:end]], held[order[begin + 1 : end + 1]]
+        same[begin:end] = (here == following).all(axis=1)
+    return same

@@ -1,0 +1,60 @@
+"""The inspections of what someone names: encodings, each part of a hybrid by itself, and arrays.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.analysis.inspected import MOST_WAVE_CELLS
+from posenc_cli.analysis.properties import inspection
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.analysis.properties import Inspection
+    from posenc_cli.choice import Choice
+
+FIRST = 512
+"""Positions that are looked at where neither someone nor a model says how many."""
+
+MOST_OF_CONTEXT = 1 << 17
+"""Positions of a model's context that are looked at where no one says how many: some seconds."""
+
+
+def inspections_of(choice: Choice, fit: int | None = None) -> Iterator[Inspection]:
+    """What a choice is like, or each part of a hybrid; the linear map is fitted on ``fit`` rows.
+
+    Without positions these are those of the model's context, or the first 512.
+
+    Raises: InvalidInput where it asks for too much, or for positions that there are not.
+    """
+    for part in choice.parts or (choice,):
+        placed = part if part.positions is not None else _at_first(part)
+        for request in placed.requests(Precision.of(FLOAT64, None)):
+            engine = placed.engine(request.plan())
+            yield inspection(request, engine, fit=fit, name=choice.source or None)
+
+
+def _at_first(choice: Choice) -> Choice:
+    """A choice at as many of its first positions as are looked at unasked."""
+    count = FIRST
+    if choice.context is not None:
+        width = max(1, choice.encoding().bound.content.width)
+        count = min(choice.context[0], MOST_OF_CONTEXT, MOST_WAVE_CELLS // width)
+    return choice.at_first(count)
+
+
+def named_apart(inspections: list[Inspection]) -> list[Inspection]:
+    """The same, each with a name of its own: of those that share one, after their order."""
+    names = [known.name for known in inspections]
+    return [
+        replace(known, name=f"{known.name} ({1 + names[:place].count(known.name)})")
+        if names.count(known.name) > 1
+        else known
+        for place, known in enumerate(inspections)
+    ]

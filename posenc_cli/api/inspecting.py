@@ -1,0 +1,98 @@
+"""What encodings and arrays are like: their properties, proved or measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.analysis.inspections import inspections_of, named_apart
+from posenc_cli.analysis.properties import Inspection, Property, inspection_of_array
+from posenc_cli.api.arguments import ArgumentError, argument_text, in_arguments
+from posenc_cli.api.subjects import arrays_and_choices
+from posenc_cli.checks.requirements import Judgement, judgements, requirements_of
+from posenc_cli.records import Record
+from posenc_cli.render.inspection import inspection_fields, inspection_text
+from posenc_cli.render.typesetting import Typesetter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.api.arguments import EncodingLike, PositionsLike, Shaped
+
+
+class InspectionReport(Record):
+    """What some encodings are like: ``str()`` is what the command prints.
+
+    ``inspections`` have the properties of each, in order; ``judgements`` say of each encoding and
+    requirement whether it is met.
+    """
+
+    inspections: tuple[Inspection, ...]
+    judgements: tuple[Judgement, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all that is required is met."""
+        return all(judgement.ok for judgement in self.judgements)
+
+    def __getitem__(self, name: str) -> Property:
+        """The property of a name, of the first encoding.
+
+        Raises: KeyError where there is none.
+        """
+        for known in self.inspections[0].properties:
+            if known.name == name:
+                return known
+        raise KeyError(name)
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``posenc inspect --json`` prints, as a dict of plain values."""
+        return {
+            "schema": "posenc/inspect/1",
+            **inspection_fields(self.inspections, self.judgements),
+        }
+
+    def __str__(self) -> str:
+        typesetter = Typesetter(spelled=argument_text)
+        return inspection_text(self.inspections, self.judgements, typesetter)
+
+
+@in_arguments
+def inspect(
+    subject: EncodingLike | Shaped | Sequence[EncodingLike | Shaped],
+    positions: PositionsLike | None = None,
+    *,
+    require: str | Sequence[str] = (),
+    fit: int | None = None,
+    **parameters: object,
+) -> InspectionReport:
+    """What an encoding or an array is like: whether it is unique, bounded, relative and so on.
+
+    Args:
+        subject: an encoding as for `encode`, or an array or a tensor with a row a position; a list
+            of some for all of them in one report.
+        positions: those looked at; else those of the model's context, or the first 512.
+        require: properties that must hold, or bounds, as ``"unique,norm<=1e-6"``; ``ok`` of the
+            report says whether they do.
+        fit: how many rows the linear map to the next row is fitted on; else 100, or half of them.
+        parameters: of encodings, as for `encode`.
+
+    Raises: ValueError where an argument is wrong, or asks for too much.
+
+    >>> report = inspect("sinusoidal", 128, dim=16, require="unique,bounded<=1")
+    >>> report.ok, report["relative"].evidence, report["bounded"].value
+    (True, 'proved', 1.0)
+    """
+    if fit is not None and (not isinstance(fit, int) or isinstance(fit, bool) or fit < 1):
+        raise ArgumentError(f"fit {fit!r}: must be a whole number of at least 1")
+    texts = [require] if isinstance(require, str) else list(require)
+    required = [each for text in texts for each in requirements_of("--require", text)]
+    arrays, choices = arrays_and_choices(subject, positions, parameters)
+    found: list[Inspection] = []
+    for place in sorted({*arrays, *choices}):
+        if place in arrays:
+            name, loaded = arrays[place]
+            found.append(inspection_of_array(loaded, name=name, fit=fit))
+        else:
+            found += inspections_of(choices[place], fit)
+    named = named_apart(found)
+    return InspectionReport(tuple(named), tuple(judgements(named, required)))

@@ -1,0 +1,105 @@
+"""``posenc inspect``: the properties of encodings, proved or measured, and a check of them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from posenc_cli.checks.requirements import judgements, requirements_of
+from posenc_cli.choice import Choice
+from posenc_cli.cli.check_reports import CheckOutput, StepSummary
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import option, whole_option
+from posenc_cli.cli.subjects import Subjects
+from posenc_cli.errors import InvalidInput, quoted_name
+
+if TYPE_CHECKING:
+    from posenc_cli.analysis.properties import Inspection
+
+
+def inspect(
+    subjects: Subjects,
+    console: Console,
+    *,
+    require: Annotated[
+        Any,  # a tuple of Requirement: Typer takes none
+        option(
+            "--require",
+            metavar="LIST",
+            parse=requirements_of,
+            help="properties that must hold, by commas, or bounds: unique,norm<=1e-6,"
+            "shift@2x<=1e-6",
+        ),
+    ] = (),
+    fit: Annotated[
+        int | None,
+        whole_option(
+            "--fit",
+            minimum=1,
+            help="rows that the linear map is fitted on [default: 100, or half]",
+        ),
+    ] = None,
+    output: CheckOutput,
+) -> int:
+    """Say what encodings are like, and whether it is proved.
+
+    Unique, bounded, of one norm, shifted by a linear map, relative, decaying, defined beyond their
+    table, distinct in float16 and bfloat16: a verdict is proved where the declaration of the scheme
+    covers all positions, and else measured on the rows looked at, by default those of a model's
+    context, or 512. Of a rotary scheme rows are its cosines and sines, of a bias the scores of all
+    heads by offset; A+B is looked at part by part. --require makes it a check: status 1 where
+    something does not hold, does not apply or was only sampled. shift@2x is what the map of a row
+    to the next, fitted on the first, leaves on rows up to twice as far.
+
+    Examples:
+      posenc inspect -s sinusoidal
+      posenc inspect -s rope -s alibi -s learned --len 512
+      posenc inspect -m llama-3-8b --len 8192 --json
+      posenc inspect --in table.npy --require unique,bounded
+      posenc inspect -s sinusoidal --require "unique,norm<=1e-9,distinct-bfloat16"
+    """
+    form = output.report_form
+    if form in ("junit", "github") and not require:
+        raise InvalidInput(
+            f"--format {form}: reports what --require asks for", hint="--require unique,bounded"
+        )
+    output.prepare()
+    summary = StepSummary.find() if form == "github" else None
+    from posenc_cli.render import inspection as rendering
+
+    began = time.perf_counter()
+    found = _inspections(subjects, fit)
+    judged = judgements(found, require)
+    ok = all(judgement.ok for judgement in judged)
+    match form:
+        case "json":
+            fields = rendering.inspection_fields(found, judged)
+            text = console.json_text("inspect", fields)
+        case "junit":
+            text = rendering.inspection_junit(found, judged, time.perf_counter() - began)
+        case "github":
+            text = rendering.inspection_annotations(judged)
+        case _:
+            text = rendering.inspection_text(found, judged, console.typesetter)
+    if not (console.quiet and form == "table" and judged and ok and output.out is None):
+        console.result(text, output)
+    if summary is not None:
+        summary.add_at_end(rendering.inspection_markdown(judged), console)
+    if output.out is not None and not ok:
+        console.summary("\n".join(rendering.judgement_lines(judged)))
+    return 0 if ok else 1
+
+
+def _inspections(subjects: Subjects, fit: int | None) -> list[Inspection]:
+    """What is inspected, in the order of the command line."""
+    from posenc_cli.analysis.inspections import inspections_of, named_apart
+    from posenc_cli.analysis.properties import inspection_of_array
+    from posenc_cli.files.reading import read_array
+
+    found: list[Inspection] = []
+    for item in subjects.items:
+        if isinstance(item, Choice):
+            found += inspections_of(item, fit)
+        else:
+            found.append(inspection_of_array(read_array(item), name=quoted_name(item), fit=fit))
+    return named_apart(found)

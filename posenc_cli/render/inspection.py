@@ -1,0 +1,301 @@
+"""Properties of encodings as JSON fields, as a table, and as reports for CI systems."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.analysis.property_names import PROPERTIES
+from posenc_cli.render.ci_forms import JunitCase, annotation, junit_document, markdown_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.analysis.properties import Inspection, Property
+    from posenc_cli.checks.requirements import Judgement
+    from posenc_cli.render.typesetting import Typesetter
+
+_COMMAND = "inspect"
+_WORDS = {True: "yes", False: "no", None: "-"}
+_LONGEST_WHOLE = 1e9
+_TINY = 1e-3
+_BETWEEN = 3  # columns of a table are so far apart
+
+
+def inspection_fields(
+    inspections: Sequence[Inspection], judgements: Sequence[Judgement]
+) -> dict[str, Any]:
+    """Inspections as JSON fields, finite numbers only."""
+    return {
+        "ok": all(judgement.ok for judgement in judgements),
+        "schemes": [_fields(known) for known in inspections],
+        "requirements": [
+            {
+                "scheme": judgement.subject,
+                "requirement": judgement.requirement.text,
+                "ok": judgement.ok,
+                "message": judgement.message,
+            }
+            for judgement in judgements
+        ],
+    }
+
+
+def _fields(known: Inspection) -> dict[str, Any]:
+    return {
+        "scheme": known.name,
+        "kind": known.kind,
+        "params": dict(known.params),
+        "rows": known.looked_at,
+        "axis": known.axis,
+        "count": known.count,
+        "weights": known.random_weights,
+        "parameters": known.parameters,
+        "cost": None if known.cost is None else known.cost.as_dict(),
+        "properties": [_property_fields(found) for found in known.properties],
+    }
+
+
+def _property_fields(known: Property) -> dict[str, Any]:
+    value = known.value
+    return {
+        "name": known.name,
+        "holds": known.holds,
+        "value": value if value is None or math.isfinite(value) else None,
+        "at": None if known.at is None else list(known.at),
+        "evidence": known.evidence,
+        "sample": known.sample,
+        "reason": known.reason,
+        **known.details,
+    }
+
+
+def inspection_text(
+    inspections: Sequence[Inspection],
+    judgements: Sequence[Judgement],
+    typesetter: Typesetter,
+) -> str:
+    """Inspections for a person: one with its reasons, or several side by side."""
+    blocks = _one(inspections[0], typesetter)
+    if len(inspections) > 1:
+        blocks = _several(inspections, typesetter)
+    if judgements:
+        blocks.append("\n".join(map(typesetter.paragraph, judgement_lines(judgements))))
+    whole = "\n\n".join(blocks)
+    for words, style in ((r"^FAILED", "red"), (r"^ok(?=: )", "green")):
+        whole = typesetter.marked(whole, words, style)
+    return whole
+
+
+def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
+    """Whether what is required holds, and what does not."""
+    failed = [judgement for judgement in judgements if not judgement.ok]
+    if not failed:
+        return [f"ok: {_count_text(len(judgements), 'requirement')} met"]
+    return [
+        f"FAILED: {judgement.subject}: {judgement.requirement.text}: {judgement.message}"
+        for judgement in failed
+    ]
+
+
+def _one(known: Inspection, typesetter: Typesetter) -> list[str]:
+    header = ["property", "holds", "value", "what", "at"]
+    rows = [
+        [
+            found.name,
+            _WORDS[found.holds] + ("" if found.holds is None else f", {found.evidence}"),
+            _value_text(found),
+            "" if found.value is None else PROPERTIES[found.name],
+            _place_text(found),
+        ]
+        for found in known.properties
+    ]
+    about = [f"{known.name}: {known.looked_at}"]
+    if known.random_weights:
+        about[0] += f"; {known.random_weights}"
+    if known.cost is not None:
+        trained = _count_text(known.parameters or 0, "trained parameter")
+        about.append(f"{trained}; to apply: {known.cost.text}")
+    return [
+        "\n".join(map(typesetter.paragraph, about)),
+        typesetter.table(header, rows),
+        "\n".join(typesetter.paragraph(note, hanging=2) for note in _notes(known)),
+    ]
+
+
+def _notes(known: Inspection) -> list[str]:
+    """What the table has no room for: three maps, contents, what does not apply and samples."""
+    notes = [_shift_note(known), _decay_note(known)]
+    told = {"linear-shift", "linear-shift-held-out", "decay"} if notes[0] else {"decay"}
+    by_reason: dict[str, list[str]] = {}
+    for found in known.properties:
+        plain = found.name in told or found.name.startswith("distinct")
+        if not plain and (found.holds is not True or found.sample):
+            by_reason.setdefault(found.reason, []).append(found.name)
+    notes += [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items() if reason]
+    return [note for note in notes if note]
+
+
+def _shift_note(known: Inspection) -> str:
+    here, beyond = known.property("linear-shift"), known.property("linear-shift-held-out")
+    if "fitted_on" not in here.details:
+        return ""
+    first, last = here.details["fitted_on"]
+    note = (
+        f"linear-shift: the least-squares map to the next row, fitted on {known.axis}s {first} … "
+        f"{last}, leaves {here.value:.2g} there"
+    )
+    if beyond.value is not None:
+        note += f" and {beyond.value:.2g} beyond"
+    if here.holds is None:
+        note += f"; {here.reason}"
+    if "rotation" in here.details:
+        note += f"; the exact rotation leaves {here.details['rotation']:.2g} on all"
+    return note
+
+
+def _decay_note(known: Inspection) -> str:
+    decay = known.property("decay")
+    note = f"decay: {decay.reason}"
+    if "independent" not in decay.details:
+        return note
+    distances = decay.details["distances"]
+    deviation = decay.details["independent"]["deviation"]
+    ends = f"{_short(deviation[0])} at 0 and {_short(deviation[-1])} at {distances[-1]}"
+    note += f"; independent q and k: mean 0, deviation {ends}"
+    if "bound" in decay.details:
+        bound = decay.details["bound"]
+        note += f"; RoFormer's bound {_short(bound[0])} and {_short(bound[-1])}"
+    negative = decay.details["negative_from"]
+    return note if negative is None else f"{note}; negative from {negative} on"
+
+
+def _short(value: float | None) -> str:
+    return "past float64" if value is None else f"{value:.3g}"
+
+
+def _several(inspections: Sequence[Inspection], typesetter: Typesetter) -> list[str]:
+    labels = ["", "positions", *PROPERTIES, "parameters"]
+    columns = [_column(known) for known in inspections]
+    widths = [max(map(len, column)) for column in columns]
+    tables: list[str] = []
+    begin = 0
+    while begin < len(columns):
+        room, end = typesetter.width - max(map(len, labels)), begin
+        while end < len(columns) and (end == begin or widths[end] + _BETWEEN <= room):
+            room -= widths[end] + _BETWEEN
+            end += 1
+        header, *rows = map(list, zip(labels, *columns[begin:end], strict=True))
+        tables.append(typesetter.table(header, rows))
+        begin = end
+    return [*tables, "\n".join(map(typesetter.paragraph, _legend(inspections)))]
+
+
+def _column(known: Inspection) -> list[str]:
+    """What stands below the name of one of several."""
+    cells = [_cell(known.property(name)) for name in PROPERTIES]
+    count = f"{known.count}" if known.axis == "position" else f"{known.count} {known.axis}s"
+    return [known.name, count, *cells, _optional(known.parameters)]
+
+
+def _legend(inspections: Sequence[Inspection]) -> list[str]:
+    """What values are, how they are known, what applying costs, and what is random."""
+    values = "; ".join(
+        f"{name}: {what}" for name, what in PROPERTIES.items() if not name.startswith("distinct")
+    )
+    evidence = "* proved by the declaration, else measured on these rows"
+    if any(known.sample for inspection in inspections for known in inspection.properties):
+        evidence += "; ~ of a sample"
+    costs = [f"{known.name} {known.cost.text}" for known in inspections if known.cost is not None]
+    lines = [f"{values}; distinct: rows that differ once rounded", f"{evidence}; - does not apply"]
+    if costs:
+        lines.append(f"to apply: {'; '.join(costs)}")
+    return lines + [
+        f"{known.name}: {known.random_weights}" for known in inspections if known.random_weights
+    ]
+
+
+def _cell(known: Property) -> str:
+    if known.holds is None:
+        return "-"
+    proved = "*" if known.evidence == "proved" else ""
+    value = _value_text(known)
+    return f"{_WORDS[known.holds]}{proved}{f' {value}' if value else ''}"
+
+
+def _optional(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _value_text(known: Property) -> str:
+    """A value in a few digits, of what is tiny in one."""
+    if known.value is None:
+        return ""
+    sample = "~" if known.sample else ""
+    if float(known.value).is_integer() and abs(known.value) < _LONGEST_WHOLE:
+        return f"{sample}{int(known.value)}"
+    return f"{sample}{known.value:.{1 if abs(known.value) < _TINY else 3}g}"
+
+
+def _place_text(known: Property) -> str:
+    return "" if known.at is None else ", ".join(map(str, known.at))
+
+
+def _count_text(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def inspection_junit(
+    inspections: Sequence[Inspection], judgements: Sequence[Judgement], seconds: float
+) -> str:
+    """What is required as JUnit XML: a test case for each encoding and requirement."""
+    share = seconds / max(1, len(judgements))
+    cases = [
+        JunitCase(
+            judgement.subject,
+            judgement.requirement.text,
+            share,
+            None
+            if judgement.ok
+            else ("failure", judgement.requirement.name, judgement.message, _title(judgement)),
+        )
+        for judgement in judgements
+    ]
+    properties = {known.name: known.looked_at for known in inspections}
+    return junit_document(_COMMAND, cases, properties, "\n".join(judgement_lines(judgements)))
+
+
+def _title(judgement: Judgement) -> str:
+    return f"{judgement.subject}: {judgement.requirement.text}: {judgement.message}"
+
+
+def inspection_annotations(judgements: Sequence[Judgement]) -> str:
+    """What is required as annotations of GitHub Actions: an error for each that is not met."""
+    lines = [
+        annotation(
+            "error",
+            f"inspect: {judgement.requirement.text}",
+            f"{judgement.subject}: {judgement.message}",
+        )
+        for judgement in judgements
+        if not judgement.ok
+    ]
+    return "\n".join(
+        lines or [annotation("notice", _COMMAND, "; ".join(judgement_lines(judgements)))]
+    )
+
+
+def inspection_markdown(judgements: Sequence[Judgement]) -> str:
+    """What is required as the Markdown of a step's summary."""
+    ok = all(judgement.ok for judgement in judgements)
+    lines = [f"### posenc inspect: {'ok' if ok else 'failed'}", ""]
+    lines += ["| encoding | required | result | found |", "|---|---|---|---|"]
+    for judgement in judgements:
+        cells = [
+            judgement.subject,
+            judgement.requirement.text,
+            "ok" if judgement.ok else "FAIL",
+            judgement.message,
+        ]
+        lines.append(f"| {' | '.join(map(markdown_cell, cells))} |")
+    return "\n".join(lines) + "\n"
