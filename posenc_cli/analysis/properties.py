@@ -36,7 +36,6 @@ from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import Bias, BucketBias
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.positions import LARGEST_POSITION, Positions
 from posenc_cli.records import Record, fresh, replace
@@ -188,7 +187,7 @@ def inspection(
         name=name or bound.scheme.name,
         kind=kind,
         params=dict(bound.params),
-        parameters=_trained(content),
+        parameters=content.trained,
         cost=_cost(kind, content),
         random_weights=request.random_weights,
     )
@@ -350,7 +349,7 @@ def _declared_bound(subject: _Subject) -> tuple[float | None, str] | None:
         reason = "its formula grows without end" if without_end else "no cell is larger, by formula"
         return content.limit, reason
     ends = content.farthest is not None or content.capacity is not None
-    if content.weights is not None and (isinstance(content, BucketBias) or ends):
+    if content.weights is not None and (content.heads is not None or ends):
         return None, "a table has no other values"
     return None
 
@@ -571,7 +570,7 @@ def _defined_beyond(subject: _Subject) -> Property:
     capacity = content.capacity
     if capacity is None:
         reason = "a formula gives any position" if content.weights is None else "rows go on"
-        if content.farthest is not None or isinstance(content, BucketBias):
+        if content.weights is not None and (content.farthest or content.heads):
             reason = "offsets past the farthest share a row"
         return Property(name, True, None, None, "proved", f"{reason}{follows}")
     reason = f"{capacity.reason}{follows}"
@@ -614,13 +613,6 @@ def _distinct(subject: _Subject, dtype: DType) -> Property:
         at = inspected.place(distinct.first[0]), inspected.place(distinct.first[1])
         reason += f"; the first that is as one before it is at {at[1]}"
     return Property(f"distinct-{dtype.name}", at is None, distinct.count, at, reason=reason)
-
-
-def _trained(content: Content) -> int:
-    """How many numbers of an encoding are trained."""
-    if content.weights is not None:
-        return content.weights.rows * content.weights.columns
-    return content.trained if isinstance(content, Bias) else 0
 
 
 def _cost(kind: str, content: Content) -> Cost:

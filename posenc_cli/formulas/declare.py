@@ -124,6 +124,7 @@ class _WaveContent(Record):
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
     limit: ClassVar[None] = None
+    trained: ClassVar[int] = 0
 
     @property
     def capacity(self) -> Capacity | None:
@@ -176,6 +177,11 @@ class Weights(Record):
     std: float = 0.02
     drawn_from: int | None = None
 
+    @property
+    def count(self) -> int:
+        """How many numbers it has."""
+        return self.rows * self.columns
+
     def random_text(self, last: int | None = None) -> str | None:
         """What a result must say of values that nobody trained, up to a last position.
 
@@ -223,6 +229,11 @@ class Rows(Record):
     waves: ClassVar[None] = None
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
+
+    @property
+    def trained(self) -> int:
+        """How many numbers of it are learned: those of its table."""
+        return self.weights.count if self.weights else 0
 
     def columns(self, _table: str | None = None) -> PlacedColumns:
         """The columns of its one matrix, none of which holds waves."""
@@ -308,12 +319,17 @@ class BucketBias(_ScoreContent):
         """What the scores go by."""
         return "offset" if self.pairs is None else "pair"
 
+    @property
+    def trained(self) -> int:
+        """How many numbers of it are learned: those of its table."""
+        return self.weights.count
+
 
 Content = Rotation | Sinusoids | Rows | Bias | BucketBias
 """What a scheme gives. Each kind answers the same questions, with None where it has no such thing:
 its ``waves``, the ``weights`` of its learned table, the ``heads`` it has scores for and what those
-go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest`` offset, and
-what it takes ``positions`` for, and the ``limit`` of its cells."""
+go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest`` offset, what it
+takes ``positions`` for, the ``limit`` of its cells, and how many numbers of it are ``trained``."""
 
 GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),
