@@ -97,6 +97,8 @@ def _of_heads(
     """The verdict on the scores of all heads: those of keys before the query."""
     content, lookup = request.encoding.bound.content, request.encoding.lookup
     by_key = content.by == "key"
+    if content.by == "pair":
+        return {"holds": None, "reason": "scores go by pairs of positions, not by their distance"}
     if by_key and not judged.affine_rows:
         return {"holds": None, "reason": "scores go by the key, not by a distance"}
     rule = score_rule(content, lookup, precision=request.precision, engine=engine)

@@ -4,7 +4,8 @@
 absolute   the row of each position
 rotary     the cosines and sines of each position, what scales them included
 relative   the row of each offset j − i
-bias       the scores of all heads at each offset j − i up to 0, or for each key
+bias       the scores of all heads at each offset j − i up to 0, or for each key; where they go
+           by pairs of positions, those of each query with all keys
 a file     its rows
 =========  ==============================================================================
 
@@ -22,7 +23,7 @@ from posenc_cli.analysis.similarity import rows_of, rows_of_array
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.arrays import position_array, rows_a_block
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.scores import score_rule
+from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
@@ -50,14 +51,20 @@ class InspectedRows(Record):
     """Rows in float64, where they are, and the same rows rounded once to a number format.
 
     ``places`` are positions, offsets, keys or row numbers, as ``axis`` says; ``rounded(dtype)`` →
-    blocks of rows in the storage of a format. ``columns`` says what a column is.
+    blocks of rows in the storage of a format. ``columns`` says what a column is: of a bias a head,
+    or a key and head.
     """
 
     rows: MatrixRows
     axis: Axis
     places: Positions
     rounded: Callable[[DType], Iterator[StoredRows]]
-    columns: Literal["columns", "heads"] = "columns"
+    columns: Literal["columns", "heads", "scores"] = "columns"
+
+    @property
+    def of_scores(self) -> bool:
+        """Whether they are scores of a bias, and no vectors."""
+        return self.columns != "columns"
 
     @property
     def step(self) -> int | None:
@@ -87,7 +94,7 @@ class InspectedRows(Record):
         if count > 1:
             every = "" if self.step == 1 else ", not all" if self.step is None else f":{self.step}"
             ends = f"{self.axis}s {self.place(0)} … {self.place(count - 1)}{every}"
-        what = "scores" if self.columns == "heads" else "rows"
+        what = "scores" if self.of_scores else "rows"
         return f"{what} of {ends}: {count} × {self.rows.width} {self.columns}"
 
 
@@ -122,8 +129,10 @@ def _option(request: Request, places: Positions) -> str:
 def _score_rows(
     request: Request, positions: Positions, heads: int, engine: Engine
 ) -> InspectedRows:
-    """The scores of a bias, a column a head."""
+    """The scores of a bias, a column a head, or a head and key."""
     content = request.encoding.bound.content
+    if content.by == "pair":
+        return _pair_rows(request, positions, heads, engine)
     axis: Axis = "key" if content.by == "key" else "offset"
     places = positions
     if axis == "offset":
@@ -141,6 +150,24 @@ def _score_rows(
 
     (values,) = rounded(FLOAT64)  # (offsets, heads)
     return InspectedRows(MatrixRows.of(values), axis, places, rounded, "heads")
+
+
+def _pair_rows(request: Request, positions: Positions, heads: int, engine: Engine) -> InspectedRows:
+    """The scores of each query, a column a head and key."""
+    content = request.encoding.bound.content
+    size = positions.count**2 * heads
+    check_size(_option(request, positions), size, MOST_SCORES, "scores of a bias")
+    places = position_array(positions)
+
+    def rounded(dtype: DType) -> Iterator[StoredRows]:
+        precision = Precision.of(dtype, None)
+        rule = score_rule(content, request.encoding.lookup, precision=precision, engine=engine)
+        with request.scheme.answerable():
+            scores = [scores_between(content, rule, head, places, places) for head in range(heads)]
+        yield np.concatenate(scores, axis=1)  # (queries, heads · keys)
+
+    (values,) = rounded(FLOAT64)
+    return InspectedRows(MatrixRows.of(values), "position", positions, rounded, "scores")
 
 
 def inspected_array(loaded: Loaded, *, name: str) -> InspectedRows:

@@ -34,7 +34,7 @@ from posenc_cli.analysis.verdict import verdict
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.request import Encoding
-from posenc_cli.encoding.scores import score_rule
+from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16
 from posenc_cli.positions import LARGEST_POSITION, Positions
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.scores import ScoreRule
     from posenc_cli.files.reading import Loaded
     from posenc_cli.formulas.declare import Content, Waves
-    from posenc_cli.numerics.arrays import Reals
+    from posenc_cli.numerics.arrays import RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 
 Evidence = Literal["proved", "measured"]
@@ -90,7 +90,10 @@ class Cost(Record):
     @property
     def text(self) -> str:
         """In words."""
-        return f"{self.operations} {self.sort} a {self.per}" if self.operations else "nothing"
+        if not self.operations:
+            return "nothing"
+        sort = self.sort.removesuffix("s") if self.operations == 1 else self.sort
+        return f"{self.operations} {sort} a {self.per}"
 
 
 class Inspection(Record):
@@ -282,7 +285,7 @@ def _unique(subject: _Subject) -> Property:
     at = inspected.place(nearest.pair[0]), inspected.place(nearest.pair[1])
     sample: Sampled | None = "value" if nearest.sampled else None
     details = {}
-    if inspected.columns == "heads" and inspected.axis == "offset":
+    if inspected.axis == "offset" and inspected.of_scores:
         mirrored = _mirrored(subject)
         details["mirrored"] = mirrored
         reason += "; keys after the query have " + (
@@ -413,7 +416,7 @@ def _keep_growing(cells: Sequence[float]) -> bool:
 def _norm(subject: _Subject, extremes: _Extremes) -> Property:
     """Whether all rows have one length: the longest less the shortest, and of which rows."""
     inspected, weights = subject.inspected, subject.weights
-    if inspected.columns == "heads":
+    if inspected.of_scores:
         return Property("norm", None, evidence="proved", reason="a bias has scores, not vectors")
     if subject.waves is not None and weights is not None:
         length = float(subject.waves.scale) * math.sqrt(float(weights.sum()))
@@ -440,14 +443,14 @@ def _shifts(subject: _Subject, fit: int | None) -> tuple[dict[str, Property], Li
     inspected = subject.inspected
     names = "linear-shift", "linear-shift-held-out"
     reason = ""
-    if inspected.columns == "heads":
+    if inspected.of_scores:
         reason = "a bias has scores, not rows that are mapped"
     elif inspected.step is None:
         reason = "the positions are unevenly spaced"
     elif inspected.rows.count < 3:
         reason = "there are fewer than three rows"
     if reason:
-        evidence: Evidence = "proved" if inspected.columns == "heads" else "measured"
+        evidence: Evidence = "proved" if inspected.of_scores else "measured"
         none = {name: Property(name, None, evidence=evidence, reason=reason) for name in names}
         return none, None
     shift = linear_shift(inspected, fit)
@@ -515,7 +518,7 @@ def _by_distance(subject: _Subject) -> dict[str, Property]:
             "relative": Property("relative", True, 0.0, None, "proved", reason),
             "decay": Property("decay", None, evidence="proved", reason=f"{reason}, and q decides"),
         }
-    if inspected.rows.count < 2 and inspected.columns != "heads":
+    if inspected.rows.count < 2 and not inspected.of_scores:
         reason = "there is one row"
         return {name: Property(name, None, reason=reason) for name in ("relative", "decay")}
     if request is not None:
@@ -590,16 +593,22 @@ def _follows_length(subject: _Subject) -> bool:
     given = {name: value for name, value in params.items() if value is not None}
     longer = {**given, **{name: 2 * params[name] for name in lengths}}
     other = replace(request, encoding=Encoding.of(request.scheme, longer, seq_len=None))
-    place = Positions.contiguous(inspected.place(inspected.rows.count - 1), 1)
-    if inspected.columns == "heads":
-        farthest = np.array([inspected.place(0)], np.int64)
-        here, there = (_score_rule(each, subject.engine)(0, farthest) for each in (request, other))
-    else:
-        here, there = (
-            np.concatenate([*each.plan_at(place).matrix(subject.engine).blocks()])
-            for each in (request, other)
-        )
+    here, there = (_last_values(each, inspected, subject.engine) for each in (request, other))
     return not np.array_equal(here, there)
+
+
+def _last_values(request: Request, inspected: InspectedRows, engine: Engine) -> RealRows:
+    """The last row of an encoding, of a bias the score of the last query and the first key."""
+    last = inspected.place(inspected.rows.count - 1)
+    if not inspected.of_scores:
+        return np.concatenate(
+            [*request.plan_at(Positions.contiguous(last, 1)).matrix(engine).blocks()]
+        )
+    positions = request.row_positions()
+    ends = (np.array([place], np.int64) for place in (positions.last, positions.first))
+    content, rule = request.encoding.bound.content, _score_rule(request, engine)
+    with request.scheme.answerable():
+        return scores_between(content, rule, 0, *ends)
 
 
 def _distinct(subject: _Subject, dtype: DType) -> Property:

@@ -312,12 +312,16 @@ class BucketBias(_ScoreContent):
     capacity: Capacity | None = None
     pairs: PairRule | None = None
     network: Network | None = None
-    limit: ClassVar[None] = None
 
     @property
     def by(self) -> Literal["offset", "pair"]:
         """What the scores go by."""
         return "offset" if self.pairs is None else "pair"
+
+    @property
+    def limit(self) -> float | None:
+        """What no score is larger than, where a network makes them."""
+        return None if self.network is None else self.network.limit
 
     @property
     def trained(self) -> int:
