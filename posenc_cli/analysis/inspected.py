@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import RealRows, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
-Axis = Literal["position", "offset", "key", "row"]
+RowAxis = Literal["position", "offset", "key", "row"]
 
 MOST_WAVE_CELLS = 1 << 26
 """Cells of rows of waves, each of which is computed a few times: some seconds."""
@@ -56,7 +56,7 @@ class InspectedRows(Record):
     """
 
     rows: MatrixRows
-    axis: Axis
+    axis: RowAxis
     places: Positions
     rounded: Callable[[DType], Iterator[StoredRows]]
     columns: Literal["columns", "heads", "scores"] = "columns"
@@ -117,7 +117,7 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
         precise = replace(request, precision=Precision.of(dtype, None))
         return precise.plan_at(places).matrix(engine).blocks()
 
-    axis: Axis = "offset" if request.scheme.kind == "relative" else "position"
+    axis: RowAxis = "offset" if request.scheme.kind == "relative" else "position"
     return InspectedRows(rows_of(request, engine), axis, places, rounded)
 
 
@@ -133,7 +133,7 @@ def _score_rows(
     content = request.encoding.bound.content
     if content.by == "pair":
         return _pair_rows(request, positions, heads, engine)
-    axis: Axis = "key" if content.by == "key" else "offset"
+    axis: RowAxis = "key" if content.by == "key" else "offset"
     places = positions
     if axis == "offset":
         farthest = positions.offsets().first

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
 
-Evidence = Literal["proved", "measured"]
+HowKnown = Literal["proved", "measured"]
 Sampled = Literal["value", "verdict"]
 
 SAME_EVERYWHERE = "rows are the same everywhere"
@@ -71,7 +71,7 @@ class Property(Record):
     holds: bool | None
     value: float | None = None
     at: tuple[int, ...] | None = None
-    evidence: Evidence = "measured"
+    evidence: HowKnown = "measured"
     reason: str = ""
     sample: Sampled | None = None
     details: Mapping[str, Any] = fresh(dict)
@@ -119,7 +119,7 @@ class Inspection(Record):
         return next(known for known in self.properties if known.name == name)
 
 
-class _Subject(Record):
+class _Inspected(Record):
     """What is inspected: its rows, and what its declaration says where it has one.
 
     ``weights`` count each wave where all have as many sines as cosines.
@@ -182,7 +182,7 @@ def inspection(
     Raises: InvalidInput where the request is, or asks for too much.
     """
     bound, content = request.encoding.bound, request.encoding.bound.content
-    subject = _Subject(inspected_rows(request, engine), engine, request)
+    subject = _Inspected(inspected_rows(request, engine), engine, request)
     kind = bound.scheme.kind
     return _inspection(
         subject,
@@ -201,11 +201,11 @@ def inspection_of_array(loaded: Loaded, *, name: str, fit: int | None = None) ->
 
     Raises: InvalidInput unless it is a matrix of no more than is looked at.
     """
-    subject = _Subject(inspected_array(loaded, name=name), Engine(), loaded=loaded, name=name)
+    subject = _Inspected(inspected_array(loaded, name=name), Engine(), loaded=loaded, name=name)
     return _inspection(subject, fit, name=name, kind=None, params={})
 
 
-def _inspection(subject: _Subject, fit: int | None, **fields: Any) -> Inspection:
+def _inspection(subject: _Inspected, fit: int | None, **fields: Any) -> Inspection:
     inspected = subject.inspected
     extremes = _extremes(inspected)
     known: dict[str, Property] = {}
@@ -254,7 +254,7 @@ def _extremes(inspected: InspectedRows) -> _Extremes:
     return _Extremes(largest, shortest, longest, not_finite)
 
 
-def _unique(subject: _Subject) -> Property:
+def _unique(subject: _Inspected) -> Property:
     """Whether no two rows are the same: the smallest distance of two, and of which."""
     inspected = subject.inspected
     if inspected.rows.count < 2:
@@ -272,7 +272,7 @@ def _unique(subject: _Subject) -> Property:
             step=inspected.step,
             engine=subject.engine,
         )
-        evidence: Evidence = "proved"
+        evidence: HowKnown = "proved"
         reason = "distances depend on the offset alone, and every offset was looked at"
     else:
         nearest, evidence = nearest_rows(inspected.rows), "measured"
@@ -296,7 +296,7 @@ def _unique(subject: _Subject) -> Property:
     )
 
 
-def _mirrored(subject: _Subject) -> bool:
+def _mirrored(subject: _Inspected) -> bool:
     """Whether a bias is the same at each offset after the query as at that before it."""
     request, inspected = subject.request, subject.inspected
     assert request is not None
@@ -307,7 +307,7 @@ def _mirrored(subject: _Subject) -> bool:
     return bool(np.array_equal(after, inspected.rows.read(range(inspected.rows.count))))
 
 
-def _bounded(subject: _Subject, extremes: _Extremes) -> Property:
+def _bounded(subject: _Inspected, extremes: _Extremes) -> Property:
     """Whether cells stay below some number, however far positions go."""
     name = "bounded"
     if extremes.not_finite is not None:
@@ -324,15 +324,16 @@ def _bounded(subject: _Subject, extremes: _Extremes) -> Property:
     if not far:
         return Property(name, True, largest, at, reason="of all rows that were looked at")
     if _keep_growing([largest, *(cell for _, cell in far)]):
-        place, cell = far[-1]
-        reason = f"grows at every doubling of the position, to {cell:.3g} at {place}"
+        place, cell = next((pair for pair in far if math.isinf(pair[1])), far[-1])
+        size = f"{cell:.3g}" if math.isfinite(cell) else "more than float64 holds"
+        reason = f"grows at every doubling of the position, to {size} at {place}"
         return Property(name, False, largest, at, reason=reason, sample="verdict")
     highest = max(largest, *(cell for _, cell in far))
     reason = f"does not keep growing: at most {highest:.3g} at doublings up to {far[-1][0]}"
     return Property(name, True, largest, at, reason=reason, sample="verdict")
 
 
-def _declared_bound(subject: _Subject) -> tuple[float | None, str] | None:
+def _declared_bound(subject: _Inspected) -> tuple[float | None, str] | None:
     """The least bound that the declaration shows, infinite where there is none, and why.
 
     None in place of the bound where that is the largest cell of a table; None where nothing is
@@ -357,7 +358,7 @@ def _declared_bound(subject: _Subject) -> tuple[float | None, str] | None:
     return None
 
 
-def _far_cells(subject: _Subject) -> list[tuple[int, float]]:
+def _far_cells(subject: _Inspected) -> list[tuple[int, float]]:
     """The largest cell at each doubling of the last position, as far as the scheme has some.
 
     None where the code of a scheme of one's own refuses such positions.
@@ -408,12 +409,17 @@ def _keep_growing(cells: Sequence[float]) -> bool:
     (True, True)
     >>> _keep_growing([1, 1.5, 1.75, 1.875, 1.9375]), _keep_growing([1, 2, 1, 2, 1])
     (False, False)
+    >>> _keep_growing([1, math.inf, math.inf])
+    True
     """
-    steps = [after - before for before, after in itertools.pairwise(cells)]
-    return len(steps) > 3 and min(steps) > 0 and steps[-1] >= steps[0] / 4
+    finite = [*itertools.takewhile(math.isfinite, cells)]
+    steps = [after - before for before, after in itertools.pairwise(finite)]
+    if min(steps, default=1) <= 0:
+        return False
+    return len(finite) < len(cells) or (len(steps) > 3 and steps[-1] >= steps[0] / 4)
 
 
-def _norm(subject: _Subject, extremes: _Extremes) -> Property:
+def _norm(subject: _Inspected, extremes: _Extremes) -> Property:
     """Whether all rows have one length: the longest less the shortest, and of which rows."""
     inspected, weights = subject.inspected, subject.weights
     if inspected.of_scores:
@@ -438,7 +444,7 @@ def _norm(subject: _Subject, extremes: _Extremes) -> Property:
     )
 
 
-def _shifts(subject: _Subject, fit: int | None) -> tuple[dict[str, Property], LinearShift | None]:
+def _shifts(subject: _Inspected, fit: int | None) -> tuple[dict[str, Property], LinearShift | None]:
     """Whether the next row is a fixed linear map of a row: where it was fitted, and beyond."""
     inspected = subject.inspected
     names = "linear-shift", "linear-shift-held-out"
@@ -450,7 +456,7 @@ def _shifts(subject: _Subject, fit: int | None) -> tuple[dict[str, Property], Li
     elif inspected.rows.count < 3:
         reason = "there are fewer than three rows"
     if reason:
-        evidence: Evidence = "proved" if inspected.of_scores else "measured"
+        evidence: HowKnown = "proved" if inspected.of_scores else "measured"
         none = {name: Property(name, None, evidence=evidence, reason=reason) for name in names}
         return none, None
     shift = linear_shift(inspected, fit)
@@ -495,7 +501,7 @@ def _shifts(subject: _Subject, fit: int | None) -> tuple[dict[str, Property], Li
     return {here.name: here, beyond.name: beyond}, shift
 
 
-def _rotated(subject: _Subject) -> float:
+def _rotated(subject: _Inspected) -> float:
     """What the exact rotation by one step leaves, in float64."""
     request, inspected, waves = subject.request, subject.inspected, subject.waves
     assert request is not None
@@ -509,7 +515,7 @@ def _rotated(subject: _Subject) -> float:
     return rotation_residual(inspected, placements, step_row, float(waves.scale)).value
 
 
-def _by_distance(subject: _Subject) -> dict[str, Property]:
+def _by_distance(subject: _Inspected) -> dict[str, Property]:
     """Whether scores depend on the distance alone, and whether they fall with it."""
     inspected, request = subject.inspected, subject.request
     if subject.kind == "relative":
@@ -537,8 +543,8 @@ def _by_distance(subject: _Subject) -> dict[str, Property]:
     }
 
 
-def _relative(subject: _Subject, judged: Verdict) -> Property:
-    evidence: Evidence = "measured" if judged.proof is None else "proved"
+def _relative(subject: _Inspected, judged: Verdict) -> Property:
+    evidence: HowKnown = "measured" if judged.proof is None else "proved"
     sample: Sampled | None = None if judged.measured_all else "verdict"
     if judged.affine_rows and not judged.toeplitz:
         reason = (
@@ -563,7 +569,7 @@ def _relative(subject: _Subject, judged: Verdict) -> Property:
     )
 
 
-def _defined_beyond(subject: _Subject) -> Property:
+def _defined_beyond(subject: _Inspected) -> Property:
     """Whether there are positions past every table: else how many there are."""
     name, content, request = "defined-beyond", subject.content, subject.request
     if content is None or request is None:
@@ -580,7 +586,7 @@ def _defined_beyond(subject: _Subject) -> Property:
     return Property(name, False, capacity.positions, None, "proved", reason)
 
 
-def _follows_length(subject: _Subject) -> bool:
+def _follows_length(subject: _Inspected) -> bool:
     """Whether the last row is another where the sequence is twice as long."""
     request, inspected = subject.request, subject.inspected
     assert request is not None
@@ -611,7 +617,7 @@ def _last_values(request: Request, inspected: InspectedRows, engine: Engine) -> 
         return scores_between(content, rule, 0, *ends)
 
 
-def _distinct(subject: _Subject, dtype: DType) -> Property:
+def _distinct(subject: _Inspected, dtype: DType) -> Property:
     """Whether rows are still told apart when their cells are rounded to a number format."""
     inspected = subject.inspected
     count = inspected.rows.count

@@ -30,13 +30,13 @@ FITTED = 100
 """Rows that the map is fitted on, where there are twice as many."""
 
 
-class Residual(Record):
+class ShiftResidual(Record):
     """The largest deviation of a cell that a map leaves, and the row that it was to give."""
 
     value: float
     row: int
 
-    def joined(self, other: Residual) -> Residual:
+    def joined(self, other: ShiftResidual) -> ShiftResidual:
         """The larger of two, the first of equals."""
         return other if other.value > self.value else self
 
@@ -53,7 +53,7 @@ class LinearShift(Record):
 
     count: int
     rank: int
-    fitted: Residual
+    fitted: ShiftResidual
     beyond: Reals
     tolerance: float
 
@@ -62,7 +62,7 @@ class LinearShift(Record):
         """Whether any rows would have been fitted."""
         return self.rank >= self.count
 
-    def held_out(self, reach: float | None = None) -> Residual | None:
+    def held_out(self, reach: float | None = None) -> ShiftResidual | None:
         """The largest residual beyond the fit, up to ``reach`` times as many rows.
 
         None where there are not so many, or none.
@@ -71,7 +71,7 @@ class LinearShift(Record):
         if not 0 < end <= self.beyond.size:
             return None
         row = int(np.argmax(self.beyond[:end]))
-        return Residual(float(self.beyond[row]), self.count + row + 1)
+        return ShiftResidual(float(self.beyond[row]), self.count + row + 1)
 
 
 def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
@@ -89,7 +89,7 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
     into = right[kept].T / sizes[kept]  # (width, rank)
     out = left[:, kept].T @ target  # (rank, width)
     largest = float(np.abs(target).max(initial=0))
-    fitted, beyond, last = Residual(0.0, 1), [], None
+    fitted, beyond, last = ShiftResidual(0.0, 1), [], None
     for begin, block in inspected.blocks():
         rows = block if last is None else np.concatenate([last, block])
         first, last = begin - (last is not None), block[-1:]
@@ -98,7 +98,7 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
         inside = left_over[: max(0, count - first)]
         if inside.size:
             row = int(np.argmax(inside))
-            fitted = fitted.joined(Residual(float(inside[row]), first + row + 1))
+            fitted = fitted.joined(ShiftResidual(float(inside[row]), first + row + 1))
             largest = max(largest, float(np.abs(block).max(initial=0)))
         beyond.append(left_over[inside.size :])
     unit = max(inspected.rows.unit, 2.0**-53)
@@ -113,7 +113,7 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
 
 def rotation_residual(
     inspected: InspectedRows, placements: Sequence[Placement], step_row: Reals, scale: float
-) -> Residual:
+) -> ShiftResidual:
     """What the rotation of each pair by its angle a step leaves, of all rows.
 
     ``step_row`` (width,) is the row one step from position 0: the cosines and sines of the angles,
@@ -121,7 +121,7 @@ def rotation_residual(
     """
     sines, cosines = (_columns(placements, function, step_row.size) for function in ("sin", "cos"))
     sin, cos = step_row[sines] / scale, step_row[cosines] / scale  # (pairs,)
-    worst = Residual(0.0, 1)
+    worst = ShiftResidual(0.0, 1)
     last: RealRows | None = None
     for begin, block in inspected.blocks():
         rows = block if last is None else np.concatenate([last, block])
@@ -133,7 +133,7 @@ def rotation_residual(
         ).max(axis=1, initial=0)
         if off.size:
             row = int(np.argmax(off))
-            worst = worst.joined(Residual(float(off[row]), first + row + 1))
+            worst = worst.joined(ShiftResidual(float(off[row]), first + row + 1))
     return worst
 
 

@@ -41,6 +41,17 @@ TABLE = [
             "order-check -s sinusoidal --dim",
         )
     ),
+    *(
+        (f"inspect -s {scheme} --len {size}", REFUSED)
+        for size in (BILLION, LAST)
+        for scheme in ("rope", "alibi", "transformer-xl", "integer")
+    ),
+    ("inspect -s alibi --heads 65536", REFUSED),
+    ("inspect -s sinusoidal --dim 65536 --len 8", REFUSED),
+    ("inspect -s swin --set window_size=1000x1000", REFUSED),
+    ("inspect -s sinusoidal-nd --set grid=100000x100000 --len 1000000000", REFUSED),
+    (f"inspect -s rope --len {MILLION}", WHOLE),
+    ("inspect -s integer -d 16 --len 1000000", SAMPLE),
     ("buckets deberta --positions -1000000:1000000 --json", REFUSED),
     *((f"compare rope sinusoidal --len {size}", REFUSED) for size in (BILLION, LAST)),
     ("buckets t5 --positions -1000000000000:1000000000000", REFUSED),
@@ -113,6 +124,8 @@ LONG = {
     "spectrum -s learned -d 512 --set max_len=2147483647 --len 1000000",
     "dot-similarity -s shaw -d 8 --set max_distance=1000000000 --len 1000000000",
     "heatmap --in stack.npy --out stack.svg -q",
+    f"inspect -s rope --len {MILLION}",
+    "inspect -s integer -d 16 --len 1000000",
 }
 """Those that compute a sample for a second or more."""
 

@@ -79,7 +79,7 @@ def test_a_scheme_in_a_file_is_taken_as_any_other(call, tmp_path):
     assert (slow[::2] == rope).all()
     held = "./code/mine.py:Holder.held"
     drawing = ("heatmap", "curve", "rotation", "dot-similarity", "spectrum")
-    for command in ("rope-check", "order-check", *drawing):
+    for command in ("rope-check", "order-check", "inspect", *drawing):
         assert call(command, "-s", held, "-l", "9")[0] == 0
     assert call("compare", SLOW, "a.npy", "-l", "9", "--dtype", "float32")[0] == 0
     status, out, _ = call("schemes", SLOW, "--json")

@@ -34,6 +34,7 @@ def commands(name):
     yield ("dot-similarity", "-s", name, "--profile")
     yield ("generate", "-s", name, "--out", "table.npy")
     yield ("order-check", "-s", name)
+    yield ("inspect", "-s", name)
     if kind != "bias":
         yield ("spectrum", "-s", name)
 
@@ -55,7 +56,7 @@ def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):
             continue
         document = json.loads(call(*line, *GIVEN, "--json")[1])
         of_file = json.loads(call(*line, *read, "--json")[1])
-        if line[0] == "order-check":
+        if line[0] in ("order-check", "inspect"):
             (document,), (of_file,) = document["schemes"], of_file["schemes"]
         assert document["weights"] == SAID, line
         assert of_file["weights"] is None, line

@@ -1,0 +1,385 @@
+"""What encodings are like, held against computations written without posenc."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+from posenc_cli.analysis import distances
+from posenc_cli.analysis.distances import distinct_rows, nearest_rows
+from posenc_cli.analysis.products import MatrixRows
+from posenc_cli.analysis.property_names import PROPERTIES
+from posenc_cli.catalogue import BUILT_IN
+
+GIVEN = {"rope-longrope": {"dim": 8, "short_factor": "1,1,1.5,2", "long_factor": "1,2,3,4.5"}}
+CLOSED = 1e-12  # what closed forms are promised to
+
+
+def sinusoids(count, dim, base=10_000.0):
+    """Rows as the paper has them: (count, dim)."""
+    angles = np.arange(count)[:, None] * base ** (-np.arange(0, dim, 2) / dim)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(count, dim)
+
+
+def distances_of(rows):
+    """The distance of each two rows: (rows, rows), infinite on the diagonal."""
+    apart = np.sqrt(((rows[:, None] - rows) ** 2).sum(axis=2))
+    apart[np.diag_indices(len(rows))] = np.inf
+    return apart
+
+
+@pytest.mark.parametrize(("dim", "base"), [(2, 10_000.0), (16, 10_000.0), (16, 3.0)])
+def test_the_smallest_distance_of_sinusoids_is_its_closed_form(dim, base):
+    found = posenc.inspect("sinusoidal", 300, dim=dim, base=base)["unique"]
+    ladder = base ** (-np.arange(0, dim, 2) / dim)
+    offsets = np.arange(1, 300)
+    closed = np.sqrt(4 * (np.sin(offsets[:, None] * ladder / 2) ** 2).sum(axis=1))
+    assert (found.holds, found.evidence) == (True, "proved")
+    assert abs(found.value - closed.min()) <= CLOSED
+    assert found.at == (0, 1 + int(np.argmin(closed)))
+    every = distances_of(sinusoids(300, dim, base))
+    assert abs(found.value - every.min()) <= CLOSED
+
+
+def test_the_norm_and_the_bound_of_waves_are_closed_forms_with_what_scales_them():
+    report = posenc.inspect("rope-yarn", 64, dim=32, factor=8.0)
+    scale = 0.1 * math.log(8) + 1
+    assert abs(report["bounded"].value - scale) <= CLOSED
+    assert abs(report["norm"].details["length"] - scale * math.sqrt(16)) <= CLOSED
+    assert report["norm"].value == 0
+
+
+@pytest.mark.parametrize("scheme", ["learned", "integer", "binary", "sinusoidal-nd", "xpos"])
+def test_the_nearest_rows_are_those_of_all_pairs(scheme):
+    given = {"dim": 16, **({"seed": 1} if scheme == "learned" else {})}
+    found = posenc.inspect(scheme, 90, **given)["unique"]
+    rows = np.asarray(posenc.encode(scheme, 90, **given, dtype="float64"))
+    every = distances_of(rows)
+    assert abs(found.value - every.min()) <= CLOSED * max(1, every.min())
+    assert every[found.at] == pytest.approx(every.min(), rel=1e-12)
+    assert found.evidence == "measured"
+    assert found.sample is None
+
+
+def test_the_map_to_the_next_row_is_that_of_lstsq_in_range_and_beyond():
+    rows = sinusoids(512, 64)
+    fitted, *_ = np.linalg.lstsq(rows[:100], rows[1:101], rcond=None)
+    left = np.abs(rows[:-1] @ fitted - rows[1:])
+    report = posenc.inspect("sinusoidal", 512)
+    here, beyond = report["linear-shift"], report["linear-shift-held-out"]
+    assert here.value < 1e-13
+    assert left[:100].max() < 1e-13
+    # Rounded sines differ in the last place between libraries, which the fit amplifies.
+    assert beyond.value == pytest.approx(left[100:].max(), rel=1e-3)
+    assert beyond.value > 1.38
+    assert (here.holds, here.evidence) == (True, "proved")
+    assert (beyond.holds, beyond.evidence) == (False, "measured")
+    assert here.details["rotation"] < 1e-15
+    assert beyond.at == (100 + int(np.argmax(left[100:].max(axis=1))) + 1,)
+
+
+def test_a_table_is_mapped_as_lstsq_maps_it_to_the_last_digits():
+    rows = np.random.default_rng(3).standard_normal((90, 6))
+    fitted, *_ = np.linalg.lstsq(rows[:40], rows[1:41], rcond=None)
+    left = np.abs(rows[:-1] @ fitted - rows[1:])
+    report = posenc.inspect(rows, fit=40)
+    assert abs(report["linear-shift"].value - left[:40].max()) <= CLOSED
+    assert abs(report["linear-shift-held-out"].value - left[40:].max()) <= CLOSED
+    assert report["linear-shift"].holds is False
+    turned = np.linalg.matrix_power(np.array([[0.6, -0.8], [0.8, 0.6]]), 1)
+    orbit = np.stack([np.linalg.matrix_power(turned, k) @ [1.0, 2.0] for k in range(60)])
+    report = posenc.inspect(orbit)
+    assert [report[name].holds for name in ("linear-shift", "linear-shift-held-out")] == [True] * 2
+
+
+def test_of_as_many_independent_rows_as_are_fitted_no_map_says_anything():
+    rows = np.random.default_rng(0).standard_normal((40, 64))
+    report = posenc.inspect(rows)
+    assert report["linear-shift"].holds is None
+    assert report["linear-shift-held-out"].holds is False
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concat"])
+@pytest.mark.parametrize("step", [1, 7])
+def test_the_exact_rotation_is_that_of_any_layout_and_step(layout, step):
+    found = posenc.inspect(
+        "sinusoidal", range(5, 5 + 40 * step, step), dim=12, layout=layout, order="cos-first"
+    )
+    assert found["linear-shift"].details["rotation"] < 1e-14
+
+
+def test_rows_without_every_cosine_are_measured():
+    found = posenc.inspect("sinusoidal", 80, dim=7, odd="truncate")
+    assert {found[name].evidence for name in ("unique", "norm", "linear-shift")} == {"measured"}
+    assert found["norm"].holds is False
+    rows = posenc.encode("sinusoidal", 80, dim=7, odd="truncate", dtype="float64")
+    lengths = np.linalg.norm(rows, axis=1)
+    assert abs(found["norm"].value - np.ptp(lengths)) <= CLOSED
+    assert found["norm"].at == (int(lengths.argmin()), int(lengths.argmax()))
+
+
+def first_again(rows):
+    """How many rows differ, and the first row that is as one before it, after that one."""
+    seen, first = {}, None
+    for place, row in enumerate(rows):
+        key = tuple(row.tolist())
+        if key in seen and first is None:
+            first = seen[key], place
+        seen.setdefault(key, place)
+    return len(seen), first
+
+
+@pytest.mark.parametrize(
+    ("scheme", "count", "given"),
+    [
+        ("integer", 2100, {"dim": 2}),
+        ("sinusoidal", 700, {"dim": 2}),
+        ("learned", 300, {"dim": 1, "std": 0.001, "seed": 1}),
+    ],
+)
+def test_what_float16_cannot_tell_apart_is_what_numpy_rounds_to_one_row(scheme, count, given):
+    found = posenc.inspect(scheme, count, **given)["distinct-float16"]
+    rows = np.asarray(posenc.encode(scheme, count, dtype="float64", **given))
+    distinct, first = first_again(rows.astype(np.float16))
+    assert (found.value, found.at, found.holds) == (distinct, first, first is None)
+
+
+def test_what_bfloat16_cannot_tell_apart_is_what_torch_rounds_to_one_row():
+    torch = pytest.importorskip("torch")
+    for scheme, given in (("integer", {"dim": 1}), ("sinusoidal", {"dim": 2})):
+        found = posenc.inspect(scheme, 600, **given)["distinct-bfloat16"]
+        rows = torch.from_numpy(np.asarray(posenc.encode(scheme, 600, dtype="float64", **given)))
+        distinct, first = first_again(rows.to(torch.bfloat16).float())
+        assert (found.value, found.at, found.holds) == (distinct, first, first is None)
+    # Eight bits count to 256.
+    assert posenc.inspect("integer", 600, dim=1)["distinct-bfloat16"].at == (256, 257)
+
+
+def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
+    rows = np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0], [2.0, 2.0], [1.0, 0.0]])
+    expected = distinct_rows([rows], len(rows))
+    assert (expected.count, expected.first) == (3, (0, 2))
+
+    class Zeros:
+        def integers(self, *_):
+            return np.zeros(2, np.uint64)
+
+    # All factors one: rows with one sum share a hash.
+    monkeypatch.setattr(np.random, "default_rng", lambda _: Zeros())
+    assert distinct_rows([rows], len(rows)) == expected
+
+
+def test_of_many_rows_the_nearest_neighbours_are_a_sample_and_equal_rows_are_found(monkeypatch):
+    monkeypatch.setattr(distances, "MOST_PRODUCTS", 1)
+    rows = np.random.default_rng(1).standard_normal((200, 3))
+    near = distances_of(rows)
+    near[np.abs(np.subtract.outer(range(200), range(200))) > distances.NEIGHBOURS] = np.inf
+    found = nearest_rows(MatrixRows.of(rows))
+    assert found.sampled
+    assert abs(found.distance - near.min()) <= CLOSED
+    rows[150] = rows[3]
+    assert nearest_rows(MatrixRows.of(rows)).pair == (3, 150)
+    judged = posenc.inspect(np.random.default_rng(1).standard_normal((200, 3)), require="unique")
+    assert judged.ok
+    bounded = posenc.inspect(rows[:150], require="unique>=0")
+    assert not bounded.ok
+    assert "of a sample" in bounded.judgements[0].message
+
+
+def test_alibi_falls_to_half_of_the_weight_where_its_gentlest_slope_says():
+    report = posenc.inspect("alibi", 512, heads=8)
+    slopes = 2.0 ** -np.arange(1, 9)
+    assert report["decay"].value == math.floor(math.log(2) / slopes[-1]) + 1
+    assert posenc.inspect("alibi", 100, heads=8)["decay"].holds is False
+    # Of two offsets next to each other the scores are a slope apart in each head.
+    assert abs(report["unique"].value - np.sqrt((slopes**2).sum())) <= CLOSED
+    assert report["unique"].details["mirrored"] is True
+    assert [report[name].holds for name in ("norm", "linear-shift", "relative")] == [
+        None,
+        None,
+        True,
+    ]
+    by_key = posenc.inspect("alibi", 512, heads=8, form="bloom")
+    assert by_key["decay"].value == report["decay"].value
+    assert by_key["relative"].holds
+
+
+def test_decay_is_of_equal_q_and_k_and_of_independent_ones_there_is_none():
+    found = posenc.inspect("rope", 1500, dim=128)["decay"]
+    ladder = 10_000.0 ** (-np.arange(0, 128, 2) / 128)
+    offsets = np.arange(1500)
+    scores = np.cos(offsets[:, None] * ladder).mean(axis=1)
+    last = np.flatnonzero(scores >= scores[0] / 2)[-1]
+    assert found.value == last + 1
+    distances_told = found.details["distances"]
+    assert distances_told == [0, 1, 10, 100, 1000, 1499]
+    for value in found.details["independent"]["deviation"]:
+        assert abs(value - 1 / math.sqrt(128)) <= CLOSED
+    turns = np.exp(1j * np.outer(distances_told, ladder))
+    averages = np.abs(turns.cumsum(axis=1)).mean(axis=1)
+    np.testing.assert_allclose(found.details["bound"], averages, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("model", "first"), [("llama-2-7b", 1707), ("llama-3-8b", None)])
+def test_where_scores_of_equal_q_and_k_are_negative_is_that_of_men_et_al(model, first):
+    assert posenc.inspect(model)["decay"].details["negative_from"] == first
+
+
+@pytest.mark.parametrize(
+    ("scheme", "holds", "evidence"),
+    [
+        ("integer", False, "proved"),
+        ("normalized", True, "proved"),
+        ("binary", True, "proved"),
+        ("nope", True, "proved"),
+        ("sinusoidal", True, "proved"),
+        ("learned", True, "proved"),
+        ("alibi", False, "proved"),
+        ("kerple-log", False, "proved"),
+        ("kerple-power", False, "proved"),
+        ("t5", True, "proved"),
+        ("shaw", True, "proved"),
+        ("xpos", True, "measured"),
+    ],
+)
+def test_what_is_bounded_is_declared_or_tried_far_out(scheme, holds, evidence):
+    found = posenc.inspect(scheme, 40)["bounded"]
+    assert (found.holds, found.evidence) == (holds, evidence)
+    assert (found.sample == "verdict") == (evidence == "measured")
+
+
+def test_keys_of_xpos_grow_with_the_position():
+    found = posenc.inspect("xpos", 40, side="key")["bounded"]
+    assert found.holds is False
+    assert "grows at every doubling" in found.reason
+
+
+def test_no_cell_is_larger_than_its_declared_limit():
+    limits = {}
+    for name, scheme in BUILT_IN.items():
+        bound = scheme.bind(GIVEN.get(name, {}), seq_len=64)
+        if bound.content.limit is not None:
+            limits[name] = bound.content.limit
+            given = {"seed": 0} if scheme.weights else {}
+            cells = posenc.encode(name, 64, **given)
+            assert np.abs(cells).max() <= limits[name]
+    assert limits["sandwich"] == 64
+    assert np.abs(posenc.encode("sandwich", 4)).max() == 64
+    nemo = posenc.encode("sandwich", 400, convention="nemo")
+    assert np.abs(nemo).max() <= BUILT_IN["sandwich"].bind({"convention": "nemo"}).content.limit
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_scheme_has_every_property_in_strict_json(name):
+    report = posenc.inspect(name, 24, **GIVEN.get(name, {}))
+    told = json.loads(json.dumps(report.as_json(), allow_nan=False))
+    (scheme,) = told["schemes"]
+    assert [found["name"] for found in scheme["properties"]] == [*PROPERTIES]
+    for found in scheme["properties"]:
+        assert found["holds"] in (True, False, None)
+        assert found["evidence"] in ("proved", "measured")
+        assert found["reason"]
+    assert name in str(report)
+
+
+def test_parameters_and_costs_are_those_of_the_declaration():
+    cases = {
+        "learned": (512 * 64, 64, "token"),
+        "t5": (32 * 8, 1, "score"),
+        "kerple-log": (16, 1, "score"),
+        "alibi": (0, 1, "score"),
+        "rope": (0, 4 * 64, "token and head"),
+        "shaw": (257 * 64, 64, "score"),
+        "nope": (0, 0, "token"),
+        "swin-v2": (512 * 2 + 512 + 8 * 512, 1, "score"),
+    }
+    for name, (parameters, operations, per) in cases.items():
+        (known,) = posenc.inspect(name, 16).inspections
+        assert known.parameters == parameters
+        assert (known.cost.operations, known.cost.per) == (operations, per)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "given", "positions", "holds"),
+    [
+        ("learned", {}, 512, False),
+        ("binary", {"dim": 7}, 128, False),
+        ("sinusoidal-nd", {"grid": "3x4", "dim": 8}, 12, False),
+        ("sinusoidal", {}, None, True),
+        ("t5", {}, None, True),
+    ],
+)
+def test_where_positions_end_is_declared(scheme, given, positions, holds):
+    found = posenc.inspect(scheme, 12, **given)["defined-beyond"]
+    assert (found.holds, found.value, found.evidence) == (holds, positions, "proved")
+
+
+def test_what_another_length_changes_is_told():
+    for scheme, given, changes in (
+        ("normalized", {}, True),
+        ("alibi", {}, False),
+        ("alibi", {"form": "mpt"}, True),
+        ("rope-dynamic", {"max_position_embeddings": 40}, True),
+        ("rope-dynamic", {"max_position_embeddings": 400}, False),
+    ):
+        found = posenc.inspect(scheme, 50, **given)["defined-beyond"]
+        assert ("twice the length" in found.reason) == changes
+
+
+def test_rows_that_are_no_numbers_say_so():
+    rows = np.ones((5, 3))
+    rows[2, 1] = np.nan
+    report = posenc.inspect(rows)
+    assert (report["bounded"].holds, report["bounded"].at) == (False, (2,))
+    assert {report[name].holds for name in ("unique", "norm", "relative", "decay")} == {None}
+    assert "row 2 holds" in report["unique"].reason
+
+
+def test_a_single_row_has_no_neighbour():
+    report = posenc.inspect("sinusoidal", 1)
+    assert report["unique"].holds is None
+    assert report["relative"].holds is None
+    assert report["distinct-float16"].holds
+
+
+def test_positions_that_are_unevenly_spaced_are_measured():
+    report = posenc.inspect("sinusoidal", "5,17,100:110")
+    rows = posenc.encode("sinusoidal", "5,17,100:110", dtype="float64")
+    every = distances_of(rows)
+    assert abs(report["unique"].value - every.min()) <= CLOSED
+    places = [5, 17, *range(100, 110)]
+    first, second = (places.index(place) for place in report["unique"].at)
+    assert every[first, second] == pytest.approx(every.min())
+    assert report["linear-shift"].holds is None
+
+
+def test_windows_are_looked_at_query_by_query():
+    report = posenc.inspect("swin", heads=2, window_size="3x3")
+    scores = np.asarray(posenc.bias("swin", 9, 9, heads=2, window_size="3x3", dtype="float64"))
+    rows = np.concatenate([*scores], axis=1)
+    assert abs(report["unique"].value - distances_of(rows).min()) <= CLOSED
+    assert report["relative"].holds is False
+    assert report["decay"].holds is None
+
+
+def test_blocks_of_rows_are_joined_without_a_gap(monkeypatch):
+    whole = posenc.inspect("learned", 60, dim=8)
+    monkeypatch.setattr("posenc_cli.analysis.inspected.rows_a_block", lambda _: 7)
+    monkeypatch.setattr(distances, "_BLOCK_ROWS", 5)
+    monkeypatch.setattr(distances, "_PAIRS", 3)
+    monkeypatch.setattr(distances, "_BLOCK_VALUES", 16)
+    parts = posenc.inspect("learned", 60, dim=8)
+    for one, other in zip(
+        itertools.chain(whole.inspections[0].properties),
+        parts.inspections[0].properties,
+        strict=True,
+    ):
+        assert one.name == other.name
+        assert one.at == other.at
+        assert one.holds == other.holds
+        assert one.value == pytest.approx(other.value, rel=1e-9)
