@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from posenc_cli.api.pictures import heatmap as heatmap
     from posenc_cli.api.pictures import similarity as similarity
     from posenc_cli.api.pictures import spectrum as spectrum
+    from posenc_cli.api.resizing import resize as resize
     from posenc_cli.api.rotation import rotate as rotate
     from posenc_cli.errors import PosencError as PosencError
     from posenc_cli.errors import Unavailable as Unavailable
@@ -52,6 +53,7 @@ _MODULES = {
     "inspecting": ("InspectionReport", "inspect"),
     "listing": ("alibi_slopes", "models", "schemes"),
     "pictures": ("SimilarityReport", "Spectrum", "curve", "heatmap", "similarity", "spectrum"),
+    "resizing": ("resize",),
     "rotation": ("rotate",),
 }
 _EXPORTS = {

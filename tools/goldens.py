@@ -21,6 +21,7 @@ import importlib
 import inspect
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -49,6 +50,7 @@ RECORDED: Mapping[str, str] = {
     "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
     "mrope_xd_hunyuan": REPOSITORY,
     "rel_sin_transformer_xl": REPOSITORY,
+    "resized_dinov2": REPOSITORY,
     "rope3d_cogvideox": REPOSITORY,
     "rope3d_hunyuan_video": REPOSITORY,
     "rope3d_wan": REPOSITORY,
@@ -471,6 +473,59 @@ def detr(_statement: Statement, stored: Arrays) -> Arrays:
         rows = module(shape=shape, device=cpu, dtype=torch.float32, mask=masked)  # (1, cells, dim)
         made[f"pos_{name}"] = rows[0].T.reshape(-1, 5, 7) if rows.dim() == 3 else rows[0]
     return made
+
+
+def resized(statement: Statement, stored: Arrays) -> Arrays:
+    """Learned tables, resized by torch itself, or by the code of models."""
+    made = {}
+    for name, case in statement["params"]["cases"].items():
+        start, dim = math.prod(case["from"]) + case["prefix"], case["dim"]
+        table = stored["table"][:start, :dim]
+        if case["dtype"] == "float64":
+            table = table.astype("float64") / 3
+        made[name] = _resized(statement["peer"], case, tensor(table))
+    return made
+
+
+def _resized(peer: str, case: Statement, table: Any) -> Any:
+    """A table of (rows, d), resized."""
+    import torch
+
+    old, new, method = case["from"], case["to"], case["method"]
+    if "timm" in peer:
+        from timm.layers.pos_embed import resample_abs_pos_embed
+
+        return resample_abs_pos_embed(
+            table[None], new, old, case["prefix"], method, antialias=case["antialias"]
+        )[0]
+    if "transformers" in peer:
+        return _resized_by_model(models(case["model"]), old, new, table)
+    mode = "bilinear" if (len(old), method) == (2, "linear") else method
+    corners = {} if method.startswith("nearest") else {"align_corners": False}
+    values = table.T.reshape(1, -1, *old) if len(old) == 1 else table.reshape(1, *old, -1)
+    values = values if len(old) == 1 else values.permute(0, 3, 1, 2)
+    grown = torch.nn.functional.interpolate(
+        values, size=new, mode=mode, antialias=case["antialias"], **corners
+    )
+    return grown[0].flatten(1).T
+
+
+def _resized_by_model(model: Any, old: Sequence[int], new: Sequence[int], table: Any) -> Any:
+    from types import SimpleNamespace
+
+    import torch
+
+    if len(old) == 1:  # the offsets of one query to all keys, and of all queries to one key
+        size = (new[0] + 1) // 2
+        offsets = model.get_rel_pos(None, size, size, table)  # (queries, keys, d)
+        return torch.cat([offsets[0].flip(0), offsets[1:, 0]])
+    patches = SimpleNamespace(patch_size=(16, 16))
+    module = SimpleNamespace(
+        position_embeddings=table[None], patch_embeddings=patches, patch_size=16
+    )
+    embeddings = torch.zeros(1, 1 + new[0] * new[1], table.shape[1])
+    sides = (16 * side for side in new)
+    return model.interpolate_pos_encoding(module, embeddings, *sides)[0]
 
 
 def grids(statement: Statement, _stored: Arrays) -> Arrays:
@@ -989,6 +1044,7 @@ GENERATORS: Mapping[str, Generator] = {
     "models": presets,
     "mrope_*": rope_apply,
     "rel_sin_xlnet": xlnet,
+    "resized_*": resized,
     "rope2d_dinov3": dinov3,
     "rope2d_gemma4": gemma4,
     "rope2d_llama4": llama4,

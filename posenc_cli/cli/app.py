@@ -30,6 +30,7 @@ COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
+    "resize": "posenc_cli.cli.resize:resize",
     "heatmap": "posenc_cli.cli.heatmap:heatmap",
     "curve": "posenc_cli.cli.curve:curve",
     "rotation": "posenc_cli.cli.rotation:rotation",
@@ -48,7 +49,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "make": ("generate", "alibi-slopes", "buckets"),
+    "make": ("generate", "alibi-slopes", "buckets", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
     "check": ("rope-check", "order-check", "inspect", "compare"),
     "read": ("explain", "identify"),

@@ -63,7 +63,22 @@ def _odd(high: Reals, low: Reals, dtype: DType) -> Reals:
     total = np.where(low == 0, high, total)  # −0.0 + 0.0 loses the sign
     if dtype.name == FLOAT64.name:
         return total
-    inexact = (rest != 0) & np.isfinite(total)
+    return to_odd(total, np.where(np.isfinite(total), rest, 0.0))
+
+
+def to_odd(total: Reals, rest: Reals) -> Reals:
+    """Return total + rest rounded to odd: cut to 53 bits, the last one set where a bit was cut.
+
+    ``total`` is the sum rounded to nearest, and ``rest`` what is left of it. Rounding the result to
+    at most 51 bits rounds the sum.
+
+    Shape: as ``total``.
+
+    >>> import numpy as np
+    >>> to_odd(np.array([1.0]), np.array([-1e-30])) == 1 - 2.0**-53
+    array([ True])
+    """
+    total, inexact = np.asarray(total), np.asarray(rest) != 0
     towards_zero = inexact & (np.signbit(rest) != np.signbit(total))
     bits: Integers = (total.view(np.int64) - towards_zero) | inexact
     return bits.view(np.float64)

@@ -1,0 +1,98 @@
+"""Learned tables of positions, resized."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from posenc_cli.api.arguments import ArgumentError, ArrayLike, checked_choice, in_arguments
+from posenc_cli.api.arrays import is_array, is_tensor, tensor_like
+from posenc_cli.api.checking import loaded_array
+from posenc_cli.encoding.interpolation import METHODS, Method
+from posenc_cli.encoding.resizing import Grid, Resizing
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
+
+ResizeArithmetic = Literal["exact", "float32", "float64"]
+"""Correctly rounded, or what torch computes in a format."""
+
+
+@in_arguments
+def resize(
+    table: ArrayLike,
+    positions: int | None = None,
+    *,
+    grid: tuple[Grid, Grid] | None = None,
+    method: Method | None = None,
+    prefix: int = 0,
+    antialias: bool = False,
+    interpolate_offset: float = 0.0,
+    arithmetic: ResizeArithmetic = "exact",
+) -> ArrayLike:
+    """A learned table of positions for more or fewer of them, as torch's ``interpolate`` resizes.
+
+    Args:
+        table: (rows, d) or (1, rows, d), an array or a tensor.
+        positions: rows of the result beside the prefix; or ``grid``, ((A, B), (C, D)): A rows of
+            B positions become C rows of D.
+        method: ``linear``, ``bicubic``, ``nearest`` or ``nearest-exact``; by default bicubic of a
+            grid, else linear.
+        prefix: first rows that stay as they are, such as class and register tokens.
+        antialias: as torch has it, and timm gives it.
+        interpolate_offset: as DINOv2 has it: scale by (C + offset)/A and (D + offset)/B.
+        arithmetic: ``exact``, correctly rounded, or ``float32`` or ``float64``: the bits of torch
+            on x86 processors.
+
+    Returns: the rows in the format of the table, (…, rows, d).
+
+    Raises: ValueError where an argument is wrong, or the table has other rows.
+
+    >>> import numpy as np
+    >>> resize(np.array([[0.0], [1.0]]), 4)
+    array([[0.  ],
+           [0.25],
+           [0.75],
+           [1.  ]])
+    """
+    if not is_array(table):
+        raise ArgumentError(f"table: must be an array or a tensor, not {type(table).__name__}")
+    loaded = loaded_array(table, "table")
+    for name, count in (("positions", positions), ("prefix", prefix)):
+        least = 0 if name == "prefix" else 1
+        if count is not None and (type(count) is not int or count < least):
+            raise ArgumentError(f"{name} {count!r}: must be a whole number of at least {least}")
+    resizing = Resizing.of(
+        loaded.values.shape,
+        "table",
+        length=positions,
+        grid=_grids(grid),
+        method=None if method is None else checked_choice("method", method, METHODS),
+        prefix=prefix,
+        antialias=bool(antialias),
+        interpolate_offset=_offset(interpolate_offset),
+    )
+    checked_choice("arithmetic", arithmetic, get_args(ResizeArithmetic))
+    stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
+    rows = resizing.checked(loaded.values, "table")
+    blocks = list(resizing.blocks(rows, stored, arithmetic))
+    values = np.concatenate(blocks).reshape(*loaded.values.shape[:-2], resizing.rows, -1)
+    given: Any = table
+    return tensor_like(values, given, stored) if is_tensor(given) else values  # type: ignore[return-value]
+
+
+def _grids(given: object) -> tuple[Grid, Grid] | None:
+    if given is None:
+        return None
+    try:
+        (a, b), (c, d) = given  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        a = b = c = d = 0
+    if not all(isinstance(side, int | np.integer) and side > 0 for side in (a, b, c, d)):
+        raise ArgumentError(f"grid {given!r}: must be ((A, B), (C, D)), whole numbers from 1")
+    return (int(a), int(b)), (int(c), int(d))
+
+
+def _offset(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1:
+        raise ArgumentError(f"interpolate_offset {given!r}: must be a number from 0 to below 1")
+    return float(given)

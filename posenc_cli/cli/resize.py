@@ -1,0 +1,209 @@
+"""``posenc resize``: a learned table of positions for more or fewer of them."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.matrices import READ, MatrixOutput
+from posenc_cli.cli.options import completed_from, number_format, option, whole_option
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
+from posenc_cli.files.formats import format_of
+from posenc_cli.files.save import save
+from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
+from posenc_cli.records import replace
+
+if TYPE_CHECKING:
+    from posenc_cli.files.save import Saved
+
+ARITHMETICS = "exact", "float32", "float64"
+METHODS = "linear", "bicubic", "nearest", "nearest-exact"
+
+
+def _grids(flag: str, text: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The two grids that ``AxB:CxD`` writes.
+
+    Raises: InvalidInput.
+    """
+    match = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9}):([0-9]{1,9})x([0-9]{1,9})", text.strip())
+    sides = tuple(map(int, match.groups())) if match else (0,)
+    if 0 in sides:
+        raise InvalidInput(
+            f"{flag} {abbreviated(text)}: must be AxB:CxD, rows x columns as they are and as they "
+            "become",
+            hint="14x14:16x12 makes 16 rows of 12 positions of 14 rows of 14",
+        )
+    a, b, c, d = sides
+    return (a, b), (c, d)
+
+
+def _offset(flag: str, text: str) -> float:
+    """The number from 0 to below 1 that a text writes.
+
+    Raises: InvalidInput.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be a number from 0 to below 1")
+    return value
+
+
+class ResizeOutput(MatrixOutput):
+    """Where the resized table goes, and in which format."""
+
+    out: Annotated[
+        str | None, option("--out", "-o", metavar="FILE", help="required; - is stdout")
+    ] = None
+    json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
+        False
+    )
+
+
+def resize(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE[:TENSOR]", help=f"a table of positions: {READ}")
+    ],
+    console: Console,
+    *,
+    length: Annotated[
+        int | None,
+        whole_option(
+            "--len", "-l", minimum=1, help="positions of the result, beside the --prefix rows"
+        ),
+    ] = None,
+    grid: Annotated[
+        Any,
+        option(
+            "--grid",
+            metavar="AxB:CxD",
+            help="A rows of B positions become C rows of D",
+            parse=_grids,
+        ),
+    ] = None,
+    method: Annotated[
+        Literal["linear", "bicubic", "nearest", "nearest-exact"] | None,
+        option(
+            "--method",
+            known=METHODS,
+            help=f"{'|'.join(METHODS)} [default: of a grid bicubic, else linear]",
+        ),
+    ] = None,
+    prefix: Annotated[
+        int,
+        whole_option(
+            "--prefix", minimum=0, help="first rows that stay: class and register tokens"
+        ),
+    ] = 0,
+    antialias: Annotated[
+        bool, option("--antialias", help="interpolate as torch does with antialias=True")
+    ] = False,
+    interpolate_offset: Annotated[
+        float,
+        option(
+            "--interpolate-offset",
+            metavar="X",
+            help="DINOv2's: scale by (C + X)/A, (D + X)/B",
+            parse=_offset,
+            show_default=False,
+        ),
+    ] = 0.0,
+    arithmetic: Annotated[
+        Literal["exact", "float32", "float64"],
+        option("--arithmetic", known=ARITHMETICS, help="exact, or torch's in float32|float64"),
+    ] = "exact",
+    dtype: Annotated[
+        DType | None,
+        option(
+            "--dtype",
+            metavar="NAME",
+            help=f"{'|'.join(REAL_DTYPES)} [default: the table's]",
+            parse=number_format,
+            autocompletion=completed_from(REAL_DTYPES),
+        ),
+    ] = None,
+    output: ResizeOutput,
+) -> None:
+    """Resize a learned table of positions.
+
+    The table of a checkpoint, (rows, d) or (1, rows, d), for longer texts or other images, as
+    torch.nn.functional.interpolate resizes it (align_corners=False). Values are correctly rounded;
+    --arithmetic float32 gives the bits of torch on x86 processors instead, as models run it.
+
+    Examples:
+      posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy
+      posenc resize bert.safetensors:position_embeddings --len 1024 --out longer.npy
+      posenc resize vit.npz:pos_embed --grid 14x14:24x24 --prefix 1 --antialias --out timm.npy
+      posenc resize dinov2.npy --grid 37x37:16x16 --prefix 1 --interpolate-offset 0.1 --out d.npy
+    """
+    if output.out is None:
+        raise InvalidInput("--out: is missing: the file that the resized table goes to")
+    output.check_stdout()
+    form = format_of(output.out, output.form)
+    output.prepare()
+    from posenc_cli.encoding.resizing import Resizing
+    from posenc_cli.files.matrix import Matrix
+    from posenc_cli.files.reading import NoMatrix, read_array
+
+    loaded = read_array(file)
+    name = quoted_name(file)
+    if loaded.values.dtype.kind == "c":
+        raise NoMatrix(name, "complex numbers")
+    resizing = Resizing.of(
+        loaded.values.shape,
+        name,
+        length=length,
+        grid=grid,
+        method=method,
+        prefix=prefix,
+        antialias=antialias,
+        interpolate_offset=interpolate_offset,
+    )
+    table = resizing.checked(loaded.values, name)
+    stored = dtype or REAL_DTYPES.get(loaded.dtype, FLOAT64)
+    matrix = Matrix(
+        (*loaded.values.shape[:-2], resizing.rows, table.shape[1]),
+        stored,
+        lambda: resizing.blocks(table, stored, arithmetic),
+        {"resized": resizing.description, "arithmetic": arithmetic},
+    )
+    watched = output.watch(matrix, console, may_overflow=False)
+    began = time.perf_counter()
+
+    def announce(saved: Saved) -> None:
+        seconds = time.perf_counter() - began
+        shape = " × ".join(map(str, matrix.shape))
+        if output.json:
+            fields = {
+                "source": {"path": file, "shape": loaded.values.shape, "dtype": loaded.dtype},
+                **resizing.fields,
+                "arithmetic": arithmetic,
+                "shape": matrix.shape,
+                "dtype": stored.name,
+                "path": saved.path,
+                "format": form.name,
+                "bytes": saved.bytes,
+                "sha256": saved.sha256,
+                "seconds": round(seconds, 6),
+            }
+            console.json("resize", fields)
+        else:
+            console.summary(
+                f"wrote {output.place}: {resizing.description}, {shape} {stored.name}, "
+                f"{saved.bytes} bytes in {seconds:.2f} s"
+            )
+
+    save(
+        watched,
+        output.out,
+        format=form,
+        clobber=output.clobber,
+        digest=output.json,
+        announce=announce,
+    )

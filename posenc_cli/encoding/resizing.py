@@ -1,0 +1,300 @@
+"""Learned tables of positions, resized as vision models and BERTs are to longer inputs.
+
+Owns what is resized (rows after a prefix, along one axis or on a grid), the blocks in which it is
+computed, and the choice between exact numbers and torch's.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.encoding.interpolation import NEAREST, Method, ResizedAxis
+from posenc_cli.encoding.torch_interpolation import (
+    along,
+    bilinear,
+    float_nearest,
+    float_taps,
+    has_vector_kernel,
+)
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics.blends import Blend
+from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.rounding import narrow
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.numerics.arrays import Floats, NumberArray, StoredRows
+    from posenc_cli.numerics.dtypes import DType
+
+Grid = tuple[int, int]
+"""Rows and columns of a grid of positions, in row-major order."""
+
+_SIDES = "source", "target"
+_BLOCK_VALUES, _MOST_OUTPUTS = 1 << 16, 1 << 10
+"""Values of a block, about, and its most rows."""
+_CHUNKS_KEPT = 64
+_LIKELY_PREFIX = 16
+"""Rows before a grid, at most, that a message proposes: a class token and registers."""
+
+
+class Resizing(Record):
+    """How a table of positions is resized.
+
+    ``axes`` are one, or rows and columns of a grid; the first ``prefix`` rows (class and register
+    tokens) stay as they are.
+    """
+
+    axes: tuple[ResizedAxis, ...]
+    method: Method
+    prefix: int = 0
+    antialias: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        shape: tuple[int, ...],
+        name: str,
+        *,
+        length: int | None,
+        grid: tuple[Grid, Grid] | None,
+        method: Method | None = None,
+        prefix: int = 0,
+        antialias: bool = False,
+        interpolate_offset: float = 0.0,
+    ) -> Resizing:
+        """The resizing of a table of a ``shape``, (rows, d) or (1, rows, d), that is called ``name``.
+
+        Args:
+            length: positions that the result has beside the prefix.
+            grid: (rows, columns) of the positions, and of those of the result.
+            method: of a grid bicubic by default, else linear.
+            interpolate_offset: as `ResizedAxis` has it.
+
+        Raises: InvalidInput where the table cannot be so resized.
+        """
+        if (length is None) == (grid is None):
+            given = "are both given" if grid else "neither is given"
+            raise InvalidInput(f"--len and --grid: {given}; give one of the two")
+        if method is None:
+            method = "linear" if grid is None else "bicubic"
+        if method in NEAREST and antialias:
+            raise InvalidInput(f"--antialias: cannot go with --method {method}")
+        if interpolate_offset and (grid is None or method in NEAREST):
+            raise InvalidInput(
+                "--interpolate-offset: goes with --grid, and --method bicubic or linear"
+            )
+        rows = _rows_of(shape, name)
+        if prefix >= rows:
+            raise InvalidInput(f"--prefix {prefix}: {name} has {rows} rows, no more to resize")
+        if grid is None:
+            assert length is not None
+            return cls((ResizedAxis(rows - prefix, length),), method, prefix, antialias)
+        old, new = grid
+        _check_grid(rows, prefix, old, name)
+        axes = tuple(
+            ResizedAxis(*sides, interpolate_offset) for sides in zip(old, new, strict=True)
+        )
+        for axis in axes:
+            _check_offset(axis)
+        return cls(axes, method, prefix, antialias)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result, the prefix among them."""
+        count = self.axes[0].target
+        return self.prefix + (count * self.axes[1].target if self.axes[1:] else count)
+
+    @property
+    def description(self) -> str:
+        """What is done, in a few words: ``bicubic 14x14 to 16x12, 1 row kept``."""
+        old, new = ("x".join(str(getattr(axis, side)) for axis in self.axes) for side in _SIDES)
+        kept = f", {self.prefix} row{'s' if self.prefix > 1 else ''} kept" if self.prefix else ""
+        antialiased = " antialiased" if self.antialias else ""
+        offset = self.axes[0].offset
+        by = f", interpolate_offset {offset:g}" if offset else ""
+        return f"{self.method}{antialiased} {old} to {new}{kept}{by}"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What is done, as JSON has it."""
+        old, new = ([getattr(axis, side) for axis in self.axes] for side in _SIDES)
+        return {
+            "from": old,
+            "to": new,
+            "method": self.method,
+            "prefix": self.prefix,
+            "antialias": self.antialias,
+            "interpolate_offset": self.axes[0].offset,
+        }
+
+    def checked(self, values: NumberArray, name: str) -> NumberArray:
+        """The rows of a table that is called ``name``, of which each number is finite.
+
+        Shape: (rows, d).
+        Raises: InvalidInput where one is not.
+        """
+        table = values.reshape(values.shape[-2:])
+        if not np.isfinite(table).all():
+            raise InvalidInput(f"{name}: holds NaN or infinity")
+        return table
+
+    def blocks(
+        self, table: NumberArray, dtype: DType, arithmetic: Arithmetic = "exact"
+    ) -> Iterator[StoredRows]:
+        """The rows of the result in the storage of ``dtype``, some at a time.
+
+        ``table`` is (rows, d), of float16, float32 or float64, and finite. Every value is
+        correctly rounded, or what torch computes in float32 or float64 (`torch_interpolation`), on
+        a table of that format; it is then rounded to ``dtype``.
+        """
+        yield narrow(np.asarray(table[: self.prefix], np.float64), None, dtype)
+        table = table[self.prefix :]
+        outputs = max(1, min(_MOST_OUTPUTS, _BLOCK_VALUES // table.shape[1]))
+        if arithmetic != "exact":
+            form = np.float32 if arithmetic == "float32" else np.float64
+            with np.errstate(over="ignore"):
+                table = table.astype(form, copy=False)
+            for block in self._float_blocks(table, form, outputs):
+                yield narrow(block.astype(np.float64), None, dtype)
+        elif self.method in NEAREST:
+            for block in self._nearest(table, outputs, ResizedAxis.nearest):
+                yield narrow(block.astype(np.float64), None, dtype)
+        else:
+            for blend in self._blends(outputs):
+                yield blend.rounded(table, dtype)
+
+    def _blends(self, outputs: int) -> Iterator[Blend]:
+        """The result in exact numbers, so many rows at a time."""
+        *outer, inner = self.axes
+
+        def weights(axis: ResizedAxis, first: int, last: int) -> Any:
+            return axis.weights(self.method, first, last, antialias=self.antialias)
+
+        kept = LRUCache[Any](_CHUNKS_KEPT)
+        for place in range(outer[0].target if outer else 1):
+            above = weights(outer[0], place, place + 1) if outer else None
+            for first, last in _spans(inner.target, outputs):
+                rows, own = kept.get(first, lambda at=(first, last): weights(inner, *at))  # type: ignore[misc]
+                if above is None:
+                    yield Blend(rows, own)
+                else:
+                    cells = above[0][0][None, :, None] * inner.source + rows[:, None, :]
+                    yield Blend(cells.reshape(rows.shape[0], -1), own, above[1])
+
+    def _nearest(
+        self, table: NumberArray, outputs: int, nearest: Callable[..., Any]
+    ) -> Iterator[NumberArray]:
+        *outer, inner = self.axes
+        for place in range(outer[0].target if outer else 1):
+            row = nearest(outer[0], self.method, place, place + 1)[0] if outer else 0
+            for first, last in _spans(inner.target, outputs):
+                yield table[row * inner.source + nearest(inner, self.method, first, last)]
+
+    def _float_blocks(self, table: Floats, form: Any, outputs: int) -> Iterator[Floats]:
+        """The result as torch computes it, so many rows at a time."""
+        *outer, inner = self.axes
+        vector = bool(outer) and has_vector_kernel(
+            outer[0].target, inner.target, table.shape[1]
+        )
+        if self.method in NEAREST:
+
+            def nearest(axis: ResizedAxis, method: Method, first: int, last: int) -> Any:
+                return float_nearest(axis, method, first, last, form, vector=vector)
+
+            yield from self._nearest(table, outputs, nearest)
+            return
+
+        def resized(values: Floats, axis: ResizedAxis, first: int, last: int) -> Floats:
+            """Some target rows along the first axis of some values."""
+            if self.antialias and axis.source == axis.target:
+                return values[first:last]
+            taps = float_taps(axis, self.method, first, last, form, antialias=self.antialias)
+            return along(values, taps)
+
+        if not outer:
+            for span in _spans(inner.target, outputs):
+                yield resized(table, inner, *span)
+            return
+        cells = table.reshape(outer[0].source, inner.source, -1)
+        in_vectors = vector and self.method == "linear" and not self.antialias
+        for place in range(outer[0].target):
+            for span in _spans(inner.target, outputs):
+                if in_vectors:
+                    yield self._bilinear(cells, place, span, form)
+                    continue
+                rows, near = self._near(outer[0], place, form)
+                columns = resized(cells[rows].swapaxes(0, 1), inner, *span).swapaxes(0, 1)
+                yield near(columns)
+
+    def _near(self, axis: ResizedAxis, place: int, form: Any) -> tuple[Any, Any]:
+        """The source rows that a target row needs, and its sum of those rows once resized."""
+        if self.antialias and axis.source == axis.target:
+            return [place], lambda rows: rows[0]
+        taps = float_taps(axis, self.method, place, place + 1, form, antialias=self.antialias)
+        rows, places = np.unique(taps.rows[0], return_inverse=True)
+        own = type(taps)(places.reshape(1, -1), taps.weights, taps.counts)
+        return rows, lambda values: along(values, own)[0]
+
+    def _bilinear(self, cells: Floats, place: int, span: Grid, form: Any) -> Floats:
+        outer, inner = self.axes
+        above = float_taps(outer, "linear", place, place + 1, form, antialias=False)
+        beside = float_taps(inner, "linear", *span, form, antialias=False)
+        pairs = [(row, column) for row in (0, 1) for column in (0, 1)]
+        return bilinear(
+            [cells[above.rows[0, row], beside.rows[:, column]] for row, column in pairs],
+            [above.weights[0, row] * beside.weights[:, column] for row, column in pairs],
+        )
+
+
+def _spans(count: int, most: int) -> Iterator[Grid]:
+    """Ranges of at most so many of a number of rows."""
+    for first in range(0, count, most):
+        yield first, min(first + most, count)
+
+
+def _rows_of(shape: tuple[int, ...], name: str) -> int:
+    if len(shape) == 2 or (len(shape) == 3 and shape[0] == 1):
+        return shape[-2]
+    raise InvalidInput(
+        f"{name}: has the shape {'×'.join(map(str, shape))}; a table of positions has "
+        "(rows, columns), or a 1 before them"
+    )
+
+
+def _check_grid(rows: int, prefix: int, grid: Grid, name: str) -> None:
+    """Refuse a grid that is not what a table's rows after the prefix are.
+
+    Raises: InvalidInput with a prefix or a grid that would fit as a hint.
+    """
+    cells = grid[0] * grid[1]
+    if rows == prefix + cells:
+        return
+    text, more = "x".join(map(str, grid)), rows - cells
+    side = isqrt(rows - prefix)
+    hint = None
+    if 0 <= more <= _LIKELY_PREFIX:
+        hint = f"{rows} rows are {text}" + (f" and {more} more: --prefix {more}" if more else "")
+    elif rows - prefix - side**2 <= _LIKELY_PREFIX:
+        first = rows - side**2
+        hint = f"{rows} rows are {side}x{side}" + (f" and {first} more" if first else "")
+    after = f" after --prefix {prefix}" if prefix else ""
+    raise InvalidInput(
+        f"--grid {text}: takes {cells} rows{after}, and {name} has {rows - prefix}", hint=hint
+    )
+
+
+def _check_offset(axis: ResizedAxis) -> None:
+    """Refuse an offset by which torch would make another number of rows."""
+    if axis.scale is not None and (axis.scale <= 0 or int(axis.source * axis.scale) != axis.target):
+        raise InvalidInput(
+            f"--interpolate-offset {axis.offset:g}: torch would make "
+            f"{int(axis.source * axis.scale)} of {axis.source} rows, not {axis.target}"
+        )

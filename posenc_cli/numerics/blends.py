@@ -1,0 +1,162 @@
+"""Sums of rows by exact weights, each correctly rounded.
+
+Owns the way from a table and rational weights to rounded cells. A weight is held as a pair of
+float64 and a bound of what is left of it, products and sums as pairs too; what each operation drops
+is added up, so that a cell without drops is known exactly, a tie among them. The few cells whose
+dropped parts might matter are summed again in fractions.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.numerics.double_double import product, two_product, two_sum
+from posenc_cli.numerics.rounding import narrow, round_exact
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows, StoredRows
+    from posenc_cli.numerics.dtypes import DType
+
+_SAFE = 2.0**-400, 2.0**400
+"""Magnitudes of values whose products with weights have exact low parts."""
+_PRODUCT_ERROR = 2.0**-101
+"""Relative to a product of two weights: `double_double.product` errs by less than 2^−102."""
+_SUM_ERROR = 1 + 2.0**-40
+"""What the roundings of a bound itself, fewer than a thousand, can take from it."""
+
+
+class Weights(Record):
+    """Rational weights as pairs of float64, and bounds of what the pairs lack.
+
+    Shapes: (outputs, taps) each. ``numerators`` over ``denominators`` are the weights themselves,
+    a row for each output, which has one denominator. A bound is 0 where the pair is exact.
+    """
+
+    numerators: Sequence[Sequence[int]]
+    denominators: Sequence[int]
+    high: RealRows
+    low: RealRows
+    bound: RealRows
+
+    @classmethod
+    def of(cls, numerators: Sequence[Sequence[int]], denominators: Sequence[int]) -> Weights:
+        """The weights numerator / denominator, a row for each output and as many taps in each."""
+        parts = np.array(
+            [
+                [_pair(numerator, denominator) for numerator in row]
+                for row, denominator in zip(numerators, denominators, strict=True)
+            ],
+            dtype=np.float64,
+        )  # (outputs, taps, 3)
+        return cls(numerators, denominators, *np.moveaxis(parts, -1, 0))
+
+    def exact(self, output: int) -> list[Fraction]:
+        """The weights of one output."""
+        return [
+            Fraction(numerator, self.denominators[output]) for numerator in self.numerators[output]
+        ]
+
+
+def _pair(numerator: int, denominator: int) -> tuple[float, float, float]:
+    """A fraction as the nearest float64, the nearest of what is left, and a bound of the rest.
+
+    >>> _pair(3, 4), _pair(1, 3)[:2]
+    ((0.75, 0.0, 0.0), (0.3333333333333333, 1.850371707708594e-17))
+    """
+    high = numerator / denominator
+    above, below = high.as_integer_ratio()
+    rest = numerator * below - above * denominator
+    if rest == 0:
+        return high, 0.0, 0.0
+    low = rest / (denominator * below)
+    above, below_low = low.as_integer_ratio()
+    exact = rest * below_low == above * denominator * below
+    return high, low, 0.0 if exact else abs(low) * 2.0**-52
+
+
+class Blend(Record):
+    """Outputs that are sums of a table's rows by weights: those of one axis, or of two.
+
+    ``rows`` are the table's, (outputs, taps). Of two axes ``second`` are the weights along the
+    other one, of one output alone; the taps are then all pairs, those of ``second`` slower.
+    """
+
+    rows: Integers
+    weights: Weights
+    second: Weights | None = None
+
+    def _parts(self) -> tuple[RealRows, RealRows, RealRows]:
+        """The weights as pairs, and bounds of what these lack. Shapes: (outputs, taps)."""
+        first = self.weights
+        if self.second is None:
+            return first.high, first.low, first.bound
+        outer = [part[0][None, :, None] for part in _parts_of(self.second)]  # (1, second, 1)
+        inner = [part[:, None, :] for part in _parts_of(first)]  # (outputs, 1, first)
+        high, low = product(outer[:2], inner[:2])
+        exact = (outer[1] == 0) & (inner[1] == 0)
+        size = np.abs(outer[0]) * inner[2] + np.abs(inner[0]) * outer[2]
+        bound = np.where(exact, 0.0, np.abs(high) * _PRODUCT_ERROR + 2 * size)
+        count = len(first.denominators)
+        return high.reshape(count, -1), low.reshape(count, -1), bound.reshape(count, -1)
+
+    def _exact(self, output: int) -> list[Fraction]:
+        inner = self.weights.exact(output)
+        if self.second is None:
+            return inner
+        return [outer * weight for outer in self.second.exact(0) for weight in inner]
+
+    def rounded(self, table: Any, dtype: DType) -> StoredRows:
+        """The sums over a table of finite values, (rows, columns), correctly rounded.
+
+        Shape: (outputs, columns), in the storage of ``dtype``.
+        """
+        shape = self.rows.shape[0], table.shape[1]
+        high, low, bound = (np.zeros(shape) for _ in range(3))
+        unsafe = np.zeros(shape, np.bool_)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for tap, parts in enumerate(zip(*(part.T for part in self._parts()), strict=True)):
+                values = np.asarray(table[self.rows[:, tap]], np.float64)  # (outputs, columns)
+                size = np.abs(values)
+                unsafe |= (size != 0) & ((size < _SAFE[0]) | (size > _SAFE[1]))
+                weight, weight_low, missing = (part[:, None] for part in parts)
+                terms = [*two_product(values, weight)]
+                if weight_low.any():
+                    terms += two_product(values, weight_low)
+                high, rest = two_sum(high, terms[0])
+                for term in (rest, *terms[1:]):
+                    low, dropped = two_sum(low, term)
+                    bound += np.abs(dropped)
+                bound += size * missing
+            high, low = two_sum(high, low)
+            bound *= _SUM_ERROR
+            cells = narrow(high, low, dtype)
+            open_cells = _open(high, low, bound, dtype) | unsafe
+        for output, column in zip(*map(np.ndarray.tolist, np.nonzero(open_cells)), strict=True):
+            values = table[self.rows[output], column].tolist()
+            pairs = zip(values, self._exact(output), strict=True)
+            total = sum((Fraction(value) * weight for value, weight in pairs), Fraction(0))
+            cells[output, column] = round_exact([total], dtype)[0]
+        return cells
+
+
+def _parts_of(weights: Weights) -> tuple[RealRows, RealRows, RealRows]:
+    return weights.high, weights.low, weights.bound
+
+
+def _open(high: RealRows, low: RealRows, bound: RealRows, dtype: DType) -> Flags:
+    """Whether a sum within ``bound`` of high + low may round to another number."""
+    inexact = bound != 0
+    below, above = (
+        narrow(high, np.where(inexact, np.nextafter(low + side * bound, side * np.inf), low), dtype)
+        for side in (-1, 1)
+    )
+    flags: Flags = below != above
+    return flags
