@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from posenc_cli.api.arguments import ArgumentError, ArrayLike, checked_choice, in_arguments
 from posenc_cli.api.arrays import is_array, is_tensor, tensor_like
 from posenc_cli.api.checking import loaded_array
-from posenc_cli.encoding.interpolation import METHODS, Method
-from posenc_cli.encoding.resizing import Grid, Resizing
+from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
+from posenc_cli.encoding.resizing import Resizing, Sides
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES
-
-ResizeArithmetic = Literal["exact", "float32", "float64"]
-"""Correctly rounded, or what torch computes in a format."""
 
 
 @in_arguments
@@ -22,7 +19,7 @@ def resize(
     table: ArrayLike,
     positions: int | None = None,
     *,
-    grid: tuple[Grid, Grid] | None = None,
+    grid: tuple[Sides, Sides] | None = None,
     method: Method | None = None,
     prefix: int = 0,
     antialias: bool = False,
@@ -71,20 +68,20 @@ def resize(
         antialias=bool(antialias),
         interpolate_offset=_offset(interpolate_offset),
     )
-    checked_choice("arithmetic", arithmetic, get_args(ResizeArithmetic))
+    checked_choice("arithmetic", arithmetic, RESIZE_ARITHMETICS)
     stored = REAL_DTYPES.get(loaded.dtype, FLOAT64)
     rows = resizing.checked(loaded.values, "table")
     blocks = list(resizing.blocks(rows, stored, arithmetic))
-    values = np.concatenate(blocks).reshape(*loaded.values.shape[:-2], resizing.rows, -1)
-    given: Any = table
-    return tensor_like(values, given, stored) if is_tensor(given) else values  # type: ignore[return-value]
+    values: Any = np.concatenate(blocks).reshape(*loaded.values.shape[:-2], resizing.rows, -1)
+    resized: ArrayLike = tensor_like(values, table, stored) if is_tensor(table) else values
+    return resized
 
 
-def _grids(given: object) -> tuple[Grid, Grid] | None:
+def _grids(given: Any) -> tuple[Sides, Sides] | None:
     if given is None:
         return None
     try:
-        (a, b), (c, d) = given  # type: ignore[attr-defined]
+        (a, b), (c, d) = given
     except (TypeError, ValueError):
         a = b = c = d = 0
     if not all(isinstance(side, int | np.integer) and side > 0 for side in (a, b, c, d)):

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import completed_from, number_format, option, whole_option
+from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.files.formats import format_of
 from posenc_cli.files.save import save
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
-from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.files.save import Saved
-
-ARITHMETICS = "exact", "float32", "float64"
-METHODS = "linear", "bicubic", "nearest", "nearest-exact"
 
 
 def _grids(flag: str, text: str) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -88,7 +85,7 @@ def resize(
         ),
     ] = None,
     method: Annotated[
-        Literal["linear", "bicubic", "nearest", "nearest-exact"] | None,
+        Method | None,
         option(
             "--method",
             known=METHODS,
@@ -97,9 +94,7 @@ def resize(
     ] = None,
     prefix: Annotated[
         int,
-        whole_option(
-            "--prefix", minimum=0, help="first rows that stay: class and register tokens"
-        ),
+        whole_option("--prefix", minimum=0, help="first rows that stay: class and register tokens"),
     ] = 0,
     antialias: Annotated[
         bool, option("--antialias", help="interpolate as torch does with antialias=True")
@@ -115,8 +110,10 @@ def resize(
         ),
     ] = 0.0,
     arithmetic: Annotated[
-        Literal["exact", "float32", "float64"],
-        option("--arithmetic", known=ARITHMETICS, help="exact, or torch's in float32|float64"),
+        ResizeArithmetic,
+        option(
+            "--arithmetic", known=RESIZE_ARITHMETICS, help="exact, or torch's in float32|float64"
+        ),
     ] = "exact",
     dtype: Annotated[
         DType | None,
@@ -138,8 +135,8 @@ def resize(
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy
-      posenc resize bert.safetensors:position_embeddings --len 1024 --out longer.npy
-      posenc resize vit.npz:pos_embed --grid 14x14:24x24 --prefix 1 --antialias --out timm.npy
+      posenc resize bert.npz:position_embeddings --len 1024 --out longer.npy
+      posenc resize pos_embed.npy --grid 14x14:24x24 --prefix 1 --antialias --out timm.npy
       posenc resize dinov2.npy --grid 37x37:16x16 --prefix 1 --interpolate-offset 0.1 --out d.npy
     """
     if output.out is None:

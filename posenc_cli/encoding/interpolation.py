@@ -10,23 +10,19 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.numerics.blends import Weights
+from posenc_cli.numerics.blends import RationalWeights
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from posenc_cli.encoding.methods import Method
     from posenc_cli.numerics.arrays import Integers
 
-Method = Literal["linear", "bicubic", "nearest", "nearest-exact"]
-"""How values between rows are found; ``linear`` is torch's ``bilinear`` on a grid."""
-
-METHODS: tuple[Method, ...] = get_args(Method)
-NEAREST = "nearest", "nearest-exact"
 _SUPPORT = {"linear": 1, "bicubic": 2}
 """Rows on each side that a method's kernel reaches."""
 
@@ -64,7 +60,7 @@ class ResizedAxis(Record):
 
     def weights(
         self, method: Method, first: int, last: int, *, antialias: bool
-    ) -> tuple[Integers, Weights]:
+    ) -> tuple[Integers, RationalWeights]:
         """The rows that some target rows are made of, and their weights.
 
         Where the axis keeps its length each row is itself. Of ``antialias`` the kernel is as wide
@@ -76,7 +72,7 @@ class ResizedAxis(Record):
         outputs = range(first, last)
         kept = self.source == self.target and (antialias or method == "linear" or not self.offset)
         if kept:
-            ones = Weights.of([[1]] * len(outputs), [1] * len(outputs))
+            ones = RationalWeights.of([[1]] * len(outputs), [1] * len(outputs))
             return np.arange(first, last)[:, None], ones
         if antialias:
             taps = [self._antialiased(method, output) for output in outputs]
@@ -90,7 +86,7 @@ class ResizedAxis(Record):
             rows.append(range(start, start + longest))
             numerators.append([*own, *[0] * (longest - len(own))])
             denominators.append(denominator)
-        return np.clip(rows, 0, self.source - 1), Weights.of(numerators, denominators)
+        return np.clip(rows, 0, self.source - 1), RationalWeights.of(numerators, denominators)
 
     def _place(self, output: int) -> tuple[int, int]:
         """Where a target row is read in the source, as a fraction."""

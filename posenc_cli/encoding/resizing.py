@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encoding.interpolation import NEAREST, Method, ResizedAxis
+from posenc_cli.encoding.interpolation import ResizedAxis
+from posenc_cli.encoding.methods import NEAREST
 from posenc_cli.encoding.torch_interpolation import (
     along,
     bilinear,
@@ -30,11 +31,11 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.encoding.methods import Method, ResizeArithmetic
     from posenc_cli.numerics.arrays import Floats, NumberArray, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
-Grid = tuple[int, int]
+Sides = tuple[int, int]
 """Rows and columns of a grid of positions, in row-major order."""
 
 _SIDES = "source", "target"
@@ -64,13 +65,13 @@ class Resizing(Record):
         name: str,
         *,
         length: int | None,
-        grid: tuple[Grid, Grid] | None,
+        grid: tuple[Sides, Sides] | None,
         method: Method | None = None,
         prefix: int = 0,
         antialias: bool = False,
         interpolate_offset: float = 0.0,
     ) -> Resizing:
-        """The resizing of a table of a ``shape``, (rows, d) or (1, rows, d), that is called ``name``.
+        """The resizing of the table ``name`` of a ``shape``, (rows, d) or (1, rows, d).
 
         Args:
             length: positions that the result has beside the prefix.
@@ -98,7 +99,7 @@ class Resizing(Record):
             assert length is not None
             return cls((ResizedAxis(rows - prefix, length),), method, prefix, antialias)
         old, new = grid
-        _check_grid(rows, prefix, old, name)
+        _check_grid(rows, prefix, old, new, name)
         axes = tuple(
             ResizedAxis(*sides, interpolate_offset) for sides in zip(old, new, strict=True)
         )
@@ -147,7 +148,7 @@ class Resizing(Record):
         return table
 
     def blocks(
-        self, table: NumberArray, dtype: DType, arithmetic: Arithmetic = "exact"
+        self, table: NumberArray, dtype: DType, arithmetic: ResizeArithmetic = "exact"
     ) -> Iterator[StoredRows]:
         """The rows of the result in the storage of ``dtype``, some at a time.
 
@@ -201,9 +202,7 @@ class Resizing(Record):
     def _float_blocks(self, table: Floats, form: Any, outputs: int) -> Iterator[Floats]:
         """The result as torch computes it, so many rows at a time."""
         *outer, inner = self.axes
-        vector = bool(outer) and has_vector_kernel(
-            outer[0].target, inner.target, table.shape[1]
-        )
+        vector = bool(outer) and has_vector_kernel(outer[0].target, inner.target, table.shape[1])
         if self.method in NEAREST:
 
             def nearest(axis: ResizedAxis, method: Method, first: int, last: int) -> Any:
@@ -243,7 +242,7 @@ class Resizing(Record):
         own = type(taps)(places.reshape(1, -1), taps.weights, taps.counts)
         return rows, lambda values: along(values, own)[0]
 
-    def _bilinear(self, cells: Floats, place: int, span: Grid, form: Any) -> Floats:
+    def _bilinear(self, cells: Floats, place: int, span: Sides, form: Any) -> Floats:
         outer, inner = self.axes
         above = float_taps(outer, "linear", place, place + 1, form, antialias=False)
         beside = float_taps(inner, "linear", *span, form, antialias=False)
@@ -254,7 +253,7 @@ class Resizing(Record):
         )
 
 
-def _spans(count: int, most: int) -> Iterator[Grid]:
+def _spans(count: int, most: int) -> Iterator[Sides]:
     """Ranges of at most so many of a number of rows."""
     for first in range(0, count, most):
         yield first, min(first + most, count)
@@ -269,26 +268,29 @@ def _rows_of(shape: tuple[int, ...], name: str) -> int:
     )
 
 
-def _check_grid(rows: int, prefix: int, grid: Grid, name: str) -> None:
+def _check_grid(rows: int, prefix: int, old: Sides, new: Sides, name: str) -> None:
     """Refuse a grid that is not what a table's rows after the prefix are.
 
-    Raises: InvalidInput with a prefix or a grid that would fit as a hint.
+    Raises: InvalidInput with a prefix, and perhaps a square, that would fit as a hint.
     """
-    cells = grid[0] * grid[1]
+    cells = old[0] * old[1]
     if rows == prefix + cells:
         return
-    text, more = "x".join(map(str, grid)), rows - cells
-    side = isqrt(rows - prefix)
-    hint = None
-    if 0 <= more <= _LIKELY_PREFIX:
-        hint = f"{rows} rows are {text}" + (f" and {more} more: --prefix {more}" if more else "")
-    elif rows - prefix - side**2 <= _LIKELY_PREFIX:
-        first = rows - side**2
-        hint = f"{rows} rows are {side}x{side}" + (f" and {first} more" if first else "")
     after = f" after --prefix {prefix}" if prefix else ""
+    likely, proposal = old, "--prefix"
+    if not 0 <= rows - cells <= _LIKELY_PREFIX:
+        likely = isqrt(rows), isqrt(rows)
+        proposal = f"--grid {_text(likely)}:{_text(new)} --prefix"
+    more = rows - likely[0] * likely[1]
+    hint = f"{rows} rows are {_text(likely)} and {more} more: {proposal} {more}"
     raise InvalidInput(
-        f"--grid {text}: takes {cells} rows{after}, and {name} has {rows - prefix}", hint=hint
+        f"--grid {_text(old)}: takes {cells} rows{after}, and {name} has {rows - prefix}",
+        hint=hint if more <= _LIKELY_PREFIX else None,
     )
+
+
+def _text(grid: Sides) -> str:
+    return "x".join(map(str, grid))
 
 
 def _check_offset(axis: ResizedAxis) -> None:

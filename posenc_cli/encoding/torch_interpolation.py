@@ -20,7 +20,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.encoding.interpolation import Method, ResizedAxis
+    from posenc_cli.encoding.interpolation import ResizedAxis
+    from posenc_cli.encoding.methods import Method
     from posenc_cli.numerics.arrays import Floats, Integers
 
 _VECTOR_BYTES, _HALF_VECTOR_BYTES = 32, 16
@@ -65,9 +66,7 @@ def _linear_taps(axis: ResizedAxis, outputs: Integers, form: Any) -> FloatTaps:
     below = np.minimum(_floor(places), axis.source - 1)
     share = np.clip(places - below.astype(form), form(0), form(1))
     above = np.minimum(below + 1, axis.source - 1)
-    return FloatTaps(
-        np.stack([below, above], axis=1), np.stack([form(1) - share, share], axis=1)
-    )
+    return FloatTaps(np.stack([below, above], axis=1), np.stack([form(1) - share, share], axis=1))
 
 
 def _cubic_taps(axis: ResizedAxis, outputs: Integers, form: Any) -> FloatTaps:
@@ -76,10 +75,10 @@ def _cubic_taps(axis: ResizedAxis, outputs: Integers, form: Any) -> FloatTaps:
     after = np.clip(places - below.astype(form), form(0), form(1))
     before = form(1) - after
 
-    def near(x: Floats) -> Floats:
+    def near(x: Floats) -> Any:
         return fused(form(1.25), x, form(-2.25)) * x * x + form(1)
 
-    def far(x: Floats) -> Floats:
+    def far(x: Floats) -> Any:
         inner = fused(fused(form(-0.75), x, form(3.75)), x, form(-6))
         return inner * x + form(3)
 
@@ -88,9 +87,7 @@ def _cubic_taps(axis: ResizedAxis, outputs: Integers, form: Any) -> FloatTaps:
     return FloatTaps(rows, np.stack(weights, axis=1))
 
 
-def _antialiased_taps(
-    axis: ResizedAxis, method: Method, outputs: Integers, form: Any
-) -> FloatTaps:
+def _antialiased_taps(axis: ResizedAxis, method: Method, outputs: Integers, form: Any) -> FloatTaps:
     step = _step(axis, form)
     widened = max(step, form(1))
     support = form((1 if method == "linear" else 2) * float(widened))
@@ -112,7 +109,7 @@ def _antialiased_taps(
     return FloatTaps(np.minimum(rows, axis.source - 1), heights / total[:, None], counts)
 
 
-def _hat(distances: Floats, form: Any) -> Floats:
+def _hat(distances: Floats, form: Any) -> Any:
     return np.where(distances < 1, form(1) - distances, form(0))
 
 
@@ -204,12 +201,10 @@ def bilinear(corners: Sequence[Floats], weights: Sequence[Floats]) -> Floats:
 
     def chained(columns: slice, order: Sequence[int]) -> Floats:
         (first, weight), *others = [(terms[at][0][:, columns], terms[at][1]) for at in order]
-        total = first * weight
+        total: Floats = first * weight
         for corner, weight in others:
             total = fused(corner, weight, total)
         return total
 
     vectors, rest = slice(0, whole), slice(whole, None)
-    return np.concatenate(
-        [chained(vectors, (2, 3, 1, 0)), chained(rest, (1, 0, 2, 3))], axis=1
-    )
+    return np.concatenate([chained(vectors, (2, 3, 1, 0)), chained(rest, (1, 0, 2, 3))], axis=1)

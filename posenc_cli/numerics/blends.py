@@ -33,7 +33,7 @@ _SUM_ERROR = 1 + 2.0**-40
 """What the roundings of a bound itself, fewer than a thousand, can take from it."""
 
 
-class Weights(Record):
+class RationalWeights(Record):
     """Rational weights as pairs of float64, and bounds of what the pairs lack.
 
     Shapes: (outputs, taps) each. ``numerators`` over ``denominators`` are the weights themselves,
@@ -47,7 +47,9 @@ class Weights(Record):
     bound: RealRows
 
     @classmethod
-    def of(cls, numerators: Sequence[Sequence[int]], denominators: Sequence[int]) -> Weights:
+    def of(
+        cls, numerators: Sequence[Sequence[int]], denominators: Sequence[int]
+    ) -> RationalWeights:
         """The weights numerator / denominator, a row for each output and as many taps in each."""
         parts = np.array(
             [
@@ -90,8 +92,8 @@ class Blend(Record):
     """
 
     rows: Integers
-    weights: Weights
-    second: Weights | None = None
+    weights: RationalWeights
+    second: RationalWeights | None = None
 
     def _parts(self) -> tuple[RealRows, RealRows, RealRows]:
         """The weights as pairs, and bounds of what these lack. Shapes: (outputs, taps)."""
@@ -147,7 +149,7 @@ class Blend(Record):
         return cells
 
 
-def _parts_of(weights: Weights) -> tuple[RealRows, RealRows, RealRows]:
+def _parts_of(weights: RationalWeights) -> tuple[RealRows, RealRows, RealRows]:
     return weights.high, weights.low, weights.bound
 
 

@@ -111,6 +111,9 @@ TABLE = [
     (f"generate -s rope --len {LAST} --out x.npy", NO_DISK),
     (f"generate -s alibi --len {BILLION} --out x.npy", NO_DISK),
     (f"dot-similarity -s rope --len {BILLION} --out x.npy", NO_DISK),
+    (f"resize table.npy --len {LAST} --out x.npy", NO_DISK),
+    ("resize table.npy --grid 2x3:999999999x999999999 --out x.npy", NO_DISK),
+    ("resize table.npy --grid 2x3:999999999x999999999 --json --out x.npz", NO_DISK),
     ("heatmap --in stack.npy", SAMPLE),
     ("heatmap --in stack.npy --json", SAMPLE),
     ("heatmap --in stack.npy --out stack.svg -q", WHOLE),
@@ -134,6 +137,7 @@ LONG = {
 def ended(tmp_path_factory):
     """How a command line ends, by a process that runs one after another under bounds."""
     folder = tmp_path_factory.mktemp("huge")
+    np.save(folder / "table.npy", np.ones((6, 2)))
     np.save(folder / "stack.npy", np.arange(373_248 * 2, dtype="f4").reshape(-1, 1, 2))
     with spawn(
         [sys.executable, str(Path(__file__).with_name("huge.py"))],
