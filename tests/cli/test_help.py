@@ -54,11 +54,11 @@ def test_an_example_on_several_lines_is_the_same_command(pages, width):
         assert [*map(shlex.split, examples)] == [*map(shlex.split, page.examples)]
 
 
-def test_the_program_lists_every_command_by_what_it_does_on_one_screen(pages):
+def test_the_program_lists_every_command_by_what_it_does_on_a_short_page(pages):
     text = pages[0].text(80)
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
     lines = text.splitlines()
-    assert len(lines) <= 24
+    assert len(lines) <= 6 + len(COMMANDS)
     for group, names in GROUPS.items():
         assert re.search(rf"^  {group} +{names[0]}  ", text, re.MULTILINE)
     summaries = {page.name.split()[-1]: page.summary for page in pages[1:]}
