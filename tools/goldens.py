@@ -55,6 +55,8 @@ RECORDED: Mapping[str, str] = {
     "rope3d_hunyuan_video": REPOSITORY,
     "rope3d_wan": REPOSITORY,
     "rope_clipped_cope": REPOSITORY,
+    "rope_liere": REPOSITORY,
+    "rope_mixed_vit": REPOSITORY,
     "rope_ntk_static_author_alpha4": REPOSITORY,
     "rope_resonance": REPOSITORY,
     "runtimes": "its sources need a CUDA build (vLLM), and transformers 4.50 beside 5.23",

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 def axis_cause(suspect: Suspect) -> Explanation | None:
     """The cause where pairs turn with another coordinate than they should.
 
-    None where no choice of coordinates, one for each pair, explains every cell.
+    None where no choice of coordinates, one for each pair, explains every cell, or where each pair
+    goes along a line of its own.
     """
     sample = suspect.sample
-    if sample.reference.coordinates is None:
+    coordinates = sample.reference.coordinates
+    if coordinates is None or coordinates.oblique:
         return None
-    own = np.array(sample.reference.coordinates.axes)  # (pairs,)
+    own = np.array(coordinates.axes)  # (pairs,)
     followed = _followed(sample, own)
     if followed is None or (followed == own).all():
         return None

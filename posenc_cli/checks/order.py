@@ -575,6 +575,8 @@ def _stride(waves: Waves) -> int:
     coordinates = waves.coordinates
     if coordinates is None or coordinates.capacity is None or coordinates.at is None:
         return 1
+    if coordinates.row is not None:
+        return coordinates.row
     positions = np.arange(min(coordinates.capacity.positions, 1 << 16), dtype=np.int64)
     first = np.asarray(coordinates.at(positions)[0])
     changed = np.flatnonzero(first != first[0])

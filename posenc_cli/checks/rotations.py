@@ -91,8 +91,8 @@ class RotationDifference(Record):
 def rotation_difference(a: Rotation, b: Rotation) -> RotationDifference:
     """The difference of two rotations.
 
-    Raises: InvalidInput when they have different numbers of pairs, or amplitudes that change with
-    the position.
+    Raises: InvalidInput when they have different numbers of pairs, amplitudes that change with
+    the position, or pairs with no one frequency.
 
     >>> from posenc_cli.catalogue import find
     >>> plain, linear = (find(name).bind({"dim": 4}).content for name in ("rope", "rope-linear"))
@@ -107,6 +107,11 @@ def rotation_difference(a: Rotation, b: Rotation) -> RotationDifference:
     if a.waves.growth is not None or b.waves.growth is not None:
         raise InvalidInput(
             "an amplitude that changes with the position needs positions to compare at",
+            hint="--len N",
+        )
+    if any(of.waves.coordinates is not None and of.waves.coordinates.oblique for of in (a, b)):
+        raise InvalidInput(
+            "pairs that turn with rows and columns at once need positions to compare at",
             hint="--len N",
         )
     frequencies = [[float(f) for f in rotation.waves.frequencies(exact)] for rotation in (a, b)]

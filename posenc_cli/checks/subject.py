@@ -354,8 +354,14 @@ def _repeats(reference: Reference, layout: Layout) -> bool:
 def inverse_frequencies(given: GivenArray, reference: Reference, positions: Positions) -> Subject:
     """Frequencies in a file or in memory, as what turns the pairs.
 
-    Raises: InvalidInput when they are no row of real numbers.
+    Raises: InvalidInput when they are no row of real numbers, or pairs have no one frequency.
     """
+    if reference.coordinates is not None and reference.coordinates.oblique:
+        raise InvalidInput(
+            f"--inv-freq {name_of(given)}: pairs that turn with rows and columns at once have no "
+            "one frequency",
+            hint="--tables COS SIN, --rotated or --impl check what turns them",
+        )
     loaded = read_array(given) if isinstance(given, str) else given
     values = loaded.values
     if values.size != max(values.shape) or values.dtype.kind != "f":

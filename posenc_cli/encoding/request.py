@@ -141,6 +141,19 @@ class Request(Record):
             raise InvalidInput(f"--head {self.head}: the heads are 0 to {heads - 1}")
         return self.plan_at(positions)
 
+    def _check_frequencies(self) -> None:
+        """Refuse the frequencies of waves that each go along an axis of their own.
+
+        Raises: InvalidInput.
+        """
+        waves = self.encoding.bound.content.waves
+        if waves is not None and waves.coordinates is not None and waves.coordinates.oblique:
+            raise InvalidInput(
+                f"--table inv-freq: each pair of {self.scheme.name} turns with rows and columns at "
+                "two frequencies",
+                hint="--table angles has what they make of each place",
+            )
+
     def plan_at(self, positions: Positions | None) -> Plan:
         """The plan of the matrix at positions that the scheme has, or offsets of a relative one.
 
@@ -149,6 +162,8 @@ class Request(Record):
         Raises: InvalidInput where the parts of complex numbers have no such format.
         """
         content, table = self.encoding.bound.content, self._table()
+        if table == "inv-freq":
+            self._check_frequencies()
         waves, columns = content.waves, content.columns(table)
         count = 0 if positions is None else positions.count
         shape: tuple[int, ...] = (count, columns.width)

@@ -69,6 +69,8 @@ class Coordinates(Record):
     ``axes`` names an axis for each wave, in order. ``at(positions)`` → one integer array (P,) for
     each axis, of int64 positions (P,). ``capacity`` is how many positions there are, if not all.
     ``steps`` are what each axis' coordinates grow by from a place to the next, where not by 1.
+    ``row`` is how many positions a row has of a grid whose waves each go along a line of their own,
+    and not along its axes.
     A scheme that only knows the ``file`` that has the coordinates leaves both to who reads it.
     """
 
@@ -76,9 +78,15 @@ class Coordinates(Record):
     at: Callable[[Array], tuple[Array, ...]] | None = None
     capacity: Capacity | None = None
     file: AxesFile | None = None
-    steps: tuple[int, ...] | None = None
+    steps: tuple[float, ...] | None = None
+    row: int | None = None
 
-    def step_of_each(self) -> tuple[int, ...]:
+    @property
+    def oblique(self) -> bool:
+        """Whether each wave goes along a line of its own across a grid."""
+        return self.row is not None
+
+    def step_of_each(self) -> tuple[float, ...]:
         """For each wave, what its axis' coordinates grow by from a place to the next."""
         return tuple(1 if self.steps is None else self.steps[axis] for axis in self.axes)
 
@@ -115,7 +123,10 @@ class Waves(Record):
 
 
 class _WaveContent(Record):
-    """What is made of waves: no table is learned, and no score added."""
+    """What is made of waves: no table is learned, and no score added.
+
+    ``drawn`` says what a seed draws of it, if anything: "random angle, seed 0".
+    """
 
     waves: Waves
     positions: ClassVar[PositionUse] = "numbers"
@@ -140,6 +151,7 @@ class Rotation(_WaveContent):
 
     layout: Layout
     blocks: int = 1
+    drawn: str | None = None
 
     @property
     def width(self) -> int:
@@ -156,6 +168,7 @@ class Sinusoids(_WaveContent):
 
     width: int
     placements: tuple[Placement, ...]
+    drawn: str | None = None
 
     def columns(self, _table: str | None = None) -> PlacedColumns:
         """The columns of its one matrix."""
@@ -371,6 +384,9 @@ class Bound(Record):
 
     def random_weights(self, last: int | None = None) -> str | None:
         """What to say of the weights as far as the seed draws them, None where they are known."""
+        match self.content:
+            case Rotation(drawn=drawn) | Sinusoids(drawn=drawn):
+                return drawn
         weights = self.content.weights
         return None if weights is None else weights.random_text(last)
 

@@ -202,26 +202,30 @@ _SINUSOIDAL = {
 @rotary(
     source=(
         "Su et al. 2021 §3.2.2 on each axis; Heo et al. 2024, arXiv:2403.13298 §3.2; Wan 2025, "
-        "arXiv:2503.20314; HunyuanVideo 2024, arXiv:2412.03603; CogVideoX 2024, arXiv:2408.06072"
+        "arXiv:2503.20314; HunyuanVideo 2024, arXiv:2412.03603; CogVideoX 2024, arXiv:2408.06072; "
+        "LieRE, Ostmeier et al. 2024, arXiv:2406.10322"
     ),
     formula=(
         "the pairs of each axis turn by x · θ_i, θ_i = base^(−i/n) of the n pairs of the axis; "
         "pixtral: base^(−2i/2n) for rows, base^(−(2i+1)/2n) for columns; dinov3: by 2π · c · θ_i, "
-        "c the centre of a patch, where the image goes from −1 to 1"
+        "c the centre of a patch, where the image goes from −1 to 1; liere: by "
+        "c · e^(−4i/(n − 1)), c from 0 at the first place to 1 at the last"
     ),
     convention=(
         "Axis of the pairs, in order: rows then columns of the grid; llama4: columns then rows; "
         "video (wan, hunyuan-video, cogvideox): frames, rows, columns. Columns that turn with "
         "each: as many; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
-        "hunyuan-video: 16, 56, 56 of 128; cogvideox: 16, 24, 24 of 64. "
-        "Layout: half over all columns (pixtral, qwen2-vl, dinov3: HWHW), half within each axis "
-        "(gemma4: HHWW), interleaved (llama4 and video). llama4 counts from 1. Base: 100 (dinov3, "
-        "gemma4), 256 (hunyuan-video), 10000 (the others). Tokens that are on no grid (class and "
-        "register tokens of dinov3 and llama4, text of cogvideox and hunyuan-video) do not turn "
-        "and have no row here. Rows are in row-major order: Qwen2-VL feeds its patches in 2 × 2 "
-        "blocks. Gemma 4's image processor gives its module (x, y), whose first half then follows "
-        "columns: order=wh. CogVideoX 1.0 spreads the rows and columns of other sizes over a crop "
-        "of the grid that it was trained on: base_size=30x45; 1.5 counts them."
+        "hunyuan-video: 16, 56, 56 of 128; cogvideox: 16, 24, 24 of 64. Layout: half over all "
+        "columns (pixtral, qwen2-vl, dinov3: HWHW), half within each axis (gemma4: HHWW), "
+        "interleaved (llama4, liere and video). llama4 counts from 1. Base: 100 (dinov3, gemma4), "
+        "e^4 (liere), 256 (hunyuan-video), 10000 (the others). Tokens that are on no grid (class "
+        "and register tokens of dinov3, liere and llama4, text of cogvideox and hunyuan-video) do "
+        "not turn and have no row here. Rows are in row-major order: Qwen2-VL feeds its patches "
+        "in 2 × 2 blocks. Gemma 4's image processor gives its module (x, y), whose first half "
+        "then follows columns: order=wh. CogVideoX 1.0 spreads the rows and columns of other "
+        "sizes over a crop of the grid that it was trained on: base_size=30x45; 1.5 counts them. "
+        "liere is LieRE's fixed form, on the size of image that it was made for; of its learned "
+        "forms those with generators of 2 × 2 are rope-mixed."
     ),
     inverse=unguessed,
 )
@@ -232,7 +236,7 @@ def rope_axial(
         float | None,
         Param(
             "base of the geometric ladder of wavelengths; 100 for dinov3 and gemma4, 256 for "
-            "hunyuan-video, else 10000",
+            "hunyuan-video, e^4 for liere, else 10000",
             above=1,
         ),
     ] = None,
@@ -252,6 +256,7 @@ def rope_axial(
             "dinov3",
             "gemma4",
             "llama4",
+            "liere",
             "wan",
             "hunyuan-video",
             "cogvideox",
@@ -340,18 +345,20 @@ class _AxisTurns(Record):
     """How a model turns two axes, or three.
 
     ``alternating``: the axes take turns on one ladder of frequencies, where others have it twice.
-    ``centred``: coordinates are patch centres, −1 … 1 across the image, in half turns. ``shares``
+    ``centred``: coordinates are patch centres, −1 … 1 across the image, in half turns. ``to_one``:
+    they go from 0 to 1, and frequencies from 1 to 1/base; without a base it is e^4. ``shares``
     of video are those of the pairs that frames, rows and columns have, of a number of pairs that
     is a multiple of their sum; of thirds frames have what is left over.
     """
 
-    base: float = 10_000.0
+    base: float | None = 10_000.0
     layout: Layout = "half"
     blocks: int = 1
     order: Literal["hw", "wh"] = "hw"
     origin: int = 0
     alternating: bool = False
     centred: bool = False
+    to_one: bool = False
     shares: tuple[int, ...] | None = None
 
     def axes(
@@ -370,8 +377,7 @@ class _AxisTurns(Record):
             if order is not None:
                 raise InvalidInput(f"--set order {order}: {name} has frames, rows and columns")
             return (0, 1, 2)
-        if len(grid) != 2:
-            raise InvalidInput(f"--set grid {_text(grid)}: {name} has 2 axes, rows x columns")
+        image_sides(name, grid)
         return (0, 1) if (order or self.order) == "hw" else (1, 0)
 
     def counts(self, name: str, pairs: int, given: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -407,8 +413,12 @@ class _AxisTurns(Record):
         """The coordinates of ``count`` positions along an axis."""
         return _AxisLine(1 - count, 2) if self.centred else _AxisLine(self.origin)
 
-    def ladder(self, xp: Any, pairs: int, base: float, count: int, place: int) -> Any:
+    def ladder(self, xp: Any, pairs: int, base: float | None, count: int, place: int) -> Any:
         """The frequencies of the axis at a place of the order, with ``count`` positions."""
+        if self.to_one:
+            whole = xp.exp(xp.asarray([4.0])) if base is None else xp.asarray([base])
+            return 1 / whole ** (xp.arange(0, pairs) / max(pairs - 1, 1)) / max(count - 1, 1)
+        assert base is not None
         if self.alternating:
             return 1 / base ** (xp.arange(2 * place, 4 * pairs, 4) / (4 * pairs))
         plain = ladder(xp, 2 * pairs, base)
@@ -423,6 +433,7 @@ _ROTARY = {
     "dinov3": _AxisTurns(base=100.0, centred=True),
     "gemma4": _AxisTurns(base=100.0, blocks=2),
     "llama4": _AxisTurns(layout="interleaved", order="wh", origin=1),
+    "liere": _AxisTurns(base=None, layout="interleaved", to_one=True),
     "wan": _AxisTurns(layout="interleaved", shares=_THIRDS),
     "hunyuan-video": _AxisTurns(base=256.0, layout="interleaved", shares=(2, 7, 7)),
     "cogvideox": _AxisTurns(layout="interleaved", shares=(2, 3, 3)),
@@ -474,9 +485,6 @@ def _on_grid(
 
     Raises: InvalidInput for a grid of more positions than can be told apart.
     """
-    positions = prod(grid)
-    if positions > LARGEST_POSITION:
-        raise InvalidInput(f"--set grid {_text(grid)}: must have at most 2^53 positions")
     strides = [prod(grid[axis + 1 :]) for axis in range(len(grid))]
 
     def at(numbers: Any) -> tuple[Any, ...]:
@@ -489,10 +497,31 @@ def _on_grid(
         axes=tuple(followed),
         steps=tuple(step for _, step in lines),
         at=at,
-        capacity=Capacity(
-            positions, f"grid={_text(grid)} has {positions}", "--set grid=ROWSxCOLUMNS, larger"
-        ),
+        capacity=grid_capacity(grid),
     )
+
+
+def grid_capacity(grid: tuple[int, ...]) -> Capacity:
+    """How many positions a grid has.
+
+    Raises: InvalidInput for more than can be told apart.
+    """
+    positions = prod(grid)
+    if positions > LARGEST_POSITION:
+        raise InvalidInput(f"--set grid {_text(grid)}: must have at most 2^53 positions")
+    return Capacity(
+        positions, f"grid={_text(grid)} has {positions}", "--set grid=ROWSxCOLUMNS, larger"
+    )
+
+
+def image_sides(name: str, grid: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of the grid of an image.
+
+    Raises: InvalidInput where what is ``name``d has another grid.
+    """
+    if len(grid) != 2:
+        raise InvalidInput(f"--set grid {_text(grid)}: {name} has 2 axes, rows x columns")
+    return grid[0], grid[1]
 
 
 def _text(grid: Sequence[int]) -> str:

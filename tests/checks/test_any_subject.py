@@ -22,6 +22,7 @@ SCHEMES = {
     "rope-axial gemma4": ("grid=4x5", "convention=gemma4"),
     "rope-axial dinov3": ("grid=4x5", "convention=dinov3"),
     "rope-axial llama4": ("grid=1x20", "convention=llama4"),
+    "rope-mixed": ("grid=4x5",),
     "rope-proportional": ("partial=0.5",),
     "rope-resonance": ("factor=4",),
     "rope-clipped": ("clipped=2", "clip=hard"),

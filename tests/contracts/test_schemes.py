@@ -21,6 +21,7 @@ SMALL = {
     "learned": {"extend": "random"},
     "sinusoidal-nd": {"grid": "20x30"},
     "rope-axial": {"grid": "20x30"},
+    "rope-mixed": {"grid": "20x30"},
     "swin": {"window_size": "20x30"},
     "swin-v2": {"window_size": "20x30", "hidden": 16},
     "rope-longrope": {"dim": 8, "short_factor": "1,1,1.5,2", "long_factor": "1,2,3,4.5"},

@@ -14,7 +14,9 @@ from tests.matrices import matrix, request
 CONVENTIONS = BUILT_IN["sinusoidal-nd"].parameters["convention"].choices
 VIDEO = ("wan", "hunyuan-video", "cogvideox")
 MODELS = [
-    model for model in BUILT_IN["rope-axial"].parameters["convention"].choices if model not in VIDEO
+    model
+    for model in BUILT_IN["rope-axial"].parameters["convention"].choices
+    if model not in (*VIDEO, "liere")
 ]
 IMAGES = ("mae", "vit-mae", "timm", "detr")
 

@@ -193,11 +193,20 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "partial": Above(1.0, 0, 1),
         "grid": Between((14, 14), 1, 2**53),
         "convention": Choice(
-            "pixtral", "pixtral qwen2-vl dinov3 gemma4 llama4 wan hunyuan-video cogvideox"
+            "pixtral", "pixtral qwen2-vl dinov3 gemma4 llama4 liere wan hunyuan-video cogvideox"
         ),
         "order": Choice(None, "hw wh"),
         "sections": Between(None, 1, 32768),
         "base_size": Between(None, 1, 2**53),
+    },
+    "rope-mixed": {
+        "dim": Between(64, 1, 65536),
+        "base": Above(10.0, 1),
+        "layout": Choice("interleaved", "interleaved half"),
+        "grid": Between((14, 14), 1, 2**53),
+        "x_frequencies": Between(None, -1e6, 1e6),
+        "y_frequencies": Between(None, -1e6, 1e6),
+        "seed": Between(0, 0, 2**64 - 1),
     },
     "mrope": {
         "dim": Between(128, 1, 65536),

@@ -160,6 +160,11 @@ OTHERS = {
         "sections": {"convention": "wan", "grid": "2x4x4", "sections": "16,8,8"},
         "base_size": {"convention": "cogvideox", "grid": "2x4x4", "base_size": "30x45"},
     },
+    "rope-mixed": {
+        "grid": "4x8",
+        "x_frequencies": {"dim": 4, "x_frequencies": "1,2", "y_frequencies": "3,4"},
+        "y_frequencies": {"dim": 4, "x_frequencies": "1,2", "y_frequencies": "3,4"},
+    },
     "mrope": {
         "dim": {"dim": 64, "sections": "8,12,12"},
         "partial": {"partial": 0.5, "sections": "8,12,12"},

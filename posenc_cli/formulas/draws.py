@@ -1,0 +1,31 @@
+"""Numbers that a seed draws in formulas: the same everywhere, and in any order.
+
+Owns one generator of integers alone: no library's own may change them, and the number of a place
+needs no other before it.
+
+Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014
+(SplitMix64's mixing function).
+"""
+
+from __future__ import annotations
+
+_MASK = 2**64 - 1
+_GAMMA = 0x9E3779B97F4A7C15
+_BITS = 53  # of a number that is drawn: as many as float64 holds
+_PARTS = float(1 << _BITS)
+
+
+def uniform(seed: int, place: int) -> float:
+    """The number of a place, from 0 up to 1, drawn evenly from multiples of 2^−53.
+
+    >>> 0 <= uniform(0, 0) < 1, uniform(7, 3) == uniform(7, 3), uniform(7, 3) == uniform(7, 4)
+    (True, True, False)
+    """
+    return (_mixed(_mixed(seed) + (place + 1) * _GAMMA) >> (64 - _BITS)) / _PARTS
+
+
+def _mixed(number: int) -> int:
+    number &= _MASK
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK
+    return number ^ number >> 31

@@ -1,0 +1,180 @@
+"""RoPE-Mixed: each pair of columns turns with the row and the column of an image at once.
+
+The angle of a pair is x · f_x + y · f_y. Frequencies are float32, as the models hold them, so that
+all angles of a pair are whole multiples of a power of two: what turns by it follows the multiple.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Annotated, Any
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Coordinates, Rotation, Waves, rotary
+from posenc_cli.formulas.draws import uniform
+from posenc_cli.formulas.grids import Grid, grid_capacity, image_sides
+from posenc_cli.formulas.inverse import unguessed
+from posenc_cli.formulas.parameters import Dim, Param
+from posenc_cli.formulas.rotary import PairLayout, rotated_dim
+from posenc_cli.positions import LARGEST_POSITION
+
+_DRAWN_PARTS = 2**32
+"""Of a frequency that is drawn: as fine as float32 near 2^−8, and whole on every grid."""
+
+_LARGEST_FREQUENCY = 1e6
+
+Frequencies = tuple[float, ...]
+"""One number for each pair."""
+
+
+@rotary(
+    source="Heo et al. 2024, arXiv:2403.13298 §3.2; the authors' rope-vit",
+    formula=(
+        "the pair i turns by x · f_i + y · g_i at column x and row y; drawn: f_i = m_i cos a and "
+        "g_i = m_i sin a for i < d/4, f_i = −m_i sin a and g_i = m_i cos a after, "
+        "m_i = base^(−4(i mod d/4)/d), a = 2πu"
+    ),
+    convention=(
+        "The models learn f and g of each head and layer (`freqs`, x before y); here is one head. "
+        "Without them a seed draws the angle a of a head, as the authors start theirs: f and g are "
+        "then multiples of 2^−32. A class token does not turn and has no row here. The learned "
+        "form of LieRE (arXiv:2406.10322) with generators of 2 × 2 is this too, its sign and its "
+        "scale of coordinates in the frequencies; larger generators do not turn pairs of columns, "
+        "and no table of cosines and sines holds them."
+    ),
+    inverse=unguessed,
+)
+def rope_mixed(
+    *,
+    dim: Dim = 64,
+    base: Annotated[
+        float,
+        Param("base of the magnitudes that are drawn", above=1, source="the authors' rope_theta"),
+    ] = 10.0,
+    layout: PairLayout = "interleaved",
+    grid: Grid = (14, 14),
+    x_frequencies: Annotated[
+        Frequencies | None,
+        Param(
+            "radians a column of each pair of the head, rounded to float32; given with y",
+            minimum=-_LARGEST_FREQUENCY,
+            maximum=_LARGEST_FREQUENCY,
+        ),
+    ] = None,
+    y_frequencies: Annotated[
+        Frequencies | None,
+        Param(
+            "radians a row of each pair of the head, rounded to float32; given with x",
+            minimum=-_LARGEST_FREQUENCY,
+            maximum=_LARGEST_FREQUENCY,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, Param("seed of the angle that is drawn for the head", minimum=0, maximum=2**64 - 1)
+    ] = 0,
+) -> Rotation:
+    """RoPE on an image whose pairs turn with row and column at once, at learned frequencies.
+
+    >>> given = {"dim": 4, "grid": "2x3", "x_frequencies": "1,0.5", "y_frequencies": "0,-0.25"}
+    >>> waves = rope_mixed.bind(given).content.waves
+    >>> waves.coordinates.capacity.positions, waves.coordinates.steps[0]
+    (6, 1.0)
+    """
+    pairs = rotated_dim(dim, 1.0) // 2
+    rows, columns = image_sides("rope-mixed", grid)
+    if (x_frequencies is None) != (y_frequencies is None):
+        raise InvalidInput("--set x_frequencies and y_frequencies: are given both, or none")
+    if x_frequencies is None or y_frequencies is None:
+        if dim % 4:
+            raise InvalidInput(
+                f"--dim {dim}: half of the pairs are drawn a quarter turn from the others, so dim "
+                "must be a multiple of 4"
+            )
+        ratios = _drawn(dim, base, seed)
+    else:
+        ratios = [
+            (_float32(x), _float32(y))
+            for x, y in zip(
+                _checked("x_frequencies", x_frequencies, pairs),
+                _checked("y_frequencies", y_frequencies, pairs),
+                strict=True,
+            )
+        ]
+    parts = [max(x.as_integer_ratio()[1], y.as_integer_ratio()[1]) for x, y in ratios]
+    multiples = [(int(x * part), int(y * part)) for (x, y), part in zip(ratios, parts, strict=True)]
+    _check_multiples(ratios, multiples, rows, columns)
+
+    def at(positions: Any) -> tuple[Any, ...]:
+        x, y = positions % columns, positions // columns
+        return tuple(along * x + across * y for along, across in multiples)
+
+    return Rotation(
+        Waves(
+            pairs,
+            lambda xp: 1 / xp.asarray([float(part) for part in parts]),
+            coordinates=Coordinates(
+                axes=tuple(range(pairs)),
+                at=at,
+                capacity=grid_capacity(grid),
+                steps=tuple(math.hypot(*multiple) or 1.0 for multiple in multiples),
+                row=columns,
+            ),
+        ),
+        layout,
+        drawn=None if x_frequencies is not None else f"random angle, seed {seed}",
+    )
+
+
+def _drawn(dim: int, base: float, seed: int) -> list[tuple[float, float]]:
+    """Frequencies of columns and rows: a ladder of magnitudes in a direction, and across it."""
+    from posenc_cli.numerics import exact
+
+    angle = 2 * exact.asarray([exact.pi]) * exact.asarray([uniform(seed, 0)])
+    magnitudes = 1 / base ** (exact.arange(0, dim, 4) / dim)
+    along, across = (
+        [int(part) for part in exact.round(magnitudes * factor(angle) * _DRAWN_PARTS)]
+        for factor in (exact.cos, exact.sin)
+    )
+    every = [
+        *zip(along, across, strict=True),
+        *((-y, x) for x, y in zip(along, across, strict=True)),
+    ]
+    return [(x / _DRAWN_PARTS, y / _DRAWN_PARTS) for x, y in every]
+
+
+def _checked(name: str, values: Frequencies, pairs: int) -> Frequencies:
+    """The frequencies of an axis.
+
+    Raises: InvalidInput unless each pair has one.
+    """
+    if len(values) != pairs:
+        raise InvalidInput(
+            f"--set {name}: must be {pairs} numbers, one a pair; there are {len(values)}"
+        )
+    return values
+
+
+def _float32(value: float) -> float:
+    """The float32 nearest to a number of its range.
+
+    >>> _float32(0.1), _float32(0.5)
+    (0.10000000149011612, 0.5)
+    """
+    (rounded,) = struct.unpack("<f", struct.pack("<f", value))
+    return float(rounded)
+
+
+def _check_multiples(
+    ratios: list[tuple[float, float]], multiples: list[tuple[int, int]], rows: int, columns: int
+) -> None:
+    """Refuse frequencies so far apart that an image has angles of more than 2^53 parts."""
+    for pair, (x, y) in enumerate(multiples):
+        if abs(x) * (columns - 1) + abs(y) * (rows - 1) > LARGEST_POSITION:
+            along, across = ratios[pair]
+            raise InvalidInput(
+                f"--set x_frequencies and y_frequencies: {along:g} and {across:g} of pair {pair} "
+                f"are too unlike: on {rows} x {columns} places their angles are more than 2^53 "
+                "parts of what both are multiples of",
+                hint="a 0 in place of the smaller, or a smaller grid",
+            )

@@ -1,0 +1,170 @@
+"""RoPE-Mixed and LieRE's fixed form against what their authors' code computes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+from posenc_cli.analysis.spectrum import wave_spectrum
+from posenc_cli.errors import InvalidInput
+from tests import tolerances
+from tests.matrices import matrix, request
+
+
+def texts(frequencies):
+    return {
+        f"{axis}_frequencies": ",".join(map(repr, row.tolist()))
+        for axis, row in zip("xy", np.asarray(frequencies, np.float64), strict=True)
+    }
+
+
+def rotated(x, cos, sin):
+    turned = (x[:, ::2] + 1j * x[:, 1::2]) * (cos + 1j * sin)
+    return np.stack([turned.real, turned.imag], axis=2).reshape(x.shape)
+
+
+@pytest.mark.parametrize("head", range(3))
+def test_learned_frequencies_turn_pairs_as_the_authors_code_does(head, golden):
+    _, arrays = golden("rope_mixed_vit")
+    given = {"dim": 16, "grid": "4x5", **texts(arrays["freqs"][:, head])}
+    angles = 5 * np.abs(arrays["freqs"][:, head]).sum(axis=0)
+    for function in ("cos", "sin"):
+        ours = matrix("rope-mixed", None, table=f"{function}-full", **given)[:, ::2]
+        off = np.abs(ours - arrays[function][head])
+        assert (off <= tolerances.TABLE + tolerances.ANGLE * angles).all()
+    cos, sin = np.split(matrix("rope-mixed", None, dtype="float64", **given), 2, axis=1)
+    allowed = tolerances.ROTATED * (1 + angles.max())
+    assert np.abs(rotated(arrays["x"][head], cos, sin) - arrays["x_out"][head]).max() <= allowed
+
+
+def test_what_is_drawn_has_the_magnitudes_and_directions_that_the_authors_start_with(golden):
+    _, arrays = golden("rope_mixed_vit")
+    theirs = arrays["init_freqs"]  # (2, heads, pairs)
+    magnitudes = np.hypot(*theirs)
+    turned = theirs[0, :, :4] * theirs[0, :, 4:] + theirs[1, :, :4] * theirs[1, :, 4:]
+    assert np.abs(turned).max() <= tolerances.TABLE  # the second half lies across the first
+    seen = set()
+    for seed in range(20):
+        bound = request("rope-mixed", None, dim=16, grid="4x5", seed=seed).encoding.bound
+        waves = bound.content.waves
+        lengths = wave_spectrum(bound, 20).wavelengths
+        np.testing.assert_allclose(2 * np.pi / lengths, magnitudes[0], rtol=tolerances.FREQUENCY)
+        x, y = (np.array(axis) for axis in zip(*_ratios(waves), strict=True))
+        np.testing.assert_allclose(x[:4] * x[4:] + y[:4] * y[4:], 0, atol=1e-9)
+        assert np.ptp(np.arctan2(y[:4], x[:4])) <= 1e-8
+        seen.add(round(float(np.arctan2(y[0], x[0])), 6))
+    assert len(seen) == 20
+    assert max(seen) - min(seen) > np.pi
+
+
+def _ratios(waves):
+    """The frequencies of columns and rows, from the coordinates one place along each."""
+    rates = waves.frequencies(np)
+    zero, right, below = (np.array(waves.coordinates.at(np.array([n])))[:, 0] for n in (0, 1, 5))
+    assert not zero.any()
+    return zip(right * rates, below * rates, strict=True)
+
+
+def test_along_one_axis_alone_it_is_axial_rope():
+    quarter = 100.0 ** (-np.arange(4) / 4)
+    zeros = np.zeros(4)
+    given = texts([[*zeros, *quarter], [*quarter, *zeros]])
+    ours = matrix("rope-mixed", None, dim=16, grid="3x4", **given)
+    axial = matrix("rope-axial", None, dim=16, grid="3x4", convention="qwen2-vl", base=100.0)
+    assert np.abs(ours - axial).max() <= 1e-6  # its frequencies are float32
+
+
+def test_frequencies_are_float32_and_angles_correctly_rounded():
+    third = float(np.float32(1 / 3))
+    given = {"dim": 2, "grid": "9x9"}
+    ours = matrix(
+        "rope-mixed", None, x_frequencies="0.3333333333333333", y_frequencies="-2.5", **given
+    )
+    assert np.array_equal(
+        ours, matrix("rope-mixed", None, x_frequencies=repr(third), y_frequencies="-2.5", **given)
+    )
+    angles = third * np.tile(np.arange(9), 9) - 2.5 * np.repeat(np.arange(9), 9)
+    assert np.array_equal(ours[:, 0], np.cos(angles).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"grid": "2x3x4"}, "--set grid 2x3x4: rope-mixed has 2 axes, rows x columns"),
+        ({"dim": 6}, "--dim 6: half of the pairs are drawn a quarter turn from the others"),
+        ({"dim": 4, "x_frequencies": "1,2"}, "x_frequencies and y_frequencies: are given both"),
+        (
+            {"dim": 4, "x_frequencies": "1,2", "y_frequencies": "1"},
+            "--set y_frequencies: must be 2 numbers, one a pair; there are 1",
+        ),
+        (
+            {"dim": 2, "x_frequencies": "1", "y_frequencies": "1e-20"},
+            "1 and 1e-20 of pair 0 are too unlike: on 14 x 14 places",
+        ),
+        ({"dim": 4, "table": "inv-freq"}, "--table inv-freq: each pair of rope-mixed turns"),
+    ],
+)
+def test_what_it_cannot_turn_is_refused(given, message):
+    table = given.pop("table", None)
+    with pytest.raises(InvalidInput, match=message):
+        request("rope-mixed", None, table=table, **given).plan()
+
+
+SAID = "random angle, seed 5"
+
+
+@pytest.mark.parametrize(
+    "command", ["heatmap", "spectrum", "dot-similarity", "order-check", "generate -o a.npy"]
+)
+def test_what_is_drawn_is_said(command, call):
+    line = [*command.split(), "-s", "rope-mixed", "-d", "4", "--set", "grid=2x4"]
+    drawn, given = ["--set", "seed=5"], ["--set", "x_frequencies=1,2", "--set", "y_frequencies=3,4"]
+    assert SAID in " ".join("".join(call(*line, *drawn)[1:]).split())
+    assert "random angle" not in "".join(call(*line, *given)[1:])
+    documents = [json.loads(call(*line, *more, "--json")[1]) for more in (drawn, given)]
+    if command == "order-check":
+        documents = [document["schemes"][0] for document in documents]
+    assert [document["weights"] for document in documents] == [SAID, None]
+
+
+def test_the_library_warns_of_a_seed_that_nobody_gave():
+    with pytest.warns(UserWarning, match="rope-mixed: random angle, seed 0"):
+        posenc.encode("rope-mixed", grid="2x4")
+
+
+def test_pairs_without_one_frequency_are_not_compared_or_checked_by_it(call):
+    np.save("rates.npy", np.ones(32))
+    line = ("rope-check", "-s", "rope-mixed", "--inv-freq", "rates.npy")
+    status, _, err = call(*line)
+    assert (status, "have no one frequency" in err) == (2, True)
+    status, _, err = call("compare", "rope-mixed", "rope")
+    assert (status, "need positions to compare at" in err) == (2, True)
+    assert call("compare", "rope-mixed", "rope-mixed", "--len", "9")[0] == 0
+
+
+def test_it_promises_distances_on_its_grid(call):
+    status, out, _ = call("order-check", "-s", "rope-mixed", "--set", "grid=3x4")
+    assert (status, "does what it declares" in out) == (0, True)
+
+
+@pytest.mark.parametrize("grid", ["4x6", "1x3"])
+def test_the_fixed_form_of_liere_is_axial(grid, golden):
+    _, arrays = golden("rope_liere")
+    theirs = arrays[f"tiled_{grid}"]  # (places, pairs, 2, 2)
+    given = {"dim": 24, "grid": grid, "convention": "liere"}
+    cos, sin = np.split(matrix("rope-axial", None, dtype="float64", **given), 2, axis=1)
+    assert np.abs(theirs[..., 0, 0] - cos).max() <= 2 * tolerances.TABLE
+    assert np.abs(theirs[..., 1, 0] - sin).max() <= 2 * tolerances.TABLE
+
+
+def test_a_learned_liere_of_blocks_of_two_is_mixed(golden):
+    _, arrays = golden("rope_liere")
+    rows, columns = -arrays["learned_generators"] / np.array([[3], [5]])  # of 4 x 6 places, 0 to 1
+    given = {"dim": 16, "grid": "4x6", **texts([columns, rows])}
+    cos, sin = np.split(matrix("rope-mixed", None, dtype="float64", **given), 2, axis=1)
+    theirs = arrays["learned_rotations"]
+    assert np.abs(theirs[..., 0, 0] - cos).max() <= 5e-6
+    assert np.abs(theirs[..., 1, 0] - sin).max() <= 5e-6
