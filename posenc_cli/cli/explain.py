@@ -14,7 +14,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, settings_of, settings_option
-from posenc_cli.configs import library
+from posenc_cli.configs import diffusion, library
 from posenc_cli.configs.config import (
     override,
     read_config,
@@ -177,7 +177,8 @@ def _text(console: Console, name: str, resolved: Resolved) -> str:
         for warnings in (resolved.headlines, rest)
     )
     tables = [_group_text(console, group) for group in groups]
-    model_type = console.typesetter.line(f"{name}model type {resolved.model_type}")
+    noun = "class" if resolved.model_type in diffusion.FAMILIES else "model type"
+    model_type = console.typesetter.line(f"{name}{noun} {resolved.model_type}")
     return "\n\n".join([model_type, *first, *tables, *last])
 
 

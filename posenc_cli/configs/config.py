@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.configs import families, nonrotary, vision
+from posenc_cli.configs import diffusion, families, nonrotary, vision
 from posenc_cli.configs.architectures import KEY, is_alike, named_classes
 from posenc_cli.configs.config_file import FILE, read_config
 from posenc_cli.configs.family_keys import FamilyKeys
@@ -66,6 +66,8 @@ def resolve(
     Sourced(value=10000.0, source='default of llama')
     """
     top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
+    if diffusion.is_diffusers(top):
+        return _diffusers(top, runtime, notes)
     model = text_model(top, notes)
     ropes: Sequence[RopeObject | None]
     if model.family is not None:
@@ -88,6 +90,28 @@ def resolve(
         defaulted=tuple(notes.defaulted),
         contradicted=tuple(notes.contradicted),
         headlines=tuple(notes.headlines),
+    )
+
+
+def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
+    """What a config of diffusers says.
+
+    Raises: InvalidInput.
+    """
+    if runtime != TRANSFORMERS:
+        raise InvalidInput(f"--as {runtime}: {top.name} is of diffusers, which {runtime} is not")
+    class_name, layers = diffusion.layers(top, notes)
+    for group in layers:
+        check_values(top.name, group.scheme, group.params)
+    unread = tuple(top.unread())
+    if unread:
+        notes.warn(f"nothing read {', '.join(unread)}")
+    return Resolved(
+        class_name,
+        tuple(layers),
+        unread=unread,
+        warnings=tuple(notes.warnings),
+        defaulted=tuple(notes.defaulted),
     )
 
 

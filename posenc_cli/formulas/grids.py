@@ -52,9 +52,9 @@ Grid = Annotated[
     convention=(
         "Columns of y (row) and x (column) on an image: mae: sin x, cos x, sin y, cos y; vit-mae "
         "(transformers' function, whose halves its ViT-MAE exchanges: mae): sin y, cos y, sin x, "
-        "cos x; timm: sin y, sin x, cos y, cos x; detr: y, "
-        "then x, sines and cosines alternating, counted from 1. tensor2tensor (any number of "
-        "axes): sines then cosines, axis after axis, and zeros in columns left over; "
+        "cos x; timm: sin y, sin x, cos y, cos x; detr: y, then x, sines and cosines alternating, "
+        "counted from 1. SD3, DiT and PixArt in diffusers: mae, with base_size. tensor2tensor (any "
+        "number of axes): sines then cosines, axis after axis, and zeros in columns left over; "
         "positional-encodings (up to 3 axes): alternating, axis after axis, cut off at dim. "
         "Tokens that are on no grid, such as a class token, have no row here."
     ),
@@ -76,6 +76,16 @@ def sinusoidal_nd(
             source="transformers DetrSinePositionEmbedding",
         ),
     ] = False,
+    base_size: Annotated[
+        tuple[int, ...] | None,
+        Param(
+            "rows x columns of the grid over which those of this one are spread: coordinates grow "
+            "by base_size / grid from place to place, as in SD3 and PixArt",
+            minimum=1,
+            maximum=LARGEST_POSITION,
+            separator="x",
+        ),
+    ] = None,
 ) -> Sinusoids:
     """Sines and cosines of the coordinates on a grid, an equal share of the columns for each axis.
 
@@ -87,6 +97,11 @@ def sinusoidal_nd(
     """
     if normalize and convention != "detr":
         raise InvalidInput(f"--set normalize true: {convention} has no such option; detr has")
+    if base_size is not None and (normalize or len(base_size) != len(grid)):
+        raise InvalidInput(
+            f"--set base_size {_text(base_size)}: "
+            + ("normalize=true has its own" if normalize else f"grid={_text(grid)} has other axes")
+        )
     chosen = _SINUSOIDAL[convention]
     pairs = chosen.pairs(convention, dim, grid)
     axes = tuple(range(len(grid)))[:: -1 if chosen.last_axis_first else 1]
@@ -94,6 +109,8 @@ def sinusoidal_nd(
     def frequencies(xp: Any) -> Any:
         steps = max(pairs - 1, 1) if chosen.ends_at_base else pairs
         ladder = 1 / base ** (xp.arange(0, pairs, 1) / steps)
+        if base_size is not None:
+            return xp.concat([ladder * base_size[axis] / grid[axis] for axis in axes])
         return xp.concat(
             [ladder * _turns(xp, grid[axis]) if normalize else ladder for axis in axes]
         )

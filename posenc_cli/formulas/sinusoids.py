@@ -110,7 +110,7 @@ def sinusoidal(
     convention=(
         "The defaults are the function's own, and those of DDPM. Stable Diffusion (freq_shift of "
         "its UNet), ADM, DiT and diffusers' transformers: flip_sin_to_cos=true "
-        "downscale_freq_shift=0. Flux multiplies its timesteps, from 0 to 1, by 1000. "
+        "downscale_freq_shift=0 (its DiT: 1). Flux multiplies its timesteps, from 0 to 1, by 1000. "
         "An odd dim ends in a column of zeros. Positions are timesteps."
     ),
     inverse=unguessed,

@@ -229,6 +229,19 @@ def test_a_layout_that_is_given_replaces_the_models_own():
     assert np.array_equal(axial("3x5", "llama4", "cos-full", dim=8), np.repeat(pairs, 2, axis=1))
 
 
+def test_sines_spread_over_another_grid_have_fractions_of_its_places():
+    spread = sinusoidal("4x6", 8, "mae", base_size="2x9")
+    y, x = 3 * 2 / 4, 5 * 9 / 6
+    expected = [f(c * w) for c in (x, y) for f in (np.sin, np.cos) for w in (1, 0.01)]
+    np.testing.assert_allclose(spread[-1], expected, atol=1e-15)
+    for given in (
+        {"base_size": "2"},
+        {"base_size": "2x2", "convention": "detr", "normalize": True},
+    ):
+        with pytest.raises(InvalidInput, match="--set base_size 2"):
+            request("sinusoidal-nd", None, grid="4x6", **given)
+
+
 @pytest.mark.parametrize("convention", VIDEO)
 def test_a_video_turns_as_its_model_does(convention, golden):
     statement, arrays = golden("rope3d_" + convention.replace("-", "_"))

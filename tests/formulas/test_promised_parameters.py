@@ -92,6 +92,7 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "grid": Between((14, 14), 1, 2**53),
         "convention": Choice("mae", "mae vit-mae timm detr tensor2tensor positional-encodings"),
         "normalize": Plain(False),
+        "base_size": Between(None, 1, 2**53),
     },
     "rope": {
         "dim": Between(64, 1, 65536),

@@ -145,7 +145,11 @@ GIVEN = {"rope-longrope": {"dim": 8, "short_factor": "1,1,2,4", "long_factor": "
 
 
 OTHERS = {
-    "sinusoidal-nd": {"grid": "4x8", "normalize": {"convention": "detr", "normalize": True}},
+    "sinusoidal-nd": {
+        "grid": "4x8",
+        "normalize": {"convention": "detr", "normalize": True},
+        "base_size": "7x7",
+    },
     "rope-yarn": {"mscale": 0.75, "mscale_all_dim": 0.75, "attention_factor": 1.25},
     "rope-longrope": {
         "dim": {"dim": 4, "short_factor": "1,2", "long_factor": "1,16"},

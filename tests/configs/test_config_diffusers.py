@@ -1,0 +1,141 @@
+"""Configs of diffusers, against what its classes make of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_cli.configs.config import resolve
+from posenc_cli.configs.diffusion import FAMILIES
+from posenc_cli.errors import InvalidInput
+from tests.matrices import matrix
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+DOCUMENT = json.loads((GOLDEN / "config_diffusers.json").read_text("utf-8"))
+ARRAYS = np.load(GOLDEN / "config_diffusers.npz")
+TOLERANCE = DOCUMENT["tolerance"]["atol"]
+
+
+def cases(*kinds: str):
+    return [
+        pytest.param(case, id=case["name"]) for case in DOCUMENT["cases"] if case["kind"] in kinds
+    ]
+
+
+@pytest.mark.parametrize("case", cases("timestep", "sizes"))
+def test_timesteps_are_those_of_the_class(case):
+    layers = resolve(case["config"]).layer(case["layer_type"])
+    steps = ",".join(map(str, ARRAYS["positions_steps"].tolist()))
+    found = matrix(layers.scheme, steps, **layers.values())
+    np.testing.assert_allclose(found, ARRAYS[case["array"]], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("case", cases("rope"))
+def test_patches_turn_as_they_do_in_the_class(case):
+    layers = resolve(case["config"]).layer(case["layer_type"])
+    positions = f"0:{layers.derived['context'].value}:{case['every']}"
+    for table, expected in zip(("cos-full", "sin-full"), ARRAYS[case["array"]], strict=True):
+        found = matrix(layers.scheme, positions, table=table, **layers.values())
+        np.testing.assert_allclose(found, expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("case", cases("rows"))
+def test_patches_have_the_sines_of_the_class(case):
+    layers = resolve(case["config"]).layer(case["layer_type"])
+    positions = f"0:{layers.derived['context'].value}:{case['every']}"
+    found = matrix(layers.scheme, positions, **layers.values())
+    np.testing.assert_allclose(found, ARRAYS[case["array"]], atol=TOLERANCE)
+
+
+def test_every_class_has_a_case():
+    assert {case["config"]["_class_name"] for case in DOCUMENT["cases"]} == FAMILIES.keys()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_class_alone_takes_its_defaults(name):
+    resolved = resolve({"_class_name": name})
+    assert resolved.model_type == name
+    assert resolved.defaulted
+    assert not resolved.unread
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"_class_name": "FluxPipeline"}, "reads no configs of diffusers' class FluxPipeline"),
+        ({"_class_name": "Flux2Transformer2DModel"}, "reads no configs of diffusers' class Flux2"),
+        ({"_class_name": 3}, "_class_name 3: must be a text"),
+        ({"_class_name": None}, "reads no configs of diffusers' class null"),
+        (
+            {"_class_name": "UNet2DModel", "time_embedding_type": "fourier"},
+            "time_embedding_type fourier: its timesteps are embedded by numbers",
+        ),
+        ({"_class_name": "UNet2DModel", "block_out_channels": []}, "must have a number for each"),
+        (
+            {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [16, 56, 54]},
+            "must add up to the 128 columns of default of Flux",
+        ),
+        (
+            {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [15, 57, 56]},
+            "must be three even numbers",
+        ),
+        ({"_class_name": "WanTransformer3DModel", "patch_size": [1, 2]}, "must be frames, rows"),
+        ({"_class_name": "SD3Transformer2DModel", "sample_size": 1}, "no room for a patch of 2"),
+        (
+            {"_class_name": "PixArtTransformer2DModel", "interpolation_scale": 1.5},
+            "interpolation_scale 1.5: spreads 64 patches over no whole number",
+        ),
+        (
+            {
+                "_class_name": "CogVideoXTransformer3DModel",
+                "use_rotary_positional_embeddings": True,
+                "sample_width": 1,
+            },
+            "have no room for a patch of 2",
+        ),
+        (
+            {"_class_name": "CogVideoXTransformer3DModel", "freq_shift": -1},
+            "freq_shift -1: must be at least 0",
+        ),
+    ],
+)
+def test_what_no_class_takes_is_refused(config, message):
+    with pytest.raises(InvalidInput, match=message):
+        resolve(config)
+
+
+def test_what_is_left_out_or_stands_for_a_size_is_said():
+    def warnings(**config):
+        return " ".join(resolve(config).warnings)
+
+    assert "sines of frames, rows and columns" in warnings(
+        _class_name="CogVideoXTransformer3DModel"
+    )
+    table = {"use_learned_positional_embeddings": True, "use_rotary_positional_embeddings": True}
+    both = warnings(_class_name="CogVideoXTransformer3DModel", **table)
+    assert "use_learned_positional_embeddings: a table of the patches is added" in both
+    assert "81 frames of 480 x 832 pixels" in warnings(_class_name="WanTransformer3DModel")
+    assert "64 x 64" in warnings(_class_name="SD3Transformer2DModel")
+    assert "nothing read rope_extra" in warnings(_class_name="UNet2DModel", rope_extra=1)
+
+
+def test_no_other_engine_reads_them():
+    with pytest.raises(InvalidInput, match="--as vllm: config.json is of diffusers"):
+        resolve({"_class_name": "UNet2DModel"}, runtime="vllm")
+
+
+def test_a_model_type_goes_before_a_class():
+    config = {"_class_name": "FluxTransformer2DModel", "model_type": "llama"}
+    assert resolve(config).model_type == "llama"
+
+
+def test_explain_calls_it_a_class(call, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"_class_name": "DiTTransformer2DModel"}))
+    status, out, err = call("explain", str(tmp_path))
+    assert (status, err) == (0, "")
+    assert out.startswith("class DiTTransformer2DModel")
+    status, out, _ = call("explain", str(tmp_path), "--json")
+    assert json.loads(out)["model_type"] == "DiTTransformer2DModel"
