@@ -78,7 +78,7 @@ class Choice(Record):
 
         Raises: InvalidInput where the choice is a hybrid: each of its parts has its own.
         """
-        from posenc_cli.encoding.request import Encoding
+        from posenc_cli.encoding.request import Encoding, check_domain
 
         if self.parts:
             raise InvalidInput(
@@ -86,8 +86,11 @@ class Choice(Record):
                 hint=f"--scheme {self.scheme.name}",
             )
         if seq_len is None and self.positions is not None:
-            seq_len = self.positions.last + 1
-        return Encoding.of(self.scheme, self.given, seq_len=seq_len)
+            seq_len = self.positions.length
+        encoding = Encoding.of(self.scheme, self.given, seq_len=seq_len)
+        if self.positions is not None:
+            check_domain(encoding.bound, self.positions)
+        return encoding
 
     def at_first(self, count: int) -> Choice:
         """The choice at its first positions: so many, or as many as it has."""

@@ -1,4 +1,8 @@
-"""Positions: which integer positions a request asks for, as ranges that cost nothing until used."""
+"""Positions: which numbers a request asks for, as ranges that cost nothing until used.
+
+A position is a whole number of parts of 1: `Positions.ranges` holds the numerators and
+`Positions.denominator` says the parts, so that what computes with them has integers, always.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +14,39 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from fractions import Fraction
 
 LARGEST_POSITION = 2**53
-"""The last position whose table cells are proven to be correctly rounded."""
+"""The last position whose table cells are proven to be correctly rounded; of a fraction, the
+largest numerator and denominator."""
 
 _LARGEST_COUNT = 2**63 - 1
 _WHOLE = re.compile(r"([+-]?)([0-9]+(?:_[0-9]+)*)(?:(?:\.([0-9]+))?[eE]\+?([0-9]{1,4}))?")
+_NUMBER = re.compile(
+    r"([+-]?)([0-9]+(?:_[0-9]+)*)?(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?(?:/([0-9]+))?"
+)
 _LONGEST = 40
-PAST_ALL = 10**_LONGEST
+_LONGEST_DECIMAL = 24  # characters of a position that is written out; longer ones are fractions
+PAST_ALL: int = 10**_LONGEST
 """What stands for every larger number: 2^53 has 16 digits, and a text may have millions."""
 _OPTION = "--positions"
 
 
 class Positions(Record):
-    """Integer positions in the order asked for, as a tuple of non-empty ascending ranges.
+    """Positions in the order asked for, as a tuple of non-empty ascending ranges.
+
+    The ranges hold whole numbers of 1/``denominator``, and so do ``first`` and ``last``.
 
     >>> positions = Positions.parse("0:4,10,20:30:5")
     >>> positions.count, positions.first, positions.last, str(positions)
     (7, 0, 25, '0:4,10,20:30:5')
+    >>> quarters = Positions.parse("-1:1:0.25")
+    >>> quarters.ranges, quarters.denominator, str(quarters)
+    ((range(-4, 4),), 4, '-1:1:0.25')
     """
 
     ranges: tuple[range, ...]
+    denominator: int = 1
 
     @classmethod
     def contiguous(cls, start: int, count: int) -> Positions:
@@ -38,12 +54,36 @@ class Positions(Record):
         return cls((range(start, start + count),))
 
     @classmethod
+    def from_start(cls, start: Fraction | int, count: int) -> Positions:
+        """Positions ``start``, ``start + 1``, … of any start.
+
+        >>> from fractions import Fraction
+        >>> str(Positions.from_start(Fraction(-1, 2), 3))
+        '-0.5:2.5'
+        """
+        first, parts = start.numerator, start.denominator
+        return cls((range(first, first + count * parts, parts),), parts)
+
+    @classmethod
     def parse(cls, text: str) -> Positions:
-        """Positions from text: ``start:stop[:step]`` (half-open) and single integers, by commas.
+        """Positions from text: ``start:stop[:step]`` (half-open) and single numbers, by commas.
+
+        A number is whole, a decimal fraction or ``p/q``, and that number exactly.
+
+        >>> [str(Positions.parse(text)) for text in ("0.1,1e-3", "0:1:1/3", "-3:0")]
+        ['0.1,0.001', '0:1:1/3', '-3:0']
 
         Raises: InvalidInput when a part is malformed or empty.
         """
-        return cls(tuple(_range(part.strip(), text) for part in text.split(",")))
+        parts = [_numbers(part.strip(), text) for part in text.split(",")]
+        if all(isinstance(number, int) for numbers in parts for number in numbers):
+            return cls(tuple(_range(numbers, 1) for numbers in parts))
+        from math import lcm
+
+        denominator = 1
+        for start, _, step in parts:
+            denominator = lcm(denominator, start.denominator, step.denominator)
+        return cls(tuple(_range(numbers, denominator) for numbers in parts), denominator)
 
     @property
     def count(self) -> int:
@@ -52,13 +92,51 @@ class Positions(Record):
 
     @property
     def first(self) -> int:
-        """The smallest position."""
+        """The smallest position, in parts of 1."""
         return min(span.start for span in self.ranges)
 
     @property
     def last(self) -> int:
-        """The largest position."""
+        """The largest position, in parts of 1."""
         return max(span[-1] for span in self.ranges)
+
+    @property
+    def length(self) -> int:
+        """The length of the sequence that ends with the last position, at least 1.
+
+        >>> [Positions.parse(text).length for text in ("0:100:0.25", "7", "-3:0")]
+        [100, 8, 1]
+        """
+        return max(1, self.last // self.denominator + 1)
+
+    @property
+    def step(self) -> int | None:
+        """How many parts of 1 lie between neighbours, None where that changes."""
+        return self.ranges[0].step if len(self.ranges) == 1 else None
+
+    def name(self, number: int) -> str:
+        """How a reader is told a number of parts of 1, exactly.
+
+        >>> [Positions.parse("0.25").name(number) for number in (-1, 0, 4, 6)]
+        ['-0.25', '0', '1', '1.5']
+        """
+        return _name(number, self.denominator)
+
+    def names(self) -> Iterator[str]:
+        """The positions in order, each as a text."""
+        return map(self.name, self)
+
+    def in_parts(self, denominator: int) -> Positions:
+        """The same positions in smaller parts, of which a part of these is a whole number.
+
+        >>> Positions.parse("0:2:0.5").in_parts(4)
+        Positions(ranges=(range(0, 7, 2),), denominator=4)
+        """
+        finer = denominator // self.denominator
+        return Positions(
+            tuple(range(r.start * finer, r[-1] * finer + 1, r.step * finer) for r in self.ranges),
+            denominator,
+        )
 
     @property
     def option(self) -> str:
@@ -69,8 +147,8 @@ class Positions(Record):
         >>> Positions.parse("5,17").option
         '--positions 5,17'
         """
-        if len(self.ranges) == 1 and self.ranges[0].step == 1:
-            start = f"--start {self.first} " if self.first else ""
+        if self.step == self.denominator:
+            start = f"--start {self.name(self.first)} " if self.first else ""
             return f"{start}--len {self.count}"
         text = str(self)
         return f"{_OPTION} {text if len(text) <= _LONGEST else abbreviated(text)}"
@@ -85,30 +163,56 @@ class Positions(Record):
 
         Raises: InvalidInput unless the positions follow one another.
         """
-        if len(self.ranges) > 1 or self.ranges[0].step != 1:
+        step = self.step
+        if step not in (1, self.denominator):
             raise InvalidInput(
                 f"{_OPTION} {abbreviated(str(self))}: a relative scheme needs positions that "
                 "follow one another",
                 hint="--len N",
             )
         reach = self.count - 1 if farthest is None else min(self.count - 1, farthest)
-        return Positions((range(-reach, reach + 1),))
+        return Positions((range(-reach * step, reach * step + 1, step),), self.denominator)
 
     def within_exact_range(self, *, option: str = _OPTION) -> Positions:
-        """These positions, after a check that each lies in 0 … 2^53.
+        """These positions, after a check that each lies in −2^53 … 2^53, in parts of 1.
 
         Raises: InvalidInput naming ``option``.
         """
-        if self.first < 0:
-            raise InvalidInput(f"{option}: position {self.first} is negative; the first is 0")
-        if self.last > LARGEST_POSITION:
+        if int(float(self.denominator)) != self.denominator:
             raise InvalidInput(
-                f"{option}: position {abbreviated(str(self.last))} is past 2^53 "
-                f"({LARGEST_POSITION}), the last that is exact"
+                f"{option}: no part of 1 above 2^-53, or power of two, divides all of them"
             )
+        for number in (self.last, self.first):
+            if abs(number) > LARGEST_POSITION:
+                parts = "" if self.denominator == 1 else f", in parts of 1/{self.denominator},"
+                raise InvalidInput(
+                    f"{option}: position {abbreviated(self.name(number))}{parts} is past 2^53 "
+                    f"({LARGEST_POSITION}), the last that is exact"
+                )
         if self.count > _LARGEST_COUNT:
             raise InvalidInput(f"{option}: {self.count} positions are more than 2^63 − 1")
         return self
+
+    def whole(self, what: str) -> Positions:
+        """These positions, for ``what`` has no others than whole ones.
+
+        Raises: InvalidInput.
+        """
+        if self.denominator > 1:
+            number = next(number for number in self if number % self.denominator)
+            raise InvalidInput(f"position {self.name(number)} is not whole: {what} takes no other")
+        return self
+
+    def counted(self, what: str) -> Positions:
+        """These positions, for ``what`` has no others than 0, 1, 2 and so on.
+
+        Raises: InvalidInput.
+        """
+        if self.first < 0:
+            raise InvalidInput(
+                f"position {self.name(self.first)} is negative: {what} takes them from 0 on"
+            )
+        return self.whole(what)
 
     def blocks(self, count: int) -> Iterator[Positions]:
         """These positions in order, at most ``count`` at a time.
@@ -128,17 +232,18 @@ class Positions(Record):
                 begin += len(piece)
                 room -= len(piece)
                 if room == 0:
-                    yield Positions(tuple(pending))
+                    yield Positions(tuple(pending), self.denominator)
                     pending, room = [], count
         if pending:
-            yield Positions(tuple(pending))
+            yield Positions(tuple(pending), self.denominator)
 
     def __iter__(self) -> Iterator[int]:
+        """The positions in order, each as a number of parts of 1."""
         for span in self.ranges:
             yield from span
 
     def __str__(self) -> str:
-        return ",".join(_text(span) for span in self.ranges)
+        return ",".join(_text(span, self.denominator) for span in self.ranges)
 
 
 def whole_number(text: str) -> int | None:
@@ -161,6 +266,32 @@ def whole_number(text: str) -> int | None:
         digits, zeros = digits[:zeros], 0
     size = PAST_ALL if len(digits) + zeros > _LONGEST else int(digits + "0" * zeros or 0)
     return -size if sign == "-" else size
+
+
+def exact_number(text: str) -> Fraction | int | None:
+    """The number that a text is exactly, None where it is none: 0.1 is a tenth, 1/3 a third.
+
+    One of more digits than any position has stands as `PAST_ALL`.
+
+    >>> [str(exact_number(text)) for text in ("7", "0.1", "-1e-3", "2/6", ".5", "1/0", "x")]
+    ['7', '1/10', '-1/1000', '1/3', '1/2', 'None', 'None']
+    """
+    whole = whole_number(text)
+    if whole is not None:
+        return whole
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or not (match[2] or match[3]) or (match[5] and not int(match[5][:_LONGEST])):
+        return None
+    from fractions import Fraction
+
+    sign, before, after, exponent, parts = match.groups(default="")
+    digits, power = before.replace("_", "") + after, int(exponent or 0) - len(after)
+    if max(len(digits.lstrip("0")), abs(power), len(parts)) > _LONGEST:
+        return PAST_ALL
+    numerator: int = int(digits) * 10 ** max(power, 0)
+    denominator: int = int(parts or 1) * 10 ** max(-power, 0)
+    number: Fraction = Fraction(-numerator if sign == "-" else numerator, denominator)
+    return int(number) if number.denominator == 1 else number
 
 
 def consecutive_ranges(numbers: Iterable[int]) -> tuple[range, ...]:
@@ -193,24 +324,46 @@ def _length(positions: range) -> int:
     return (positions.stop - positions.start + positions.step - 1) // positions.step
 
 
-def _text(positions: range) -> str:
+def _text(positions: range, denominator: int) -> str:
     if _length(positions) == 1:
-        return str(positions.start)
-    ends = f"{positions.start}:{positions.stop}"
-    return ends if positions.step == 1 else f"{ends}:{positions.step}"
+        return _name(positions.start, denominator)
+    ends = f"{_name(positions.start, denominator)}:{_name(positions.stop, denominator)}"
+    step = positions.step
+    return ends if step == denominator else f"{ends}:{_name(step, denominator)}"
 
 
-def _range(part: str, text: str) -> range:
-    """The range that one part of a specification names."""
-    fields = [whole_number(field) for field in part.split(":")]
+def _name(number: int, denominator: int) -> str:
+    """A number of parts of 1: as a decimal fraction where that is short, else as p/q."""
+    if number % denominator == 0:
+        return str(number // denominator)
+    from math import gcd
+
+    common = gcd(number, denominator)
+    number, denominator = number // common, denominator // common
+    twos = (denominator & -denominator).bit_length() - 1
+    fives, rest = 0, denominator >> twos
+    while rest % 5 == 0:
+        fives, rest = fives + 1, rest // 5
+    places = max(twos, fives)
+    if rest == 1 and places < _LONGEST_DECIMAL:
+        digits = str(abs(number) * 10**places // denominator).rjust(places + 1, "0")
+        decimal = f"{'-' if number < 0 else ''}{digits[:-places]}.{digits[-places:]}"
+        if len(decimal) <= _LONGEST_DECIMAL:
+            return decimal
+    return f"{number}/{denominator}"
+
+
+def _numbers(part: str, text: str) -> tuple[Fraction | int, Fraction | int, Fraction | int]:
+    """Start, stop and step of one part of a specification; a single number stops past itself."""
+    fields = [exact_number(field) for field in part.split(":")]
     numbers = [field for field in fields if field is not None]
     if not 1 <= len(fields) <= 3 or len(numbers) < len(fields):
         raise InvalidInput(
-            f"{_OPTION} {abbreviated(text)}: {abbreviated(part)} is neither an integer nor "
+            f"{_OPTION} {abbreviated(text)}: {abbreviated(part)} is neither a number nor "
             "start:stop[:step]",
-            hint="for example 0:4096, 0:1e6:1000 or 5,17,4096",
+            hint="for example 0:4096, 0:1e6:1000, 5,17,4096 or -1:1:0.25",
         )
-    if max(map(abs, numbers)) == PAST_ALL:
+    if any(not -PAST_ALL < number < PAST_ALL for number in numbers):
         raise InvalidInput(
             f"{_OPTION} {abbreviated(text)}: {abbreviated(part)} is past 2^53, "
             "the last exact position"
@@ -218,8 +371,16 @@ def _range(part: str, text: str) -> range:
     start, *rest = numbers
     stop = rest[0] if rest else start + 1
     step = rest[1] if len(rest) == 2 else 1
-    if step < 1:
+    if step <= 0:
         raise InvalidInput(f"{_OPTION} {abbreviated(text)}: the step of {part!r} must be positive")
     if stop <= start:
         raise InvalidInput(f"{_OPTION} {abbreviated(text)}: {part!r} holds no position")
-    return range(start, stop, step)
+    return start, stop, step
+
+
+def _range(
+    numbers: tuple[Fraction | int, Fraction | int, Fraction | int], denominator: int
+) -> range:
+    """The range of what lies from a start to before a stop, in parts of 1."""
+    start, stop, step = numbers
+    return range(int(start * denominator), -int(-stop * denominator // 1), int(step * denominator))

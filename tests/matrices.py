@@ -25,7 +25,7 @@ def request(
     **given: Any,
 ) -> Request:
     where = Positions.parse(positions) if positions else None
-    encoding = Encoding.of(catalogue.find(scheme), given, seq_len=where.last + 1 if where else None)
+    encoding = Encoding.of(catalogue.find(scheme), given, seq_len=where.length if where else None)
     rounded = REAL_DTYPES[round_to] if round_to else None
     return Request(encoding, where, Precision.of(REAL_DTYPES[dtype], rounded), table, head)
 

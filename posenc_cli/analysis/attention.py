@@ -29,8 +29,7 @@ def weight_cells(
     Each row is the softmax over the keys at all points, so that it sums to 1; ``causal`` leaves
     out those after the query.
     """
-    encoding, keys = request.encoding, np.array(points, np.int64)
-    content = encoding.bound.content
+    encoding, keys, content = request.encoding, np.array(points, np.int64), request.content
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> RealRows:
         with request.scheme.answerable():

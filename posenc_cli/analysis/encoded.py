@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 def row_cells(
     request: Request, points: Sequence[int], columns: Sequence[int], engine_for: EngineFor
 ) -> CellValues:
-    """Cells of a request: rows at some of ``points``, columns from among ``columns``."""
+    """Cells of a request: rows at some of ``points``, columns from among ``columns``.
+
+    Points are whole numbers of the part of 1 that the positions of the request are.
+    """
 
     def cells(rows: Sequence[int], chosen: Sequence[int]) -> StoredRows:
-        blocks = blocks_at(request, positions_of([points[row] for row in rows]), engine_for)
+        chosen_rows = positions_of([points[row] for row in rows], request.denominator)
+        blocks = blocks_at(request, chosen_rows, engine_for)
         return _joined(blocks, [columns[place] for place in chosen])
 
     return cells
@@ -44,7 +48,8 @@ def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) 
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
         both = rows if rows == columns else sorted({*rows, *columns})
-        blocks = blocks_at(request, positions_of([points[index] for index in both]), engine_for)
+        asked = positions_of([points[index] for index in both], request.denominator)
+        blocks = blocks_at(request, asked, engine_for)
         scores = _joined(blocks, range(len(both)))
         if both is rows:
             return scores

@@ -56,8 +56,8 @@ def steps(points: Sequence[Any]) -> float | None:
     return typical
 
 
-def positions_of(points: Sequence[int]) -> Positions:
-    """The points in their order, as few ranges.
+def positions_of(points: Sequence[int], denominator: int = 1) -> Positions:
+    """The points in their order, as few ranges; each is a number of 1/``denominator``.
 
     >>> str(positions_of([0, 1, 2, 10, 20, 30, 7]))
     '0:3,10:31:10,7'
@@ -71,11 +71,11 @@ def positions_of(points: Sequence[int]) -> Positions:
             ranges[-1] = range(last.start, point + 1, last.step)
         else:
             ranges.append(range(point, point + 1))
-    return Positions(tuple(ranges))
+    return Positions(tuple(ranges), denominator)
 
 
 class Points(Sequence[int]):
-    """Positions as a sequence, however many: the axis of a picture.
+    """Positions as a sequence of numbers of parts of 1, however many: what a picture computes.
 
     >>> points = Points(Positions.parse("0:1000000000000,7"))
     >>> len(points), points[-1], points[12345]
@@ -93,6 +93,18 @@ class Points(Sequence[int]):
         index += len(self) if index < 0 else 0
         which = bisect_right(self._ends, index)
         return self.positions.ranges[which][index - (self._ends[which - 1] if which else 0)]
+
+
+class PositionAxis(Points):
+    """Positions as a sequence of numbers, however many: the axis of a picture.
+
+    >>> list(PositionAxis(Positions.parse("0:1:0.5,2"))), list(PositionAxis(Positions.parse("1:3")))
+    ([0.0, 0.5, 2.0], [1, 2])
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        number, parts = super().__getitem__(index), self.positions.denominator
+        return number if parts == 1 else number / parts
 
 
 def wavelengths_by_values(cells: CellValues, points: Sequence[int]) -> Wavelengths:

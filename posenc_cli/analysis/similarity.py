@@ -277,7 +277,7 @@ def similarity(
     bound = request.encoding.bound
     given, waves = bound.content, bound.content.waves
     request.plan()  # which refuses what does not go together
-    positions = request.row_positions()
+    positions = request.row_positions().whole("a similarity")
     if given.heads is not None:
         if normalize == "cosine":
             raise InvalidInput(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from posenc_cli.configs.resolved import Layers, Resolved, Sourced
-    from posenc_cli.numerics.arrays import Integers
 
 Parameters = ParamSpec("Parameters")
 Returns = TypeVar("Returns")
@@ -93,9 +92,11 @@ EncodingLike: TypeAlias = (
 config.json, a config as a dict or as transformers' PretrainedConfig, a `ModelEncoding`, or one of
 the values of `schemes`."""
 
-PositionsLike: TypeAlias = "int | range | str | Sequence[int] | Sequence[Sequence[int]] | Shaped"
-"""How many positions from 0 on, a range, ``"0:4096:2"``, or whole numbers in an array or a tensor
-of any shape."""
+PositionsLike: TypeAlias = (
+    "int | range | str | Sequence[float] | Sequence[Sequence[float]] | Shaped"
+)
+"""How many positions from 0 on, a range, ``"0:4096:2"`` (``"0.1"`` is a tenth), or numbers in an
+array or a tensor of any shape (a float is the binary fraction that it is)."""
 
 
 def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters, Returns]:
@@ -305,7 +306,7 @@ class GivenPositions(Record):
     def of(cls, given: object) -> GivenPositions:
         """Positions as callers give them.
 
-        Raises: InvalidInput where they are no whole numbers from 0 to 2^53, or none.
+        Raises: InvalidInput where they are no numbers that are exact, or none.
         """
         match given:
             case bool():
@@ -327,38 +328,32 @@ class GivenPositions(Record):
     def _of_array(cls, given: object) -> GivenPositions:
         import numpy as np
 
+        from posenc_cli.encoding.arrays import positions_from
+
         if isinstance(given, np.integer):
             return cls.of(int(given))
         check_unmasked("positions", given)
-        detach = getattr(given, "detach", None)
         try:
-            array = np.asarray(given if detach is None else detach().cpu())
+            array = np.asarray(_on_host(given))
         except (ValueError, TypeError, NotImplementedError, RuntimeError):
             raise _no_positions(given) from None
-        if array.dtype.kind not in "iu" or not array.size or not array.ndim:
+        if array.dtype.kind not in "iuf" or not array.size or not array.ndim:
             raise _no_positions(given)
-        if int(array.max()) > 2**62:
-            raise ArgumentError(f"positions: {array.max()} is past 2^53, the last that is exact")
-        positions = Positions(_runs(array.reshape(-1).astype(np.int64)))
-        return cls(positions.within_exact_range(option="positions"), array.shape)
+        return cls(positions_from(array.reshape(-1)), array.shape)
+
+
+def _on_host(given: Any) -> Any:
+    """A tensor of torch where NumPy reads it, floats as float64: NumPy has no bfloat16."""
+    if not hasattr(given, "detach"):
+        return given
+    tensor = given.detach().cpu()
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def _no_positions(given: object) -> ArgumentError:
     return ArgumentError(
         f"positions: a {type(given).__name__} of this kind holds no positions",
-        hint="give a number of them, a range, or an array of whole numbers",
-    )
-
-
-def _runs(numbers: Integers) -> tuple[range, ...]:
-    """Whole numbers in their order, as ranges of those that follow one another: (n,)."""
-    import numpy as np
-
-    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
-    starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), numbers.size]
-    return tuple(
-        range(first, first + stop - start)
-        for start, stop, first in zip(starts, stops, numbers[starts].tolist(), strict=True)
+        hint="give a number of them, a range, or an array of numbers",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
+from math import lcm
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, get_args, overload
 
 import numpy as np
@@ -25,6 +26,7 @@ from posenc_cli.encoding import blocks as block_rules
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import check_domain
 from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.records import replace
 
@@ -108,7 +110,8 @@ def encode(
     Args:
         encoding: a scheme or a model by name, a config (path, dict, PretrainedConfig), or what
             `from_config` returns.
-        positions: how many from 0 on, a range, ``"0:4096:2"``, or whole numbers of any shape.
+        positions: how many from 0 on, a range, ``"0:4096:2"``, or numbers in an array of any shape,
+            where the formula has them also negative ones and fractions.
         table: of a rotary encoding ``cos-sin`` (the default), ``cos``, ``sin``, ``cos-full``,
             ``sin-full``, ``interleaved``, ``angles``, ``complex`` or ``inv-freq``.
         head: one head of a bias.
@@ -361,7 +364,9 @@ def bias(
     at = [GivenPositions.of(given) for given in (queries, queries if keys is None else keys)]
     if any(len(places.shape) != 1 for places in at):
         raise ArgumentError("queries, keys: must be one row of positions each")
-    last = max(places.positions.last for places in at)
+    parts = lcm(*(places.positions.denominator for places in at))
+    asked = [places.positions.in_parts(parts) for places in at]
+    last = max(places.length for places in asked) - 1
     choice = choice_of(encoding, None, parameters)
     encoded = choice.encoding(last + 1)
     content = encoded.bound.content
@@ -369,8 +374,11 @@ def bias(
         raise ArgumentError(f"encoding {choice.name!r}: is {choice.scheme.kind}, not a bias")
     if head is not None and not 0 <= head < content.heads:
         raise ArgumentError(f"head {head}: the heads are 0 to {content.heads - 1}")
+    content = content.in_parts(parts)
     rule = score_rule(content, encoded.lookup, precision=Precision.of(form, None), engine=Engine())
-    rows, columns = (position_array(places.positions) for places in at)
+    for places in asked:
+        check_domain(encoded.bound, places.within_exact_range(option="queries, keys"))
+    rows, columns = map(position_array, asked)
     heads = range(content.heads) if head is None else range(head, head + 1)
 
     def fill(values: StoredArray) -> None:

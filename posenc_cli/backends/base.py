@@ -64,6 +64,26 @@ class WaveFiller(Protocol):
         """
 
 
+class ReducedFiller(Protocol):
+    """A `WaveFiller` of waves in a precision, which takes positions that are no whole numbers."""
+
+    def fill(
+        self,
+        out: StoredRows,
+        positions: Integers | Reals,
+        placements: Sequence[Placement],
+        *,
+        dtype: DType,
+    ) -> None:
+        """Write the placements' columns of ``out``, one row a position.
+
+        Shape: ``positions`` (P,) int64, or float64 where some are not whole.
+        """
+
+    def angles(self, positions: Integers | Reals, *, dtype: DType) -> StoredRows:
+        """The angles position · frequency in (−π, π], in the storage of ``dtype``."""
+
+
 class Backend(Protocol):
     """A library that computes waves, found by name or by an entry point ``posenc.backends``."""
 
@@ -92,7 +112,7 @@ class Backend(Protocol):
 
     def reduced(
         self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
-    ) -> WaveFiller:
+    ) -> ReducedFiller:
         """Waves computed in a precision throughout, as code written with the library does.
 
         Positions, frequencies, their product, its cosine and the scaled cosine are each rounded to

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from posenc_cli.backends.base import FrequencyRule, Reduced, WaveFiller
+    from posenc_cli.backends.base import FrequencyRule, Reduced, ReducedFiller, WaveFiller
     from posenc_cli.numerics.arrays import Floats, Integers, RealRows, Reals
 
 
@@ -43,7 +43,7 @@ class NumpyBackend:
 
     def reduced(
         self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
-    ) -> WaveFiller:
+    ) -> ReducedFiller:
         """Waves as NumPy code in that precision computes them."""
         return NumpyReducedWaves(rule, scale=scale, arithmetic=arithmetic)
 
@@ -105,7 +105,7 @@ class NumpyReducedWaves(ReducedWaves):
         # A scalar of the precision: one of float64 would widen the product.
         self._scale = self._rounding.dtype.type(scale)
 
-    def _products(self, positions: Integers) -> Floats:
+    def _products(self, positions: Integers | Reals) -> Floats:
         rounding = self._rounding
         return rounding(rounding(positions)[:, None] * self._frequencies)  # (P, frequencies)
 

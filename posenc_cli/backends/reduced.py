@@ -15,7 +15,7 @@ from posenc_cli.numerics.rounding import narrow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.numerics.arrays import Integers, RealRows, StoredRows
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals, StoredRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
@@ -26,14 +26,15 @@ class ReducedWaves(ABC):
     def fill(
         self,
         out: StoredRows,
-        positions: Integers,
+        positions: Integers | Reals,
         placements: Sequence[Placement],
         *,
         dtype: DType,
     ) -> None:
         """Write the placements' columns of ``out``, one row a position.
 
-        Shape: ``positions`` (P,) int64; ``out`` (P, columns) in the storage of ``dtype``.
+        Shape: ``positions`` (P,) int64, or float64 where some are not whole; ``out`` (P,
+        columns) in the storage of ``dtype``.
         """
         with np.errstate(all="ignore"):
             angles = self._products(positions)
@@ -44,7 +45,7 @@ class ReducedWaves(ABC):
                 values = self._scaled_values(angles[:, placement.waves], placement.function)
                 out[:, placement.columns] = narrow(self._doubles(values), None, dtype)
 
-    def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
+    def angles(self, positions: Integers | Reals, *, dtype: DType) -> StoredRows:
         """The product of position and frequency in the precision, then reduced to (−π, π].
 
         Shape: (positions, frequencies).
@@ -54,7 +55,7 @@ class ReducedWaves(ABC):
             return narrow(np.where(turns > np.pi, turns - 2 * np.pi, turns), None, dtype)
 
     @abstractmethod
-    def _products(self, positions: Integers) -> Any:
+    def _products(self, positions: Integers | Reals) -> Any:
         """Positions · frequencies, (P, frequencies), in the precision."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from decimal import Decimal
 
-    from posenc_cli.backends.base import FrequencyRule, Reduced, Status, WaveFiller
+    from posenc_cli.backends.base import FrequencyRule, Reduced, ReducedFiller, Status, WaveFiller
     from posenc_cli.numerics.arrays import Reals
 
 
@@ -50,7 +50,7 @@ class TorchBackend:
 
     def reduced(
         self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
-    ) -> WaveFiller:
+    ) -> ReducedFiller:
         """Waves as a torch module computes them in that precision.
 
         Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device

@@ -16,7 +16,7 @@ from posenc_cli.backends.torch_device import Tensor, tensor_of
 
 if TYPE_CHECKING:
     from posenc_cli.backends.base import FrequencyRule, Reduced
-    from posenc_cli.numerics.arrays import Integers, RealRows
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 
 class RuleNamespace:
@@ -60,7 +60,7 @@ class TorchReducedWaves(ReducedWaves):
         self._scale = scale
         self._frequencies = reduced_frequencies(torch, rule, arithmetic=arithmetic, device=device)
 
-    def _products(self, positions: Integers) -> Tensor:
+    def _products(self, positions: Integers | Reals) -> Tensor:
         column = tensor_of(self._torch, positions, self._device)[:, None]  # (P, 1)
         return column.to(self._frequencies.dtype) * self._frequencies[None, :]
 

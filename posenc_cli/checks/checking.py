@@ -158,7 +158,7 @@ class Check(Record):
         flags = self.asked.flags()
         if len(flags) > 1:
             raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")
-        positions = self.positions
+        positions = self.positions and self.positions.counted("rope-check")
         encoding = self.encoding(positions.last + 1 if positions else None)
         bound = encoding.bound
         if bound.scheme.kind != "rotary":

@@ -65,7 +65,7 @@ class Side(Record):
     @property
     def seq_len(self) -> int | None:
         """The length of the sequence that its positions need."""
-        return self.positions.last + 1 if self.positions else None
+        return self.positions.length if self.positions else None
 
     def encoding(self, seq_len: int | None) -> Encoding:
         """The encoding for a sequence of a length; one that was given stays."""
@@ -77,7 +77,7 @@ class Side(Record):
         """Which weights were drawn for lack of a file; None where none were."""
         if self.scheme is None:
             return None
-        last = self.positions.last if self.positions else None
+        last = self.positions.length - 1 if self.positions else None
         return self.encoding(self.seq_len).bound.random_weights(last)
 
     def length_rule(self) -> LengthRule:
@@ -156,14 +156,15 @@ class ArrayComparison(Record):
         }
 
     @property
-    def position(self) -> int | None:
+    def position(self) -> float | None:
         """The position that the row of the difference stands for, if a side knows it."""
         at = self.difference.at
         for side in self.sides:
             if side.scheme is None or side.positions is None or at is None or len(at) != 2:
                 continue
             if side.scheme.kind in ("absolute", "rotary"):
-                return _nth(side.positions, at[0])
+                number, parts = _nth(side.positions, at[0]), side.positions.denominator
+                return number if parts == 1 else number / parts
         return None
 
 
@@ -302,7 +303,7 @@ def _table_of(loaded: Loaded | None) -> str | None:
 
 
 def _nth(positions: Positions, row: int) -> int:
-    """The position of a row."""
+    """The position of a row, in parts of 1."""
     for run in positions.ranges:
         if row < len(run):
             return run[row]

@@ -30,10 +30,11 @@ from posenc_cli.cli.options import (
 )
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.formulas.parameters import OWN_OPTIONS
-from posenc_cli.positions import Positions
+from posenc_cli.positions import PAST_ALL, Positions, exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from fractions import Fraction
     from inspect import Parameter
 
     from posenc_cli.configs.resolved import Resolved
@@ -118,7 +119,37 @@ class SourceOptions(OptionGroup):
 
 
 def _positions(_flag: str, text: str) -> Positions:
-    return Positions.parse(text).within_exact_range()
+    positions = Positions.parse(text) if not is_file_name(text) else positions_in_file(text)
+    return positions.within_exact_range()
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a specification of positions is no number: it has a letter but e, or a dot first."""
+    return bool(re.search(r"[^\W\de_E]|[/\\][^0-9]|^~", text))
+
+
+def positions_in_file(path: str) -> Positions:
+    """The numbers of a file, in their order: floats are the numbers that they are.
+
+    Raises: InvalidInput where it holds no row of them; Unavailable where it cannot be read.
+    """
+    from posenc_cli.encoding.arrays import positions_from
+    from posenc_cli.files.reading import read_array
+
+    values = read_array(path).values
+    if 1 not in values.shape[-1:] + values.shape[:1] and values.ndim != 1:
+        shape = "×".join(map(str, values.shape))
+        raise InvalidInput(f"--positions {path}: holds a {shape} array; it must be one row")
+    return positions_from(values.reshape(-1), name=f"--positions {path}")
+
+
+def _start(flag: str, text: str) -> Fraction | int:
+    number = exact_number(text)
+    if number is None:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be a number")
+    if not -PAST_ALL < number < PAST_ALL:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: is past 2^53, the last exact position")
+    return number
 
 
 class PositionOptions(OptionGroup):
@@ -131,15 +162,17 @@ class PositionOptions(OptionGroup):
         whole_option("--len", "-l", minimum=1, help="how many positions"),
     ] = None
     start: Annotated[
-        int | None,
-        whole_option("--start", minimum=0, help="the first position [default: 0]"),
+        Any,
+        option("--start", metavar="N", help="the first position [default: 0]", parse=_start),
     ] = None
     positions: Annotated[
         Positions | None,
         option(
             "--positions",
             metavar="SPEC",
-            help="0:4096, 0:1000000:1000 or 5,17,4096 (half-open), in place of --len",
+            help="in place of --len: 0:4096, 0:1000000:1000 or 5,17,4096 (half-open), where the "
+            "formula has them also 0.5, 1/3, -3:0 and 0:100:0.25, each exactly (0.1 is a tenth), "
+            "or a FILE of numbers (a float is the binary fraction that it is)",
             parse=_positions,
         ),
     ] = None
@@ -164,7 +197,7 @@ class PositionOptions(OptionGroup):
             if self.start is not None:
                 raise InvalidInput(f"--start {abbreviated(str(self.start))}: needs --len")
             return None
-        wanted = Positions.contiguous(self.start or 0, self.length)
+        wanted = Positions.from_start(self.start or 0, self.length)
         return wanted.within_exact_range(option=wanted.option)
 
 

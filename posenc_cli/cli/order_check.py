@@ -110,7 +110,7 @@ def _words(
 
     if positions is None:
         return words_of(_SENTENCE if tokens is None else tokens), ()
-    check_size(positions.option, positions.count, MOST_WORDS, "tokens")
+    check_size(positions.counted("order-check").option, positions.count, MOST_WORDS, "tokens")
     words = words_of(str(positions.count) if tokens is None else tokens)
     if len(words) != positions.count:
         raise InvalidInput(

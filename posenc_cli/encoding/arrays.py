@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.rounding import round_to
+from posenc_cli.positions import LARGEST_POSITION, Positions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from posenc_cli.backends.base import Arithmetic
     from posenc_cli.numerics.arrays import Integers, Reals, StoredRows, StoredValues
-    from posenc_cli.positions import Positions
 
 Numbers = TypeVar("Numbers", "Integers", "Reals")
 
@@ -25,6 +28,8 @@ stay near the cache. Twice as many are a tenth faster, and take twice the memory
 BLOCK_BYTES = 1 << 19  # of rows laid out from one: they stay in the cache until they are written
 _VIEWED_BYTES = 1 << 16  # rows from so many on are handed on as they lie, uncopied
 
+_MOST_PLACES = 100  # binary ones after the point: Positions writes and reads such denominators
+
 _FORMATS = {"float64": FLOAT64, "float32": FLOAT32, "bfloat16": BFLOAT16}
 
 
@@ -34,12 +39,60 @@ def rows_a_block(width: int, values: int | None = None) -> int:
 
 
 def position_array(positions: Positions) -> Integers:
-    """All the positions, in order, as int64.
+    """All the positions, in order, as int64: whole numbers of the parts of 1 that they have.
 
     Shape: (positions.count,).
     """
     return np.concatenate(
         [np.arange(run.start, run.stop, run.step, dtype=np.int64) for run in positions.ranges]
+    )
+
+
+def positions_from(values: NDArray[Any], *, name: str = "positions") -> Positions:
+    """Numbers (n,) as positions, each exactly: a float is a whole number of some power of two.
+
+    >>> str(positions_from(np.array([0.5, 1.0, 1.5, -0.25])))
+    '0.5,1,1.5,-0.25'
+    >>> positions_from(np.array([0.0, 0.5, 1.0])).ranges
+    (range(0, 3),)
+
+    Raises: InvalidInput where they are no numbers, or no power of two divides all so that they stay
+        below 2^53.
+    """
+    if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8 or values.size == 0:
+        raise InvalidInput(f"{name}: {values.size} values of {values.dtype} are no positions")
+    if values.dtype.kind != "f":
+        if int(values.max()) > LARGEST_POSITION or int(values.min()) < -LARGEST_POSITION:
+            farthest = max(int(values.max()), int(values.min()), key=abs)
+            raise InvalidInput(f"{name}: {farthest} is past 2^53, the last that is exact")
+        return Positions(_runs(values.astype(np.int64)))
+    numbers = values.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise InvalidInput(f"{name}: must be finite numbers")
+    mantissas, exponents = np.frexp(numbers)  # (n,)
+    digits = (mantissas * 2.0**53).astype(np.int64)
+    zeros = np.frexp((digits & -digits).astype(np.float64))[1] - 1
+    places = np.where(digits == 0, 0, 53 - exponents - zeros)
+    power = max(0, int(places.max()))
+    largest = float(numbers[np.argmax(np.abs(numbers))])
+    if power > _MOST_PLACES or abs(largest) * 2.0**power > LARGEST_POSITION:
+        finest = float(numbers[np.argmax(places)])
+        raise InvalidInput(
+            f"{name}: {finest} is no multiple of a power of two of which {largest} is at most "
+            "2^53 times as much",
+            hint="float32 numbers are, or those rounded to a multiple of 2**-20",
+        )
+    return Positions(_runs(np.ldexp(numbers, power).astype(np.int64)), 1 << power)
+
+
+def _runs(numbers: Integers) -> tuple[range, ...]:
+    """Whole numbers in their order, as ranges of those that rise by the first step of all: (n,)."""
+    step = max(1, int(numbers[1]) - int(numbers[0])) if numbers.size > 1 else 1
+    breaks = np.flatnonzero(np.diff(numbers) != step) + 1
+    starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), numbers.size]
+    return tuple(
+        range(first, first + (stop - start - 1) * step + 1, step)
+        for start, stop, first in zip(starts, stops, numbers[starts].tolist(), strict=True)
     )
 
 

@@ -47,6 +47,7 @@ class AxialWaves:
             raise ValueError("these waves follow no axes")
         if len(coordinates.axes) != waves.count:
             raise ValueError(f"{len(coordinates.axes)} axes where {waves.count} were declared")
+        waves = replace(waves, coordinates=coordinates)
         self._at = coordinates.at
         self._count = waves.count
         followed = np.asarray(coordinates.axes, np.intp)
@@ -177,7 +178,9 @@ class _AxisFiller(Record):
                 raise ValueError(f"{every.shape[0]} frequencies where {whole.count} were declared")
             return every[runs[0]] if len(runs) == 1 else xp.concat([every[run] for run in runs])
 
-        return cls(index, waves, filler_of(Waves(waves.size, frequencies, scale=whole.scale)))
+        parts = whole.denominator * (whole.coordinates.denominator if whole.coordinates else 1)
+        followed = Waves(waves.size, frequencies, scale=whole.scale, denominator=parts)
+        return cls(index, waves, filler_of(followed))
 
     def fill(
         self, out: StoredRows, coordinates: Integers, columns: _AxisColumns, dtype: DType

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.precision import Precision
     from posenc_cli.formulas.declare import Content, RowLookup, Waves
-    from posenc_cli.numerics.arrays import Integers, StoredRows, StoredValues
+    from posenc_cli.numerics.arrays import Integers, Reals, StoredRows, StoredValues
     from posenc_cli.positions import Positions
 
     RowRule = Callable[[Integers], StoredRows]
@@ -43,6 +43,7 @@ def matrix_blocks(
     ``lookup`` gives rows of its learned table, ``head`` is one head of a bias. A complex table has
     real and imaginary parts side by side.
     """
+    content = content.in_parts(positions.denominator)
     if content.heads is not None:
         from posenc_cli.encoding.scores import score_blocks  # slow to import; most have no scores
 
@@ -113,11 +114,14 @@ def _formula_rows(
     positions: Integers,
 ) -> StoredRows:
     """Rows by formula, which NumPy computes on every engine."""
-    arithmetic = engine.arithmetic
-    given = positions
-    if content.positions == "numbers":
+    arithmetic, denominator = engine.arithmetic, content.denominator
+    given: Integers | Reals = positions
+    if arithmetic != "exact" and denominator > 1:
+        given, denominator = in_arithmetic(positions / float(denominator), arithmetic), 1
+    elif content.positions == "numbers":
         given = in_arithmetic(positions, arithmetic)
-    rows = content.rows(np, given, lookup)
+    of_real = (denominator,) if content.domain in ("positive", "real") else ()
+    rows = content.rows(np, given, lookup, *of_real)
     high, low = rows if isinstance(rows, tuple) else (rows, None)
     if high.shape != (positions.size, content.width):
         raise ValueError(f"rows of shape {high.shape} for {positions.size} positions")

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.encoding.frequencies import exact_frequencies
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.bounded import Bounded
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -77,7 +78,7 @@ class GrowingWaves:
         if arithmetic == "exact":
             self._cells = _ExactCells(waves, waves.growth)
         else:
-            self._cells = _ReducedCells(still, waves.growth, arithmetic)
+            self._cells = _ReducedCells(still, waves, waves.growth, arithmetic)
 
     def fill(
         self,
@@ -105,11 +106,14 @@ class GrowingWaves:
 class _ReducedCells:
     """Cells as code in a precision computes them: amplitude, cosine and product each rounded."""
 
-    def __init__(self, still: WaveFiller, growth: Growth, arithmetic: Reduced) -> None:
+    def __init__(
+        self, still: WaveFiller, waves: Waves, growth: Growth, arithmetic: Reduced
+    ) -> None:
         from posenc_cli.backends.numpy import Rounding
 
         self._still = still
         self._growth = growth
+        self._denominator = float(waves.denominator)
         self._rounded = Rounding(arithmetic)
         with np.errstate(all="ignore"):
             self._bases = self._rounded(growth.bases(self._rounded.namespace))
@@ -124,7 +128,8 @@ class _ReducedCells:
         rounded = self._rounded
         cells = np.empty(out.shape)  # (positions, columns)
         self._still.fill(cells, positions, placements, dtype=FLOAT64)
-        centred = rounded(positions - self._growth.centre)
+        places = positions if self._denominator == 1 else positions / self._denominator
+        centred = rounded(places - self._growth.centre)
         powers = rounded(centred / rounded.dtype.type(self._growth.span))
         amplitudes = rounded(self._bases ** powers[:, None])  # (positions, waves)
         for placement in placements:
@@ -140,17 +145,14 @@ class _ExactCells:
     """Cells that are correctly rounded."""
 
     def __init__(self, waves: Waves, growth: Growth) -> None:
-        self._frequencies = list(waves.frequencies(exact))
-        rates = exact.log(growth.bases(exact)) / growth.span
+        self._frequencies = exact_frequencies(waves)
+        rates = exact.log(growth.bases(exact)) / growth.span / waves.denominator
         self._rates = list(rates)
-        if not len(self._frequencies) == len(self._rates) == waves.count:
-            raise ValueError(
-                f"{len(self._frequencies)} frequencies and {len(self._rates)} bases where "
-                f"{waves.count} were declared"
-            )
+        if len(self._rates) != waves.count:
+            raise ValueError(f"{len(self._rates)} bases where {waves.count} were declared")
         self._scale = exact.asarray(waves.scale)[0]
         self._magnitude = abs(float(self._scale))
-        self._centre = growth.centre
+        self._centre = growth.centre * waves.denominator
         self._table = WaveTable(self._frequencies, scale=self._scale)
         self._phasors = Phasors(self._frequencies, scale=self._scale)
         self._speeds = np.array([abs(float(speed)) for speed in self._frequencies])

@@ -15,14 +15,14 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, DType
-from posenc_cli.positions import Positions
+from posenc_cli.positions import LARGEST_POSITION, Positions
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.encoding.precision import Precision
-    from posenc_cli.formulas.declare import Bound, RowLookup, Scheme, Waves
+    from posenc_cli.formulas.declare import Bound, Content, RowLookup, Scheme, Waves
     from posenc_cli.formulas.tables import PlacedColumns
     from posenc_cli.numerics.arrays import StoredRows
 
@@ -69,7 +69,7 @@ class Plan(Record):
     shape: tuple[int, ...]
     dtype: DType
     metadata: Mapping[str, str]
-    row_labels: Callable[[], Iterator[int]] | None
+    row_labels: Callable[[], Iterator[int] | Iterator[str]] | None
     row_label: str
     blocks: Callable[[Engine], Iterator[StoredRows]]
     may_overflow: bool = False
@@ -110,7 +110,7 @@ class Request(Record):
     @property
     def random_weights(self) -> str | None:
         """What to say of weights that a seed draws, None where there are none."""
-        last = None if self.positions is None else self.positions.last
+        last = None if self.positions is None else self.positions.length - 1
         return self.encoding.bound.random_weights(last)
 
     def description(self) -> dict[str, Any]:
@@ -178,13 +178,23 @@ class Request(Record):
             shape=shape,
             dtype=dtype,
             metadata=self._metadata(),
-            row_labels=positions.__iter__ if positions is not None and len(shape) == 2 else None,
+            row_labels=_labels(positions) if positions is not None and len(shape) == 2 else None,
             row_label="offset" if self.scheme.kind == "relative" else "position",
             blocks=partial(self._blocks, positions, dtype),
             may_overflow=waves is None or (waves.growth is not None and bool(columns.placements)),
             computed_as="waves" if waves else "rows" if content.heads is None else "scores",
             long_waves=_long_waves(waves, columns, positions),
         )
+
+    @property
+    def denominator(self) -> int:
+        """Of which part of 1 the positions are whole numbers."""
+        return 1 if self.positions is None else self.positions.denominator
+
+    @property
+    def content(self) -> Content:
+        """What the encoding gives, of positions in the parts that those asked for have."""
+        return self.encoding.bound.content.in_parts(self.denominator)
 
     def row_positions(self) -> Positions:
         """The positions of the rows, or their offsets where the scheme is relative.
@@ -199,10 +209,11 @@ class Request(Record):
             )
         content = self.encoding.bound.content
         capacity = content.capacity
-        if capacity is not None and positions.last >= capacity.positions:
+        check_domain(self.encoding.bound, positions)
+        if capacity is not None and positions.length > capacity.positions:
             raise InvalidInput(
-                f"position {positions.last} is past the last that {self.scheme.name} can encode: "
-                f"{capacity.reason}",
+                f"position {positions.name(positions.last)} is past the last that "
+                f"{self.scheme.name} can encode: {capacity.reason}",
                 hint=capacity.hint,
             )
         relative = self.scheme.kind == "relative"
@@ -273,6 +284,44 @@ class Request(Record):
                 engine=engine,
             ):
                 yield block.view(dtype.numpy) if table == "complex" else block
+
+
+def _labels(positions: Positions) -> Callable[[], Iterator[int] | Iterator[str]]:
+    """What names rows: whole numbers, or texts where some are not."""
+    return positions.__iter__ if positions.denominator == 1 else positions.names
+
+
+def check_domain(bound: Bound, positions: Positions) -> None:
+    """Refuse positions that a formula does not have, or whose differences are not exact.
+
+    Raises: InvalidInput.
+    """
+    content, name, parts = bound.content, bound.scheme.name, positions.denominator
+    if parts > 1 and content.domain in ("natural", "whole"):
+        number = next(number for number in positions if number % parts)
+        raise InvalidInput(
+            f"position {positions.name(number)} is not whole: the positions of {name} are "
+            + ("0, 1, 2 and so on" if content.domain == "natural" else "whole numbers")
+        )
+    # Of a relative scheme only the differences of positions count.
+    if (
+        positions.first < 0
+        and content.domain in ("natural", "positive")
+        and bound.scheme.kind != "relative"
+    ):
+        raise InvalidInput(
+            f"position {positions.name(positions.first)} is negative; the first of {name} is 0"
+        )
+    low, high = min(positions.first, 0), max(positions.last, 0)
+    growth = None if content.waves is None else content.waves.growth
+    if growth is not None:
+        low, high = min(low, growth.centre * parts), max(high, growth.centre * parts)
+    differences = growth is not None or content.heads is not None or bound.scheme.kind == "relative"
+    if differences and high - low > LARGEST_POSITION:
+        raise InvalidInput(
+            f"positions {positions.name(low)} and {positions.name(high)} lie more than 2^53 parts "
+            f"of 1/{parts} apart: {name} computes with differences, exact up to that"
+        )
 
 
 def _long_waves(

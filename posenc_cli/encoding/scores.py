@@ -71,6 +71,8 @@ def score_rule(
 ) -> ScoreRule:
     """What computes the scores of a bias at some offsets j − i, keys or numbers of pairs.
 
+    Offsets and keys are whole numbers of the part of 1 that the content has.
+
     Raises: TypeError for what is no bias.
     """
     match content:
@@ -140,7 +142,7 @@ def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreR
 
     from posenc_cli.backends.numpy import Rounding
 
-    rounded = Rounding(engine.arithmetic)
+    rounded, parts = Rounding(engine.arithmetic), content.denominator
     coefficients = content.coefficients(rounded.namespace)
     if isinstance(coefficients, tuple):
         coefficients = tuple(map(rounded, coefficients))
@@ -150,7 +152,8 @@ def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreR
     @lru_cache(maxsize=1)
     def profile(indices: bytes) -> Floats:
         """What all heads share of some indices."""
-        values = rounded(np.frombuffer(indices, dtype=np.int64))
+        numbers = np.frombuffer(indices, dtype=np.int64)
+        values = rounded(numbers if parts == 1 else numbers / float(parts))
         return rounded(content.profile(rounded.namespace, values)) if content.profile else values
 
     def as_frameworks_do(head: int, indices: Integers) -> StoredValues:
@@ -204,11 +207,16 @@ class _ExactScores:
         return np.empty(indices.shape, self._dtype.numpy), np.zeros(indices.shape, np.bool_)
 
     def _bounded_profile(self, indices: bytes) -> Any:
-        values = bounded.asarray(np.frombuffer(indices, dtype=np.int64))
+        values = self._in_positions(bounded.asarray(np.frombuffer(indices, dtype=np.int64)))
         return self._content.profile(bounded, values) if self._content.profile else values
 
+    def _in_positions(self, numbers: Any) -> Any:
+        """Numbers of parts of 1, as the formula has them."""
+        parts = self._content.denominator
+        return numbers if parts == 1 else numbers / parts
+
     def _exact_scores(self, coefficient: Any, indices: Integers) -> StoredValues:
-        values = exact.asarray(indices.tolist())
+        values = self._in_positions(exact.asarray(indices.tolist()))
         if self._content.profile:
             values = self._content.profile(exact, values)
         return round_exact(list(self._content.scores(exact, coefficient, values)), self._dtype)

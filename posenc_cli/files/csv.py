@@ -25,7 +25,7 @@ from posenc_cli.files.matrix import pieces
 from posenc_cli.files.source import Source, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     import numpy as np
@@ -83,7 +83,7 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
     With ``matrix.header`` a line of names comes first, and each line starts with its label.
     """
     width = matrix.shape[1] if len(matrix.shape) == 2 else 1
-    labels: Iterator[int] | None = None
+    labels: Iterator[int] | Iterator[str] | None = None
     if matrix.header:
         names = [matrix.row_label, *(f"d{column}" for column in range(width))]
         stream.write(",".join(names).encode() + b"\n")
@@ -99,9 +99,9 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
             stream.write(lines)
 
 
-def _with_labels(lines: bytes, labels: list[int]) -> bytes:
+def _with_labels(lines: bytes, labels: Sequence[int | str]) -> bytes:
     pairs = zip(labels, lines.splitlines(keepends=True), strict=True)
-    return b"".join(b"%d,%b" % pair for pair in pairs)
+    return b"".join(b"%b,%b" % (str(label).encode(), line) for label, line in pairs)
 
 
 def _text_of(itemsize: int) -> Callable[[StoredRows], bytes]:

@@ -29,7 +29,7 @@ class Matrix(Record):
     ``shape[-1]`` values (any number of values where the array has one axis).
 
     ``header`` asks for a first line of names and a first column of labels, which only text has:
-    ``row_labels()`` yields one integer a row (a position, an offset; by default its number), and
+    ``row_labels()`` yields a label a row (a position, an offset; by default its number), and
     ``row_label`` names that column. ``others`` are further arrays, each of its own ``name``, that
     a format with room for several holds beside this one.
     """
@@ -38,7 +38,7 @@ class Matrix(Record):
     dtype: DType
     blocks: Callable[[], Iterator[StoredArray]]
     metadata: Mapping[str, str]
-    row_labels: Callable[[], Iterator[int]] | None = None
+    row_labels: Callable[[], Iterator[int] | Iterator[str]] | None = None
     row_label: str = "position"
     header: bool = False
     name: str = "encoding"

@@ -147,6 +147,7 @@ def alibi(
         scores,
         capacity=within_length(seq_len) if form == "mpt" else None,
         limit=None if form == "mpt" else math.inf,
+        domain="real",
     )
 
 

@@ -22,10 +22,10 @@ def integer(*, dim: Dim = 64) -> Rows:
     Unique and linear, but unbounded: it outgrows the embeddings it is added to.
     """
 
-    def rows(xp: Any, positions: Any, _table: None) -> Any:
-        return _all_columns(xp, xp.asarray(positions, dtype=xp.float64), dim)
+    def rows(xp: Any, positions: Any, _table: None, denominator: int) -> Any:
+        return _quotients(xp, positions, denominator, dim)
 
-    return Rows(dim, rows, limit=math.inf)
+    return Rows(dim, rows, limit=math.inf, domain="real")
 
 
 @absolute(
@@ -40,11 +40,16 @@ def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
     if seq_len is not None and seq_len > LARGEST_POSITION:
         raise InvalidInput(f"--set seq_len {seq_len}: normalized divides by it, exact up to 2^53")
 
-    def rows(xp: Any, positions: Any, _table: None) -> Any:
-        high, low = quotient(xp.asarray(positions, dtype=xp.float64), float(seq_len or 1))
-        return _all_columns(xp, high, dim), _all_columns(xp, low, dim)
+    def rows(xp: Any, positions: Any, _table: None, denominator: int) -> Any:
+        parts = (seq_len or 1) * denominator
+        if int(float(parts)) != parts:
+            raise InvalidInput(
+                f"--set seq_len {seq_len}: normalized divides by it and by {denominator} parts "
+                "of 1, exact up to 2^53"
+            )
+        return _quotients(xp, positions, parts, dim)
 
-    return Rows(dim, rows, capacity=within_length(seq_len), limit=1)
+    return Rows(dim, rows, capacity=within_length(seq_len), limit=1, domain="positive")
 
 
 @absolute(
@@ -83,11 +88,13 @@ def nope(*, dim: Dim = 64) -> Rows:
     A causal decoder can still tell positions apart by how many keys each query sees.
     """
 
-    def rows(xp: Any, positions: Any, _table: None) -> Any:
+    def rows(xp: Any, positions: Any, _table: None, _denominator: int) -> Any:
         return xp.zeros((positions.shape[0], dim), dtype=xp.float64)
 
-    return Rows(dim, rows, positions="unused", limit=0)
+    return Rows(dim, rows, positions="unused", limit=0, domain="real")
 
 
-def _all_columns(xp: Any, column: Any, dim: int) -> Any:
-    return xp.broadcast_to(column[:, None], (column.shape[0], dim))
+def _quotients(xp: Any, positions: Any, divisor: int, dim: int) -> Any:
+    """Positions over a divisor, the same in every column: (high, low), each (P, dim)."""
+    parts = quotient(xp.asarray(positions, dtype=xp.float64), float(divisor))
+    return tuple(xp.broadcast_to(part[:, None], (part.shape[0], dim)) for part in parts)

@@ -26,7 +26,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_type_hints
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
 from posenc_cli.formulas.parameters import Parameter, flag, parameter
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["absolute", "rotary", "bias", "relative"]
 PositionUse = Literal["numbers", "indices", "unused"]
+PositionDomain = Literal["natural", "whole", "positive", "real"]
+"""What positions a formula has: 0, 1, 2, …; whole ones below 0 too; 0 and above, whole or not; or
+any real number."""
 Namespace = Any
 """An array namespace: NumPy, :mod:`posenc_cli.numerics.exact`, …"""
 Array = Any
@@ -72,6 +75,8 @@ class Coordinates(Record):
     ``row`` is how many positions a row has of a grid whose waves each go along a line of their own,
     and not along its axes.
     A scheme that only knows the ``file`` that has the coordinates leaves both to who reads it.
+    Coordinates are whole numbers of 1/``denominator``. Where the ``domain`` is real, ``at`` must
+    scale with positions: it is given whole numbers of a part of 1.
     """
 
     axes: tuple[int, ...]
@@ -80,6 +85,8 @@ class Coordinates(Record):
     file: AxesFile | None = None
     steps: tuple[float, ...] | None = None
     row: int | None = None
+    denominator: int = 1
+    domain: PositionDomain = "natural"
 
     @property
     def oblique(self) -> bool:
@@ -107,7 +114,7 @@ class Waves(Record):
 
     A θ_i is in radians per position; transformers calls it ``inv_freq``. ``scale`` multiplies
     cosines and sines alike; a float is that exact number. Without ``coordinates`` every wave
-    follows the position itself.
+    follows the position itself. Who computes them has whole numbers of 1/``denominator``.
     """
 
     count: int
@@ -115,6 +122,7 @@ class Waves(Record):
     scale: Decimal | float = 1
     coordinates: Coordinates | None = None
     growth: Growth | None = None
+    denominator: int = 1
 
     @property
     def capacity(self) -> Capacity | None:
@@ -141,6 +149,17 @@ class _WaveContent(Record):
     def capacity(self) -> Capacity | None:
         """How many positions the waves' coordinates have, None where any."""
         return self.waves.capacity
+
+    @property
+    def domain(self) -> PositionDomain:
+        """Any real number turns a wave; places that have coordinates are counted."""
+        return self.waves.coordinates.domain if self.waves.coordinates else "real"
+
+    def in_parts(self, denominator: int) -> Self:
+        """The same content, of positions that are whole numbers of 1/``denominator``."""
+        if denominator == self.waves.denominator:
+            return self
+        return replace(self, waves=replace(self.waves, denominator=denominator))
 
 
 class Rotation(_WaveContent):
@@ -229,16 +248,20 @@ class Rows(Record):
     without. ``positions`` says whether the formula computes with them, looks something up, or is
     the same at all of them. Of a relative scheme they are offsets j − i of key and query; those
     past ``farthest`` share its row. No cell is larger than ``limit``, wherever it is: infinity
-    where cells grow without end, None where that is not said.
+    where cells grow without end, None where that is not said. ``domain`` says which positions it
+    has: where fractions are among them, the formula is ``rows(xp, positions, table, denominator)``,
+    whose positions are whole numbers of 1/denominator.
     """
 
     width: int
-    rows: Callable[[Namespace, Array, Any], Array | tuple[Array, Array]]
+    rows: Callable[..., Array | tuple[Array, Array]]
     positions: PositionUse = "numbers"
     weights: Weights | None = None
     capacity: Capacity | None = None
     farthest: int | None = None
     limit: float | None = None
+    domain: PositionDomain = "natural"
+    denominator: int = 1
     waves: ClassVar[None] = None
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
@@ -251,6 +274,10 @@ class Rows(Record):
     def columns(self, _table: str | None = None) -> PlacedColumns:
         """The columns of its one matrix, none of which holds waves."""
         return PlacedColumns(self.width)
+
+    def in_parts(self, denominator: int) -> Self:
+        """The same content, of positions that are whole numbers of 1/``denominator``."""
+        return replace(self, denominator=denominator)
 
 
 class _ScoreContent(Record):
@@ -272,9 +299,10 @@ class Bias(_ScoreContent):
 
     ``coefficients(xp)`` → one a head, or a tuple of such vectors where a head has several;
     ``scores(xp, coefficient, indices)`` → (n,), where ``by`` says what the indices are: offsets
-    j − i of key and query, or keys j alone. Where all heads share a costly function of the indices,
-    ``profile(xp, indices)`` → (n,) is it, and the scores are of its values. ``trained`` counts the
-    coefficients that are learned. No score is larger than ``limit``, as of `Rows`.
+    j − i of key and query, or keys j alone; the ``domain`` says of which positions. Where all heads
+    share a costly function of the indices, ``profile(xp, indices)`` → (n,) is it, and the scores
+    are of its values. ``trained`` counts the coefficients that are learned. No score is larger than
+    ``limit``, as of `Rows`.
     """
 
     by: Literal["offset", "key"]
@@ -284,7 +312,13 @@ class Bias(_ScoreContent):
     profile: Callable[[Namespace, Array], Array] | None = None
     trained: int = 0
     limit: float | None = None
+    domain: PositionDomain = "whole"
+    denominator: int = 1
     weights: ClassVar[None] = None
+
+    def in_parts(self, denominator: int) -> Self:
+        """The same content, of positions that are whole numbers of 1/``denominator``."""
+        return replace(self, denominator=denominator)
 
 
 class PairRule(Record):
@@ -332,6 +366,11 @@ class BucketBias(_ScoreContent):
         return "offset" if self.pairs is None else "pair"
 
     @property
+    def domain(self) -> PositionDomain:
+        """Of offsets those between any whole positions; places that make pairs are counted."""
+        return "whole" if self.pairs is None else "natural"
+
+    @property
     def limit(self) -> float | None:
         """What no score is larger than, where a network makes them."""
         return None if self.network is None else self.network.limit
@@ -341,12 +380,18 @@ class BucketBias(_ScoreContent):
         """How many numbers of it are learned: those of its table."""
         return self.weights.count
 
+    def in_parts(self, denominator: int) -> Self:
+        """The same content: it has whole positions alone."""
+        assert denominator == 1
+        return self
+
 
 Content = Rotation | Sinusoids | Rows | Bias | BucketBias
 """What a scheme gives. Each kind answers the same questions, with None where it has no such thing:
 its ``waves``, the ``weights`` of its learned table, the ``heads`` it has scores for and what those
 go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest`` offset, what it
-takes ``positions`` for, the ``limit`` of its cells, and how many numbers of it are ``trained``."""
+takes ``positions`` for, which of them its ``domain`` holds, the ``limit`` of its cells, how many
+numbers of it are ``trained``, and itself ``in_parts`` of 1."""
 
 GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),

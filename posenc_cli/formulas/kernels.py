@@ -232,6 +232,7 @@ def kerple_log(
         scores,
         trained=2 * heads,
         limit=math.inf,
+        domain="real",
     )
 
 
@@ -281,6 +282,7 @@ def kerple_power(
         scores,
         trained=2 * heads,
         limit=math.inf,
+        domain="real",
     )
 
 
@@ -351,4 +353,5 @@ def sandwich(
         scores,
         profile=profile,
         limit=limit,
+        domain="real",
     )

@@ -59,6 +59,7 @@ def shaw(
         dim,
         rows,
         positions="indices",
+        domain="whole",
         weights=Weights(2 * max_distance + 1, dim, weights, seed),
         farthest=max_distance,
     )
@@ -92,8 +93,9 @@ def transformer_xl(*, dim: Dim = 64, base: Base = 10_000.0) -> Sinusoids:
     def backwards(offsets: Any) -> tuple[Any, ...]:
         return (-offsets,)
 
+    coordinates = Coordinates(axes=(0,) * pairs, at=backwards, domain="real")
     return Sinusoids(
-        Waves(pairs, frequencies, coordinates=Coordinates(axes=(0,) * pairs, at=backwards)),
+        Waves(pairs, frequencies, coordinates=coordinates),
         dim,
         (Placement("sin", slice(0, pairs)), Placement("cos", slice(pairs, dim))),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.encoded import blocks_at, wavelengths_of
-from posenc_cli.analysis.sampling import Points, positions_of, spread
+from posenc_cli.analysis.sampling import Points, PositionAxis, positions_of, spread
 from posenc_cli.budget import check_size
 from posenc_cli.encoding.axial import read_coordinates
 from posenc_cli.encoding.precision import Precision
@@ -53,7 +53,7 @@ class TurnedPairs(Record):
 
     request: Request
     source: str
-    positions: tuple[int, ...]
+    positions: Positions
     pairs: tuple[int, ...]
     columns: tuple[tuple[int, int], ...]
     wavelengths: Reals
@@ -64,16 +64,16 @@ class TurnedPairs(Record):
     def notes(self) -> tuple[str, ...]:
         """What of the positions is not shown."""
         count = self.request.row_positions().count
-        if count == len(self.positions):
+        if count == self.positions.count:
             return ()
-        return (f"shows {len(self.positions)} of {count} positions",)
+        return (f"shows {self.positions.count} of {count} positions",)
 
     @property
     def fields(self) -> Mapping[str, Any]:
         """What was asked for, and the angle of each pair, as JSON has them."""
         return {
             **self.request.description(),
-            "shown": list(self.positions),
+            "shown": [*PositionAxis(self.positions)],
             "pairs": [
                 {
                     "pair": pair,
@@ -92,7 +92,8 @@ class TurnedPairs(Record):
         scaled = "of q turned and scaled" if self._grows else "turned"
         size = f"the vector (1, 0) {scaled}, {len(self.pairs)} of {there} pairs"
         title = title_of(replace(self.request, table=None), size)
-        first, last = (f"position {self.positions[end]}" for end in (0, -1))
+        points = Points(self.positions)
+        first, last = (f"position {self.positions.name(points[end])}" for end in (0, -1))
         return Panels(
             tuple(self._circle(index) for index in range(len(self.pairs))),
             f"{quoted_name(self.source)}: {title}" if self.source else title,
@@ -105,14 +106,16 @@ class TurnedPairs(Record):
     def _grows(self) -> bool:
         return self.request.encoding.bound.rotation.waves.growth is not None
 
-    def _place_of_last(self, index: int) -> int:
+    def _place_of_last(self, index: int) -> float:
         """The last position, or where it lies on the axis that the pair follows."""
         coordinates = self.request.encoding.bound.rotation.waves.coordinates
         if coordinates is None:
-            return self.positions[-1]
+            return float(PositionAxis(self.positions)[-1])
         known = read_coordinates(coordinates)
         assert known.at is not None
-        return int(known.at(np.array(self.positions[-1:]))[known.axes[self.pairs[index]]][0])
+        last = np.array([Points(self.positions)[-1]])
+        place = known.at(last)[known.axes[self.pairs[index]]][0]
+        return float(place) / known.denominator
 
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
@@ -158,16 +161,18 @@ def turned_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
     if max(chosen) >= waves.count:
         raise InvalidInput(f"--pairs {max(chosen)}: there are {waves.count}, from 0")
     points = Points(request.row_positions())
-    shown = [points[i] for i in spread(len(points), _MOST_POSITIONS)]
+    shown = positions_of(
+        [points[i] for i in spread(len(points), _MOST_POSITIONS)], request.denominator
+    )
     columns = paired_columns(rotation.layout, waves.count, rotation.blocks)
     cells, angles = (
-        np.concatenate([*blocks_at(table, positions_of(shown), choice.engine)])[:, chosen]
+        np.concatenate([*blocks_at(table, shown, choice.engine)])[:, chosen]
         for table in (request, replace(request, table="angles"))
     )
     return TurnedPairs(
         request,
         choice.source,
-        tuple(shown),
+        shown,
         tuple(chosen),
         tuple((columns[0][pair], columns[1][pair]) for pair in chosen),
         wavelengths_of(waves)[chosen],

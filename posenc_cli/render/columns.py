@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import Points, steps, wavelengths_by_values
+from posenc_cli.analysis.sampling import Points, PositionAxis, steps, wavelengths_by_values
 from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
 from posenc_cli.positions import Positions
@@ -143,10 +143,11 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
 
     Raises: InvalidInput where the positions have no one step.
     """
-    plan, content = request.plan(), request.encoding.bound.content
+    plan, content = request.plan(), request.content
     positions, count = settled_positions(request), content.heads or 0
     by_key = content.by != "offset"
-    points = Points(positions if by_key else _offsets(positions))
+    among = positions if by_key else _offsets(positions)
+    points, places = Points(among), PositionAxis(among)
     query = points[positions.count // 2] if content.by == "pair" else None
     heads = range(count) if request.head is None else [request.head]
 
@@ -164,7 +165,7 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
             distinct, where = np.unique(indices, return_inverse=True)
             return np.stack([rule(heads[column], distinct)[where] for column in columns], axis=1)
 
-    rows = Axis("key" if by_key else "offset", points)
+    rows = Axis("key" if by_key else "offset", places)
     size = f"{positions.count} positions"
     of_query = "" if query is None else f" for query {query}"
     named = f"{count} heads" if request.head is None else f"head {request.head} of {count}"
@@ -174,7 +175,7 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
         Axis("head", heads),
         title_of(request, f"{named}, score by {rows.label}{of_query}, {size}"),
         value_label="score",
-        wavelengths=wavelengths_by_values(cells, points),
+        wavelengths=wavelengths_by_values(cells, places),
     )
     curves = _column_curves(heatmap, most)
     return curves if by_key else replace(curves, x_label="offset, key − query")
@@ -192,4 +193,4 @@ def _offsets(positions: Positions) -> Positions:
         )
     step = positions.ranges[0].step
     reach = (positions.count - 1) * step
-    return Positions((range(-reach, reach + 1, step),))
+    return Positions((range(-reach, reach + 1, step),), positions.denominator)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import Points, spread
+from posenc_cli.analysis.sampling import PositionAxis, spread
 from posenc_cli.budget import check_size
 from posenc_cli.checks.compare import ArrayComparison
 from posenc_cli.checks.difference import aligned_blocks
@@ -126,7 +126,7 @@ def _axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
     for side in sides:
         if side.scheme is None or side.positions is None:
             continue
-        points = Points(side.positions)
+        points = PositionAxis(side.positions)
         if side.scheme.kind == "bias":
             return Axis("query", points, even=True), Axis("key", points, even=True)
         if side.scheme.kind in ("absolute", "rotary"):
@@ -147,7 +147,7 @@ def _side_text(side: Side) -> str:
     """A side with the parameters that make it what it is."""
     if side.scheme is None:
         return side.title
-    last = None if side.positions is None else side.positions.last
+    last = None if side.positions is None else side.positions.length - 1
     bound = side.encoding(side.seq_len).bound
     named = parameters_text(bound, last=last, apart_from=_SAID_BY_SIZES)
     return f"{side.title} ({named})" if named else side.title

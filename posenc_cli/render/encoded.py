@@ -16,7 +16,13 @@ from posenc_cli.analysis.encoded import (
     similarity_cells,
     wavelengths_of,
 )
-from posenc_cli.analysis.sampling import Points, spread, wave_means, wavelengths_by_values
+from posenc_cli.analysis.sampling import (
+    Points,
+    PositionAxis,
+    spread,
+    wave_means,
+    wavelengths_by_values,
+)
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
@@ -139,14 +145,14 @@ def title_of(request: Request, what: str) -> str:
     """A title: the scheme, what is shown of it, and the parameters that make it what it is."""
     bound = request.encoding.bound
     table = f" {request.table}" if request.table else ""
-    last = None if request.positions is None else request.positions.last
+    last = None if request.positions is None else request.positions.length - 1
     parameters = parameters_text(bound, last=last, apart_from=_SAID_BY_SIZES)
     return f"{bound.scheme.name}{table}: {what}" + (f" ({parameters})" if parameters else "")
 
 
 def label_of(request: Request, source: str = "") -> str:
     """What tells an encoding from others: its model or config, its scheme and its parameters."""
-    last = None if request.positions is None else request.positions.last
+    last = None if request.positions is None else request.positions.length - 1
     parameters = parameters_text(request.encoding.bound, last=last)
     prefix = f"{quoted_name(source)}: " if source else ""
     return f"{prefix}{request.scheme.name}" + (f" ({parameters})" if parameters else "")
@@ -196,16 +202,19 @@ def _rows(
     content = request.encoding.bound.content
     relative = request.scheme.kind == "relative"
     positions = request.row_positions()
-    rows = Axis("offset" if relative else "position", Points(positions))
+    rows, points = (
+        Axis("offset" if relative else "position", PositionAxis(positions)),
+        Points(positions),
+    )
     columns = _crop(every, dims)
     table = replace(request, table="cos-sin") if request.table == "complex" else request
-    cells = row_cells(table, rows.points, columns.computed or columns.points, engine_for)
+    cells = row_cells(table, points, columns.computed or columns.points, engine_for)
     waves = content.waves
     wavelengths, means = wavelengths_by_values(cells, rows.points), None
     if waves is not None and _along_positions(waves) and columns.waves is not None:
         of_column = wavelengths_of(waves)[np.asarray(columns.waves)]
         if waves.growth is None and len(positions.ranges) == 1 and request.table != "angles":
-            by_row = 2 * math.pi * positions.ranges[0].step / of_column
+            by_row = 2 * math.pi * positions.ranges[0].step / positions.denominator / of_column
             means = wave_means(cells, by_row, len(rows.points))
 
         def wavelengths(_rows: Sequence[int], chosen: Sequence[int]) -> Any:
@@ -346,9 +355,9 @@ def heads_figure(
     Raises: InvalidInput where there are too many heads.
     """
     count = request.encoding.bound.content.heads or 0
-    points = Points(settled_positions(request))
+    points, places = Points(settled_positions(request)), PositionAxis(settled_positions(request))
     heads = range(count) if request.head is None else [request.head]
-    queries, keys = Axis("query", points, even=True), Axis("key", points, even=True)
+    queries, keys = Axis("query", places, even=True), Axis("key", places, even=True)
     size = f"{queries.size_text} × {keys.size_text}{what}"
 
     def panel(head: int, title: str) -> Heatmap:

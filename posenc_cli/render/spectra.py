@@ -114,6 +114,8 @@ def choice_report(choice: Choice) -> SpectrumReport:
     waves = content.waves is not None
     if choice.positions is None and not waves:
         choice = choice.at_first(DEFAULT_CONTEXT)
+    if choice.positions is not None:
+        choice.positions.whole("a spectrum")
     (request,) = choice.requests(Precision.of(FLOAT64, None))
     if waves:
         return wave_report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -48,12 +49,16 @@ def test_positions_come_in_the_order_they_are_given(given, numbers):
         range(0),
         "5:2",
         [],
-        [1.5],
-        [-1],
+        [math.nan],
+        [math.inf],
         [2**53 + 1],
+        [1e300],
+        [1e-300],
+        [0.1, 1000.0],
+        [1.5, "a"],
         True,
         "a",
-        np.zeros(3),
+        np.zeros(3, complex),
         {},
         [[1, 2], [3]],
         np.array(4),

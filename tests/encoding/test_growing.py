@@ -268,7 +268,7 @@ def test_a_scale_multiplies_growing_waves():
 def test_growth_that_does_not_fit_its_waves_is_refused():
     growth = Growth(lambda xp: xp.asarray([0.5]), span=1.0, centre=0)
     waves = Waves(2, lambda xp: xp.asarray([1.0, 0.5]), growth=growth)
-    with pytest.raises(ValueError, match="2 frequencies and 1 bases"):
+    with pytest.raises(ValueError, match="1 bases where 2 were declared"):
         wave_filler(waves, Engine())
     placed = Coordinates(axes=(0, 0), at=lambda positions: (positions,))
     with pytest.raises(ValueError, match="along the position"):
