@@ -404,12 +404,15 @@ def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similari
     head = request.head or 0
     source: Profile | KeyScores | PairScores
     scores = score_rule(content, lookup, precision=request.precision, engine=engine)
+    scores = request.scheme.answering(scores)
     if content.by == "key":
         source = KeyScores(lambda keys: scores(head, keys))
     elif content.by == "pair":
-        source = PairScores(partial(scores_between, content, scores, head))
+        between = request.scheme.answering(scores_between)
+        source = PairScores(partial(between, content, scores, head))
     else:
-        source = bias_profile(content, head, lookup, engine)
+        profile = bias_profile(content, head, lookup, engine)
+        source = replace(profile, at=request.scheme.answering(profile.at))
     detail = f"head {head} of {content.heads}"
     return Similarity(
         _name(request),

@@ -12,13 +12,15 @@ finds the worst change up to a factor of two, and finds 0 only where it is 0.
 
 **Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
 of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
-a query share, which the softmax takes out again. One by pairs is a function of what these share.
+a query share, which the softmax takes out again. Of one by pairs the declaration says whether what
+these share is an offset on a grid; where it is not, the scores of one offset are compared.
 
 **Met by queries.** The row of an offset depends on the offset.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +28,8 @@ import numpy as np
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Report
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.formulas.declare import BucketBias, PairRule
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""
+_FIRST = 256  # positions, of which all pairs are looked at
 
 
 def additive_report(
@@ -80,7 +85,36 @@ def _offset_finding(request: Request) -> Finding:
     match content:
         case BucketBias(pairs=PairRule() as pairs):
             message = f"the scheme is a function of {pairs.text}"
+            if not pairs.offset:
+                return _pair_finding(request, message)
     return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
+
+
+def _pair_finding(request: Request, message: str) -> Finding:
+    """How far scores of one offset differ, of the first positions."""
+    encoding, positions = request.encoding, request.positions
+    assert positions is not None
+    content = encoding.bound.content
+    rule = score_rule(content, encoding.lookup, precision=request.precision, engine=Engine())
+    first = np.array(list(islice(positions, _FIRST)), np.int64)
+    offsets, where = np.unique(first[None, :] - first[:, None], return_inverse=True)
+    where = where.reshape(-1)
+    spread = np.zeros(offsets.size)
+    with encoding.bound.scheme.answerable():
+        for head in range(content.heads or 0):
+            scores = scores_between(content, rule, head, first, first).astype(np.float64).ravel()
+            least, most = np.full(offsets.size, np.inf), np.full(offsets.size, -np.inf)
+            np.minimum.at(least, where, scores)
+            np.maximum.at(most, where, scores)
+            spread = np.maximum(spread, most - least)
+    worst = float(spread.max())
+    at = int(offsets[np.argmax(spread)])
+    looked = (
+        f"the first {first.size} positions" if first.size < positions.count else "all positions"
+    )
+    if worst > 0:
+        message += f"; at the offset {at} scores differ by up to {worst:.3g} ({looked})"
+    return Finding(FindingName.RELATIVE, worst == 0, worst, 0.0, None, message)
 
 
 def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:

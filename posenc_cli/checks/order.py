@@ -336,9 +336,10 @@ class Layer(Record):
         """What a bias adds to the scores. Shape: (heads, tokens, tokens)."""
         content, rule = part.bound.content, self.score_rules[part.bound.scheme.name]
         heads = range(content.heads or 0)
-        return np.stack(
-            [scores_between(content, rule, head, positions, positions) for head in heads]
-        )
+        with part.bound.scheme.answerable():
+            return np.stack(
+                [scores_between(content, rule, head, positions, positions) for head in heads]
+            )
 
     def _relative_scores(
         self, part: Encoding, queries: HeadMatrices, keys: HeadMatrices, positions: Integers

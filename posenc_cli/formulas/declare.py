@@ -325,11 +325,12 @@ class PairRule(Record):
     """How scores go by two positions where not by their offset: a number for each pair of them.
 
     ``number(xp, queries, keys)`` → int64 of their common shape; ``text`` says what pairs of one
-    number share.
+    number share, and ``offset`` whether that is how far apart they are along some axes.
     """
 
     number: Callable[[Namespace, Array, Array], Array]
     text: str
+    offset: bool = False
 
 
 class Network(Record):
@@ -530,6 +531,16 @@ class Scheme(Record):
             raise InvalidInput(
                 f"--scheme {self.origin}: its code raised {described(error)}"
             ) from error
+
+    def answering(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """A rule of this scheme that runs within `answerable`."""
+
+        @wraps(rule)
+        def answerable_rule(*arguments: Any) -> Any:
+            with self.answerable():
+                return rule(*arguments)
+
+        return answerable_rule
 
     def _unknown_parameter(self, name: str) -> InvalidInput:
         known = ", ".join(self.parameters) or "none"

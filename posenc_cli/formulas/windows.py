@@ -108,7 +108,7 @@ def swin(
         lambda _xp, numbers: numbers,
         Weights(offsets + _CLASS_ROWS * first, heads, weights, seed),
         capacity=_capacity(rows, columns, first),
-        pairs=PairRule(number, shared),
+        pairs=PairRule(number, shared, offset=not class_token),
     )
 
 
@@ -173,7 +173,7 @@ def swin_v2(
         lambda _xp, numbers: numbers,
         Weights(hidden, 3 + heads, weights, seed),
         capacity=_capacity(rows, columns, 0),
-        pairs=PairRule(_number_of_offset(rows, columns, 0), _SHARED),
+        pairs=PairRule(_number_of_offset(rows, columns, 0), _SHARED, offset=True),
         network=Network(2, 16, offsets, coordinate),
     )
 

@@ -153,9 +153,9 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> RealRows:
         indices = np.array([points[row] for row in rows], np.int64)
-        if query is not None:
-            indices = score_indices(content, np.array(query, np.int64), indices)
         with request.scheme.answerable():
+            if query is not None:
+                indices = score_indices(content, np.array(query, np.int64), indices)
             rule = score_rule(
                 content,
                 request.encoding.lookup,
