@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from posenc_cli.api.encoding import frequencies as frequencies
     from posenc_cli.api.encoding import from_config as from_config
     from posenc_cli.api.encoding import tables as tables
+    from posenc_cli.api.heads import HeadsReport as HeadsReport
+    from posenc_cli.api.heads import heads as heads
     from posenc_cli.api.inspecting import InspectionReport as InspectionReport
     from posenc_cli.api.inspecting import inspect as inspect
     from posenc_cli.api.listing import alibi_slopes as alibi_slopes
@@ -51,6 +53,7 @@ _MODULES = {
     "checking": ("RopeReport", "assert_rope", "compare", "identify", "rope_check"),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
     "inspecting": ("InspectionReport", "inspect"),
+    "heads": ("HeadsReport", "heads"),
     "listing": ("alibi_slopes", "models", "schemes"),
     "pictures": ("SimilarityReport", "Spectrum", "curve", "heatmap", "similarity", "spectrum"),
     "resizing": ("resize",),

@@ -34,7 +34,7 @@ from posenc_cli.analysis.attention import softmax
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.encoding.request import Encoding
+from posenc_cli.encoding.request import encoding_of_side
 from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.inference.tolerance import unit
@@ -46,6 +46,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from posenc_cli.encoding.request import Encoding
     from posenc_cli.encoding.scores import ScoreRule
     from posenc_cli.formulas.declare import Content, Scheme, Waves
     from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
@@ -588,13 +589,9 @@ def _capacity(content: Content) -> int | None:
     return None if content.capacity is None else content.capacity.positions
 
 
-def _encode(part: PartRequest, length: int, *, side: str) -> Encoding:
+def _encode(part: PartRequest, length: int, *, side: Literal["query", "key"]) -> Encoding:
     """The encoding of a part, on the side of the queries or of the keys."""
-    given = dict(part.given)
-    own = part.scheme.parameters.get("side")
-    if own is not None and own.choices == ("query", "key"):
-        given["side"] = side
-    return Encoding.of(part.scheme, given, seq_len=length)
+    return encoding_of_side(part.scheme, part.given, seq_len=length, side=side)
 
 
 def _encodes_nothing(encoding: Encoding) -> bool:

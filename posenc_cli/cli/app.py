@@ -39,6 +39,7 @@ COMMANDS = {
     "rope-check": "posenc_cli.cli.rope_check:rope_check",
     "order-check": "posenc_cli.cli.order_check:order_check",
     "inspect": "posenc_cli.cli.inspect:inspect",
+    "heads": "posenc_cli.cli.heads:heads",
     "compare": "posenc_cli.cli.compare:compare",
     "explain": "posenc_cli.cli.explain:explain",
     "identify": "posenc_cli.cli.identify:identify",
@@ -51,7 +52,7 @@ COMMANDS = {
 GROUPS = {
     "make": ("generate", "alibi-slopes", "buckets", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
-    "check": ("rope-check", "order-check", "inspect", "compare"),
+    "check": ("rope-check", "order-check", "inspect", "heads", "compare"),
     "read": ("explain", "identify"),
     "list": ("schemes", "models", "backends"),
     "shell": ("completion",),

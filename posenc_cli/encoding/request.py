@@ -58,6 +58,16 @@ class Encoding(Record):
         return cls(bound)
 
 
+def encoding_of_side(
+    scheme: Scheme, given: Mapping[str, object], *, seq_len: int, side: Literal["query", "key"]
+) -> Encoding:
+    """The encoding on the side of the queries or of the keys, where a scheme turns them apart."""
+    own = scheme.parameters.get("side")
+    if own is not None and own.choices == ("query", "key"):
+        given = {**given, "side": side}
+    return Encoding.of(scheme, given, seq_len=seq_len)
+
+
 class Plan(Record):
     """A request that has been checked: the matrix it asks for, which an engine can compute.
 

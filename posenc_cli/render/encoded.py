@@ -159,14 +159,19 @@ def label_of(request: Request, source: str = "") -> str:
 
 
 def parameters_text(
-    bound: Bound, *, last: int | None = None, apart_from: Collection[str] = ()
+    bound: Bound,
+    *,
+    last: int | None = None,
+    apart_from: Collection[str] = (),
+    weights: bool = True,
 ) -> str:
     """The parameters that make an encoding what it is, for its title: those not at their default.
 
     ``dim``, ``base`` and ``factor`` are always among them, ``apart_from`` never. A table that no
-    file gave is said to be random, up to the ``last`` position.
+    file gave is said to be random, up to the ``last`` position, unless its ``weights`` are of
+    no account.
     """
-    random = bound.random_weights(last)
+    random = bound.random_weights(last) if weights else None
     left_out = (*apart_from, "seed") if random else apart_from
     named = [
         _parameter_text(declared, value)

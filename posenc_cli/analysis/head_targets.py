@@ -1,0 +1,143 @@
+"""Which keys a head is to look at: targets by name, or a mask from a file.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
+from posenc_cli.files.reading import read_array
+from posenc_cli.positions import whole_number
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
+
+NAMES = ("previous", "back:K", "first", "same:K", "window:W")
+"""What targets are called; all else is the name of a file."""
+
+_LARGEST = 1 << 30
+_NAMED = re.compile(r"(back|same|window):(.*)", re.DOTALL)
+_ROWS = 1 << 8
+"""Rows of a mask that are looked at together."""
+_BARE = {"back": "back:40", "same": "same:8", "window": "window:16"}
+
+
+class Target(Record):
+    """The keys that each query is to look at, all alike.
+
+    ``keys(queries, length)`` → (queries, length), none of them after its query. ``meaning`` says
+    which they are, ``without`` which queries have none.
+    """
+
+    name: str
+    meaning: str
+    without: str
+    keys: Callable[[Integers, int], Flags]
+
+
+def target_of(text: str) -> Target:
+    """The target of a name, or of the mask in a file.
+
+    >>> target_of("back:2").keys(np.array([1, 3]), 4).astype(int)
+    array([[0, 0, 0, 0],
+           [0, 1, 0, 0]])
+
+    Raises: InvalidInput, Unavailable: there is no such target, and no such file.
+    """
+    if text == "previous":
+        return Target(text, "the key before the query", "query 0", partial(_back, 1))
+    if text == "first":
+        return Target(text, "key 0", "", _first)
+    named = _NAMED.fullmatch(text)
+    if named is None:
+        if text in _BARE or not re.search(r"[./\\]", text):
+            raise InvalidInput(
+                f"--target {abbreviated(text)}: must be one of {', '.join(NAMES)}, or a file",
+                hint=_BARE.get(text) or nearest(text, ["previous", "first", *_BARE.values()]),
+            )
+        return _target_of_file(text)
+    kind, number = named[1], whole_number(named[2])
+    if number is None or not 1 <= number <= _LARGEST:
+        raise InvalidInput(
+            f"--target {abbreviated(text)}: {kind} takes a whole number from 1 to {_LARGEST}",
+            hint=_BARE[kind],
+        )
+    name, first = f"{kind}:{number}", _queries_below(number)
+    if kind == "back":
+        return Target(name, f"the key {number} before the query", first, partial(_back, number))
+    if kind == "same":
+        meaning = f"the keys {number}, {2 * number}, … before the query"
+        return Target(name, meaning, first, partial(_same, number))
+    meaning = f"the last {number} keys, the query's own among them"
+    return Target(name, meaning, "", partial(_window, number))
+
+
+def _queries_below(number: int) -> str:
+    return "query 0" if number == 1 else f"queries 0 to {number - 1}"
+
+
+def _back(distance: int, queries: Integers, length: int) -> Flags:
+    return np.asarray(np.arange(length) == queries[:, None] - distance)
+
+
+def _first(queries: Integers, length: int) -> Flags:
+    return np.broadcast_to(np.arange(length) == 0, (queries.size, length))
+
+
+def _same(period: int, queries: Integers, length: int) -> Flags:
+    distances = queries[:, None] - np.arange(length)
+    return np.asarray((distances > 0) & (distances % period == 0))
+
+
+def _window(width: int, queries: Integers, length: int) -> Flags:
+    distances = queries[:, None] - np.arange(length)
+    return np.asarray((distances >= 0) & (distances < width))
+
+
+def _target_of_file(path: str) -> Target:
+    """The mask in a file, (queries, keys) of 0 and 1: none of a key after its query."""
+    values, name = read_array(path).values, quoted_name(path)
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        shape = " × ".join(map(str, values.shape))
+        raise InvalidInput(f"--target {name}: must be queries × keys, as many; it is {shape}")
+    count = len(values)
+    for start in range(0, count, _ROWS):
+        queries = np.arange(start, min(start + _ROWS, count))
+        _check_mask(values[queries], queries, name)
+
+    def keys(queries: Integers, length: int) -> Flags:
+        if length > count:
+            raise InvalidInput(
+                f"--target {name}: is of {count} positions, and {length} are asked for"
+            )
+        return np.asarray(values[queries, :length] != 0)
+
+    return Target(path, f"the keys that {name} marks", "those that mark none", keys)
+
+
+def _check_mask(rows: NumberArray, queries: Integers, name: str) -> None:
+    """Refuse what is no mask, or looks ahead.
+
+    Raises: InvalidInput.
+    """
+    for row, column in np.argwhere((rows != 0) & (rows != 1))[:1]:
+        raise InvalidInput(
+            f"--target {name}: must hold 0 and 1 alone; at query {queries[row]}, key {column} it "
+            f"holds {rows[row, column]:g}"
+        )
+    ahead = np.arange(rows.shape[1]) > queries[:, None]
+    for row, column in np.argwhere((rows != 0) & ahead)[:1]:
+        raise InvalidInput(
+            f"--target {name}: query {queries[row]} is to look at key {column}, which comes after "
+            "it",
+            hint="attention is causal: keys after the query must be 0",
+        )

@@ -1,0 +1,322 @@
+"""What attention heads an encoding can make, and whether they survive past the trained length.
+
+A head that sees positions alone is fitted to look at a target by what is certain: softmax
+regression has one optimum (:mod:`posenc_cli.analysis.regression`), of scores that are linear in
+what the head may learn (:mod:`posenc_cli.analysis.position_scores`). It is fitted on all queries
+below the trained length that have a target, each to look at its target keys alike, and held
+against the last queries of each length, as many as the trained length: of twice that length and
+more, none of them was trained.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.attention import softmax
+from posenc_cli.analysis.encoded import wavelengths_of
+from posenc_cli.analysis.position_scores import HeadEncoding
+from posenc_cli.analysis.regression import Regression
+from posenc_cli.budget import HELD_VALUES, check_size
+from posenc_cli.encoding.arrays import rows_a_block
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.formulas.stretches import STRETCHES, UNSTRETCHED
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.analysis.head_targets import Target
+    from posenc_cli.analysis.position_scores import Basis, LengthEncoding
+    from posenc_cli.analysis.regression import Optimum
+    from posenc_cli.choice import Choice
+    from posenc_cli.formulas.declare import Bound
+    from posenc_cli.numerics.arrays import RealRows, Reals
+
+NONE = "none"
+"""The stretch that changes nothing."""
+STRETCH_NAMES = (NONE, *STRETCHES)
+
+USUAL_L2 = 1e-4
+MOST_TRAINED = 1 << 10
+"""Positions that a head is fitted on: each is a query and a key, some hundred times."""
+_FITTED_SCORES = 1 << 21
+"""Scores of all fits together: some ten seconds."""
+_MEASURED_SCORES = 1 << 26
+"""Scores of all lengths together: some seconds."""
+
+_TIED = 1e-9
+"""What scores may differ by and be the same, as a share of the largest or of 1."""
+DIGITS = 6
+"""Decimals of what is told: those after them a library that sums in another order may change."""
+
+
+class LengthResult(Record):
+    """How a head does at a length, over the last ``queries`` of it that have a target.
+
+    ``mass`` is the mean weight on a query's target keys, ``right`` the share of queries whose
+    largest score is of a target key, and of no other; both None where no query has a target.
+    ``untrained`` are buckets that are met there, and were not below the trained length.
+    """
+
+    length: int
+    queries: int
+    mass: float | None
+    right: float | None
+    untrained: tuple[int, ...] = ()
+
+
+class Pair(Record):
+    """What a head learned of a pair of columns: a·cos(Δθ) + b·sin(Δθ), a and b.
+
+    ``wavelength`` is in positions, infinite where the pair never turns.
+    """
+
+    wavelength: float
+    cosine: float
+    sine: float
+
+    @property
+    def amplitude(self) -> float:
+        """The largest score that the pair gives."""
+        return float(np.hypot(self.cosine, self.sine))
+
+
+class Head(Record):
+    """A head that was fitted on positions below ``trained``: what it learned, and how well.
+
+    ``bound`` is its encoding at that length, ``source`` the model or config that says so. ``free``
+    says what it could learn, ``optimum`` what that is at the least loss.
+    """
+
+    bound: Bound
+    source: str
+    encoding: HeadEncoding
+    target: Target
+    trained: int
+    queries: int
+    l2: float
+    free: str
+    optimum: Optimum
+    basis: Basis
+    pairs: tuple[Pair, ...]
+    random_weights: str | None
+
+    @property
+    def scheme(self) -> str:
+        """The name of its scheme."""
+        return self.bound.scheme.name
+
+    @property
+    def name(self) -> str:
+        """What it was named by: its model or config, or else its scheme."""
+        return self.source or self.scheme
+
+    @property
+    def slow_share(self) -> float | None:
+        """Of squared amplitudes, the share of pairs that make no whole turn in training."""
+        squares = [(pair.wavelength > self.trained, pair.amplitude**2) for pair in self.pairs]
+        total = sum(square for _, square in squares)
+        return sum(square for slow, square in squares if slow) / total if total else None
+
+    def stretched(self, stretch: str, length: int) -> HeadEncoding:
+        """The encoding at a length, as a stretch changes it."""
+        if stretch == NONE:
+            return self.encoding
+        other = STRETCHES[stretch]
+        given = {name: self.bound.params[name] for name in UNSTRETCHED.parameters}
+        return HeadEncoding(other.scheme, other.parameters(given, self.trained, length))
+
+    def last_scores(self, stretch: str, length: int, query: int) -> Reals:
+        """The scores of a query by how far keys lie before it, from its own on.
+
+        Shape: (query + 1,).
+        """
+        encoding = self.stretched(stretch, length).at(length)
+        scores = encoding.scores(np.array([query]), self.basis).of(self.optimum.numbers)
+        return np.asarray(scores[0, query::-1])
+
+
+class HeadResult(Record):
+    """How a head does at each length, under a stretch."""
+
+    head: Head
+    stretch: str
+    lengths: tuple[LengthResult, ...]
+
+    def at(self, length: int) -> LengthResult:
+        """The result at a length that was asked for."""
+        return next(result for result in self.lengths if result.length == length)
+
+
+class HeadsRequest(Record):
+    """What is asked for: targets, a trained length, longer ones, stretches and the penalty."""
+
+    targets: tuple[Target, ...]
+    trained: int = 100
+    lengths: tuple[int, ...] = (200, 400, 800)
+    stretches: tuple[str, ...] = (NONE,)
+    l2: float = USUAL_L2
+    head: int | None = None
+
+    def results(self, choices: Sequence[Choice]) -> list[HeadResult]:
+        """The results of each target, in the order of encodings, then of stretches.
+
+        Raises: InvalidInput where an encoding has not so many positions, nothing can be stretched,
+        or there is too much to compute.
+        """
+        self._check(choices)
+        return [
+            result
+            for target in self.targets
+            for choice in choices
+            for result in self._results(choice, target)
+        ]
+
+    def _check(self, choices: Sequence[Choice]) -> None:
+        trained, longest = self.trained, max(self.lengths, default=self.trained)
+        check_size(f"--train {trained}", trained, MOST_TRAINED, "positions")
+        fits = len(self.targets) * len(choices)
+        check_size(
+            f"{fits} heads of --train {trained}", fits * trained**2, _FITTED_SCORES, "scores"
+        )
+        check_size(f"--test {longest}", trained * longest, HELD_VALUES, "scores")
+        scores = fits * len(self.stretches) * trained * sum(self.lengths)
+        check_size("--test, of all heads", scores, _MEASURED_SCORES, "scores")
+        for length in self.lengths:
+            if length < trained:
+                raise InvalidInput(f"--test {length}: is shorter than --train {trained}")
+        kinds = {choice.scheme.kind for choice in choices}
+        if self.head is not None and "bias" not in kinds:
+            raise InvalidInput(f"--head {self.head}: goes with bias schemes")
+        others = [stretch for stretch in self.stretches if stretch != NONE]
+        if others and not any(map(_is_stretched, choices)):
+            names = ", ".join(dict.fromkeys(choice.source or choice.name for choice in choices))
+            raise InvalidInput(
+                f"--stretch {others[0]}: changes the frequencies of {UNSTRETCHED.name}, and "
+                f"{names} {'is' if len(choices) == 1 else 'are'} not that",
+                hint=f"-s {UNSTRETCHED.name}",
+            )
+
+    def _results(self, choice: Choice, target: Target) -> list[HeadResult]:
+        head = self._fitted(choice, target)
+        stretches = self.stretches if _is_stretched(choice) else (NONE,)
+        lengths = dict.fromkeys((self.trained, *self.lengths))
+        return [
+            HeadResult(head, stretch, tuple(_measured(head, stretch, n) for n in lengths))
+            for stretch in stretches
+        ]
+
+    def _fitted(self, choice: Choice, target: Target) -> Head:
+        """The head of least loss.
+
+        Raises: InvalidInput where no query has a target, or float64 does not reach the optimum.
+        """
+        own_head = self.head if choice.scheme.kind == "bias" else None
+        encoding = HeadEncoding(choice.scheme, choice.given, own_head or 0)
+        at_trained = encoding.at(self.trained)
+        every = np.arange(self.trained)
+        wanted = target.keys(every, self.trained)
+        queries = every[wanted.any(axis=1)]
+        if not queries.size:
+            raise InvalidInput(
+                f"--target {abbreviated(target.name)}: no query below --train {self.trained} has "
+                "such a key"
+            )
+        shares = wanted[queries] / wanted[queries].sum(axis=1, keepdims=True)
+        basis = at_trained.basis()
+        scores = at_trained.scores(queries, basis)
+        seen = np.arange(self.trained) <= queries[:, None]
+        optimum = Regression(scores, seen, shares, self.l2).optimum()
+        return Head(
+            bound=at_trained.query.bound,
+            source=choice.source,
+            encoding=encoding,
+            target=target,
+            trained=self.trained,
+            queries=queries.size,
+            l2=self.l2,
+            free=_free(at_trained, scores.size),
+            optimum=optimum,
+            basis=basis,
+            pairs=_pairs(at_trained, optimum.numbers),
+            random_weights=_random_weights(at_trained, self.lengths),
+        )
+
+
+def _is_stretched(choice: Choice) -> bool:
+    return choice.scheme is UNSTRETCHED
+
+
+def _random_weights(encoding: LengthEncoding, lengths: Sequence[int]) -> str | None:
+    """What to say of rows that are drawn; what a head learns of buckets is not."""
+    if encoding.buckets is not None:
+        return None
+    last = max((encoding.length, *lengths)) - 1
+    return encoding.query.bound.random_weights(last)
+
+
+def _pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[Pair, ...]:
+    """What was learned of each pair of columns of a rotary scheme."""
+    if encoding.query.bound.scheme.kind != "rotary":
+        return ()
+    wavelengths = wavelengths_of(encoding.query.bound.rotation.waves).tolist()
+    cosines, sines = np.split(numbers, 2)
+    return tuple(map(Pair, wavelengths, cosines.tolist(), sines.tolist()))
+
+
+def _free(encoding: LengthEncoding, size: int) -> str:
+    """What a head could learn of an encoding, in words."""
+    kind = encoding.query.bound.scheme.kind
+    if not size:
+        return "nothing"
+    if kind == "rotary":
+        return f"{size} numbers, a cosine and a sine a pair"
+    if encoding.buckets is not None:
+        return f"{size} numbers, one a bucket met in training"
+    if kind == "bias":
+        return "1 number, an amplitude of either sign"
+    if kind == "relative":
+        return f"{size} numbers, a weight a column"
+    columns = encoding.rows.shape[1]
+    return f"{columns**2} numbers, a {columns} × {columns} matrix between two rows"
+
+
+def _measured(head: Head, stretch: str, length: int) -> LengthResult:
+    """How a head does over the last queries of a length."""
+    encoding = head.stretched(stretch, length).at(length)
+    every = np.arange(length - head.trained, length)
+    masses: list[Reals] = []
+    rights: list[Reals] = []
+    size = rows_a_block(length)
+    for start in range(0, every.size, size):
+        queries = every[start : start + size]
+        wanted = head.target.keys(queries, length)
+        queries, wanted = queries[wanted.any(axis=1)], wanted[wanted.any(axis=1)]
+        if queries.size:
+            scores = encoding.scores(queries, head.basis).of(head.optimum.numbers)
+            scores = np.where(np.arange(length) <= queries[:, None], scores, -np.inf)
+            masses.append((softmax(scores) * wanted).sum(axis=1))
+            rights.append((_largest(scores) <= wanted).all(axis=1))
+    if not masses:
+        return LengthResult(length, 0, None, None)
+    mass, right = np.concatenate(masses), np.concatenate(rights)
+    untrained: tuple[int, ...] = ()
+    if encoding.buckets is not None and head.basis.buckets is not None:
+        untrained = tuple(np.setdiff1d(encoding.buckets, head.basis.buckets).tolist())
+    return LengthResult(
+        length,
+        mass.size,
+        round(min(float(mass.mean()), 1.0), DIGITS),
+        round(float(right.mean()), DIGITS),
+        untrained,
+    )
+
+
+def _largest(scores: RealRows) -> Any:
+    """Which scores of each row are its largest, or so near that rounding may have parted them."""
+    highest = scores.max(axis=1, keepdims=True)
+    return scores >= highest - _TIED * np.maximum(1.0, np.abs(highest))

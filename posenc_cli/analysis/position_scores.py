@@ -1,0 +1,282 @@
+"""The scores that a head can make of positions alone: linear in the numbers that it may learn.
+
+A head whose queries and keys hold nothing but positions has, at query i and key j ≤ i, by what a
+scheme gives:
+
+- absolute: rowᵢᵀ W rowⱼ, a free W of d² numbers, which is Wqᵀ Wk of a head as wide as the rows;
+- rotary: Σ aₖ cos(Δ·θₖ) + bₖ sin(Δ·θₖ), Δ = i − j, two free numbers a pair of columns: q·k of
+  fixed q and k, turned. On axes each pair has the Δ of its own, and where amplitudes grow, or are
+  scaled, so do both terms;
+- bias in buckets: a free number for each bucket that is met; those of a table are learned anew;
+- bias by formula: one free number, of either sign, times what the formula gives at its declared
+  parameters. Any of ALiBi's slopes is one amplitude of another, KERPLE's strength r1 is an
+  amplitude; its power or scale r2, in which scores are not linear, stays as declared;
+- relative: w · row of j − i, w free: what a query that is the same everywhere makes of the rows.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.analysis.encoded import blocks_at
+from posenc_cli.analysis.regression import LinearScores
+from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Request, encoding_of_side
+from posenc_cli.encoding.scores import score_rule
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Bias, BucketBias
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.encoding.request import Encoding
+    from posenc_cli.formulas.declare import Content, Scheme
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+
+_LARGEST = 1e75  # of a term of scores: products of two, and of free numbers, stay in float64
+
+
+class HeadEncoding(Record):
+    """A scheme with parameters, as one head meets it: of a bias, head ``head``."""
+
+    scheme: Scheme
+    given: Mapping[str, object]
+    head: int = 0
+
+    def at(self, length: int) -> LengthEncoding:
+        """The encoding of a sequence of a length.
+
+        Raises: InvalidInput where the scheme has not so many positions, or they are too many.
+        """
+        query, key = (
+            encoding_of_side(self.scheme, self.given, seq_len=length, side=side)
+            for side in ("query", "key")
+        )
+        positions = Positions.contiguous(0, length)
+        Request(query, positions, Precision.of(FLOAT64, None)).row_positions()  # has so many
+        content = query.bound.content
+        if content.heads is not None and not 0 <= self.head < content.heads:
+            raise InvalidInput(f"--head {self.head}: the heads are 0 to {content.heads - 1}")
+        width = max(1, content.width)
+        check_size(f"{self.scheme.name} dim={width}", width, REPEATED_COLUMNS, "columns")
+        check_size(
+            f"{self.scheme.name} at {length} positions", length * width, HELD_VALUES, "numbers"
+        )
+        return LengthEncoding(query, key, length, self.head)
+
+
+class LengthEncoding(Record):
+    """An encoding of a sequence of a length, on the side of queries and of keys."""
+
+    query: Encoding
+    key: Encoding
+    length: int
+    head: int
+
+    @property
+    def content(self) -> Content:
+        """What the scheme gives."""
+        return self.query.bound.content
+
+    @property
+    def by_offset(self) -> bool:
+        """Whether scores depend on the offset i − j alone."""
+        content, kind = self.content, self.query.bound.scheme.kind
+        if isinstance(content, Bias | BucketBias):
+            return content.by == "offset"
+        waves = content.waves
+        return kind == "relative" or (
+            kind == "rotary" and (waves is None or waves.coordinates is None)
+        )
+
+    @cached_property
+    def buckets(self) -> Integers | None:
+        """The bucket of each distance i − j = 0, 1, …; None where there are none.
+
+        Shape: (length,).
+        """
+        if not isinstance(self.content, BucketBias):
+            return None
+        with self.query.bound.scheme.answerable():
+            offsets = -np.arange(self.length, dtype=np.int64)
+            return np.asarray(self.content.bucket(np, offsets), np.int64)
+
+    @cached_property
+    def rows(self) -> RealRows:
+        """The rows of an absolute scheme, (length, columns), with no column of zeros alone."""
+        if self.content.positions == "unused":
+            return np.zeros((self.length, 0))
+        return _rows(self.query, Positions.contiguous(0, self.length))
+
+    @cached_property
+    def terms(self) -> RealRows:
+        """Of scores by offset, what each free number is multiplied by, (length, numbers).
+
+        Of a bias by key they are those of the keys. Buckets have none.
+        """
+        scheme, content = self.query.bound.scheme, self.content
+        if scheme.kind == "rotary":
+            turned = _turns(self.query, range(self.length)) * _turns(self.key, range(1)).conj()
+            return np.concatenate([turned.real, turned.imag], axis=1)
+        if isinstance(content, Bias):
+            return self._bias_terms(content)
+        reach = min(self.length - 1, self.length if content.farthest is None else content.farthest)
+        rows = _rows(self.query, Positions((range(-reach, 1),)))[::-1]
+        return np.asarray(rows[np.minimum(np.arange(self.length), reach)])
+
+    def _bias_terms(self, content: Bias) -> RealRows:
+        indices = np.arange(self.length, dtype=np.int64)
+        with self.query.bound.scheme.answerable():
+            rule = score_rule(content, None, precision=Precision.of(FLOAT64, None), engine=Engine())
+            values = rule(self.head, indices if content.by == "key" else np.sort(-indices))
+        return np.asarray(values if content.by == "key" else values[::-1])[:, None]
+
+    def scores(self, queries: Integers, basis: Basis) -> LinearScores:
+        """The scores of some queries for all keys, as functions of what a head may learn.
+
+        ``basis`` says what of it the trained positions can tell.
+        """
+        scheme, content = self.query.bound.scheme, self.content
+        if scheme.kind == "absolute":
+            rows = basis.projected(_checked(self.rows, scheme))  # (length, width)
+            return _bilinear(rows[queries], rows)
+        if isinstance(content, BucketBias):
+            assert self.buckets is not None
+            return _by_table(basis.places(self.buckets), basis.size, queries)
+        if self.by_offset:
+            return _by_offset(_checked(self.terms, scheme), queries)
+        if isinstance(content, Bias):
+            return _by_key(_checked(self.terms, scheme), queries)
+        turns = _turns(self.query, range(self.length))[queries]
+        return _turned(turns, _turns(self.key, range(self.length)))
+
+    def basis(self) -> Basis:
+        """What of an encoding of this length is free to be learned."""
+        if self.buckets is not None:
+            return Basis(buckets=np.unique(self.buckets))
+        if self.query.bound.scheme.kind == "absolute" and self.rows.shape[1] > self.length:
+            rows = _checked(self.rows, self.query.bound.scheme)
+            return Basis(columns=np.linalg.qr(rows.T)[0])
+        return Basis()
+
+
+class Basis(Record):
+    """What a head can learn at the trained positions, of which no others may add anything.
+
+    ``buckets`` are those met there. ``columns`` (dim, L) are orthonormal and span the rows of L
+    positions, where they are fewer than columns: the optimum lies in their span.
+    """
+
+    buckets: Integers | None = None
+    columns: RealRows | None = None
+
+    @property
+    def size(self) -> int:
+        """How many buckets there are."""
+        return 0 if self.buckets is None else self.buckets.size
+
+    def projected(self, rows: RealRows) -> RealRows:
+        """Rows in the span."""
+        return rows if self.columns is None else rows @ self.columns
+
+    def places(self, buckets: Integers) -> Integers:
+        """The place of each bucket among those met, their number for one that is not."""
+        assert self.buckets is not None
+        places = np.minimum(np.searchsorted(self.buckets, buckets), self.size - 1)
+        return np.where(self.buckets[places] == buckets, places, self.size)
+
+
+def _rows(encoding: Encoding, positions: Positions, table: str | None = None) -> RealRows:
+    request = Request(encoding, positions, Precision.of(FLOAT64, None), table=table)
+    return np.asarray(np.concatenate([*blocks_at(request, positions, lambda _: Engine())]))
+
+
+def _turns(encoding: Encoding, positions: range) -> ComplexRows:
+    """The turn cos + i sin of each pair, times its amplitude. Shape: (positions, pairs)."""
+    return np.asarray(_rows(encoding, Positions((positions,)), "complex"), np.complex128)
+
+
+def _checked(terms: RealRows, scheme: Scheme) -> RealRows:
+    """Terms of scores, after a check that float64 holds what is made of them.
+
+    Raises: InvalidInput.
+    """
+    if not (np.abs(terms) <= _LARGEST).all():
+        raise InvalidInput(
+            f"{scheme.name}: with these parameters scores are past what float64 holds"
+        )
+    return terms
+
+
+def _bilinear(queries: RealRows, keys: RealRows) -> LinearScores:
+    """qᵀ W k of rows, (queries, width) and (keys, width)."""
+    width = keys.shape[1]
+    return LinearScores(
+        width * width,
+        lambda numbers: queries @ numbers.reshape(width, width) @ keys.T,
+        lambda cells: (queries.T @ cells @ keys).ravel(),
+    )
+
+
+def _by_offset(terms: RealRows, queries: Integers) -> LinearScores:
+    """Of the terms of each distance, (length, numbers)."""
+    distances = _distances(queries, len(terms))
+    return LinearScores(
+        terms.shape[1],
+        lambda numbers: (terms @ numbers)[distances],
+        lambda cells: terms.T @ _summed(distances, cells, len(terms)),
+    )
+
+
+def _by_table(places: Integers, size: int, queries: Integers) -> LinearScores:
+    """Of a number for each place of a table; 0 for the place past the last."""
+    distances = _distances(queries, len(places))
+    return LinearScores(
+        size,
+        lambda numbers: np.append(numbers, 0.0)[places][distances],
+        lambda cells: _summed(places, _summed(distances, cells, len(places)), size + 1)[:size],
+    )
+
+
+def _by_key(terms: RealRows, queries: Integers) -> LinearScores:
+    """Of the terms of each key, (keys, numbers)."""
+    return LinearScores(
+        terms.shape[1],
+        lambda numbers: np.broadcast_to(terms @ numbers, (queries.size, len(terms))),
+        lambda cells: terms.T @ cells.sum(axis=0),
+    )
+
+
+def _turned(queries: ComplexRows, keys: ComplexRows) -> LinearScores:
+    """Of a cosine and a sine of each pair, whose turns at queries and at keys are given."""
+    pairs = keys.shape[1]
+
+    def of(numbers: Reals) -> RealRows:
+        factors = numbers[:pairs] - 1j * numbers[pairs:]
+        return np.asarray(((queries * factors) @ keys.conj().T).real)
+
+    def adjoint(cells: RealRows) -> Reals:
+        sums = (queries * (cells @ keys.conj())).sum(axis=0)
+        return np.concatenate([sums.real, sums.imag])
+
+    return LinearScores(2 * pairs, of, adjoint)
+
+
+def _distances(queries: Integers, length: int) -> Integers:
+    """How far each key lies before each query, 0 for those after it. Shape: (queries, length)."""
+    return np.asarray(np.maximum(queries[:, None] - np.arange(length), 0), np.int64)
+
+
+def _summed(places: Integers, values: RealRows, count: int) -> Reals:
+    """The sums of the values at each of ``count`` places."""
+    return np.asarray(np.bincount(places.ravel(), values.ravel(), count), np.float64)

@@ -1,0 +1,180 @@
+"""Softmax regression over the keys of queries: the one optimum of scores that are linear.
+
+Owns the optimum. With free numbers w, scores s(w) that are linear in them, weights p = softmax(s)
+over the keys that a query sees, and the target t of each query (n of them),
+
+    loss(w) = mean over queries of −Σ t ln p  +  l2/2 · Σ w²
+
+is strictly convex: it has one minimum, which no seed and no order of steps changes, and
+‖w − optimum‖ ≤ ‖gradient‖ / l2. Newton's method goes there: each step solves
+(curvature + l2) · step = −gradient by conjugate gradients, which ask for products with the
+curvature alone, and is halved until the loss falls. Near the minimum the number of right digits
+doubles with each step.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from posenc_cli.numerics.arrays import Flags, RealRows, Reals
+
+_MOST_STEPS = 200
+_MOST_PRODUCTS = 2000  # of one step: what is not solved by then is a worse step, no wrong result
+_STILL = 1e-11
+"""What the last whole step may move a score by, as a share of the largest or of 1."""
+_LARGEST_SCORE = 1e150  # whose square float64 holds
+_BOUNDS = (1e-12, 1e-9, 1e-6)
+"""What the length of a gradient is said to be below: its last digits are rounding."""
+
+
+class LinearScores(Record):
+    """Scores of queries for keys, linear in ``size`` free numbers.
+
+    ``of(numbers)`` → (queries, keys); ``adjoint(cells)``, of a number for each score → (size,) is
+    its transpose. Scores of keys that a query does not see are of no account.
+    """
+
+    size: int
+    of: Callable[[Reals], RealRows]
+    adjoint: Callable[[RealRows], Reals]
+
+
+class Optimum(Record):
+    """The free numbers of least loss: ``cross_entropy`` is in nats, without their penalty.
+
+    ``gradient`` is what the length of the gradient of the loss is below, and so ``gradient`` / l2
+    what the numbers are within. Shape: numbers (size,).
+    """
+
+    numbers: Reals
+    cross_entropy: float
+    gradient: float
+    steps: int
+
+
+class Regression(Record):
+    """What is fitted: scores, the keys that are ``seen``, and the ``target`` of each query.
+
+    Each row of the target sums to 1, over keys that are seen. Shapes: (queries, keys) both.
+    """
+
+    scores: LinearScores
+    seen: Flags
+    target: RealRows
+    l2: float
+
+    def optimum(self) -> Optimum:
+        """The one optimum.
+
+        >>> scores = LinearScores(1, lambda w: w * np.eye(2), lambda cells: cells.trace()[None])
+        >>> optimum = Regression(scores, np.ones((2, 2), bool), np.eye(2), 0.1).optimum()
+        >>> optimum.numbers.round(6), optimum.gradient
+        (array([1.745528]), 1e-12)
+
+        Raises: InvalidInput where float64 does not reach it.
+        """
+        here = self._point(np.zeros(self.scores.size))
+        after: _Point | None = here
+        steps, moved = 0, 1.0
+        while moved > _STILL and after is not None and steps < _MOST_STEPS:
+            here, steps = after, steps + 1
+            step = self._newton_step(here)
+            moved = self._largest(self.scores.of(step)) / max(1.0, self._largest(here.scores))
+            after = self._descended(here, step)
+        here = here if after is None else after
+        if moved > 1e3 * _STILL:
+            raise InvalidInput(
+                f"the optimum is out of reach of float64: after {steps} steps of Newton's method "
+                f"scores still move by a share of {moved:.1g}",
+                hint="a larger --l2",
+            )
+        length = float(np.linalg.norm(here.gradient))
+        gradient = next((bound for bound in _BOUNDS if length <= bound), length)
+        return Optimum(here.numbers, here.cross_entropy, gradient, steps)
+
+    def _largest(self, scores: RealRows) -> float:
+        """The size of the largest score of a key that is seen."""
+        return float(np.abs(np.where(self.seen, scores, 0)).max(initial=0))
+
+    def _point(self, numbers: Reals) -> _Point:
+        """What the loss is at some free numbers.
+
+        Raises: InvalidInput where scores are past what float64 holds.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.where(self.seen, self.scores.of(numbers), 0)  # (queries, keys)
+        if not (np.abs(scores) <= _LARGEST_SCORE).all():
+            raise InvalidInput("scores are past what float64 holds", hint="a larger --l2")
+        highest = np.where(self.seen, scores, -np.inf).max(axis=1, keepdims=True)
+        powers = np.where(self.seen, np.exp(np.minimum(scores - highest, 0)), 0)
+        sums = powers.sum(axis=1, keepdims=True)
+        weights = powers / sums
+        surprise = highest[:, 0] + np.log(sums[:, 0]) - (self.target * scores).sum(axis=1)
+        cross_entropy = float(surprise.mean())
+        slope = self.scores.adjoint((weights - self.target) / len(weights))
+        return _Point(
+            numbers,
+            scores,
+            weights,
+            cross_entropy,
+            cross_entropy + self.l2 / 2 * float(numbers @ numbers),
+            slope + self.l2 * numbers,
+        )
+
+    def _newton_step(self, here: _Point) -> Reals:
+        """The step to where a parabola that fits the loss here has its minimum."""
+        step = np.zeros_like(here.gradient)
+        rest, size = -here.gradient, float(here.gradient @ here.gradient)
+        way, enough = rest, min(1e-2, size**0.5) ** 2 * size
+        for _ in range(_MOST_PRODUCTS):
+            if size <= enough:
+                break
+            product = self._curvature(here, way)
+            length = size / float(way @ product)
+            step = step + length * way
+            rest = rest - length * product
+            before, size = size, float(rest @ rest)
+            way = rest + size / before * way
+        return step
+
+    def _curvature(self, here: _Point, way: Reals) -> Reals:
+        """The second derivatives of the loss times a way."""
+        change = np.where(self.seen, self.scores.of(way), 0)
+        weighed = here.weights * change
+        weighed = weighed - here.weights * weighed.sum(axis=1, keepdims=True)
+        return self.scores.adjoint(weighed / len(weighed)) + self.l2 * way
+
+    def _descended(self, here: _Point, step: Reals) -> _Point | None:
+        """Where a step leads, halved until the loss or the gradient falls; None if neither does."""
+        slope, steepness = float(here.gradient @ step), float(np.linalg.norm(here.gradient))
+        for halvings in range(60):
+            length = 0.5**halvings
+            after = self._point(here.numbers + length * step)
+            if after.loss <= here.loss + 1e-4 * length * slope and after.loss < here.loss:
+                return after
+            # So near the minimum the loss itself is the same to its last digit.
+            same = after.loss <= here.loss + 1e-12 * max(1.0, abs(here.loss))
+            if not halvings and same and float(np.linalg.norm(after.gradient)) < steepness:
+                return after
+        return None
+
+
+class _Point(Record):
+    """The loss at some free numbers, and what it is made of."""
+
+    numbers: Reals
+    scores: RealRows
+    weights: RealRows
+    cross_entropy: float
+    loss: float
+    gradient: Reals

@@ -1,0 +1,110 @@
+"""What attention heads an encoding can make, and which survive past the trained length."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.analysis.head_targets import target_of
+from posenc_cli.analysis.heads import NONE, STRETCH_NAMES, USUAL_L2, HeadResult, HeadsRequest
+from posenc_cli.api.arguments import (
+    ArgumentError,
+    argument_text,
+    checked_choice,
+    checked_number,
+    choice_of,
+    in_arguments,
+)
+from posenc_cli.records import Record
+from posenc_cli.render.heads import heads_fields, heads_text
+from posenc_cli.render.typesetting import Typesetter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.api.arguments import EncodingLike
+
+
+class HeadsReport(Record):
+    """What heads an encoding makes, a result for each stretch: ``str()`` is the command's table.
+
+    A result has its ``lengths``, each with ``mass`` and ``right``, and its ``head`` with what it
+    learned.
+    """
+
+    results: tuple[HeadResult, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``posenc heads --json`` prints, as a dict of plain values."""
+        return {"schema": "posenc/heads/1", **heads_fields(self.results, ())}
+
+    def __str__(self) -> str:
+        return heads_text(self.results, (), Typesetter(spelled=argument_text))
+
+
+@in_arguments
+def heads(
+    encoding: EncodingLike,
+    target: str | os.PathLike[str] = "previous",
+    *,
+    train: int = 100,
+    test: Sequence[int] | None = None,
+    stretch: str | Sequence[str] = NONE,
+    l2: float = USUAL_L2,
+    head: int | None = None,
+    **parameters: object,
+) -> HeadsReport:
+    """What one attention head that sees positions alone makes of an encoding.
+
+    It is fitted to look at a target on positions below ``train``, and held against longer lengths:
+    a convex problem, whose one optimum takes no seed.
+
+    Args:
+        encoding: as for `encode`.
+        target: ``previous``, ``back:K``, ``first``, ``same:K``, ``window:W``, or the path of a
+            file of 0 and 1, queries by keys.
+        train, test: positions that it is fitted on, and longer lengths; 2, 4 and 8 times as many
+            unless they are given.
+        stretch: of RoPE, at test time alone: ``none``, ``linear``, ``ntk``, ``dynamic``, ``yarn``,
+            ``llama3``, or several of them.
+        l2: the weight of the penalty on what is learned.
+        head: of a bias.
+        parameters: of the encoding: ``dim=32``, ``base=5e5``.
+
+    Raises: ValueError where an argument is wrong.
+
+    >>> report = heads("rope", dim=32, stretch=("none", "linear"))
+    >>> [[length.right for length in result.lengths] for result in report.results]
+    [[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]]
+    """
+    names = [stretch] if isinstance(stretch, str) else list(stretch)
+    stretches = tuple(checked_choice("stretch", name, STRETCH_NAMES) for name in names)
+    trained = _length("train", train, 2)
+    lengths = [_length("test", length, 1) for length in test] if test is not None else None
+    if not checked_number("l2", l2) > 0:
+        raise ArgumentError(f"l2 {l2:g}: must be above 0")
+    choice = choice_of(encoding, None, parameters)
+    if choice.parts:
+        raise ArgumentError(f"encoding {choice.name}: is several, and this takes one")
+    request = HeadsRequest(
+        (target_of(os.fspath(target)),),
+        trained,
+        tuple(sorted({2 * trained, 4 * trained, 8 * trained} if lengths is None else {*lengths})),
+        tuple(dict.fromkeys(stretches)) or (NONE,),
+        float(l2),
+        head,
+    )
+    return HeadsReport(tuple(request.results([choice])))
+
+
+def _length(name: str, value: Any, least: int) -> int:
+    """A length that an argument gives.
+
+    Raises: ArgumentError.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ArgumentError(f"{name}: must be a whole number, not a {type(value).__name__}")
+    number = int(value.__index__())
+    if number < least:
+        raise ArgumentError(f"{name} {number}: must be at least {least}")
+    return number

@@ -1,0 +1,208 @@
+"""``posenc heads``: what attention heads an encoding can make, and which survive past training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import ComputeOptions, PositionOptions
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import one_of, option, whole_number, whole_option
+from posenc_cli.cli.pictures import PictureOptions, PlotOutput, show
+from posenc_cli.cli.subjects import SeveralParameterOptions, SeveralSourceOptions, Subjects
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.parameters import Param, parameter
+from posenc_cli.formulas.stretches import STRETCHES
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.analysis.head_requirements import RequirementFinding
+    from posenc_cli.analysis.heads import HeadResult
+
+_TRAINED = 100
+_TIMES = (2, 4, 8)
+"""How many times the trained length a head is tested at, where nothing is said."""
+_PREVIOUS = "previous"
+_NO_STRETCH = "none"
+_L2 = parameter(
+    "l2", Annotated[float, Param("weight of the penalty", minimum=1e-12, maximum=1e6)], default=1e-4
+)
+
+
+class EncodingOptions(SeveralSourceOptions):
+    """What names some encodings: files of numbers have no rule to go on by."""
+
+    file: list[str] | None = None
+
+
+class Encodings(Record):
+    """The encodings that a command line names, in its order, at no positions in particular."""
+
+    choices: tuple[Choice, ...]
+
+    @staticmethod
+    def of_options(
+        source: EncodingOptions,
+        parameters: SeveralParameterOptions,
+        console: Console,
+    ) -> Encodings:
+        """What the options of a command line name; the parts of a hybrid each by itself.
+
+        Raises: InvalidInput where nothing is named, or an option says something of what is not.
+        """
+        if not source.in_order:
+            raise InvalidInput(
+                "--scheme, --config or --model: give one of them",
+                hint="posenc schemes and posenc models list what there is",
+            )
+        where, computing = PositionOptions(), ComputeOptions()
+        subjects = Subjects.of_options(source, where, parameters, computing, console)
+        return Encodings(tuple(item for item in subjects.items if isinstance(item, Choice)))
+
+
+def _lengths(flag: str, text: str) -> tuple[str, ...]:
+    """Lengths, or as many times the trained one: whole numbers, an x after some.
+
+    Raises: InvalidInput.
+    """
+    parts = tuple(part.strip() for part in text.split(","))
+    for part in parts:
+        whole_number(flag, part.removesuffix("x"), minimum=1)
+    return parts
+
+
+def _stretches(flag: str, text: str) -> tuple[str, ...]:
+    names = [one_of(flag, part.strip(), (_NO_STRETCH, *STRETCHES)) for part in text.split(",")]
+    return tuple(dict.fromkeys(names))
+
+
+def heads(
+    encodings: Encodings,
+    console: Console,
+    *,
+    train: Annotated[
+        int, whole_option("--train", minimum=2, help="positions that a head is fitted on")
+    ] = _TRAINED,
+    test: Annotated[
+        Any,  # tuple[str, ...] | None, which Typer would read word by word
+        option(
+            "--test",
+            metavar="LENGTHS",
+            help="longer lengths, by commas: 200,400 or 2x,4x [default: 2x,4x,8x]",
+            parse=_lengths,
+        ),
+    ] = None,
+    targets: Annotated[
+        list[str] | None,
+        option(
+            "--target",
+            metavar="WHAT",
+            help="previous|back:K|first|same:K (K, 2K, … back)|window:W (the last W), or a file "
+            "of 0 and 1, queries by keys; repeatable [default: previous]",
+        ),
+    ] = None,
+    stretches: Annotated[
+        Any,  # tuple[str, ...] | None
+        option(
+            "--stretch",
+            metavar="NAMES",
+            help=f"of rope, at test time alone, by commas: {'|'.join((_NO_STRETCH, *STRETCHES))} "
+            "[default: none]",
+            parse=_stretches,
+        ),
+    ] = None,
+    l2: Annotated[
+        float,
+        option(
+            "--l2",
+            metavar="X",
+            help="weight of the penalty on what is learned",
+            parse=lambda flag, text: _L2.value(text, flag=flag),
+        ),
+    ] = 1e-4,
+    head: Annotated[
+        int | None,
+        whole_option("--head", metavar="H", minimum=0, help="of a bias [default: 0]"),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        option(
+            "--require",
+            metavar="RULE",
+            help="status 1 unless TARGET@LENGTH>=SHARE holds of all: previous@8x>=0.9, of the "
+            "mass, or first@400.right<=0.5; repeatable",
+        ),
+    ] = None,
+    picture: PictureOptions,
+    output: PlotOutput,
+) -> int:
+    """Show what heads an encoding makes, and where they end.
+
+    One attention head that sees positions alone is fitted to look at a target below the trained
+    length, and held against longer ones. Its scores are what the scheme permits: there is one
+    optimum, and no seed. --plot and --out draw what it learned by offset, and by pair where pairs
+    turn. Of a hybrid each part is looked at by itself.
+
+    Examples:
+      posenc heads -s rope -s sinusoidal -s t5 -s alibi --dim 32
+      posenc heads -s rope --dim 32 --target back:40 --stretch none,linear,ntk,yarn
+      posenc heads -m llama-3-8b --train 128 --test 4x --target first
+      posenc heads -s rope -d 32 --require "previous@8x.right>=0.9"
+      posenc heads -s rope -d 32 --target first --out first.png
+    """
+    output.check(picture)
+    from posenc_cli.analysis.head_requirements import Requirement, check_requirements, findings
+    from posenc_cli.analysis.head_targets import target_of
+    from posenc_cli.analysis.heads import HeadsRequest
+
+    required = [Requirement.parse(text) for text in require or ()]
+    names = dict.fromkeys(targets or [rule.target for rule in required] or [_PREVIOUS])
+    lengths = _numbers(test, train)
+    check_requirements(required, [*names], train, lengths)
+    request = HeadsRequest(
+        tuple(map(target_of, names)),
+        train,
+        lengths,
+        stretches or (_NO_STRETCH,),
+        l2,
+        head,
+    )
+    results = request.results(encodings.choices)
+    checked = findings(required, results)
+    _report(results, checked, picture, output, console)
+    return 0 if all(finding.ok for finding in checked) else 1
+
+
+def _numbers(texts: Sequence[str] | None, trained: int) -> tuple[int, ...]:
+    """The lengths in positions, the shortest first."""
+    if texts is None:
+        return tuple(times * trained for times in _TIMES)
+    lengths = [
+        whole_number("--test", text.removesuffix("x")) * (trained if text.endswith("x") else 1)
+        for text in texts
+    ]
+    return tuple(sorted(set(lengths)))
+
+
+def _report(
+    results: list[HeadResult],
+    checked: list[RequirementFinding],
+    picture: PictureOptions,
+    output: PlotOutput,
+    console: Console,
+) -> None:
+    """Print what was found, and draw it where a picture is asked for."""
+    from posenc_cli.render.heads import heads_fields, heads_figure, heads_text
+
+    fields = heads_fields(results, checked) if output.json else None
+    text = heads_text(results, checked, console.typesetter, pictured=output.draws)
+    if output.draws:
+        json = None if fields is None else ("heads", fields)
+        look = output.look_above(text, picture, console)
+        show(heads_figure(results), look, output, console, json=json)
+    elif fields is not None:
+        console.json("heads", fields)
+    if not output.json:
+        output.report(text)

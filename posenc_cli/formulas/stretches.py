@@ -1,0 +1,50 @@
+"""How a RoPE that was trained at one length is run at a longer one, without training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.formulas.llama3 import rope_llama3
+from posenc_cli.formulas.rotary import rope
+from posenc_cli.formulas.scaled import rope_dynamic, rope_linear, rope_ntk
+from posenc_cli.formulas.yarn import rope_yarn
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.formulas.declare import Scheme
+
+UNSTRETCHED = rope
+"""The scheme whose frequencies stretches change."""
+
+
+class Stretch(Record):
+    """A scheme that takes the place of RoPE, and what its parameters call lengths.
+
+    ``trained`` and ``length`` name the parameters that are the trained length and the other one.
+    """
+
+    scheme: Scheme
+    trained: str | None = None
+    length: str | None = None
+
+    def parameters(self, given: Mapping[str, Any], trained: int, length: int) -> dict[str, Any]:
+        """The parameters in place of those given for RoPE; the factor is length / trained.
+
+        >>> STRETCHES["yarn"].parameters({"dim": 32}, 100, 400)
+        {'dim': 32, 'factor': 4.0, 'original_max_position_embeddings': 100}
+        """
+        lengths = {self.trained: trained, self.length: length}
+        named = {name: value for name, value in lengths.items() if name is not None}
+        return {**given, "factor": length / trained, **named}
+
+
+STRETCHES = {
+    "linear": Stretch(rope_linear),
+    "ntk": Stretch(rope_ntk),
+    "dynamic": Stretch(rope_dynamic, "max_position_embeddings", "seq_len"),
+    "yarn": Stretch(rope_yarn, "original_max_position_embeddings"),
+    "llama3": Stretch(rope_llama3, "original_max_position_embeddings"),
+}
+"""Stretches by name. Dynamic NTK has a factor beside the lengths, and grows past NTK's base."""

@@ -1,0 +1,339 @@
+"""What heads an encoding can make: as text, as a figure, and as JSON.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.analysis.heads import DIGITS, NONE
+from posenc_cli.budget import LISTED_VALUES, check_size
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.positions import range_texts
+from posenc_cli.records import replace
+from posenc_cli.render.encoded import parameters_text
+from posenc_cli.render.figure import Curve, Curves, Panels
+from posenc_cli.render.overlays import check_looks, distinct_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posenc_cli.analysis.head_requirements import RequirementFinding
+    from posenc_cli.analysis.heads import Head, HeadResult, LengthResult
+    from posenc_cli.render.typesetting import Typesetter
+
+_MOST_OFFSETS = 1200
+"""Offsets of a curve: of more the first are shown, each of them, for waves turn fast."""
+_SHARE_DIGITS = 3
+
+
+def heads_fields(
+    results: Sequence[HeadResult], findings: Sequence[RequirementFinding]
+) -> dict[str, Any]:
+    """Results as JSON has them."""
+    head = results[0].head
+    learned = sum(len(result.head.pairs) + result.head.basis.size for result in results)
+    check_size("the heads", learned, LISTED_VALUES, "learned numbers in JSON")
+    required: dict[str, Any] = {}
+    if findings:
+        required["ok"] = all(finding.ok for finding in findings)
+        required["requirements"] = [finding.fields for finding in findings]
+    return {
+        "train": head.trained,
+        "l2": head.l2,
+        **required,
+        "results": [_result_fields(result) for result in results],
+    }
+
+
+def _result_fields(result: HeadResult) -> dict[str, Any]:
+    head = result.head
+    source = {"source": head.source} if head.source else {}
+    return {
+        "scheme": head.scheme,
+        **source,
+        "stretch": result.stretch,
+        "target": head.target.name,
+        "lengths": [length.as_dict() for length in result.lengths],
+        "l2": head.l2,
+        "params": dict(head.bound.params),
+        "weights": head.random_weights,
+        "free": head.free,
+        "queries": head.queries,
+        "cross_entropy": _rounded(head.optimum.cross_entropy),
+        "gradient_below": head.optimum.gradient,
+        "slow_share": None if head.slow_share is None else _rounded(head.slow_share),
+        "learned": _learned_fields(head),
+    }
+
+
+def _learned_fields(head: Head) -> dict[str, Any]:
+    """What was learned, where its numbers have a meaning by themselves."""
+    numbers = [_rounded(number) for number in head.optimum.numbers.tolist()]
+    if head.pairs:
+        return {
+            "pairs": [
+                {
+                    "wavelength": pair.wavelength if math.isfinite(pair.wavelength) else None,
+                    "cosine": _rounded(pair.cosine),
+                    "sine": _rounded(pair.sine),
+                    "amplitude": _rounded(pair.amplitude),
+                }
+                for pair in head.pairs
+            ]
+        }
+    if head.basis.buckets is not None:
+        return {"buckets": head.basis.buckets.tolist(), "scores": numbers}
+    return {"amplitude": numbers[0]} if len(numbers) == 1 else {}
+
+
+def _rounded(number: float) -> float:
+    return round(number, DIGITS) + 0.0  # no negative zero
+
+
+def heads_text(
+    results: Sequence[HeadResult],
+    findings: Sequence[RequirementFinding],
+    typesetter: Typesetter,
+    *,
+    pictured: bool = False,
+) -> str:
+    """Results for a person: a table of each target, and what it rests on.
+
+    Some of that a picture says, where the results are ``pictured``.
+    """
+    targets = dict.fromkeys(result.head.target.name for result in results)
+    blocks = [
+        _target_text([r for r in results if r.head.target.name == target], typesetter)
+        for target in targets
+    ]
+    lines = [*map(_finding_text, findings), *_legend(results, pictured=pictured)]
+    blocks.append("\n".join(map(typesetter.paragraph, lines)))
+    return "\n\n".join(blocks)
+
+
+def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
+    head = results[0].head
+    lengths = [str(result.length) for result in results[0].lengths]
+    stretched = any(result.stretch != NONE for result in results)
+    header = ["scheme", *(["stretch"] if stretched else []), *lengths]
+    names = _names(results)
+    rows = [
+        [
+            name,
+            *([result.stretch] if stretched else []),
+            *map(_cell, result.lengths),
+        ]
+        for name, result in zip(names, results, strict=True)
+    ]
+    left_out = head.trained - head.queries
+    without = ""
+    if left_out:
+        verb = "has none and is" if left_out == 1 else "have none and are"
+        without = f"; {head.target.without} {verb} left out"
+    meaning = f"{head.target.name}: {head.target.meaning}{without}"
+    return f"{typesetter.paragraph(meaning)}\n\n{typesetter.table(header, rows)}"
+
+
+def _distinct_heads(results: Sequence[HeadResult]) -> list[Head]:
+    return [*{id(result.head): result.head for result in results}.values()]
+
+
+def _names(results: Sequence[HeadResult]) -> list[str]:
+    """A name for each result: that of its encoding, told apart from others of the same."""
+    heads = _distinct_heads(results)
+    names = distinct_names([head.name for head in heads])
+    by_head = {id(head): name for head, name in zip(heads, names, strict=True)}
+    return [by_head[id(result.head)] for result in results]
+
+
+def _cell(result: LengthResult) -> str:
+    if result.mass is None or result.right is None:
+        return "-"
+    right = str(int(result.right)) if result.right in (0, 1) else _share_text(result.right)
+    return f"{_share_text(result.mass)} {right}"
+
+
+def _share_text(share: float) -> str:
+    """A share in three decimals; what is not all or nothing never looks so.
+
+    >>> [_share_text(share) for share in (0.0001, 0.25, 0.9999)]
+    ['<.001', '.250', '>.999']
+    """
+    least = 10.0**-_SHARE_DIGITS
+    if share < least:
+        return "<.001"
+    if share > 1 - least:
+        return ">.999"
+    return f"{share:.{_SHARE_DIGITS}f}".lstrip("0")
+
+
+def _finding_text(finding: RequirementFinding) -> str:
+    required = finding.requirement
+    if finding.ok:
+        return f"ok: {required.text}"
+    values = []
+    for result in finding.failing:
+        value = getattr(result.at(required.length_of(result.head.trained)), required.measure)
+        stretch = "" if result.stretch == NONE else f", {result.stretch}"
+        values.append(f"{result.head.name}{stretch}: {'nothing' if value is None else value}")
+    return f"FAILED: {required.text}: {'; '.join(values)}"
+
+
+def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
+    """What the tables mean, and what they rest on."""
+    head, heads = results[0].head, _distinct_heads(results)
+    meaning = (
+        "In each column: mean weight on the target's keys, then the share of queries whose "
+        f"largest score is of one of them; of the last {head.trained} queries of each length."
+    )
+    drawn = [f"{head.name}: {head.random_weights}" for head in heads if head.random_weights]
+    untrained = [text for result in results if (text := _untrained_text(result))]
+    rest = [] if pictured else _fit_lines(results)
+    return [*dict.fromkeys([meaning, *rest, *untrained, *drawn])]
+
+
+def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
+    """How heads were fitted, and what of."""
+    head, heads = results[0].head, _distinct_heads(results)
+    gradient = max(head.optimum.gradient for head in heads)
+    fitted = (
+        f"Fitted on positions below {head.trained}, to the least mean cross-entropy + l2/2 · Σ w², "
+        f"l2 = {head.l2:g}: one optimum, at which the gradient is below {gradient:.0e}."
+    )
+    stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
+    stretched = f"Under {stretches} what was learned without meets frequencies of the factor "
+    stretched += f"length / {head.trained}."
+    free = "; of ".join(dict.fromkeys(f"{head.name}: {head.free}" for head in heads))
+    slow = [text for head in heads if (text := _slow_text(head))]
+    return [fitted, *([stretched] if stretches else []), f"Free to be learned, of {free}.", *slow]
+
+
+def _slow_text(head: Head) -> str:
+    """How much of what was learned is in pairs that no trained position has seen turn."""
+    if head.slow_share is None:
+        return ""
+    slow = sum(pair.wavelength > head.trained for pair in head.pairs)
+    return (
+        f"{head.name}, {head.target.name}: {slow} of {len(head.pairs)} pairs make no whole turn in "
+        f"{head.trained} positions; {_share_text(head.slow_share)} of the squared amplitudes is "
+        "theirs."
+    )
+
+
+def _untrained_text(result: HeadResult) -> str:
+    """Which buckets are met at a length, that training never met."""
+    untrained = [length for length in result.lengths if length.untrained]
+    if not untrained:
+        return ""
+    first = untrained[0]
+    buckets = ", ".join(range_texts(first.untrained))
+    plural = "s" if len(first.untrained) > 1 else ""
+    verb = "were" if plural else "was"
+    return (
+        f"{result.head.name}: bucket{plural} {buckets} {verb} never trained, met at length "
+        f"{first.length}, and score{'' if plural else 's'} 0."
+    )
+
+
+def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
+    """What heads learned: scores by offset, beside the amplitudes of pairs where there are any.
+
+    Raises: InvalidInput where heads are of several targets, or too many to be told apart.
+    """
+    targets = list(dict.fromkeys(result.head.target.name for result in results))
+    if len(targets) > 1:
+        raise InvalidInput(
+            f"--target {targets[1]}: a picture is of one target, and these are {len(targets)}",
+            hint="--json has all of them",
+        )
+    head = results[0].head
+    longest = max(length.length for length in results[0].lengths)
+    kernel = _kernel_figure(results, head, longest)
+    pairs = _amplitude_figure(results, head)
+    if pairs is None:
+        return kernel
+    panels = replace(kernel, title="scores by offset", notes=()), pairs
+    return Panels(panels, title=kernel.title, shared=False, notes=kernel.notes)
+
+
+def _label(head: Head) -> str:
+    """What tells a head from others: its model or config, its scheme and its parameters."""
+    tables = head.basis.buckets is not None
+    parameters = parameters_text(
+        head.bound,
+        weights=not tables,
+        apart_from=("seed", "weights") if tables else (),
+    )
+    prefix = f"{quoted_name(head.source)}: " if head.source else ""
+    return f"{prefix}{head.scheme}" + (f" ({parameters})" if parameters else "")
+
+
+def _kernel_figure(results: Sequence[HeadResult], head: Head, longest: int) -> Curves:
+    names = _names(results)
+    shown = min(longest, _MOST_OFFSETS)
+    offsets = np.arange(shown)
+    curves = []
+    rows_of_one_query = False
+    for name, result in zip(names, results, strict=True):
+        label = name if result.stretch == NONE else f"{name}, {result.stretch}"
+        by_offset = result.head.stretched(result.stretch, longest).at(longest).by_offset
+        rows_of_one_query = rows_of_one_query or not by_offset
+        scores = result.head.last_scores(result.stretch, longest, longest - 1)[:shown]
+        curves.append(Curve.of(offsets, np.round(scores, DIGITS) + 0.0, label))
+    check_looks(range(len(curves)))
+    heads = _distinct_heads(results)
+    notes = [f"fitted on positions below {head.trained}, l2 = {head.l2:g}"]
+    if shown < longest:
+        notes.append(f"the first {shown} of {longest} offsets")
+    if any(result.stretch != NONE for result in results):
+        notes.append(f"stretched by {longest / head.trained:g}")
+    if rows_of_one_query:
+        notes.append(f"query {longest - 1}: scores depend on more than the offset")
+    if len(heads) > 1:
+        notes += map(_label, heads)
+        subject = ", ".join(dict.fromkeys(names))
+    else:
+        subject = _label(head)
+    return Curves(
+        tuple(curves),
+        f"{subject}: scores of a head that looks at {head.target.name}",
+        x_label="offset i − j, in positions",
+        y_label="score",
+        spans=((0.0, float(head.trained - 1), "trained"),),
+        notes=tuple(notes),
+    )
+
+
+def _amplitude_figure(results: Sequence[HeadResult], head: Head) -> Curves | None:
+    """The amplitude of each pair by its wavelength; None where there are none."""
+    curves = []
+    heads: dict[int, Head] = {}
+    for place, (name, result) in enumerate(zip(_names(results), results, strict=True)):
+        pairs = [pair for pair in result.head.pairs if math.isfinite(pair.wavelength)]
+        if pairs and id(result.head) not in heads:
+            heads[id(result.head)] = result.head
+            curves.append(
+                Curve(
+                    tuple(pair.wavelength for pair in pairs),
+                    tuple(_rounded(pair.amplitude) for pair in pairs),
+                    name,
+                    color=place,
+                )
+            )
+    if not curves:
+        return None
+    return Curves(
+        tuple(curves),
+        "amplitude of each pair",
+        x_label="wavelength, in positions",
+        y_label="amplitude",
+        x_scale="log",
+        joined=False,
+        spans=(),
+        notes=(f"a whole turn in training: up to {head.trained}",),
+    )
