@@ -31,7 +31,7 @@ _ROWS = 1 << 8
 _BARE = {"back": "back:40", "same": "same:8", "window": "window:16"}
 
 
-class Target(Record):
+class HeadTarget(Record):
     """The keys that each query is to look at, all alike.
 
     ``keys(queries, length)`` → (queries, length), none of them after its query. ``meaning`` says
@@ -44,7 +44,7 @@ class Target(Record):
     keys: Callable[[Integers, int], Flags]
 
 
-def target_of(text: str) -> Target:
+def target_of(text: str) -> HeadTarget:
     """The target of a name, or of the mask in a file.
 
     >>> target_of("back:2").keys(np.array([1, 3]), 4).astype(int)
@@ -54,9 +54,9 @@ def target_of(text: str) -> Target:
     Raises: InvalidInput, Unavailable: there is no such target, and no such file.
     """
     if text == "previous":
-        return Target(text, "the key before the query", "query 0", partial(_back, 1))
+        return HeadTarget(text, "the key before the query", "query 0", partial(_back, 1))
     if text == "first":
-        return Target(text, "key 0", "", _first)
+        return HeadTarget(text, "key 0", "", _first)
     named = _NAMED.fullmatch(text)
     if named is None:
         if text in _BARE or not re.search(r"[./\\]", text):
@@ -73,12 +73,12 @@ def target_of(text: str) -> Target:
         )
     name, first = f"{kind}:{number}", _queries_below(number)
     if kind == "back":
-        return Target(name, f"the key {number} before the query", first, partial(_back, number))
+        return HeadTarget(name, f"the key {number} before the query", first, partial(_back, number))
     if kind == "same":
         meaning = f"the keys {number}, {2 * number}, … before the query"
-        return Target(name, meaning, first, partial(_same, number))
+        return HeadTarget(name, meaning, first, partial(_same, number))
     meaning = f"the last {number} keys, the query's own among them"
-    return Target(name, meaning, "", partial(_window, number))
+    return HeadTarget(name, meaning, "", partial(_window, number))
 
 
 def _queries_below(number: int) -> str:
@@ -103,7 +103,7 @@ def _window(width: int, queries: Integers, length: int) -> Flags:
     return np.asarray((distances >= 0) & (distances < width))
 
 
-def _target_of_file(path: str) -> Target:
+def _target_of_file(path: str) -> HeadTarget:
     """The mask in a file, (queries, keys) of 0 and 1: none of a key after its query."""
     values, name = read_array(path).values, quoted_name(path)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
@@ -121,7 +121,7 @@ def _target_of_file(path: str) -> Target:
             )
         return np.asarray(values[queries, :length] != 0)
 
-    return Target(path, f"the keys that {name} marks", "those that mark none", keys)
+    return HeadTarget(path, f"the keys that {name} marks", "those that mark none", keys)
 
 
 def _check_mask(rows: NumberArray, queries: Integers, name: str) -> None:

@@ -29,7 +29,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.head_targets import Target
+    from posenc_cli.analysis.head_targets import HeadTarget
     from posenc_cli.analysis.position_scores import Basis, LengthEncoding
     from posenc_cli.analysis.regression import Optimum
     from posenc_cli.choice import Choice
@@ -69,7 +69,7 @@ class LengthResult(Record):
     untrained: tuple[int, ...] = ()
 
 
-class Pair(Record):
+class LearnedPair(Record):
     """What a head learned of a pair of columns: a·cos(Δθ) + b·sin(Δθ), a and b.
 
     ``wavelength`` is in positions, infinite where the pair never turns.
@@ -85,7 +85,7 @@ class Pair(Record):
         return float(np.hypot(self.cosine, self.sine))
 
 
-class Head(Record):
+class FittedHead(Record):
     """A head that was fitted on positions below ``trained``: what it learned, and how well.
 
     ``bound`` is its encoding at that length, ``source`` the model or config that says so. ``free``
@@ -95,14 +95,14 @@ class Head(Record):
     bound: Bound
     source: str
     encoding: HeadEncoding
-    target: Target
+    target: HeadTarget
     trained: int
     queries: int
     l2: float
     free: str
     optimum: Optimum
     basis: Basis
-    pairs: tuple[Pair, ...]
+    pairs: tuple[LearnedPair, ...]
     random_weights: str | None
 
     @property
@@ -143,7 +143,7 @@ class Head(Record):
 class HeadResult(Record):
     """How a head does at each length, under a stretch."""
 
-    head: Head
+    head: FittedHead
     stretch: str
     lengths: tuple[LengthResult, ...]
 
@@ -155,7 +155,7 @@ class HeadResult(Record):
 class HeadsRequest(Record):
     """What is asked for: targets, a trained length, longer ones, stretches and the penalty."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[HeadTarget, ...]
     trained: int = 100
     lengths: tuple[int, ...] = (200, 400, 800)
     stretches: tuple[str, ...] = (NONE,)
@@ -201,7 +201,7 @@ class HeadsRequest(Record):
                 hint=f"-s {UNSTRETCHED.name}",
             )
 
-    def _results(self, choice: Choice, target: Target) -> list[HeadResult]:
+    def _results(self, choice: Choice, target: HeadTarget) -> list[HeadResult]:
         head = self._fitted(choice, target)
         stretches = self.stretches if _is_stretched(choice) else (NONE,)
         lengths = dict.fromkeys((self.trained, *self.lengths))
@@ -210,7 +210,7 @@ class HeadsRequest(Record):
             for stretch in stretches
         ]
 
-    def _fitted(self, choice: Choice, target: Target) -> Head:
+    def _fitted(self, choice: Choice, target: HeadTarget) -> FittedHead:
         """The head of least loss.
 
         Raises: InvalidInput where no query has a target, or float64 does not reach the optimum.
@@ -218,6 +218,7 @@ class HeadsRequest(Record):
         own_head = self.head if choice.scheme.kind == "bias" else None
         encoding = HeadEncoding(choice.scheme, choice.given, own_head or 0)
         at_trained = encoding.at(self.trained)
+        encoding.at(max(self.lengths, default=self.trained))  # is there, before anything is fitted
         every = np.arange(self.trained)
         wanted = target.keys(every, self.trained)
         queries = every[wanted.any(axis=1)]
@@ -231,7 +232,7 @@ class HeadsRequest(Record):
         scores = at_trained.scores(queries, basis)
         seen = np.arange(self.trained) <= queries[:, None]
         optimum = Regression(scores, seen, shares, self.l2).optimum()
-        return Head(
+        return FittedHead(
             bound=at_trained.query.bound,
             source=choice.source,
             encoding=encoding,
@@ -259,13 +260,13 @@ def _random_weights(encoding: LengthEncoding, lengths: Sequence[int]) -> str | N
     return encoding.query.bound.random_weights(last)
 
 
-def _pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[Pair, ...]:
+def _pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[LearnedPair, ...]:
     """What was learned of each pair of columns of a rotary scheme."""
     if encoding.query.bound.scheme.kind != "rotary":
         return ()
     wavelengths = wavelengths_of(encoding.query.bound.rotation.waves).tolist()
     cosines, sines = np.split(numbers, 2)
-    return tuple(map(Pair, wavelengths, cosines.tolist(), sines.tolist()))
+    return tuple(map(LearnedPair, wavelengths, cosines.tolist(), sines.tolist()))
 
 
 def _free(encoding: LengthEncoding, size: int) -> str:
@@ -285,7 +286,7 @@ def _free(encoding: LengthEncoding, size: int) -> str:
     return f"{columns**2} numbers, a {columns} × {columns} matrix between two rows"
 
 
-def _measured(head: Head, stretch: str, length: int) -> LengthResult:
+def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
     """How a head does over the last queries of a length."""
     encoding = head.stretched(stretch, length).at(length)
     every = np.arange(length - head.trained, length)

@@ -31,7 +31,7 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Request, encoding_of_side
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import Bias, BucketBias
+from posenc_cli.formulas.declare import BucketBias
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
@@ -91,10 +91,9 @@ class LengthEncoding(Record):
     @property
     def by_offset(self) -> bool:
         """Whether scores depend on the offset i − j alone."""
-        content, kind = self.content, self.query.bound.scheme.kind
-        if isinstance(content, Bias | BucketBias):
-            return content.by == "offset"
-        waves = content.waves
+        kind, waves = self.query.bound.scheme.kind, self.content.waves
+        if self.content.by is not None:
+            return self.content.by == "offset"
         return kind == "relative" or (
             kind == "rotary" and (waves is None or waves.coordinates is None)
         )
@@ -105,11 +104,12 @@ class LengthEncoding(Record):
 
         Shape: (length,).
         """
-        if not isinstance(self.content, BucketBias):
-            return None
-        with self.query.bound.scheme.answerable():
-            offsets = -np.arange(self.length, dtype=np.int64)
-            return np.asarray(self.content.bucket(np, offsets), np.int64)
+        match self.content:
+            case BucketBias(bucket=bucket):
+                with self.query.bound.scheme.answerable():
+                    offsets = -np.arange(self.length, dtype=np.int64)
+                    return np.asarray(bucket(np, offsets), np.int64)
+        return None
 
     @cached_property
     def rows(self) -> RealRows:
@@ -128,14 +128,14 @@ class LengthEncoding(Record):
         if scheme.kind == "rotary":
             turned = _turns(self.query, range(self.length)) * _turns(self.key, range(1)).conj()
             return np.concatenate([turned.real, turned.imag], axis=1)
-        if isinstance(content, Bias):
-            return self._bias_terms(content)
+        if content.by is not None:
+            return self._bias_terms()
         reach = min(self.length - 1, self.length if content.farthest is None else content.farthest)
         rows = _rows(self.query, Positions((range(-reach, 1),)))[::-1]
         return np.asarray(rows[np.minimum(np.arange(self.length), reach)])
 
-    def _bias_terms(self, content: Bias) -> RealRows:
-        indices = np.arange(self.length, dtype=np.int64)
+    def _bias_terms(self) -> RealRows:
+        content, indices = self.content, np.arange(self.length, dtype=np.int64)
         with self.query.bound.scheme.answerable():
             rule = score_rule(content, None, precision=Precision.of(FLOAT64, None), engine=Engine())
             values = rule(self.head, indices if content.by == "key" else np.sort(-indices))
@@ -150,12 +150,11 @@ class LengthEncoding(Record):
         if scheme.kind == "absolute":
             rows = basis.projected(_checked(self.rows, scheme))  # (length, width)
             return _bilinear(rows[queries], rows)
-        if isinstance(content, BucketBias):
-            assert self.buckets is not None
+        if self.buckets is not None:
             return _by_table(basis.places(self.buckets), basis.size, queries)
         if self.by_offset:
             return _by_offset(_checked(self.terms, scheme), queries)
-        if isinstance(content, Bias):
+        if content.by is not None:
             return _by_key(_checked(self.terms, scheme), queries)
         turns = _turns(self.query, range(self.length))[queries]
         return _turned(turns, _turns(self.key, range(self.length)))
@@ -225,6 +224,7 @@ def _bilinear(queries: RealRows, keys: RealRows) -> LinearScores:
         width * width,
         lambda numbers: queries @ numbers.reshape(width, width) @ keys.T,
         lambda cells: (queries.T @ cells @ keys).ravel(),
+        work=len(queries) * width * (width + len(keys)),
     )
 
 
@@ -269,7 +269,7 @@ def _turned(queries: ComplexRows, keys: ComplexRows) -> LinearScores:
         sums = (queries * (cells @ keys.conj())).sum(axis=0)
         return np.concatenate([sums.real, sums.imag])
 
-    return LinearScores(2 * pairs, of, adjoint)
+    return LinearScores(2 * pairs, of, adjoint, work=4 * queries.size * len(keys))
 
 
 def _distances(queries: Integers, length: int) -> Integers:

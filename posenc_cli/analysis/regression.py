@@ -8,8 +8,8 @@ over the keys that a query sees, and the target t of each query (n of them),
 is strictly convex: it has one minimum, which no seed and no order of steps changes, and
 ‖w − optimum‖ ≤ ‖gradient‖ / l2. Newton's method goes there: each step solves
 (curvature + l2) · step = −gradient by conjugate gradients, which ask for products with the
-curvature alone, and is halved until the loss falls. Near the minimum the number of right digits
-doubles with each step.
+curvature alone, and is halved until the loss falls. Near the minimum each step leaves a tenth
+of the gradient, or less.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 200
 _MOST_PRODUCTS = 2000  # of one step: what is not solved by then is a worse step, no wrong result
+_MOST_WORK = 1 << 36
+"""Multiplications of all products with the curvature: some five seconds of one core."""
+_CELL_WORK = 20  # of each score, beside what makes it: exponentials, sums, copies
+_ENOUGH = 0.1
+"""Of a gradient, what a step may leave: with less of it the next steps would be no fewer."""
 _STILL = 1e-11
 """What the last whole step may move a score by, as a share of the largest or of 1."""
 _LARGEST_SCORE = 1e150  # whose square float64 holds
@@ -41,12 +46,14 @@ class LinearScores(Record):
     """Scores of queries for keys, linear in ``size`` free numbers.
 
     ``of(numbers)`` → (queries, keys); ``adjoint(cells)``, of a number for each score → (size,) is
-    its transpose. Scores of keys that a query does not see are of no account.
+    its transpose. Scores of keys that a query does not see are of no account. ``work`` is how many
+    multiplications either takes, about.
     """
 
     size: int
     of: Callable[[Reals], RealRows]
     adjoint: Callable[[RealRows], Reals]
+    work: int = 0
 
 
 class Optimum(Record):
@@ -79,16 +86,23 @@ class Regression(Record):
         >>> scores = LinearScores(1, lambda w: w * np.eye(2), lambda cells: cells.trace()[None])
         >>> optimum = Regression(scores, np.ones((2, 2), bool), np.eye(2), 0.1).optimum()
         >>> optimum.numbers.round(6), optimum.gradient
-        (array([1.745528]), 1e-12)
+        (array([1.633506]), 1e-12)
 
         Raises: InvalidInput where float64 does not reach it.
         """
         here = self._point(np.zeros(self.scores.size))
         after: _Point | None = here
-        steps, moved = 0, 1.0
+        steps, moved, work = 0, 1.0, 0
         while moved > _STILL and after is not None and steps < _MOST_STEPS:
             here, steps = after, steps + 1
-            step = self._newton_step(here)
+            step, products = self._newton_step(here)
+            work += products * (2 * self.scores.work + _CELL_WORK * self.seen.size)
+            if work > _MOST_WORK:
+                raise InvalidInput(
+                    f"the optimum takes too long: it is not reached in {steps} steps, and at most "
+                    f"{_MOST_WORK:.0e} multiplications are taken",
+                    hint="a larger --l2, or a smaller --dim or --train",
+                )
             moved = self._largest(self.scores.of(step)) / max(1.0, self._largest(here.scores))
             after = self._descended(here, step)
         here = here if after is None else after
@@ -131,21 +145,23 @@ class Regression(Record):
             slope + self.l2 * numbers,
         )
 
-    def _newton_step(self, here: _Point) -> Reals:
-        """The step to where a parabola that fits the loss here has its minimum."""
+    def _newton_step(self, here: _Point) -> tuple[Reals, int]:
+        """The step to near where a parabola that fits the loss here has its minimum.
+
+        Beside it, how many products with the curvature it took.
+        """
         step = np.zeros_like(here.gradient)
         rest, size = -here.gradient, float(here.gradient @ here.gradient)
-        way, enough = rest, min(1e-2, size**0.5) ** 2 * size
-        for _ in range(_MOST_PRODUCTS):
-            if size <= enough:
-                break
+        way, enough, products = rest, _ENOUGH**2 * size, 0
+        while size > enough and products < _MOST_PRODUCTS:
+            products += 1
             product = self._curvature(here, way)
             length = size / float(way @ product)
             step = step + length * way
             rest = rest - length * product
             before, size = size, float(rest @ rest)
             way = rest + size / before * way
-        return step
+        return step, products
 
     def _curvature(self, here: _Point, way: Reals) -> Reals:
         """The second derivatives of the loss times a way."""

@@ -19,7 +19,7 @@ UNSTRETCHED = rope
 """The scheme whose frequencies stretches change."""
 
 
-class Stretch(Record):
+class RopeStretch(Record):
     """A scheme that takes the place of RoPE, and what its parameters call lengths.
 
     ``trained`` and ``length`` name the parameters that are the trained length and the other one.
@@ -41,10 +41,10 @@ class Stretch(Record):
 
 
 STRETCHES = {
-    "linear": Stretch(rope_linear),
-    "ntk": Stretch(rope_ntk),
-    "dynamic": Stretch(rope_dynamic, "max_position_embeddings", "seq_len"),
-    "yarn": Stretch(rope_yarn, "original_max_position_embeddings"),
-    "llama3": Stretch(rope_llama3, "original_max_position_embeddings"),
+    "linear": RopeStretch(rope_linear),
+    "ntk": RopeStretch(rope_ntk),
+    "dynamic": RopeStretch(rope_dynamic, "max_position_embeddings", "seq_len"),
+    "yarn": RopeStretch(rope_yarn, "original_max_position_embeddings"),
+    "llama3": RopeStretch(rope_llama3, "original_max_position_embeddings"),
 }
 """Stretches by name. Dynamic NTK has a factor beside the lengths, and grows past NTK's base."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.analysis.head_requirements import RequirementFinding
-    from posenc_cli.analysis.heads import Head, HeadResult, LengthResult
+    from posenc_cli.analysis.heads import FittedHead, HeadResult, LengthResult
     from posenc_cli.render.typesetting import Typesetter
 
 _MOST_OFFSETS = 1200
@@ -71,7 +71,7 @@ def _result_fields(result: HeadResult) -> dict[str, Any]:
     }
 
 
-def _learned_fields(head: Head) -> dict[str, Any]:
+def _learned_fields(head: FittedHead) -> dict[str, Any]:
     """What was learned, where its numbers have a meaning by themselves."""
     numbers = [_rounded(number) for number in head.optimum.numbers.tolist()]
     if head.pairs:
@@ -139,7 +139,7 @@ def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
     return f"{typesetter.paragraph(meaning)}\n\n{typesetter.table(header, rows)}"
 
 
-def _distinct_heads(results: Sequence[HeadResult]) -> list[Head]:
+def _distinct_heads(results: Sequence[HeadResult]) -> list[FittedHead]:
     return [*{id(result.head): result.head for result in results}.values()]
 
 
@@ -213,15 +213,15 @@ def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
     return [fitted, *([stretched] if stretches else []), f"Free to be learned, of {free}.", *slow]
 
 
-def _slow_text(head: Head) -> str:
+def _slow_text(head: FittedHead) -> str:
     """How much of what was learned is in pairs that no trained position has seen turn."""
     if head.slow_share is None:
         return ""
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
+    share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
         f"{head.name}, {head.target.name}: {slow} of {len(head.pairs)} pairs make no whole turn in "
-        f"{head.trained} positions; {_share_text(head.slow_share)} of the squared amplitudes is "
-        "theirs."
+        f"{head.trained} positions; {share} of the squared amplitudes is theirs."
     )
 
 
@@ -261,7 +261,7 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
     return Panels(panels, title=kernel.title, shared=False, notes=kernel.notes)
 
 
-def _label(head: Head) -> str:
+def _label(head: FittedHead) -> str:
     """What tells a head from others: its model or config, its scheme and its parameters."""
     tables = head.basis.buckets is not None
     parameters = parameters_text(
@@ -273,7 +273,7 @@ def _label(head: Head) -> str:
     return f"{prefix}{head.scheme}" + (f" ({parameters})" if parameters else "")
 
 
-def _kernel_figure(results: Sequence[HeadResult], head: Head, longest: int) -> Curves:
+def _kernel_figure(results: Sequence[HeadResult], head: FittedHead, longest: int) -> Curves:
     names = _names(results)
     shown = min(longest, _MOST_OFFSETS)
     offsets = np.arange(shown)
@@ -309,10 +309,10 @@ def _kernel_figure(results: Sequence[HeadResult], head: Head, longest: int) -> C
     )
 
 
-def _amplitude_figure(results: Sequence[HeadResult], head: Head) -> Curves | None:
+def _amplitude_figure(results: Sequence[HeadResult], head: FittedHead) -> Curves | None:
     """The amplitude of each pair by its wavelength; None where there are none."""
     curves = []
-    heads: dict[int, Head] = {}
+    heads: dict[int, FittedHead] = {}
     for place, (name, result) in enumerate(zip(_names(results), results, strict=True)):
         pairs = [pair for pair in result.head.pairs if math.isfinite(pair.wavelength)]
         if pairs and id(result.head) not in heads:

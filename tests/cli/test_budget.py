@@ -39,6 +39,9 @@ TABLE = [
             "spectrum -s rope --dim",
             "dot-similarity -s sinusoidal -l 8 --dim",
             "order-check -s sinusoidal --dim",
+            "heads -s rope --train",
+            "heads -s rope --test",
+            "heads -s sinusoidal --dim",
         )
     ),
     *(
@@ -52,6 +55,11 @@ TABLE = [
     ("inspect -s sinusoidal-nd --set grid=100000x100000 --len 1000000000", REFUSED),
     (f"inspect -s rope --len {MILLION}", WHOLE),
     ("inspect -s integer -d 16 --len 1000000", SAMPLE),
+    ("heads -s sinusoidal --dim 16384 --test 8192", REFUSED),
+    ("heads -s sinusoidal --dim 2048 --train 200 --target same:8 --test 400", REFUSED),
+    ("heads -s rope --train 512 --test 32768", WHOLE),
+    ("heads -s rope -s alibi -s t5 --train 1024", REFUSED),
+    ("heads -s t5 --set num_buckets=4096 --set max_distance=1000000", WHOLE),
     ("buckets deberta --positions -1000000:1000000 --json", REFUSED),
     *((f"compare rope sinusoidal --len {size}", REFUSED) for size in (BILLION, LAST)),
     ("buckets t5 --positions -1000000000000:1000000000000", REFUSED),
@@ -123,6 +131,8 @@ TABLE = [
 LONG = {
     f"spectrum -s transformer-xl -d 2 --len {LAST}",
     "alibi-slopes --heads 65536",
+    "heads -s sinusoidal --dim 2048 --train 200 --target same:8 --test 400",
+    "heads -s rope --train 512 --test 32768",
     "heatmap -s t5 --json --len 1000000",
     "spectrum -s learned -d 512 --set max_len=2147483647 --len 1000000",
     "dot-similarity -s shaw -d 8 --set max_distance=1000000000 --len 1000000000",

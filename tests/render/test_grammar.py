@@ -73,6 +73,11 @@ DRAWN: dict[str, list[tuple[list[str], str]]] = {
         (["learned", "learned", *SMALL, "--set", "b.seed=7", "--tol", "9"], "seed 7"),
     ],
     "order-check": [(["-s", "t5", "--heads", "2"], "random weights, seed 0")],
+    "heads": [
+        (["-s", "rope", "--dim", "8", "--train", "8", "--base", "500"], "base=500"),
+        (["-s", "learned", "--dim", "8", "--train", "8"], "random weights, seed 0"),
+        (["-s", "rope", "-s", "t5", "--dim", "8", "--train", "8"], "t5"),
+    ],
     "alibi-slopes": [(["--plot", "--heads", "6", "--convention", "naive"], "naive")],
 }
 """What each command is asked to draw, and what its title must say of that."""

@@ -92,6 +92,7 @@ def test_a_failed_check_is_a_status_of_the_commands_that_check(manuals):
         "alibi-slopes",
         "compare",
         "explain",
+        "heads",
         "identify",
         "inspect",
         "order-check",

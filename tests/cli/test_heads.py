@@ -1,0 +1,253 @@
+"""``posenc heads``: the table, the JSON, the picture, the status, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+
+PAGE = Path(__file__).parents[2] / "docs" / "understand.md"
+CLAIMS = re.findall(r"^\|.*\| `posenc (heads .+)` \|$", PAGE.read_text(), re.MULTILINE)
+SMALL = ("--dim", "8", "--train", "12")
+OWN = '''
+from posenc_cli.formulas.declare import Bias, Rotation, Waves, bias, rotary
+
+
+@rotary(source="mine", formula="2^−i")
+def halving(*, dim: int = 8) -> Rotation:
+    """Each pair turns half as fast as the one before it."""
+    return Rotation(Waves(dim // 2, lambda xp: 1 / xp.asarray(2) ** xp.arange(0, dim // 2)), "half")
+
+
+@bias(source="mine", formula="1/0")
+def broken(*, heads: int = 1) -> Bias:
+    """Raises."""
+    return Bias(heads, "offset", lambda xp: xp.arange(1, 2), lambda xp, slope, offsets: 1 / 0)
+'''
+
+
+def found(call, *arguments):
+    status, out, err = call("heads", *arguments, "--json")
+    assert (status, err) == (0, ""), err
+    document = json.loads(out)
+    assert document.pop("schema") == "posenc/heads/1"
+    return document
+
+
+def test_json_has_what_was_promised_and_what_was_learned(call):
+    document = found(call, "-s", "rope", "-s", "alibi", "--dim", "32")
+    assert (document["train"], document["l2"]) == (100, 1e-4)
+    rope, alibi = document["results"]
+    assert (rope["scheme"], rope["stretch"], rope["target"]) == ("rope", "none", "previous")
+    assert [each["length"] for each in rope["lengths"]] == [100, 200, 400, 800]
+    assert rope["l2"] == alibi["l2"] == 1e-4
+    assert [each["right"] for each in rope["lengths"]] == [1.0] * 4
+    # The most that geometric weights give a key: q(1 − q) for the keys of a long sequence.
+    assert alibi["lengths"][-1]["mass"] == pytest.approx(0.25, abs=1e-3)
+    assert [each["right"] for each in alibi["lengths"]] == [0.0] * 4
+    assert len(rope["learned"]["pairs"]) == 16
+    assert rope["learned"]["pairs"][0]["wavelength"] == pytest.approx(2 * np.pi)
+    assert alibi["learned"] == {"amplitude": pytest.approx(2 * np.log(2), abs=0.05)}
+    assert rope["gradient_below"] <= 1e-12
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_what_the_page_says_of_encodings_holds(claim, call):
+    status, out, err = call(*shlex.split(claim))
+    assert (status, err) == (0, ""), out
+    assert out.count("\nok: ") == claim.count("--require")
+
+
+def test_the_page_has_the_claims_that_heads_can_settle():
+    assert len(CLAIMS) == 11
+
+
+def test_a_requirement_that_fails_is_status_1_and_says_by_how_much(call):
+    asked = ("-s", "rope", "-d", "32", "--stretch", "none,linear", "--require", "previous@2x>=0.9")
+    status, out, _ = call("heads", *asked)
+    assert status == 1
+    assert "FAILED: previous@2x>=0.9: rope, linear: 0.12" in out
+    status, out, _ = call("heads", *asked, "--json")
+    document = json.loads(out)
+    assert (status, document["ok"]) == (1, False)
+    assert document["requirements"][0]["failing"] == [{"scheme": "rope", "stretch": "linear"}]
+
+
+def test_a_mask_of_ones_own_is_a_target(call, tmp_path):
+    np.save(tmp_path / "mask.npy", np.eye(24, k=-1, dtype=bool))
+    of_file = found(call, "-s", "rope", *SMALL, "--test", "24", "--target", "mask.npy")
+    named = found(call, "-s", "rope", *SMALL, "--test", "2x", "--target", "previous")
+    assert of_file["results"][0]["lengths"] == named["results"][0]["lengths"]
+    assert of_file["results"][0]["target"] == "mask.npy"
+
+
+def test_of_a_mask_that_marks_nothing_far_out_nothing_is_measured_there(call, tmp_path):
+    mask = np.zeros((24, 24))
+    mask[5, 2] = 1
+    np.savetxt(tmp_path / "mask.csv", mask, delimiter=",", fmt="%d")
+    asked = ("-s", "rope", *SMALL, "--test", "24", "--target", "mask.csv")
+    (result,) = found(call, *asked)["results"]
+    assert result["lengths"][1] == {
+        "length": 24,
+        "queries": 0,
+        "mass": None,
+        "right": None,
+        "untrained": [],
+    }
+    assert re.search(r"^rope +\S+ 1 +-$", call("heads", *asked)[1], re.MULTILINE)
+    assert call("heads", *asked, "--require", "mask.csv@2x<=1")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda mask: mask[:, :5], "queries × keys, as many; it is 24 × 5"),
+        (lambda mask: mask[:16, :16], "is of 16 positions, and 24 are asked for"),
+        (lambda mask: mask + np.eye(24, k=2), "query 0 is to look at key 2, which comes after it"),
+        (lambda mask: mask / 2, "must hold 0 and 1 alone; at query 1, key 0 it holds 0.5"),
+        (lambda mask: mask * np.nan, "it holds nan"),
+    ],
+)
+def test_a_mask_that_is_none_is_refused(change, said, call, tmp_path):
+    np.save(tmp_path / "mask.npy", change(np.eye(24, k=-1)))
+    asked = ("-s", "rope", *SMALL, "--test", "24", "--target", "mask.npy")
+    status, out, err = call("heads", *asked)
+    assert (status, out) == (2, "")
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("", "--scheme, --config or --model: give one of them"),
+        ("-s rope --target back", "--target 'back': must be one of previous, back:K"),
+        ("-s rope --target back:0", "back takes a whole number from 1"),
+        ("-s rope --target back:100", "no query below --train 100 has such a key"),
+        ("-s rope --target no.npy", "no.npy"),
+        ("-s rope --test 50", "--test 50: is shorter than --train 100"),
+        ("-s rope --test 2y", "--test '2y': must be an integer"),
+        ("-s alibi --stretch yarn", "changes the frequencies of rope, and alibi is not that"),
+        ("-s rope --stretch pi", "must be one of none, linear, ntk"),
+        ("-s learned", "position 799 is past the last that learned can encode"),
+        ("-s rope --head 0", "--head 0: goes with bias schemes"),
+        ("-s alibi --head 8", "--head 8: the heads are 0 to 7"),
+        ("-s rope --l2 0", "--l2 0: must be from 1e-12"),
+        ("-s rope --require first@3x>=0.5", "300 is none of the lengths 100, 200, 400, 800"),
+        ("-s rope --target first --require previous@2x>=0.5", "'previous' is no target here"),
+        ("-s rope --target first --target previous --plot", "a picture is of one target"),
+        ("-s rope --train 1025", "1025 positions; at most 1024"),
+        ("-s rope --test 1000000", "100000000 scores"),
+        ("-s rope --len 8", "--len"),
+        ("-s rope --in a.npy", "--in"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_a_line(arguments, said, call):
+    status, out, err = call("heads", *arguments.split())
+    assert (status, out) == (2 if "no.npy" not in arguments else 3, "")
+    assert said in err
+    assert len(err.splitlines()) <= 2
+
+
+def test_schemes_of_ones_own_are_fitted_and_blamed_for_what_they_raise(call, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    (own,) = found(call, "-s", "./mine.py:halving", "--train", "12")["results"]
+    (pairs,) = own["learned"].values()
+    assert [pair["wavelength"] for pair in pairs] == pytest.approx(
+        [2 * np.pi * 2**pair for pair in range(4)]
+    )
+    status, _, err = call("heads", "-s", "./mine.py:broken", "--train", "12")
+    assert status == 2
+    assert "its code raised ZeroDivisionError" in err
+
+
+def test_of_a_hybrid_each_part_is_a_head_and_rope_alone_is_stretched(call):
+    document = found(call, "-s", "rope+alibi", *SMALL, "--stretch", "none,ntk")
+    assert [(each["scheme"], each["stretch"]) for each in document["results"]] == [
+        ("rope", "none"),
+        ("rope", "ntk"),
+        ("alibi", "none"),
+    ]
+
+
+def test_models_are_told_by_their_names_and_read_as_they_are(call):
+    document = found(call, "-m", "llama-3-8b", "-m", "bloom-176b", "--train", "12", "--test", "2x")
+    assert [each["source"] for each in document["results"]] == ["llama-3-8b", "bloom-176b"]
+    assert document["results"][0]["params"]["base"] == 500000.0
+    assert document["results"][1]["params"]["heads"] == 112
+
+
+def test_the_picture_is_of_scores_by_offset_and_amplitudes_by_wavelength(call):
+    asked = ("-s", "rope", "-s", "alibi", *SMALL, "--stretch", "none,linear", "--plot")
+    document = found(call, *asked)
+    scores, amplitudes = document["panels"]
+    assert [curve["name"] for curve in scores["curves"]] == ["rope", "rope, linear", "alibi"]
+    assert [span["to"] for span in scores["spans"]] == [11.0]
+    assert [curve["name"] for curve in amplitudes["curves"]] == ["rope"]
+    assert len(amplitudes["curves"][0]["y"]) == 4
+    top = np.argmax(scores["curves"][0]["y"][:12])
+    assert top == 1  # the previous token
+    (only,) = found(call, "-s", "alibi", "--train", "12", "--plot")["curves"]
+    assert len(only["x"]) == 96
+
+
+def test_random_rows_are_said_in_words_json_and_picture(call):
+    asked = ("-s", "learned", *SMALL)
+    assert "learned: random weights, seed 0" in call("heads", *asked)[1]
+    assert found(call, *asked)["results"][0]["weights"] == "random weights, seed 0"
+    assert "random weights, seed 0" in " ".join(found(call, *asked, "--plot")["title"].split())
+
+
+def test_a_bucket_never_trained_is_said(call):
+    out = call("heads", "-s", "t5", "--set", "bidirectional=false")[1]
+    assert "bucket 31 was never trained, met at length 200, and scores 0." in out
+
+
+def test_the_library_gives_what_the_command_prints(call):
+    report = posenc.heads("rope", "back:3", dim=8, train=12, test=(24,), stretch=("none", "ntk"))
+    asked = ("-s", "rope", *SMALL, "--test", "24", "--target", "back:3", "--stretch", "none,ntk")
+    _, out, _ = call("heads", *asked, "--json")
+    assert json.loads(out) == json.loads(json.dumps(report.as_json()))
+    assert call("heads", *asked)[1] == f"{report}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"stretch": "pi"}, "stretch 'pi': must be one of none"),
+        ({"target": "back"}, "target 'back'"),
+        ({"train": 1}, "train 1: must be at least 2"),
+        ({"train": "9"}, "train: must be a whole number, not a str"),
+        ({"test": (50,)}, "test 50: is shorter than train 100"),
+        ({"l2": 0}, "l2 0: must be above 0"),
+    ],
+)
+def test_errors_of_the_library_speak_of_arguments(arguments, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        posenc.heads("rope", **arguments)
+    with pytest.raises(ValueError, match="is several"):
+        posenc.heads("rope+alibi")
+
+
+@pytest.mark.slow
+def test_the_bytes_are_the_same_whatever_the_threads(tmp_path):
+    line = ["heads", "-s", "rope", "-s", "sinusoidal", "-s", "binary", "--train", "256", "--json"]
+    printed = {
+        subprocess.run(
+            [sys.executable, "-m", "posenc_cli", *line],
+            cwd=tmp_path,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2")
+    }
+    assert len(printed) == 1
