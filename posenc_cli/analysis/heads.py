@@ -240,11 +240,11 @@ class HeadsRequest(Record):
             trained=self.trained,
             queries=queries.size,
             l2=self.l2,
-            free=_free(at_trained, scores.size),
+            free=_free(at_trained, basis, scores.size),
             optimum=optimum,
             basis=basis,
             pairs=_pairs(at_trained, optimum.numbers),
-            random_weights=_random_weights(at_trained, self.lengths),
+            random_weights=_random_weights(at_trained, basis, self.lengths),
         )
 
 
@@ -252,31 +252,32 @@ def _is_stretched(choice: Choice) -> bool:
     return choice.scheme is UNSTRETCHED
 
 
-def _random_weights(encoding: LengthEncoding, lengths: Sequence[int]) -> str | None:
+def _random_weights(encoding: LengthEncoding, basis: Basis, lengths: Sequence[int]) -> str | None:
     """What to say of rows that are drawn; what a head learns of buckets is not."""
-    if encoding.buckets is not None:
+    if basis.buckets is not None:
         return None
     last = max((encoding.length, *lengths)) - 1
     return encoding.query.bound.random_weights(last)
 
 
 def _pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[LearnedPair, ...]:
-    """What was learned of each pair of columns of a rotary scheme."""
-    if encoding.query.bound.scheme.kind != "rotary":
+    """What was learned of each pair of columns that turns by the position alone."""
+    waves = encoding.content.waves
+    if waves is None or encoding.query.bound.scheme.kind != "rotary" or not encoding.by_offset:
         return ()
-    wavelengths = wavelengths_of(encoding.query.bound.rotation.waves).tolist()
+    wavelengths = wavelengths_of(waves).tolist()
     cosines, sines = np.split(numbers, 2)
     return tuple(map(LearnedPair, wavelengths, cosines.tolist(), sines.tolist()))
 
 
-def _free(encoding: LengthEncoding, size: int) -> str:
+def _free(encoding: LengthEncoding, basis: Basis, size: int) -> str:
     """What a head could learn of an encoding, in words."""
     kind = encoding.query.bound.scheme.kind
     if not size:
         return "nothing"
     if kind == "rotary":
         return f"{size} numbers, a cosine and a sine a pair"
-    if encoding.buckets is not None:
+    if basis.buckets is not None:
         return f"{size} numbers, one a bucket met in training"
     if kind == "bias":
         return "1 number, an amplitude of either sign"
@@ -292,6 +293,7 @@ def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
     every = np.arange(length - head.trained, length)
     masses: list[Reals] = []
     rights: list[Reals] = []
+    met: set[int] = set()
     size = rows_a_block(length)
     for start in range(0, every.size, size):
         queries = every[start : start + size]
@@ -302,18 +304,18 @@ def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
             scores = np.where(np.arange(length) <= queries[:, None], scores, -np.inf)
             masses.append((softmax(scores) * wanted).sum(axis=1))
             rights.append((_largest(scores) <= wanted).all(axis=1))
+            buckets = encoding.buckets(queries)
+            met |= set() if buckets is None else set(np.unique(buckets).tolist())
     if not masses:
         return LengthResult(length, 0, None, None)
     mass, right = np.concatenate(masses), np.concatenate(rights)
-    untrained: tuple[int, ...] = ()
-    if encoding.buckets is not None and head.basis.buckets is not None:
-        untrained = tuple(np.setdiff1d(encoding.buckets, head.basis.buckets).tolist())
+    known = set() if head.basis.buckets is None else set(head.basis.buckets.tolist())
     return LengthResult(
         length,
         mass.size,
         round(min(float(mass.mean()), 1.0), DIGITS),
         round(float(right.mean()), DIGITS),
-        untrained,
+        tuple(sorted(met - known)),
     )
 
 

@@ -7,7 +7,8 @@ scheme gives:
 - rotary: Σ aₖ cos(Δ·θₖ) + bₖ sin(Δ·θₖ), Δ = i − j, two free numbers a pair of columns: q·k of
   fixed q and k, turned. On axes each pair has the Δ of its own, and where amplitudes grow, or are
   scaled, so do both terms;
-- bias in buckets: a free number for each bucket that is met; those of a table are learned anew;
+- bias in buckets: a free number for each bucket that is met, by offsets or by pairs of places;
+  those of a table are learned anew. A network's scores are not linear, and are refused;
 - bias by formula: one free number, of either sign, times what the formula gives at its declared
   parameters. Any of ALiBi's slopes is one amplitude of another, KERPLE's strength r1 is an
   amplitude; its power or scale r2, in which scores are not linear, stays as declared;
@@ -29,9 +30,9 @@ from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Request, encoding_of_side
-from posenc_cli.encoding.scores import score_rule
+from posenc_cli.encoding.scores import score_indices, score_rule
 from posenc_cli.errors import InvalidInput
-from posenc_cli.formulas.declare import BucketBias
+from posenc_cli.formulas.declare import BucketBias, Network
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
@@ -65,6 +66,12 @@ class HeadEncoding(Record):
         positions = Positions.contiguous(0, length)
         Request(query, positions, Precision.of(FLOAT64, None)).row_positions()  # has so many
         content = query.bound.content
+        match content:
+            case BucketBias(network=Network()):
+                raise InvalidInput(
+                    f"{self.scheme.name}: a network makes its scores, which are not linear in what "
+                    "it learns, so no one optimum is theirs"
+                )
         if content.heads is not None and not 0 <= self.head < content.heads:
             raise InvalidInput(f"--head {self.head}: the heads are 0 to {content.heads - 1}")
         width = max(1, content.width)
@@ -98,17 +105,20 @@ class LengthEncoding(Record):
             kind == "rotary" and (waves is None or waves.coordinates is None)
         )
 
-    @cached_property
-    def buckets(self) -> Integers | None:
-        """The bucket of each distance i − j = 0, 1, …; None where there are none.
+    def buckets(self, queries: Integers) -> Integers | None:
+        """The bucket of each key for some queries; None where there are none.
 
-        Shape: (length,).
+        Shape: (queries, length). Keys after a query have that of its own.
         """
         match self.content:
             case BucketBias(bucket=bucket):
+                own = queries[:, None]
+                keys = np.minimum(np.arange(self.length, dtype=np.int64), own)
                 with self.query.bound.scheme.answerable():
-                    offsets = -np.arange(self.length, dtype=np.int64)
-                    return np.asarray(bucket(np, offsets), np.int64)
+                    indices = score_indices(self.content, own, keys)
+                    distinct, where = np.unique(indices, return_inverse=True)
+                    buckets = np.asarray(bucket(np, distinct), np.int64)
+                return np.asarray(buckets[where.reshape(indices.shape)])
         return None
 
     @cached_property
@@ -150,8 +160,9 @@ class LengthEncoding(Record):
         if scheme.kind == "absolute":
             rows = basis.projected(_checked(self.rows, scheme))  # (length, width)
             return _bilinear(rows[queries], rows)
-        if self.buckets is not None:
-            return _by_table(basis.places(self.buckets), basis.size, queries)
+        buckets = self.buckets(queries)
+        if buckets is not None:
+            return _by_table(basis.places(buckets), basis.size)
         if self.by_offset:
             return _by_offset(_checked(self.terms, scheme), queries)
         if content.by is not None:
@@ -161,8 +172,9 @@ class LengthEncoding(Record):
 
     def basis(self) -> Basis:
         """What of an encoding of this length is free to be learned."""
-        if self.buckets is not None:
-            return Basis(buckets=np.unique(self.buckets))
+        buckets = self.buckets(np.arange(self.length))
+        if buckets is not None:
+            return Basis(buckets=np.unique(buckets))
         if self.query.bound.scheme.kind == "absolute" and self.rows.shape[1] > self.length:
             rows = _checked(self.rows, self.query.bound.scheme)
             return Basis(columns=np.linalg.qr(rows.T)[0])
@@ -189,7 +201,7 @@ class Basis(Record):
         return rows if self.columns is None else rows @ self.columns
 
     def places(self, buckets: Integers) -> Integers:
-        """The place of each bucket among those met, their number for one that is not."""
+        """The place of each bucket among those met, as many as there are for one that is not."""
         assert self.buckets is not None
         places = np.minimum(np.searchsorted(self.buckets, buckets), self.size - 1)
         return np.where(self.buckets[places] == buckets, places, self.size)
@@ -238,13 +250,12 @@ def _by_offset(terms: RealRows, queries: Integers) -> LinearScores:
     )
 
 
-def _by_table(places: Integers, size: int, queries: Integers) -> LinearScores:
-    """Of a number for each place of a table; 0 for the place past the last."""
-    distances = _distances(queries, len(places))
+def _by_table(places: Integers, size: int) -> LinearScores:
+    """Of a number for each place of a table, places (queries, keys); 0 for that past the last."""
     return LinearScores(
         size,
-        lambda numbers: np.append(numbers, 0.0)[places][distances],
-        lambda cells: _summed(places, _summed(distances, cells, len(places)), size + 1)[:size],
+        lambda numbers: np.append(numbers, 0.0)[places],
+        lambda cells: _summed(places, cells, size + 1)[:size],
     )
 
 
