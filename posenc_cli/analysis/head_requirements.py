@@ -20,7 +20,7 @@ _FORM = re.compile(
 )
 
 
-class Requirement(Record):
+class HeadRequirement(Record):
     """A bound on the mass, or on the share that is right, of a target at a length.
 
     The ``length`` is one of positions, or as many ``times`` the trained length.
@@ -35,10 +35,10 @@ class Requirement(Record):
     bound: float
 
     @classmethod
-    def parse(cls, text: str) -> Requirement:
+    def parse(cls, text: str) -> HeadRequirement:
         """The requirement of a text: TARGET@LENGTH>=X, of the mass unless ``.right`` says else.
 
-        >>> required = Requirement.parse("back:40@8x.right>=0.9")
+        >>> required = HeadRequirement.parse("back:40@8x.right>=0.9")
         >>> required.target, required.measure, required.length_of(100)
         ('back:40', 'right', 800)
 
@@ -75,10 +75,10 @@ class Requirement(Record):
         return bool(value >= self.bound if self.relation == ">=" else value <= self.bound)
 
 
-class RequirementFinding(Record):
+class HeadFinding(Record):
     """A requirement, and the results of which it does not hold."""
 
-    requirement: Requirement
+    requirement: HeadRequirement
     failing: tuple[HeadResult, ...]
 
     @property
@@ -96,11 +96,11 @@ class RequirementFinding(Record):
 
 
 def findings(
-    requirements: Sequence[Requirement], results: Sequence[HeadResult]
-) -> list[RequirementFinding]:
+    requirements: Sequence[HeadRequirement], results: Sequence[HeadResult]
+) -> list[HeadFinding]:
     """Whether each requirement holds, of every encoding and stretch."""
     return [
-        RequirementFinding(
+        HeadFinding(
             required,
             tuple(
                 result
@@ -113,7 +113,7 @@ def findings(
 
 
 def check_requirements(
-    requirements: Sequence[Requirement],
+    requirements: Sequence[HeadRequirement],
     targets: Sequence[str],
     trained: int,
     lengths: Sequence[int],

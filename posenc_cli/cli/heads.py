@@ -18,7 +18,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.head_requirements import RequirementFinding
+    from posenc_cli.analysis.head_requirements import HeadFinding
     from posenc_cli.analysis.heads import HeadResult
 
 _TRAINED = 100
@@ -153,11 +153,11 @@ def heads(
       posenc heads -s rope -d 32 --target first --out first.png
     """
     output.check(picture)
-    from posenc_cli.analysis.head_requirements import Requirement, check_requirements, findings
+    from posenc_cli.analysis.head_requirements import HeadRequirement, check_requirements, findings
     from posenc_cli.analysis.head_targets import target_of
     from posenc_cli.analysis.heads import HeadsRequest
 
-    required = [Requirement.parse(text) for text in require or ()]
+    required = [HeadRequirement.parse(text) for text in require or ()]
     names = dict.fromkeys(targets or [rule.target for rule in required] or [_PREVIOUS])
     lengths = _numbers(test, train)
     check_requirements(required, [*names], train, lengths)
@@ -188,7 +188,7 @@ def _numbers(texts: Sequence[str] | None, trained: int) -> tuple[int, ...]:
 
 def _report(
     results: list[HeadResult],
-    checked: list[RequirementFinding],
+    checked: list[HeadFinding],
     picture: PictureOptions,
     output: PlotOutput,
     console: Console,

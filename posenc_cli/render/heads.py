@@ -22,7 +22,7 @@ from posenc_cli.render.overlays import check_looks, distinct_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.analysis.head_requirements import RequirementFinding
+    from posenc_cli.analysis.head_requirements import HeadFinding
     from posenc_cli.analysis.heads import FittedHead, HeadResult, LengthResult
     from posenc_cli.render.typesetting import Typesetter
 
@@ -31,9 +31,7 @@ _MOST_OFFSETS = 1200
 _SHARE_DIGITS = 3
 
 
-def heads_fields(
-    results: Sequence[HeadResult], findings: Sequence[RequirementFinding]
-) -> dict[str, Any]:
+def heads_fields(results: Sequence[HeadResult], findings: Sequence[HeadFinding]) -> dict[str, Any]:
     """Results as JSON has them."""
     head = results[0].head
     learned = sum(len(result.head.pairs) + result.head.basis.size for result in results)
@@ -97,7 +95,7 @@ def _rounded(number: float) -> float:
 
 def heads_text(
     results: Sequence[HeadResult],
-    findings: Sequence[RequirementFinding],
+    findings: Sequence[HeadFinding],
     typesetter: Typesetter,
     *,
     pictured: bool = False,
@@ -172,7 +170,7 @@ def _share_text(share: float) -> str:
     return f"{share:.{_SHARE_DIGITS}f}".lstrip("0")
 
 
-def _finding_text(finding: RequirementFinding) -> str:
+def _finding_text(finding: HeadFinding) -> str:
     required = finding.requirement
     if finding.ok:
         return f"ok: {required.text}"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from posenc_cli.analysis.head_requirements import Requirement
+from posenc_cli.analysis.head_requirements import HeadRequirement
 from posenc_cli.analysis.head_targets import target_of
 from posenc_cli.analysis.heads import HeadsRequest
 from posenc_cli.analysis.position_scores import HeadEncoding
@@ -260,7 +260,7 @@ def test_a_bias_by_key_makes_the_heads_of_the_same_bias_by_offset():
 @pytest.mark.parametrize("text", ["previous@8x>0.9", "@8x>=0.9", "first@x>=1", "first@8x>=2", ""])
 def test_a_requirement_that_says_nothing_clear_is_refused(text):
     with pytest.raises(InvalidInput, match="--require"):
-        Requirement.parse(text)
+        HeadRequirement.parse(text)
 
 
 def test_what_float64_cannot_reach_is_an_error_and_no_number():
