@@ -52,6 +52,12 @@ def _offset(flag: str, text: str) -> float:
     return value
 
 
+def _tensor_name(member: str | None) -> str | None:
+    """The name of a tensor that was asked for, where any file of several can have it too."""
+    plain = member is not None and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]*", member)
+    return member if plain and member != "metadata" else None
+
+
 class ResizeOutput(MatrixOutput):
     """Where the resized table goes, and in which format."""
 
@@ -131,7 +137,8 @@ def resize(
 
     The table of a checkpoint, (rows, d) or (1, rows, d), for longer texts or other images, as
     torch.nn.functional.interpolate resizes it (align_corners=False). Values are correctly rounded;
-    --arithmetic float32 gives the bits of torch on x86 processors instead, as models run it.
+    --arithmetic float32 gives the bits of torch on x86 processors instead, as models run it. A
+    tensor that is asked for by name keeps it in .npz and .safetensors.
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy
@@ -169,6 +176,7 @@ def resize(
         stored,
         lambda: resizing.blocks(table, stored, arithmetic),
         {"resized": resizing.description, "arithmetic": arithmetic},
+        name=_tensor_name(loaded.member) or Matrix.name,
     )
     watched = output.watch(matrix, console, may_overflow=False)
     began = time.perf_counter()

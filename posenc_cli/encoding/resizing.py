@@ -156,9 +156,10 @@ class Resizing(Record):
         correctly rounded, or what torch computes in float32 or float64 (`torch_interpolation`), on
         a table of that format; it is then rounded to ``dtype``.
         """
-        yield narrow(np.asarray(table[: self.prefix], np.float64), None, dtype)
-        table = table[self.prefix :]
         outputs = max(1, min(_MOST_OUTPUTS, _BLOCK_VALUES // table.shape[1]))
+        for first, last in _spans(self.prefix, outputs):
+            yield narrow(np.asarray(table[first:last], np.float64), None, dtype)
+        table = table[self.prefix :]
         if arithmetic != "exact":
             form = np.float32 if arithmetic == "float32" else np.float64
             with np.errstate(over="ignore"):

@@ -41,13 +41,15 @@ class Loaded(Record):
     ``values`` is in native byte order and C-contiguous, and may be read-only (a file mapped into
     memory). float16, float32, float64, complex64 and complex128 are as stored; bfloat16 is widened
     to float32, integers and booleans to float64, all exactly. ``dtype`` names the stored format
-    (``bfloat16``, ``int64``; ``float64`` for ``text``), ``path`` the file as it was asked for.
+    (``bfloat16``, ``int64``; ``float64`` for ``text``), ``path`` the file as it was asked for, and
+    ``member`` the array of several that was asked for by name.
     """
 
     values: NumberArray
     dtype: str
     path: str
     text: bool = False
+    member: str | None = None
 
 
 class NoMatrix(InvalidInput):
@@ -192,7 +194,9 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
         assert form.read is not None
         stored = form.read(source)
         values = _widen(stored, source)
-    return Loaded(values, stored.dtype, os.fsdecode(path), text=not form.binary)
+    return Loaded(
+        values, stored.dtype, os.fsdecode(path), text=not form.binary, member=source.member
+    )
 
 
 @contextlib.contextmanager

@@ -93,7 +93,11 @@ def test_options_of_models_reach_the_arithmetic(call, table):
 def test_a_tensor_of_a_checkpoint_is_chosen_by_name_and_keeps_its_format(call, table):
     np.savez("both.npz", first=table[0], other=table[0, :5])
     assert call("resize", "both.npz:other", "--len", "9", "-qo", "x.safetensors")[0] == 0
-    assert read_array("x.safetensors").values.shape == (9, 6)
+    assert read_array("x.safetensors:other").values.shape == (9, 6)
+    np.savez("odd.npz", **{"metadata": table[0], "é/x": table[0]})
+    for name in ("metadata", "é/x"):
+        assert call("resize", f"odd.npz:{name}", "--len", "9", "-qo", "y.npz")[0] == 0
+        assert read_array("y.npz:encoding").values.shape == (9, 6)
     half = ["resize", "vit.npy", "--len", "4", "--dtype", "bfloat16", "-qo", "half.safetensors"]
     assert call(*half)[0] == 0
     assert call("resize", "half.safetensors", "--len", "8", "-qo", "again.safetensors")[0] == 0
