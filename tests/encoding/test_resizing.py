@@ -19,10 +19,10 @@ PEERS = "torch", "timm", "transformers", "dinov2"
 NAMES = {"bilinear": "linear"}
 
 
-def resized(table, old, new, method, arithmetic="exact", **options):
+def resized(table, old, new, method, arithmetic="exact", *, dtype=None, **options):
     grid, length = ((tuple(old), tuple(new)), None) if len(old) == 2 else (None, new[0])
     resizing = Resizing.of(table.shape, "table", length=length, grid=grid, method=method, **options)
-    dtype = REAL_DTYPES[options.pop("dtype", None) or table.dtype.name]
+    dtype = REAL_DTYPES[dtype or table.dtype.name]
     return np.concatenate([*resizing.blocks(table, dtype, arithmetic)])
 
 
