@@ -13,6 +13,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from posenc_cli.analysis.products import MatrixRows
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Waves
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals, StoredRows
 
-MOST_PRODUCTS = 1 << 33
+MOST_PRODUCTS = 1 << 32
 """Multiplications that the nearest of all pairs may take: a few seconds."""
 
 NEIGHBOURS = 16
@@ -99,39 +100,50 @@ def nearest_rows(rows: MatrixRows) -> NearestRows:
     """
     rows = rows.in_memory()
     values = rows.read(range(rows.count))  # (rows, width)
-    same = distinct_rows([values], rows.count)
+    same = distinct_rows(_pieces(values), rows.count)
     if same.first is not None:
         return NearestRows(0.0, same.first)
     if rows.count**2 // 2 * max(_LEAST_WIDTH, rows.width) > MOST_PRODUCTS:
         return _nearest_neighbours(values)
-    centred = values - values.mean(axis=0)
+    largest = max(float(np.abs(piece).max(initial=0)) for piece in _pieces(values))
+    # Squares neither overflow nor vanish; a power of two takes no digit off.
+    power = -math.frexp(largest)[1]
+    centred = np.ldexp(values, power)
+    centred -= centred.mean(axis=0)
     squares = np.square(centred).sum(axis=1)  # (rows,)
     slack = (rows.width + 8) * _UNIT * 4 * float(squares.max())
     best, pair = np.inf, (0, 1)
     for begin in range(0, rows.count, _BLOCK_ROWS):
         end = min(begin + _BLOCK_ROWS, rows.count)
-        products = centred[begin:end] @ centred[:end].T  # (block, rows before)
-        apart = squares[begin:end, None] + squares[:end] - 2 * products
-        later, earlier = np.tril_indices(end - begin, begin - 1, end)
-        listed = apart[later, earlier]
-        if not listed.size:
-            continue
-        near = listed <= min(best, float(listed.min())) + slack
-        near_later, near_earlier = later[near] + begin, earlier[near]
-        for start in range(0, near_later.size, _PAIRS):
+        apart = centred[begin:end] @ centred[:end].T  # (block, rows up to its last)
+        apart *= -2
+        apart += squares[:end]
+        apart += squares[begin:end, None]
+        apart[:, begin:][np.triu_indices(end - begin)] = np.inf
+        limit = min(math.ldexp(best, power) ** 2, float(apart.min(initial=np.inf))) + slack
+        later, earlier = np.nonzero(apart <= limit)
+        for start in range(0, later.size, _PAIRS):
             part = slice(start, start + _PAIRS)
-            best, pair = _nearer(values, near_earlier[part], near_later[part], best, pair)
-    return NearestRows(float(np.sqrt(best)), pair)
+            best, pair = _nearer(values, earlier[part], later[part] + begin, best, pair)
+    return NearestRows(best, pair)
+
+
+def _pieces(values: RealRows) -> Iterator[RealRows]:
+    """The rows some at a time, so that no copy of all of them is made."""
+    step = max(1, _BLOCK_VALUES // max(1, values.shape[1]))
+    return (values[begin : begin + step] for begin in range(0, len(values), step))
 
 
 def _nearer(
     values: RealRows, first: Integers, second: Integers, best: float, pair: tuple[int, int]
 ) -> tuple[float, tuple[int, int]]:
-    """The least squared distance of some pairs, or of the best before them, and of which."""
-    squares = np.square(values[first] - values[second]).sum(axis=1)
-    place = int(np.argmin(squares))
-    if squares[place] < best:
-        return float(squares[place]), (int(first[place]), int(second[place]))
+    """The least distance of some pairs of different rows, or of the best before, and of which."""
+    apart = values[first] - values[second]
+    sizes = np.abs(apart).max(axis=1)
+    lengths = sizes * np.sqrt(np.square(apart / sizes[:, None]).sum(axis=1))
+    place = int(np.argmin(lengths))
+    if lengths[place] < best:
+        return float(lengths[place]), (int(first[place]), int(second[place]))
     return best, pair
 
 
@@ -141,7 +153,7 @@ def _nearest_neighbours(values: RealRows) -> NearestRows:
         for begin in range(apart, len(values), _PAIRS):
             later = np.arange(begin, min(begin + _PAIRS, len(values)))
             best, pair = _nearer(values, later - apart, later, best, pair)
-    return NearestRows(float(np.sqrt(best)), pair, sampled=True)
+    return NearestRows(best, pair, sampled=True)
 
 
 def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:

@@ -42,7 +42,9 @@ def decay(
     if not peak > 0:
         return {"holds": None, "reason": "a row has no similarity to itself"}
     fields = _fields(distances, values < peak / 2)
-    fields["sample"] = None if looked_at_all else "verdict"
+    if not looked_at_all:
+        fields["sample"] = "verdict"
+        fields["reason"] += ", in a sample of pairs"
     if alike.content is None:
         fields["reason"] = f"dot products of rows, {fields['reason']}"
         return fields

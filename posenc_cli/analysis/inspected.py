@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 RowAxis = Literal["position", "offset", "key", "row"]
 
 MOST_WAVE_CELLS = 1 << 26
-"""Cells of rows of waves, each of which is computed a few times: some seconds."""
+"""Cells of rows of waves that prove most of what is asked, and are computed a few times."""
 
 MOST_SCORES = 1 << 19
 """Scores of a bias, each of which is computed a few times, in 60 digits where it must be."""
@@ -110,7 +110,9 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
     width = request.plan().shape[-1]
     named = f"dim={width} of {request.scheme.name}"
     check_size(named, width, REPEATED_COLUMNS, "columns")
-    most = HELD_VALUES if content.waves is None else MOST_WAVE_CELLS
+    waves = content.waves
+    plain = waves is not None and waves.coordinates is None and waves.growth is None
+    most = MOST_WAVE_CELLS if plain else HELD_VALUES
     check_size(_option(request, places), places.count * width, most, "cells of rows")
 
     def rounded(dtype: DType) -> Iterator[StoredRows]:
@@ -118,7 +120,8 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
         return precise.plan_at(places).matrix(engine).blocks()
 
     axis: RowAxis = "offset" if request.scheme.kind == "relative" else "position"
-    return InspectedRows(rows_of(request, engine), axis, places, rounded)
+    rows = rows_of(request, engine)
+    return InspectedRows(rows if plain else rows.in_memory(), axis, places, rounded)
 
 
 def _option(request: Request, places: Positions) -> str:

@@ -14,7 +14,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from posenc_cli.analysis.properties import Inspection
     from posenc_cli.choice import Choice
@@ -26,10 +26,13 @@ MOST_OF_CONTEXT = 1 << 17
 """Positions of a model's context that are looked at where no one says how many: some seconds."""
 
 
-def inspections_of(choice: Choice, fit: int | None = None) -> Iterator[Inspection]:
+def inspections_of(
+    choice: Choice, fit: int | None = None, step: Callable[[], None] = lambda: None
+) -> Iterator[Inspection]:
     """What a choice is like, or each part of a hybrid; the linear map is fitted on ``fit`` rows.
 
-    Without positions these are those of the model's context, or the first 512.
+    ``step`` is called as properties of one are known. Without positions these are those of the
+    model's context, or the first 512.
 
     Raises: InvalidInput where it asks for too much, or for positions that there are not.
     """
@@ -37,7 +40,7 @@ def inspections_of(choice: Choice, fit: int | None = None) -> Iterator[Inspectio
         placed = part if part.positions is not None else _at_first(part)
         for request in placed.requests(Precision.of(FLOAT64, None)):
             engine = placed.engine(request.plan())
-            yield inspection(request, engine, fit=fit, name=choice.source or None)
+            yield inspection(request, engine, fit=fit, name=choice.source or None, step=step)
 
 
 def _at_first(choice: Choice) -> Choice:

@@ -25,6 +25,7 @@ import numpy as np
 from posenc_cli.analysis.distances import distinct_rows, nearest_rows, nearest_waves
 from posenc_cli.analysis.fading import decay
 from posenc_cli.analysis.inspected import inspected_array, inspected_rows
+from posenc_cli.analysis.products import MatrixRows
 from posenc_cli.analysis.profile import wave_weights
 from posenc_cli.analysis.property_names import PROPERTIES
 from posenc_cli.analysis.sampling import positions_of
@@ -41,7 +42,7 @@ from posenc_cli.positions import LARGEST_POSITION, Positions
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from posenc_cli.analysis.inspected import InspectedRows
     from posenc_cli.analysis.shift import LinearShift
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 
 HowKnown = Literal["proved", "measured"]
 Sampled = Literal["value", "verdict"]
+
+STEPS = 5
+"""How often an inspection tells that it has come further."""
 
 SAME_EVERYWHERE = "rows are the same everywhere"
 
@@ -175,9 +179,16 @@ class _Extremes(Record):
 
 
 def inspection(
-    request: Request, engine: Engine, *, fit: int | None = None, name: str | None = None
+    request: Request,
+    engine: Engine,
+    *,
+    fit: int | None = None,
+    name: str | None = None,
+    step: Callable[[], None] = lambda: None,
 ) -> Inspection:
     """What an encoding is like at its positions; the linear map is fitted on ``fit`` rows.
+
+    ``step`` is called some `STEPS` times, as properties are known.
 
     Raises: InvalidInput where the request is, or asks for too much.
     """
@@ -187,6 +198,7 @@ def inspection(
     return _inspection(
         subject,
         fit,
+        step,
         name=name or bound.scheme.name,
         kind=kind,
         params=dict(bound.params),
@@ -196,16 +208,20 @@ def inspection(
     )
 
 
-def inspection_of_array(loaded: Loaded, *, name: str, fit: int | None = None) -> Inspection:
+def inspection_of_array(
+    loaded: Loaded, *, name: str, fit: int | None = None, step: Callable[[], None] = lambda: None
+) -> Inspection:
     """What the rows of an array are like, all of it measured.
 
     Raises: InvalidInput unless it is a matrix of no more than is looked at.
     """
     subject = _Inspected(inspected_array(loaded, name=name), Engine(), loaded=loaded, name=name)
-    return _inspection(subject, fit, name=name, kind=None, params={})
+    return _inspection(subject, fit, step, name=name, kind=None, params={})
 
 
-def _inspection(subject: _Inspected, fit: int | None, **fields: Any) -> Inspection:
+def _inspection(
+    subject: _Inspected, fit: int | None, step: Callable[[], None], **fields: Any
+) -> Inspection:
     inspected = subject.inspected
     extremes = _extremes(inspected)
     known: dict[str, Property] = {}
@@ -213,12 +229,16 @@ def _inspection(subject: _Inspected, fit: int | None, **fields: Any) -> Inspecti
     known["bounded"] = _bounded(subject, extremes)
     known["defined-beyond"] = _defined_beyond(subject)
     if extremes.not_finite is None:
+        step()
         known["unique"] = _unique(subject)
+        step()
         known["norm"] = _norm(subject, extremes)
         shifts, shift = _shifts(subject, fit)
         known |= shifts
+        step()
         known |= _by_distance(subject)
         for dtype in (FLOAT16, BFLOAT16):
+            step()
             known[f"distinct-{dtype.name}"] = _distinct(subject, dtype)
     else:
         place = inspected.place(extremes.not_finite)
@@ -245,8 +265,9 @@ def _extremes(inspected: InspectedRows) -> _Extremes:
             not_finite = begin + int(np.argmin(finite))
             break
         cells = np.abs(block).max(axis=1, initial=0)
+        sizes = np.where(cells > 0, cells, 1.0)
         with np.errstate(over="ignore"):
-            lengths = np.linalg.norm(block, axis=1)
+            lengths = np.linalg.norm(block / sizes[:, None], axis=1) * sizes
         row, short, long = int(np.argmax(cells)), int(np.argmin(lengths)), int(np.argmax(lengths))
         largest = max(largest, (float(cells[row]), begin + row), key=lambda pair: pair[0])
         shortest = min(shortest, (float(lengths[short]), begin + short), key=lambda pair: pair[0])
@@ -431,6 +452,8 @@ def _norm(subject: _Inspected, extremes: _Extremes) -> Property:
     if subject.unused:
         return Property("norm", True, 0.0, None, "proved", SAME_EVERYWHERE)
     (short, first), (long, second) = extremes.shortest, extremes.longest
+    if math.isinf(long):
+        return Property("norm", None, reason="lengths are past what float64 holds")
     spread = long - short
     tolerance = 2 * (2 * inspected.rows.unit + (inspected.rows.width + 2) * 2.0**-53) * long
     at = inspected.place(first), inspected.place(second)
@@ -529,6 +552,8 @@ def _by_distance(subject: _Inspected) -> dict[str, Property]:
         return {name: Property(name, None, reason=reason) for name in ("relative", "decay")}
     if request is not None:
         alike = similarity(request, subject.engine)
+        if isinstance(alike.source, MatrixRows):
+            alike = replace(alike, source=alike.source.in_memory())
     else:
         assert subject.loaded is not None
         loaded = subject.loaded
@@ -545,7 +570,6 @@ def _by_distance(subject: _Inspected) -> dict[str, Property]:
 
 def _relative(subject: _Inspected, judged: Verdict) -> Property:
     evidence: HowKnown = "measured" if judged.proof is None else "proved"
-    sample: Sampled | None = None if judged.measured_all else "verdict"
     if judged.affine_rows and not judged.toeplitz:
         reason = (
             "a score goes by the key; a step of both adds the same to all keys, which the softmax "
@@ -555,7 +579,12 @@ def _relative(subject: _Inspected, judged: Verdict) -> Property:
     if subject.unused:
         reason = SAME_EVERYWHERE
         return Property("relative", True, 0.0, None, "proved", reason)
-    reason = judged.proof or f"{judged.pairs} of {judged.all_pairs} pairs of positions"
+    sample: Sampled | None = None
+    reason = judged.proof or f"all {judged.all_pairs} pairs of positions were looked at"
+    if not judged.measured_all:
+        # One pair of another score is enough to show that it does not hold.
+        sample = "verdict" if judged.toeplitz else "value"
+        reason = f"in a sample of {judged.pairs} of {judged.all_pairs} pairs of positions"
     spread = judged.spread if math.isfinite(judged.spread) else None
     return Property(
         "relative",

@@ -13,6 +13,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,23 +84,27 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
     count = min(fit, mapped) if fit else min(FITTED, max(1, mapped // 2))
     source = inspected.rows.read(range(count))  # (count, width)
     target = inspected.rows.read(range(1, count + 1))
+    largest = max(float(np.abs(part).max(initial=0)) for part in (source, target))
+    # A power of two takes no digit off, and then nothing overflows that need not.
+    power = -math.frexp(largest)[1]
+    source, target = np.ldexp(source, power), np.ldexp(target, power)
     left, sizes, right = np.linalg.svd(source, full_matrices=False)
     cutoff = max(source.shape) * 2.0**-52 * float(sizes.max(initial=0))
     kept = sizes > cutoff
     into = right[kept].T / sizes[kept]  # (width, rank)
     out = left[:, kept].T @ target  # (rank, width)
-    largest = float(np.abs(target).max(initial=0))
     fitted, beyond, last = ShiftResidual(0.0, 1), [], None
     for begin, block in inspected.blocks():
         rows = block if last is None else np.concatenate([last, block])
         first, last = begin - (last is not None), block[-1:]
         with np.errstate(all="ignore"):
+            rows = np.ldexp(rows, power)
             left_over = np.abs(rows[:-1] @ into @ out - rows[1:]).max(axis=1, initial=0)
+            left_over = np.ldexp(left_over, -power)
         inside = left_over[: max(0, count - first)]
         if inside.size:
             row = int(np.argmax(inside))
             fitted = fitted.joined(ShiftResidual(float(inside[row]), first + row + 1))
-            largest = max(largest, float(np.abs(block).max(initial=0)))
         beyond.append(left_over[inside.size :])
     unit = max(inspected.rows.unit, 2.0**-53)
     return LinearShift(

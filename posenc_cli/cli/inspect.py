@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.check_reports import CheckOutput, StepSummary
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import option, whole_option
+from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
 
@@ -68,7 +70,7 @@ def inspect(
     from posenc_cli.render import inspection as rendering
 
     began = time.perf_counter()
-    found = _inspections(subjects, fit)
+    found = _inspections(subjects, fit, console)
     judged = judgements(found, require)
     ok = all(judgement.ok for judgement in judged)
     match form:
@@ -90,16 +92,24 @@ def inspect(
     return 0 if ok else 1
 
 
-def _inspections(subjects: Subjects, fit: int | None) -> list[Inspection]:
+def _inspections(subjects: Subjects, fit: int | None, console: Console) -> list[Inspection]:
     """What is inspected, in the order of the command line."""
     from posenc_cli.analysis.inspections import inspections_of, named_apart
-    from posenc_cli.analysis.properties import inspection_of_array
+    from posenc_cli.analysis.properties import STEPS, inspection_of_array
     from posenc_cli.files.reading import read_array
 
     found: list[Inspection] = []
-    for item in subjects.items:
-        if isinstance(item, Choice):
-            found += inspections_of(item, fit)
-        else:
-            found.append(inspection_of_array(read_array(item), name=quoted_name(item), fit=fit))
+    total, done = STEPS * len(subjects.items), itertools.count(1)
+    with steps_shown(console, "properties") as progress:
+
+        def step() -> None:
+            if progress is not None:
+                progress(next(done), total)
+
+        for item in subjects.items:
+            if isinstance(item, Choice):
+                found += inspections_of(item, fit, step)
+            else:
+                name = quoted_name(item)
+                found.append(inspection_of_array(read_array(item), name=name, fit=fit, step=step))
     return named_apart(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,11 @@ from posenc_cli import interrupts
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import TextIO
 
     from numpy.typing import NDArray
-    from rich.progress import Progress, ProgressColumn
+    from rich.progress import Progress, ProgressColumn, TaskID
 
     from posenc_cli.cli.console import Console
     from posenc_cli.files.matrix import Matrix
@@ -74,6 +75,26 @@ def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
             yield block
 
     return replace(matrix, blocks=blocks)
+
+
+@contextlib.contextmanager
+def steps_shown(console: Console, what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """What shows how many of some things are done, after a second; None where nothing is shown."""
+    if not console.shows_progress:
+        yield None
+        return
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        bars: list[tuple[Progress, TaskID]] = []
+
+        def show(done: int, total: int) -> None:
+            if not bars and time.monotonic() - began > PATIENCE:
+                bar = stack.enter_context(progress_bar(sys.stderr))
+                bars.append((bar, bar.add_task(what)))
+            for bar, task in bars:
+                bar.update(task, completed=done, total=total)
+
+        yield show
 
 
 def _clear_line(stream: TextIO) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -16,7 +14,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import OptionGroup, completed_from, one_of, option
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, show
-from posenc_cli.cli.progress import PATIENCE, progress_bar
+from posenc_cli.cli.progress import steps_shown
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import Record, replace
@@ -25,10 +23,6 @@ from posenc_cli.render.report import FailedSubject
 from posenc_cli.render.report_text import deviation_figure, report_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rich.progress import Progress, TaskID
-
     from posenc_cli.checks.checking import CheckRequest
     from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.checks.verdict import Report
@@ -209,7 +203,7 @@ def rope_check(
         raise InvalidInput(f"--tol {tol}: cannot go with --strict")
     began = time.perf_counter()
     try:
-        with _progress(console) as progress:
+        with steps_shown(console, "positions") as progress:
             report = Check(
                 asked=request,
                 encoding=choice.encoding,
@@ -283,23 +277,3 @@ def _place(request: CheckRequest) -> SourcePlace | None:
     file = Path(place.file).resolve()
     inside = file.relative_to(root) if file.is_relative_to(root) else Path(place.file)
     return replace(place, file=inside.as_posix())
-
-
-@contextlib.contextmanager
-def _progress(console: Console) -> Iterator[Callable[[int, int], None] | None]:
-    """What shows how many positions of a function have been read, from the first second on."""
-    if not console.shows_progress:
-        yield None
-        return
-    began = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        bars: list[tuple[Progress, TaskID]] = []
-
-        def show(done: int, total: int) -> None:
-            if not bars and time.monotonic() - began > PATIENCE:
-                bar = stack.enter_context(progress_bar(sys.stderr))
-                bars.append((bar, bar.add_task("positions")))
-            for bar, task in bars:
-                bar.update(task, completed=done, total=total)
-
-        yield show

@@ -57,17 +57,28 @@ def _fields(known: Inspection) -> dict[str, Any]:
 
 
 def _property_fields(known: Property) -> dict[str, Any]:
-    value = known.value
     return {
         "name": known.name,
         "holds": known.holds,
-        "value": value if value is None or math.isfinite(value) else None,
+        "value": _finite(known.value),
         "at": None if known.at is None else list(known.at),
         "evidence": known.evidence,
         "sample": known.sample,
         "reason": known.reason,
-        **known.details,
+        **{name: _finite(value) for name, value in known.details.items()},
     }
+
+
+def _finite(value: Any) -> Any:
+    """A value, or those of a list or a dict, as JSON has them: what is not finite is null."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case list():
+            return [_finite(item) for item in value]
+        case dict():
+            return {key: _finite(item) for key, item in value.items()}
+    return value
 
 
 def inspection_text(
@@ -133,6 +144,8 @@ def _notes(known: Inspection) -> list[str]:
         if not plain and (found.holds is not True or found.sample):
             by_reason.setdefault(found.reason, []).append(found.name)
     notes += [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items() if reason]
+    if any(found.sample for found in known.properties):
+        notes.append("~ is the value of a sample")
     return [note for note in notes if note]
 
 
@@ -165,7 +178,7 @@ def _decay_note(known: Inspection) -> str:
     note += f"; independent q and k: mean 0, deviation {ends}"
     if "bound" in decay.details:
         bound = decay.details["bound"]
-        note += f"; RoFormer's bound {_short(bound[0])} and {_short(bound[-1])}"
+        note += f"; RoFormer's bound there {_short(bound[0])} and {_short(bound[-1])}"
     negative = decay.details["negative_from"]
     return note if negative is None else f"{note}; negative from {negative} on"
 

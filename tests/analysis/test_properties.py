@@ -340,6 +340,21 @@ def test_rows_that_are_no_numbers_say_so():
     assert "row 2 holds" in report["unique"].reason
 
 
+@pytest.mark.parametrize("size", [1e300, 1.0, 1e-310])
+def test_rows_of_any_size_have_the_same_verdicts(size):
+    rows = np.random.default_rng(2).standard_normal((50, 4))
+    plain, scaled = posenc.inspect(rows), posenc.inspect(rows * size)
+    for name in ("unique", "norm", "linear-shift", "linear-shift-held-out"):
+        assert plain[name].holds == scaled[name].holds
+        assert plain[name].value * size == pytest.approx(scaled[name].value, rel=1e-9, abs=1e-320)
+    json.dumps(scaled.as_json(), allow_nan=False)
+
+
+def test_rows_that_differ_by_less_than_a_square_can_show_are_told_apart():
+    report = posenc.inspect(np.array([[0.0, 0.0], [1e-200, 0.0], [1.0, 1.0]]))
+    assert (report["unique"].holds, report["unique"].value) == (True, 1e-200)
+
+
 def test_a_single_row_has_no_neighbour():
     report = posenc.inspect("sinusoidal", 1)
     assert report["unique"].holds is None

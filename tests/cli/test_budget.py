@@ -54,7 +54,7 @@ TABLE = [
     ("inspect -s swin --set window_size=1000x1000", REFUSED),
     ("inspect -s sinusoidal-nd --set grid=100000x100000 --len 1000000000", REFUSED),
     (f"inspect -s rope --len {MILLION}", WHOLE),
-    ("inspect -s integer -d 16 --len 1000000", SAMPLE),
+    ("inspect -s integer -d 8 --len 1000000", SAMPLE),
     ("heads -s sinusoidal --dim 16384 --test 8192", REFUSED),
     ("heads -s sinusoidal --dim 2048 --train 200 --target same:8 --test 400", REFUSED),
     ("heads -s rope --train 512 --test 32768", WHOLE),
@@ -138,7 +138,7 @@ LONG = {
     "dot-similarity -s shaw -d 8 --set max_distance=1000000000 --len 1000000000",
     "heatmap --in stack.npy --out stack.svg -q",
     f"inspect -s rope --len {MILLION}",
-    "inspect -s integer -d 16 --len 1000000",
+    "inspect -s integer -d 8 --len 1000000",
 }
 """Those that compute a sample for a second or more."""
 

@@ -201,6 +201,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "heatmap": (("--in A",), PICTURE),
     "dot-similarity": (("--in A",), SIMILARITY),
     "spectrum": (("--in A",), SPECTRUM),
+    "inspect": (
+        ("--in A", "--in A --in B", "--in A -s rope"),
+        ("", "--json", "--fit 3", "--require unique,norm<=1e-6,relative"),
+    ),
     "alibi-slopes": (("--check A",), ("", "--heads 4", "--heads 1", "--json", "--max-bias 2")),
     "generate": (tuple(f"-s {name} --set weights=A" for name in LEARNED), WHERE, ("-q", "--json")),
     "generate -s mrope --set axes=A": (("", "--dim 8 --set sections=1,1,2"), WHERE, ("-q",)),
@@ -212,6 +216,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "heatmap -s": (tuple(f"{name} --set weights=A" for name in LEARNED), WHERE, ("", "--json")),
     "dot-similarity -s": (tuple(f"{name} --set weights=A" for name in LEARNED), WHERE, ("",)),
     "order-check -s": (tuple(f"{name} --set weights=A" for name in LEARNED), ("", "--json")),
+    "inspect -s": (tuple(f"{name} --set weights=A" for name in LEARNED), WHERE, ("", "--json")),
     "spectrum -s": (tuple(f"{name} --set weights=A" for name in LEARNED), WHERE, ("--json",)),
 }
 WEIGHTS = ("identify", "identify", "rope-check", "rope-check", *COMMANDS)

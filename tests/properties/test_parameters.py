@@ -143,7 +143,7 @@ def commands(draw, tried=quick, backends=("auto",)):
     command = draw(
         st.sampled_from(
             ["generate", "spectrum", "heatmap", "dot-similarity", "rope-check", "order-check"] * 2
-            + ["alibi-slopes", "buckets"]
+            + ["alibi-slopes", "buckets", "inspect", "inspect"]
         )
     )
     if command == "alibi-slopes":
