@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _EXACT_VALUES = 1 << 12  # held at a time: each costs a few hundred bytes
 _BOUNDED_VALUES = 1 << 13  # computed with at a time: few enough for the cache
+_TABLES_KEPT = 4  # that a network made for the blocks of a matrix, from head to head
 _PROFILES_KEPT = 64  # pieces of what all heads share, from head to head
 
 
@@ -91,9 +92,25 @@ def scores_between(
     Shape: (queries, keys).
     """
     indices = score_indices(content, queries[:, None], keys[None, :])
-    distinct, where = np.unique(indices, return_inverse=True)
-    scores: StoredRows = rule(head, distinct)[where.reshape(indices.shape)]
+    distinct, where = _distinct(indices)
+    scores: StoredRows = rule(head, distinct)[where]
     return scores
+
+
+def _distinct(indices: Integers) -> tuple[Integers, Integers]:
+    """The values that occur, in order, and the place of each index among them.
+
+    Shapes: (n,), and that of the indices.
+    """
+    least = int(indices.min(initial=0))
+    reach = int(indices.max(initial=0)) - least + 1
+    if reach > 2 * indices.size:
+        distinct, where = np.unique(indices, return_inverse=True)
+        return distinct, where.reshape(indices.shape)
+    places = indices - least  # where they lie close, to mark them is quicker than to sort them
+    seen = np.zeros(reach, np.bool_)
+    seen[places] = True
+    return np.flatnonzero(seen) + least, (np.cumsum(seen) - 1)[places]
 
 
 def score_indices(content: Content, queries: Integers, keys: Integers) -> Integers:
@@ -116,7 +133,7 @@ def _table_rule(
     """Scores from a learned table."""
     assert lookup is not None
 
-    @lru_cache(maxsize=1)
+    @lru_cache(maxsize=1 if content.network is None else _TABLES_KEPT)
     def rows_of(buckets: bytes) -> Reals:
         """The rows of some buckets, (buckets, heads): the same for each head of some offsets."""
         numbers = np.frombuffer(buckets, dtype=np.int64)

@@ -20,6 +20,8 @@ from posenc_cli.formulas.declare import Bias, Rows, absolute, bias
 
 WORDS = ("dog", "bites", "man")
 LONGROPE = {name: tuple(1 + 0.1 * i for i in range(32)) for name in ("short_factor", "long_factor")}
+PAIRED = ("swin", "swin-v2")
+"""What scores pairs of places, whose distance is one of rows and columns."""
 SYMMETRIC = ("alibi", "kerple-log", "kerple-power", "sandwich")
 
 
@@ -140,7 +142,7 @@ def test_every_scheme_sees_order(name):
 @pytest.mark.parametrize("name", sorted(catalogue.BUILT_IN))
 def test_scores_depend_on_distance_alone_unless_rows_are_added(name):
     found = finding(name)
-    by_position = found.kind == "absolute" and name != "nope"
+    by_position = (found.kind == "absolute" and name != "nope") or name in PAIRED
     assert found.by_distance == (not by_position)
 
 
