@@ -142,8 +142,11 @@ def test_every_scheme_sees_order(name):
 @pytest.mark.parametrize("name", sorted(catalogue.BUILT_IN))
 def test_scores_depend_on_distance_alone_unless_rows_are_added(name):
     found = finding(name)
-    by_position = (found.kind == "absolute" and name != "nope") or name in PAIRED
-    assert found.by_distance == (not by_position)
+    by_position = found.kind == "absolute" and name != "nope"
+    if name in PAIRED:  # three words may lie in one row of a window wherever they are moved
+        assert found.expected_distance is None
+    else:
+        assert found.by_distance == (not by_position)
 
 
 def test_a_causal_mask_alone_tells_order():
