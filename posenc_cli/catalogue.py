@@ -15,6 +15,7 @@ from posenc_cli.formulas import (
     counting,
     grids,
     growing,
+    interpolated,
     kernels,
     learned,
     llama3,
@@ -73,6 +74,7 @@ BUILT_IN: Mapping[str, Scheme] = {
         kernels.kerple_log,
         kernels.kerple_power,
         kernels.sandwich,
+        interpolated.fire,
         relative.shaw,
         relative.transformer_xl,
     )

@@ -47,6 +47,7 @@ REPOSITORY = "no package holds the repository that is its source"
 OLD = "the package that holds its source does not run on Python 3.11"
 RECORDED: Mapping[str, str] = {
     "config_diffusers": "diffusers, its source, is not among the extra's packages",
+    "fire_arithmetic": REPOSITORY,
     "kerple": REPOSITORY,
     "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
     "mrope_xd_hunyuan": REPOSITORY,

@@ -13,7 +13,8 @@ finds the worst change up to a factor of two, and finds 0 only where it is 0.
 **Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
 of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
 a query share, which the softmax takes out again. Of one by pairs the declaration says whether what
-these share is an offset on a grid; where it is not, the scores of one offset are compared.
+these share is an offset on a grid; where it is not, the scores of one offset are compared: of far
+queries and of the first ones where the offset is enough up to a position, else of some positions.
 
 **Met by queries.** The row of an offset depends on the offset.
 """
@@ -29,13 +30,18 @@ from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.rope import Finding
 from posenc_cli.checks.verdict import Report
 from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.scores import score_rule, scores_between
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.scores import score_indices, score_rule, scores_between
 from posenc_cli.formulas.declare import BucketBias, PairRule
+from posenc_cli.numerics.dtypes import FLOAT64
 
 if TYPE_CHECKING:
     from posenc_cli.encoding.request import Request
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import Progress
+
+_LOOKED = 64
+"""Distances at which scores are compared where they do not go by the distance alone."""
 
 FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""
@@ -85,6 +91,8 @@ def _offset_finding(request: Request) -> Finding:
     match content:
         case BucketBias(pairs=PairRule() as pairs):
             message = f"the scheme is a function of {pairs.text}"
+            if pairs.offsets_until is not None:
+                return _query_finding(request, pairs.offsets_until, message)
             if not pairs.offset:
                 return _pair_finding(request, message)
     return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
@@ -115,6 +123,32 @@ def _pair_finding(request: Request, message: str) -> Finding:
     if worst > 0:
         message += f"; at the offset {at} scores differ by up to {worst:.3g} ({looked})"
     return Finding(FindingName.RELATIVE, worst == 0, worst, 0.0, None, message)
+
+
+def _query_finding(request: Request, until: int, message: str) -> Finding:
+    """Whether scores go by the offset alone, of a bias whose queries count past a position."""
+    content, lookup = request.encoding.bound.content, request.encoding.lookup
+    assert request.positions is not None
+    assert content.heads is not None
+    last = request.positions.last
+    if last <= until:
+        message = f"up to position {until} the scheme is a function of the offset alone"
+        return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
+    rule = score_rule(content, lookup, precision=Precision.of(FLOAT64, None), engine=Engine())
+    distances = np.unique(np.geomspace(1, last, min(last, _LOOKED)).astype(np.int64)) - 1
+    far = score_indices(content, np.full_like(distances, last), last - distances)
+    near = score_indices(content, distances, np.zeros_like(distances))
+    pairs = np.concatenate([far, near])
+    scores = np.array([rule(head, pairs) for head in range(content.heads)], np.float64)
+    changes = np.abs(scores[:, : far.size] - scores[:, far.size :])  # (heads, distances)
+    head, place = np.unravel_index(np.argmax(changes), changes.shape)
+    worst, distance = float(changes[head, place]), int(distances[place])
+    message = (
+        f"{message}: scores at ({last}, {last - distance}) and ({distance}, 0), the same distance, "
+        f"differ by {worst:.3g} in head {head}, the most at {distances.size} distances looked at"
+    )
+    at = {"m": last, "n": last - distance}
+    return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, at, message)
 
 
 def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:

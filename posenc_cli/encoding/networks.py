@@ -31,15 +31,16 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
 
     Raises: InvalidInput where sums are past what float64 holds.
     """
-    axes = network.axes
-    offsets = [np.asarray(offset) for offset in network.offsets(np, buckets)]
-    coordinates = [_coordinates(network, offset, axis) for axis, offset in enumerate(offsets)]
+    coordinates = _all_coordinates(network, buckets)
+    axes = len(coordinates)
+    units = table[:-1] if network.shifted else table
+    start = table[-1] if network.shifted else np.zeros(table.shape[1])
     scores = np.empty((buckets.size, table.shape[1] - axes - 1))
     with np.errstate(all="ignore"):
         for begin in range(0, buckets.size, _BLOCK):
             part = slice(begin, begin + _BLOCK)
-            total = np.zeros_like(scores[part])
-            for unit in table:
+            total = np.broadcast_to(start[axes + 1 :], scores[part].shape).copy()
+            for unit in units:
                 value = np.full(len(total), unit[axes])
                 for weight, coordinate in zip(unit[:axes], coordinates, strict=True):
                     value = value + weight * coordinate[part]
@@ -47,16 +48,36 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
             scores[part] = total
     if not np.isfinite(scores).all():
         raise InvalidInput("--set weights: the sums of this network are past what float64 holds")
+    if network.limit is None:
+        return scores
     limited: RealRows = _sigmoids(scores.reshape(-1), network.limit).reshape(scores.shape)
     return limited
 
 
+def _all_coordinates(network: Network, buckets: Integers) -> list[Reals]:
+    """What the network is given of some buckets: (n,) for each coordinate."""
+    offsets = [np.asarray(offset) for offset in network.offsets(np, buckets)]
+    coordinates = [_coordinates(network, offset, axis) for axis, offset in enumerate(offsets)]
+    if not network.quotient:
+        return [
+            coordinate * np.sign(offset)
+            for coordinate, offset in zip(coordinates, offsets, strict=True)
+        ]
+    dividend, divisor = coordinates
+    return [dividend / divisor]
+
+
 def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:
-    """The coordinates of offsets along an axis."""
+    """The coordinates of the distances that offsets along an axis are."""
     distances, where = np.unique(np.abs(offsets), return_inverse=True)
-    values = network.coordinate(exact, exact.asarray(distances.tolist()), axis)
-    rounded: Reals = round_exact(list(values), FLOAT64)[where] * np.sign(offsets)
-    return rounded
+    with np.errstate(all="ignore"):
+        values = network.coordinate(bounded, bounded.asarray(distances), axis)
+        rounded, proven = values.rounded(FLOAT64)
+    pending = np.flatnonzero(~proven)
+    exactly = network.coordinate(exact, exact.asarray(distances[pending].tolist()), axis)
+    rounded[pending] = round_exact(list(exactly), FLOAT64)
+    every: Reals = rounded[where]
+    return every
 
 
 def _sigmoids(values: Reals, limit: int) -> Reals:

@@ -36,15 +36,19 @@ class LoadedTable(Record):
             return cls(_finite(path, path, axes=2), path)
         # A file alone holds the names as they are; ``path:prefix`` those of one of its layers.
         start = f"{path}:" if Path(path).is_file() else f"{path}."
-        first, shift, last = (
+        parts = [
             _finite(start + name, path, axes=axes)
-            for name, axes in zip(shape.tensors, (2, 1, 2), strict=True)
-        )
-        if not len(first) == len(shift) == last.shape[1]:
-            shapes = " and ".join("×".join(map(str, part.shape)) for part in (first, shift, last))
+            for name, axes in zip(shape.tensors, (2, 1, 2, 1), strict=False)
+        ]
+        first, shift, last, *added = parts
+        heads, units = last.shape
+        if not len(first) == len(shift) == units or any(len(part) != heads for part in added):
+            shapes = " and ".join("×".join(map(str, part.shape)) for part in parts)
             raise InvalidInput(f"--set weights={path}: tensors of {shapes} are no {shape.text}")
-        table = np.concatenate([first, shift[:, None], last.T], axis=1)  # (units, axes + 1 + heads)
-        return cls(table, path, first.shape[1] + 1)
+        beside = first.shape[1] + 1
+        rows = [np.concatenate([first, shift[:, None], last.T], axis=1)]  # (units, beside + heads)
+        rows += [np.concatenate([np.zeros(beside), part])[None, :] for part in added]
+        return cls(np.concatenate(rows), path, beside)
 
     def parameters(self, scheme: Scheme, given: Mapping[str, object]) -> dict[str, Any]:
         """The parameters of ``scheme`` that the shape of this table settles, beside those given."""
@@ -69,11 +73,13 @@ class LoadedTable(Record):
         if self.values.shape != (weights.rows, weights.columns):
             rows, columns = self.values.shape
             text = scheme.weights.text if scheme.weights else ""
-            if self.beside:
+            if scheme.weights is not None and scheme.weights.tensors is not None:
+                added = len(scheme.weights.tensors) - 3
                 raise InvalidInput(
-                    f"--set weights={self.path}: is of {rows} units, {self.beside - 1} coordinates "
-                    f"and {columns - self.beside} heads, but {scheme.name} with these parameters "
-                    f"needs {text}: {weights.rows} units and {weights.columns - 3} heads"
+                    f"--set weights={self.path}: is of {rows - added} units, {self.beside - 1} "
+                    f"coordinates and {columns - self.beside} heads, but {scheme.name} with these "
+                    f"parameters needs {text}: {weights.rows - added} units and "
+                    f"{weights.columns - scheme.weights.inputs - 1} heads"
                 )
             raise InvalidInput(
                 f"--set weights={self.path}: is {rows}×{columns}, but {scheme.name} with these "

@@ -325,12 +325,15 @@ class PairRule(Record):
     """How scores go by two positions where not by their offset: a number for each pair of them.
 
     ``number(xp, queries, keys)`` → int64 of their common shape; ``text`` says what pairs of one
-    number share, and ``offset`` whether that is how far apart they are along some axes.
+    number share, and ``offset`` whether that is how far apart they are along some axes. Where
+    queries count past a position, ``offsets_until`` is the last of them that the offset is enough
+    for.
     """
 
     number: Callable[[Namespace, Array, Array], Array]
     text: str
     offset: bool = False
+    offsets_until: int | None = None
 
 
 class Network(Record):
@@ -339,13 +342,17 @@ class Network(Record):
     Head h has limit · sigmoid(Σ_k w_hk · max(0, Σ_a u_ka · c_a + b_k)) of the coordinates c_a: row
     k of the learned table is (u_k1 … u_kA, b_k, w_1k … w_Hk). ``offsets(xp, buckets)`` → int64
     offsets (n,) along each axis; ``coordinate(xp, distances, axis)`` → (n,), of an offset d that of
-    |d| with the sign of d.
+    |d| with the sign of d. Without a ``limit`` there is no sigmoid. Of a ``quotient`` there are two
+    axes, and the one coordinate is that of the first by that of the second. ``shifted``: the last
+    row of the table is no unit, but what is added for each head, after columns that are not read.
     """
 
     axes: int
-    limit: int
+    limit: int | None
     offsets: Callable[[Namespace, Array], tuple[Array, ...]]
     coordinate: Callable[[Namespace, Array, int], Array]
+    quotient: bool = False
+    shifted: bool = False
 
 
 class BucketBias(_ScoreContent):
@@ -409,7 +416,7 @@ class WeightsShape(Record):
     ``rows`` and ``columns`` name the parameters; ``rows_to_parameter`` undoes a table of, say,
     2K + 1 rows, and gives None for a number of rows that no parameter has. Where the table is of a
     network, ``tensors`` are the names of its first layer's weight and bias, and of its second
-    layer's weight.
+    layer's weight, and bias where it has one; ``inputs`` is how many coordinates it is given.
     """
 
     rows: str
@@ -418,7 +425,8 @@ class WeightsShape(Record):
     rows_to_parameter: Callable[[int], int | tuple[int, ...] | None] = staticmethod(
         lambda rows: rows
     )
-    tensors: tuple[str, str, str] | None = None
+    tensors: tuple[str, ...] | None = None
+    inputs: int = 2
 
 
 class Bound(Record):

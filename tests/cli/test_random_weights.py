@@ -21,8 +21,10 @@ def weights_file(name, folder):
     if (tensors := catalogue.find(name).weights.tensors) is None:
         np.save(folder / "weights.npy", values)
         return ("--len", "8", "--set", "weights=weights.npy")
-    parts = values[:, :2], values[:, 2], values[:, 3:].T
-    np.savez(folder / "weights.npz", **dict(zip(tensors, parts, strict=True)))
+    heads = bound.content.heads
+    units = values[:-1] if len(tensors) == 4 else values
+    parts = units[:, : -heads - 1], units[:, -heads - 1], units[:, -heads:].T, values[-1, -heads:]
+    np.savez(folder / "weights.npz", **dict(zip(tensors, parts, strict=False)))
     return ("--len", "8", "--set", "weights=weights.npz")
 
 

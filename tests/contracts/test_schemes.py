@@ -24,6 +24,7 @@ SMALL = {
     "rope-mixed": {"grid": "20x30"},
     "swin": {"window_size": "20x30"},
     "swin-v2": {"window_size": "20x30", "hidden": 16},
+    "fire": {"hidden": 4, "threshold": 100.0},
     "rope-longrope": {"dim": 8, "short_factor": "1,1,1.5,2", "long_factor": "1,2,3,4.5"},
 }
 """What a scheme needs beside its defaults to serve the positions of these tests."""

@@ -281,6 +281,14 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "base": Above(10000.0, 1),
         "convention": Choice("sinusoidal", "sinusoidal nemo"),
     },
+    "fire": {
+        "heads": Between(8, 1, 65536),
+        "hidden": Between(32, 1, 65536),
+        "c": Above(0.1, 0, 1e15),
+        "threshold": Above(512.0, 0, 1e15),
+        "seed": Between(0, 0, 2**64 - 1),
+        "weights": Plain(None),
+    },
     "shaw": {
         "dim": Between(64, 1, 65536),
         "max_distance": Between(128, 1, 2**30),
