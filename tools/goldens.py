@@ -594,6 +594,38 @@ def dinov3(statement: Statement, stored: Arrays) -> Arrays:
     return made
 
 
+def real_coordinates(statement: Statement, _stored: Arrays) -> Arrays:
+    """Coordinates that are no whole numbers: DINOv3's in training, and the times of Qwen3-Omni."""
+    import torch
+
+    params = statement["params"]
+    path = "dinov3_vit.modeling_dinov3_vit."
+    module = models(f"{path}DINOv3ViTRopePositionEmbedding")(_config(params["dinov3"])).train()
+    rows, columns = params["dinov3"]["grid"]
+    augment = models(f"{path}augment_patches_center_coordinates")
+    drawn = []
+
+    def recorded(*given: Any, **named: Any) -> Any:
+        drawn.append(augment(*given, **named))
+        return drawn[-1]
+
+    torch.manual_seed(params["dinov3"]["seed"])
+    side = module.config.patch_size
+    with mock.patch(f"transformers.models.{path}augment_patches_center_coordinates", recorded):
+        cos, sin = module(torch.zeros(1, 3, rows * side, columns * side))
+    made = {"dinov3_coordinates": drawn[0].T, "dinov3_cos": cos, "dinov3_sin": sin}
+
+    omni, path = params["qwen3_omni"], "qwen3_omni_moe.modeling_qwen3_omni_moe."
+    places = models(f"{path}Qwen3OmniMoePreTrainedModelForConditionalGeneration")
+    frames, rows, columns = omni["grid"]
+    times = torch.arange(frames) * torch.tensor(omni["second_per_grid"]) * omni["per_second"]
+    sides = [torch.tensor([side]) for side in (rows, columns)]
+    ids = places.get_llm_pos_ids_for_vision(None, omni["start"], 0, 1, times, *sides)  # (3, L)
+    module = models(f"{path}Qwen3OmniMoeThinkerTextRotaryEmbedding")(_config(omni))
+    cos, sin = module(torch.zeros(1, 1), ids[:, None])
+    return {**made, "omni_coordinates": ids, "omni_cos": cos[0], "omni_sin": sin[0]}
+
+
 def gemma4(statement: Statement, stored: Arrays) -> Arrays:
     """Gemma 4's patches, by (row, column) and by (x, y)."""
     rotary, turn = named_objects(statement)
@@ -1038,6 +1070,7 @@ _KINDS: Mapping[str, Callable[[Statement, Any, Any], Any]] = {
 GENERATORS: Mapping[str, Generator] = {
     "alibi_bloom": bloom,
     "alibi_mpt": mpt,
+    "coordinates_real": real_coordinates,
     "architectures": architectures,
     "config_containers": config_containers,
     "config_defaults": config_defaults,

@@ -52,7 +52,7 @@ def positions_from(values: NDArray[Any], *, name: str = "positions") -> Position
     """Numbers (n,) as positions, each exactly: a float is a whole number of some power of two.
 
     >>> str(positions_from(np.array([0.5, 1.0, 1.5, -0.25])))
-    '0.5,1,1.5,-0.25'
+    '0.5:1.75:0.5,-0.25'
     >>> positions_from(np.array([0.0, 0.5, 1.0])).ranges
     (range(0, 3),)
 
@@ -61,11 +61,23 @@ def positions_from(values: NDArray[Any], *, name: str = "positions") -> Position
     """
     if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8 or values.size == 0:
         raise InvalidInput(f"{name}: {values.size} values of {values.dtype} are no positions")
+    numbers, parts = whole_parts(values, name=name)
+    return Positions(_runs(numbers), parts)
+
+
+def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
+    """Numbers as whole numbers of 1/2^k, of the shape of ``values``, and 2^k: each exactly.
+
+    >>> whole_parts(np.array([0.5, -3.0]), name="coordinates")
+    (array([ 1, -6]), 2)
+
+    Raises: InvalidInput where some are not finite, or past 2^53 in the parts that all need.
+    """
     if values.dtype.kind != "f":
         if int(values.max()) > LARGEST_POSITION or int(values.min()) < -LARGEST_POSITION:
             farthest = max(int(values.max()), int(values.min()), key=abs)
             raise InvalidInput(f"{name}: {farthest} is past 2^53, the last that is exact")
-        return Positions(_runs(values.astype(np.int64)))
+        return values.astype(np.int64), 1
     numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise InvalidInput(f"{name}: must be finite numbers")
@@ -74,15 +86,17 @@ def positions_from(values: NDArray[Any], *, name: str = "positions") -> Position
     zeros = np.frexp((digits & -digits).astype(np.float64))[1] - 1
     places = np.where(digits == 0, 0, 53 - exponents - zeros)
     power = max(0, int(places.max()))
-    largest = float(numbers[np.argmax(np.abs(numbers))])
+    largest = float(numbers.flat[np.argmax(np.abs(numbers))])
+    if power == 0 and abs(largest) > LARGEST_POSITION:
+        raise InvalidInput(f"{name}: {largest:g} is past 2^53, the last that is exact")
     if power > _MOST_PLACES or abs(largest) * 2.0**power > LARGEST_POSITION:
-        finest = float(numbers[np.argmax(places)])
+        finest = float(numbers.flat[np.argmax(places)])
         raise InvalidInput(
             f"{name}: {finest} is no multiple of a power of two of which {largest} is at most "
             "2^53 times as much",
             hint="float32 numbers are, or those rounded to a multiple of 2**-20",
         )
-    return Positions(_runs(np.ldexp(numbers, power).astype(np.int64)), 1 << power)
+    return np.ldexp(numbers, power).astype(np.int64), 1 << power
 
 
 def _runs(numbers: Integers) -> tuple[range, ...]:

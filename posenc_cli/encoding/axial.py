@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posenc_cli.encoding.arrays import whole_parts
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Capacity, Waves
 from posenc_cli.numerics.lru_cache import LRUCache
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.backends.base import WaveFiller
-    from posenc_cli.formulas.declare import AxesFile, Coordinates
+    from posenc_cli.formulas.declare import AxesFile
     from posenc_cli.numerics.arrays import Integers, Places, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
     FillerOf = Callable[[Waves], WaveFiller]
 
-_LARGEST = 2.0**53  # integers up to it are the same as float64
 _LAYOUTS_KEPT = 4  # a picture asks for a table whole and in parts
 
 
@@ -42,12 +42,12 @@ class AxialWaves:
 
     def __init__(self, waves: Waves, filler_of: FillerOf) -> None:
         """``filler_of`` gives what fills columns with waves that follow the position itself."""
-        coordinates = read_coordinates(waves.coordinates) if waves.coordinates else None
+        waves = placed_waves(waves)
+        coordinates = waves.coordinates
         if coordinates is None or coordinates.at is None:
             raise ValueError("these waves follow no axes")
         if len(coordinates.axes) != waves.count:
             raise ValueError(f"{len(coordinates.axes)} axes where {waves.count} were declared")
-        waves = replace(waves, coordinates=coordinates)
         self._at = coordinates.at
         self._count = waves.count
         followed = np.asarray(coordinates.axes, np.intp)
@@ -178,8 +178,7 @@ class _AxisFiller(Record):
                 raise ValueError(f"{every.shape[0]} frequencies where {whole.count} were declared")
             return every[runs[0]] if len(runs) == 1 else xp.concat([every[run] for run in runs])
 
-        parts = whole.denominator * (whole.coordinates.denominator if whole.coordinates else 1)
-        followed = Waves(waves.size, frequencies, scale=whole.scale, denominator=parts)
+        followed = Waves(waves.size, frequencies, scale=whole.scale, denominator=whole.denominator)
         return cls(index, waves, filler_of(followed))
 
     def fill(
@@ -228,14 +227,22 @@ def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:
         start = stop
 
 
-def read_coordinates(coordinates: Coordinates) -> Coordinates:
-    """Coordinates that are at hand: those in a file are read.
+def placed_waves(waves: Waves) -> Waves:
+    """Waves whose coordinates are at hand: those in a file are read.
+
+    Where some are fractions, all are whole numbers of a part of 1, and the frequencies are per
+    such part.
 
     Raises: InvalidInput where the file does not hold them; Unavailable where it cannot be read.
     """
-    if coordinates.file is None:
-        return coordinates
-    rows = _read(coordinates.file)
+    coordinates = waves.coordinates
+    if coordinates is None or coordinates.file is None:
+        return waves
+    rows, parts = _read(coordinates.file)
+    rule = waves.frequencies
+
+    def frequencies(xp: Any) -> Any:
+        return rule(xp) / parts
 
     def at(positions: Integers) -> tuple[Integers, ...]:
         return tuple(row[positions] for row in rows)
@@ -245,14 +252,18 @@ def read_coordinates(coordinates: Coordinates) -> Coordinates:
         f"axes={coordinates.file.path} has {rows.shape[1]} columns",
         "give the file a column for each position",
     )
-    return replace(coordinates, at=at, capacity=capacity, file=None)
+    placed = replace(coordinates, at=at, capacity=capacity, file=None)
+    if parts == 1:
+        return replace(waves, coordinates=placed)
+    placed = replace(placed, denominator=parts, steps=(parts,) * len(rows))
+    return replace(waves, frequencies=frequencies, coordinates=placed)
 
 
-def _read(file: AxesFile) -> Integers:
-    """The integers of a file, one row an axis."""
+def _read(file: AxesFile) -> tuple[Integers, int]:
+    """The numbers of a file, one row an axis, in the part of 1 that they are whole numbers of."""
     from posenc_cli.files.reading import read_array
 
-    values = read_array(file.path).values
+    values = np.asarray(read_array(file.path).values)
     where = f"--set axes={file.path}"
     if values.ndim != 2 or values.shape[0] != file.axes:
         shape = "×".join(map(str, values.shape))
@@ -260,8 +271,6 @@ def _read(file: AxesFile) -> Integers:
             f"{where}: holds a {shape} array; it must be {file.axes}×L, one row an axis",
             hint="transpose it" if values.ndim == 2 and values.shape[1] == file.axes else None,
         )
-    if np.iscomplexobj(values) or not (np.isfinite(values) & (values == np.trunc(values))).all():
-        raise InvalidInput(f"{where}: must hold integers only")
-    if np.abs(values).max() > _LARGEST:
-        raise InvalidInput(f"{where}: must hold integers of magnitude up to 2^53")
-    return values.astype(np.int64)
+    if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:
+        raise InvalidInput(f"{where}: must hold real numbers, not {values.dtype}")
+    return whole_parts(values, name=where)

@@ -132,10 +132,11 @@ def _formula_rows(
 
 def frequencies_of(waves: Waves, *, precision: Precision, engine: Engine) -> StoredValues:
     """The frequencies of waves, in radians per position, as an arithmetic has them."""
+    parts = waves.coordinates.denominator if waves.coordinates else 1  # of a file of coordinates
     if engine.arithmetic == "exact":
-        return precision.exact(list(waves.frequencies(exact)))
-    return precision.narrow(
-        engine.backend.frequencies(
-            waves.frequencies, arithmetic=engine.arithmetic, device=engine.device
-        )
+        frequencies = waves.frequencies(exact)
+        return precision.exact(list(frequencies if parts == 1 else frequencies * parts))
+    rounded = engine.backend.frequencies(
+        waves.frequencies, arithmetic=engine.arithmetic, device=engine.device
     )
+    return precision.narrow(rounded * float(parts))

@@ -51,9 +51,9 @@ class Encoding(Record):
 
             return cls(bound, table_of(weights, scheme, loaded))
         if waves is not None and waves.coordinates is not None:
-            from posenc_cli.encoding.axial import read_coordinates
+            from posenc_cli.encoding.axial import placed_waves
 
-            waves = replace(waves, coordinates=read_coordinates(waves.coordinates))
+            waves = placed_waves(waves)
             return cls(replace(bound, content=replace(bound.content, waves=waves)))
         return cls(bound)
 

@@ -60,7 +60,7 @@ class Capacity(Record):
 
 
 class AxesFile(Record):
-    """A file of coordinates: ``axes`` rows of integers, with position p in column p."""
+    """A file of coordinates: ``axes`` rows of numbers, with position p in column p."""
 
     path: str
     axes: int
@@ -75,8 +75,9 @@ class Coordinates(Record):
     ``row`` is how many positions a row has of a grid whose waves each go along a line of their own,
     and not along its axes.
     A scheme that only knows the ``file`` that has the coordinates leaves both to who reads it.
-    Coordinates are whole numbers of 1/``denominator``. Where the ``domain`` is real, ``at`` must
-    scale with positions: it is given whole numbers of a part of 1.
+    Fractions that a file has are whole numbers of 1/``denominator``, and frequencies are per such
+    part. Where the ``domain`` is real, ``at`` must scale with positions: it is given whole numbers
+    of a part of 1.
     """
 
     axes: tuple[int, ...]

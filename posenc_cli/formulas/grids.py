@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import (
+    AxesFile,
     Capacity,
     Coordinates,
     Rotation,
@@ -306,6 +307,14 @@ def rope_axial(
             separator="x",
         ),
     ] = None,
+    axes: Annotated[
+        str | None,
+        Param(
+            "file of coordinates in place of the grid: (2, L) numbers, rows and columns, "
+            "or (3, L) of video, as the model counts them (dinov3 from −1 to 1, liere from 0 to 1)",
+            is_file=True,
+        ),
+    ] = None,
 ) -> Rotation:
     """RoPE on an image or a video: each share of the pairs turns with frame, row or column.
 
@@ -323,7 +332,9 @@ def rope_axial(
             f"--dim {dim}: 2 axes turn as many pairs of columns each, so the columns that turn, "
             f"{rotated}, must be a multiple of 4"
         )
-    axes = chosen.axes(convention, grid, order)
+    if axes is not None:
+        grid, base_size = (1,) * (2 if chosen.shares is None else 3), None
+    followed = chosen.axes(convention, grid, order)
     counts = chosen.counts(convention, rotated // 2, sections)
     ladder_base = chosen.base if base is None else base
     lines = [chosen.line(count) for count in grid]
@@ -334,15 +345,15 @@ def rope_axial(
         return xp.concat(
             [
                 chosen.ladder(xp, pairs, ladder_base, grid[axis], place) / lines[axis].parts
-                for place, (axis, pairs) in enumerate(zip(axes, counts, strict=True))
+                for place, (axis, pairs) in enumerate(zip(followed, counts, strict=True))
             ]
         )
 
-    coordinates = _on_grid(
-        grid,
-        [axis for axis, pairs in zip(axes, counts, strict=True) for _ in range(pairs)],
-        [(line.first, line.step) for line in lines],
-    )
+    of_pairs = [axis for axis, pairs in zip(followed, counts, strict=True) for _ in range(pairs)]
+    if axes is None:
+        coordinates = _on_grid(grid, of_pairs, [(line.first, line.step) for line in lines])
+    else:
+        coordinates = Coordinates(tuple(of_pairs), file=AxesFile(axes, len(grid)))
     return Rotation(
         Waves(rotated // 2, frequencies, coordinates=coordinates),
         layout or chosen.layout,

@@ -43,7 +43,8 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "Qwen2-VL, Qwen2.5-VL: layout=half; Qwen3-VL: layout=half interleaved=true "
         "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20: the pairs of h and w "
         "alternate before those of t. XD-RoPE: four sections, and as many rows in the file "
-        "(HunYuan: position, width, height, image)."
+        "(HunYuan: position, width, height, image). TMRoPE is a file whose times are 40 ms apart "
+        "(Qwen2.5-Omni, which cuts them to whole numbers: 25 a second; Qwen3-Omni has fractions)."
     ),
     inverse=unguessed,
     mistakes=_mistakes,
@@ -74,7 +75,7 @@ def mrope(
     axes: Annotated[
         str | None,
         Param(
-            "file with the positions on t, h and w: (3, L) integers, a column for each token; "
+            "file with the positions on t, h and w: (3, L) numbers, a column for each token; "
             "without it every token is text, whose positions are the same on all axes",
             is_file=True,
         ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encoding.axial import read_coordinates
+from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.errors import InvalidInput
@@ -175,8 +175,7 @@ class Reference(Record):
     @cached_property
     def coordinates(self) -> Coordinates | None:
         """Where positions lie on several axes; None where pairs follow the position itself."""
-        coordinates = self.content.waves.coordinates
-        along = None if coordinates is None else read_coordinates(coordinates)
+        along = placed_waves(self.content.waves).coordinates
         return None if along is None or along.at is None else along
 
     def growth_at(self, positions: Integers) -> RealRows | None:

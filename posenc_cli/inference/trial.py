@@ -17,7 +17,7 @@ import numpy as np
 
 from posenc_cli import catalogue
 from posenc_cli.encoding import blocks
-from posenc_cli.encoding.axial import read_coordinates
+from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
@@ -572,10 +572,10 @@ def _angles(
     positions: Integers,
 ) -> RealRows:
     """The size of each wave's angle at each position. Shape: (positions, waves)."""
-    coordinates = waves.coordinates
+    coordinates = placed_waves(waves).coordinates
     if coordinates is None:
         return np.multiply.outer(np.abs(positions).astype(np.float64), frequencies)
-    at = read_coordinates(coordinates).at
-    assert at is not None
-    axes = np.stack([np.abs(np.asarray(axis, np.float64)) for axis in at(positions)], axis=1)
+    assert coordinates.at is not None
+    places = coordinates.at(positions)
+    axes = np.stack([np.abs(np.asarray(axis, np.float64)) for axis in places], axis=1)
     return np.asarray(axes[:, list(coordinates.axes)] * frequencies)

@@ -13,7 +13,6 @@ import numpy as np
 from posenc_cli.analysis.encoded import blocks_at, wavelengths_of
 from posenc_cli.analysis.sampling import Points, PositionAxis, positions_of, spread
 from posenc_cli.budget import check_size
-from posenc_cli.encoding.axial import read_coordinates
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.turning import paired_columns
@@ -111,11 +110,10 @@ class TurnedPairs(Record):
         coordinates = self.request.encoding.bound.rotation.waves.coordinates
         if coordinates is None:
             return float(PositionAxis(self.positions)[-1])
-        known = read_coordinates(coordinates)
-        assert known.at is not None
+        assert coordinates.at is not None
         last = np.array([Points(self.positions)[-1]])
-        place = known.at(last)[known.axes[self.pairs[index]]][0]
-        return float(place) / known.denominator
+        place = coordinates.at(last)[coordinates.axes[self.pairs[index]]][0]
+        return float(place) / coordinates.denominator
 
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
@@ -175,7 +173,7 @@ def turned_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
         shown,
         tuple(chosen),
         tuple((columns[0][pair], columns[1][pair]) for pair in chosen),
-        wavelengths_of(waves)[chosen],
+        wavelengths_of(waves)[chosen] / (waves.coordinates.denominator if waves.coordinates else 1),
         cells,
         angles / (2 * math.pi),
     )

@@ -112,7 +112,8 @@ def figure_of(
     Raises: InvalidInput where the parts of the request do not go together.
     """
     content = request.encoding.bound.content
-    grid = request.encoding.bound.params.get("grid")
+    params = request.encoding.bound.params
+    grid = None if params.get("axes") else params.get("grid")
     on_grid = content.waves is not None and isinstance(grid, tuple)
     whole = request.positions is None and request.table is None and dims is None
     if on_grid and whole and len(grid or ()) > 1:

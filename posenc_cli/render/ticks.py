@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _IN_FULL = 1e7
 """Whole numbers below it are written without an exponent."""
+_FEWEST_DIGITS, _MOST_DIGITS = 4, 17
+"""Of numbers that are not whole: as few as most need, and all that a float has."""
 _FINE = 2
 """Points at equal steps no further apart are named themselves, not by the round number near."""
 
@@ -30,8 +32,9 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     """
     count = len(points)
     most = max(1, min(most, count))
+    digits = _digits_apart(points)
     if not _evenly_spaced(points):
-        return [(i, number(points[i])) for i in range(0, count, -(-count // most))]
+        return [(i, number(points[i], digits)) for i in range(0, count, -(-count // most))]
     first, last = points[0], points[-1]
     gap = (last - first) / (count - 1)
     whole = all(isinstance(point, int) for point in (first, last))
@@ -46,7 +49,7 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
         if place >= -1:
             index = min(max(0, math.floor(place + 0.5)), count - 1)
             itself = fine or place < 0
-            names.setdefault(index, number(points[index] if itself else multiple * step))
+            names.setdefault(index, number(points[index] if itself else multiple * step, digits))
     return sorted(names.items())
 
 
@@ -87,6 +90,22 @@ def minus(text: str) -> str:
     '−1e−05'
     """
     return re.sub(r"^-|(?<=e)-", "−", text)
+
+
+def _digits_apart(points: Sequence[Any]) -> int:
+    """How many digits tell neighbours apart, at least four: 1000.25 from 1000.5.
+
+    >>> _digits_apart([100000.0, 100000.25]), _digits_apart(range(4)), _digits_apart(["a", "b"])
+    (7, 4, 4)
+    """
+    if len(points) < 2 or isinstance(points, range):
+        return _FEWEST_DIGITS
+    first, second, last = points[0], points[1], points[-1]
+    if any(isinstance(point, str) for point in (first, second, last)) or first == second:
+        return _FEWEST_DIGITS
+    largest = max(abs(first), abs(last))
+    needed = math.ceil(math.log10(largest / abs(second - first))) + 1 if largest else 0
+    return min(max(_FEWEST_DIGITS, needed), _MOST_DIGITS)
 
 
 def _evenly_spaced(points: Sequence[Any]) -> bool:

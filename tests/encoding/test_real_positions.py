@@ -261,3 +261,99 @@ def test_the_length_of_a_sequence_is_that_of_the_whole_positions_up_to_the_last(
     dynamic = {"factor": 2.0, "max_position_embeddings": 8}
     encoded = posenc.encode("rope-dynamic", "0:16:0.5", dim=4, **dynamic)
     assert np.array_equal(encoded[::2], posenc.encode("rope-dynamic", 16, dim=4, **dynamic))
+
+
+@pytest.fixture
+def file_of(tmp_path):
+    def write(array, name="coordinates.npy"):
+        np.save(tmp_path / name, array)
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_coordinates_of_dinov3_in_training_turn_as_its_module_does(golden, file_of):
+    _, arrays = golden("coordinates_real")
+    places = arrays["dinov3_coordinates"]
+    given = {"convention": "dinov3", "dim": 64, "axes": file_of(places), "dtype": "float64"}
+    for function in ("cos", "sin"):
+        ours = matrix("rope-axial", None, table=f"{function}-full", **given)
+        angle = 2 * np.pi * np.abs(places).max()
+        allowed = tolerances.TABLE + tolerances.ANGLE * angle
+        assert np.abs(ours - arrays[f"dinov3_{function}"]).max() <= allowed
+
+
+def test_times_of_qwen3_omni_turn_as_its_module_does(golden, file_of):
+    _, arrays = golden("coordinates_real")
+    places = arrays["omni_coordinates"]
+    assert (places[0] != np.rint(places[0])).any()
+    given = {"base": 1e6, "layout": "half", "interleaved": True, "sections": "24,20,20"}
+    for function in ("cos", "sin"):
+        ours = matrix(
+            "mrope", None, table=f"{function}-full", axes=file_of(places), dtype="float64", **given
+        )
+        allowed = tolerances.TABLE + tolerances.ANGLE * np.abs(places).max()
+        assert np.abs(ours - arrays[f"omni_{function}"]).max() <= allowed
+
+
+@pytest.mark.parametrize("convention", ["pixtral", "dinov3", "gemma4", "llama4", "wan", "liere"])
+def test_coordinates_in_a_file_are_those_of_a_grid_where_they_are_the_same(convention, file_of):
+    sides = (2, 3, 4) if convention == "wan" else (3, 4)
+    places = np.stack([axis.reshape(-1) for axis in np.indices(sides)])
+    if convention == "dinov3":
+        sides = (4, 4)
+        places = (2 * np.stack([axis.reshape(-1) for axis in np.indices(sides)]) - 3) / 4
+    elif convention == "liere":
+        sides = (5, 5)
+        places = np.stack([axis.reshape(-1) for axis in np.indices(sides)]) / 4
+    elif convention == "llama4":
+        places = places + 1
+    given = {"convention": convention, "dim": 24, "dtype": "float32"}
+    of_grid = matrix("rope-axial", None, grid="x".join(map(str, sides)), **given)
+    assert matrix("rope-axial", None, axes=file_of(places), **given).tobytes() == of_grid.tobytes()
+    some = matrix("rope-axial", "3,1", axes=file_of(places), **given)
+    assert some.tobytes() == of_grid[[3, 1]].tobytes()
+
+
+def test_coordinates_of_the_wrong_number_of_axes_are_refused(file_of):
+    file = file_of(np.zeros((3, 5)))
+    with pytest.raises(InvalidInput, match="holds a 3×5 array; it must be 2×L"):
+        matrix("rope-axial", None, axes=file)
+    with pytest.raises(InvalidInput, match="position 5 is past the last .* has 5 columns"):
+        matrix("rope-axial", "0:6", convention="wan", axes=file)
+    with pytest.raises(
+        InvalidInput, match=r"position 0\.5 is not whole: .* of rope-axial are 0, 1"
+    ):
+        matrix("rope-axial", "0.5", convention="wan", axes=file)
+
+
+@pytest.mark.parametrize(
+    ("stored", "text"),
+    [
+        (np.array([0.5, 1.0, 1.5], np.float32), "0.5:1.75:0.5"),
+        (np.array([[3], [1], [-2]]), "3,1,-2"),
+        (np.array([[0.25, 8.0]]), "0.25,8"),
+    ],
+)
+def test_a_file_of_numbers_says_where(stored, text, file_of):
+    from posenc_cli.cli.choosing import positions_in_file
+
+    assert list(positions_in_file(file_of(stored))) == list(Positions.parse(text))
+    assert positions_in_file(file_of(stored)).denominator == Positions.parse(text).denominator
+
+
+@pytest.mark.parametrize(
+    ("text", "is_file"),
+    [
+        ("0:1e6:1_000", False),
+        ("-3:0,1/3,.5,1E3", False),
+        ("steps.npy", True),
+        ("./3/4", True),
+        ("/tmp/1", True),
+        ("1:x", True),
+    ],
+)
+def test_what_has_a_letter_or_a_folder_is_a_file(text, is_file):
+    from posenc_cli.cli.choosing import is_file_name
+
+    assert is_file_name(text) == is_file

@@ -199,6 +199,7 @@ PROMISED: dict[str, dict[str, Between | Above | Choice | Plain]] = {
         "order": Choice(None, "hw wh"),
         "sections": Between(None, 1, 32768),
         "base_size": Between(None, 1, 2**53),
+        "axes": Plain(None),
     },
     "rope-mixed": {
         "dim": Between(64, 1, 65536),

@@ -190,6 +190,7 @@ OTHERS = {
 UNTRIED = {
     "rope-longrope": {"short_factor", "long_factor", "max_position_embeddings"},
     "mrope": {"axes"},
+    "rope-axial": {"axes"},
 }
 """What is given already, or follows from others; beside what each scheme leaves to the request."""
 
