@@ -171,8 +171,10 @@ def heads(
     )
     results = request.results(encodings.choices)
     checked = findings(required, results)
-    _report(results, checked, picture, output, console)
-    return 0 if all(finding.ok for finding in checked) else 1
+    ok = all(finding.ok for finding in checked)
+    if not (console.quiet and checked and ok and not output.draws and not output.json):
+        _report(results, checked, picture, output, console)
+    return 0 if ok else 1
 
 
 def _numbers(texts: Sequence[str] | None, trained: int) -> tuple[int, ...]:

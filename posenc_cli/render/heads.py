@@ -6,6 +6,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from posenc_cli.render.figure import Curve, Curves, Panels
 from posenc_cli.render.overlays import check_looks, distinct_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from posenc_cli.analysis.head_requirements import HeadFinding
     from posenc_cli.analysis.heads import FittedHead, HeadResult, LengthResult
@@ -109,7 +110,9 @@ def heads_text(
         _target_text([r for r in results if r.head.target.name == target], typesetter)
         for target in targets
     ]
-    lines = [*map(_finding_text, findings), *_legend(results, pictured=pictured)]
+    names = _names_by_head(results)
+    lines = [_finding_text(finding, names) for finding in findings]
+    lines += _legend(results, pictured=pictured)
     blocks.append("\n".join(map(typesetter.paragraph, lines)))
     return "\n\n".join(blocks)
 
@@ -141,11 +144,21 @@ def _distinct_heads(results: Sequence[HeadResult]) -> list[FittedHead]:
     return [*{id(result.head): result.head for result in results}.values()]
 
 
-def _names(results: Sequence[HeadResult]) -> list[str]:
-    """A name for each result: that of its encoding, told apart from others of the same."""
+def _names_by_head(results: Sequence[HeadResult]) -> dict[int, str]:
+    """A name for each head, by its id: of those of one encoding's name, told apart by letters."""
     heads = _distinct_heads(results)
-    names = distinct_names([head.name for head in heads])
-    by_head = {id(head): name for head, name in zip(heads, names, strict=True)}
+    targets = dict.fromkeys(head.target.name for head in heads)
+    by_target = [[head for head in heads if head.target.name == target] for target in targets]
+    return {
+        id(head): name
+        for group in by_target
+        for head, name in zip(group, distinct_names([h.name for h in group]), strict=True)
+    }
+
+
+def _names(results: Sequence[HeadResult]) -> list[str]:
+    """The name of the head of each result."""
+    by_head = _names_by_head(results)
     return [by_head[id(result.head)] for result in results]
 
 
@@ -170,7 +183,7 @@ def _share_text(share: float) -> str:
     return f"{share:.{_SHARE_DIGITS}f}".lstrip("0")
 
 
-def _finding_text(finding: HeadFinding) -> str:
+def _finding_text(finding: HeadFinding, names: Mapping[int, str]) -> str:
     required = finding.requirement
     if finding.ok:
         return f"ok: {required.text}"
@@ -178,7 +191,7 @@ def _finding_text(finding: HeadFinding) -> str:
     for result in finding.failing:
         value = getattr(result.at(required.length_of(result.head.trained)), required.measure)
         stretch = "" if result.stretch == NONE else f", {result.stretch}"
-        values.append(f"{result.head.name}{stretch}: {'nothing' if value is None else value}")
+        values.append(f"{names[id(result.head)]}{stretch}: {'nothing' if value is None else value}")
     return f"FAILED: {required.text}: {'; '.join(values)}"
 
 
@@ -189,8 +202,11 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
         "In each column: mean weight on the target's keys, then the share of queries whose "
         f"largest score is of one of them; of the last {head.trained} queries of each length."
     )
-    drawn = [f"{head.name}: {head.random_weights}" for head in heads if head.random_weights]
-    untrained = [text for result in results if (text := _untrained_text(result))]
+    names = _names_by_head(results)
+    drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
+    untrained = [
+        text for result in results if (text := _untrained_text(result, names[id(result.head)]))
+    ]
     rest = [] if pictured else _fit_lines(results)
     return [*dict.fromkeys([meaning, *rest, *untrained, *drawn])]
 
@@ -206,24 +222,25 @@ def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
     stretched = f"Under {stretches} what was learned without meets frequencies of the factor "
     stretched += f"length / {head.trained}."
-    free = "; of ".join(dict.fromkeys(f"{head.name}: {head.free}" for head in heads))
-    slow = [text for head in heads if (text := _slow_text(head))]
+    names = _names_by_head(results)
+    free = "; of ".join(dict.fromkeys(f"{names[id(head)]}: {head.free}" for head in heads))
+    slow = [text for head in heads if (text := _slow_text(head, names[id(head)]))]
     return [fitted, *([stretched] if stretches else []), f"Free to be learned, of {free}.", *slow]
 
 
-def _slow_text(head: FittedHead) -> str:
+def _slow_text(head: FittedHead, name: str) -> str:
     """How much of what was learned is in pairs that no trained position has seen turn."""
     if head.slow_share is None:
         return ""
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
-        f"{head.name}, {head.target.name}: {slow} of {len(head.pairs)} pairs make no whole turn in "
+        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} pairs make no whole turn in "
         f"{head.trained} positions; {share} of the squared amplitudes is theirs."
     )
 
 
-def _untrained_text(result: HeadResult) -> str:
+def _untrained_text(result: HeadResult, name: str) -> str:
     """Which buckets are met at a length, that training never met."""
     untrained = [length for length in result.lengths if length.untrained]
     if not untrained:
@@ -233,7 +250,7 @@ def _untrained_text(result: HeadResult) -> str:
     plural = "s" if len(first.untrained) > 1 else ""
     verb = "were" if plural else "was"
     return (
-        f"{result.head.name}: bucket{plural} {buckets} {verb} never trained, met at length "
+        f"{name}: bucket{plural} {buckets} {verb} never trained, met at length "
         f"{first.length}, and score{'' if plural else 's'} 0."
     )
 
@@ -249,10 +266,14 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
             f"--target {targets[1]}: a picture is of one target, and these are {len(targets)}",
             hint="--json has all of them",
         )
-    head = results[0].head
     longest = max(length.length for length in results[0].lengths)
-    kernel = _kernel_figure(results, head, longest)
-    pairs = _amplitude_figure(results, head)
+    curves = [
+        _score_curves(name, result, longest)
+        for name, result in zip(_names(results), results, strict=True)
+    ]
+    kernel = _kernel_figure([*chain.from_iterable(curves)], results, longest)
+    places = [0, *accumulate(map(len, curves))]
+    pairs = _amplitude_figure(results, places)
     if pairs is None:
         return kernel
     panels = replace(kernel, title="scores by offset", notes=()), pairs
@@ -271,32 +292,19 @@ def _label(head: FittedHead) -> str:
     return f"{prefix}{head.scheme}" + (f" ({parameters})" if parameters else "")
 
 
-def _kernel_figure(results: Sequence[HeadResult], head: FittedHead, longest: int) -> Curves:
-    names = _names(results)
-    shown = min(longest, _MOST_OFFSETS)
-    offsets = np.arange(shown)
-    curves = []
-    rows_of_one_query = False
-    for name, result in zip(names, results, strict=True):
-        label = name if result.stretch == NONE else f"{name}, {result.stretch}"
-        by_offset = result.head.stretched(result.stretch, longest).at(longest).by_offset
-        rows_of_one_query = rows_of_one_query or not by_offset
-        scores = result.head.last_scores(result.stretch, longest, longest - 1)[:shown]
-        curves.append(Curve.of(offsets, np.round(scores, DIGITS) + 0.0, label))
+def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longest: int) -> Curves:
+    """The scores of results by offset."""
+    names, heads, head = _names(results), _distinct_heads(results), results[0].head
     check_looks(range(len(curves)))
-    heads = _distinct_heads(results)
     notes = [f"fitted on positions below {head.trained}, l2 = {head.l2:g}"]
-    if shown < longest:
-        notes.append(f"the first {shown} of {longest} offsets")
+    if longest > _MOST_OFFSETS:
+        notes.append(f"the first {_MOST_OFFSETS} of {longest} offsets")
     if any(result.stretch != NONE for result in results):
         notes.append(f"stretched by {longest / head.trained:g}")
-    if rows_of_one_query:
-        notes.append(f"query {longest - 1}: scores depend on more than the offset")
     if len(heads) > 1:
-        notes += map(_label, heads)
-        subject = ", ".join(dict.fromkeys(names))
-    else:
-        subject = _label(head)
+        by_head = _names_by_head(results)
+        notes += [by_head[id(each)].removesuffix(each.name) + _label(each) for each in heads]
+    subject = ", ".join(dict.fromkeys(names)) if len(heads) > 1 else _label(head)
     return Curves(
         tuple(curves),
         f"{subject}: scores of a head that looks at {head.target.name}",
@@ -307,24 +315,40 @@ def _kernel_figure(results: Sequence[HeadResult], head: FittedHead, longest: int
     )
 
 
-def _amplitude_figure(results: Sequence[HeadResult], head: FittedHead) -> Curves | None:
-    """The amplitude of each pair by its wavelength; None where there are none."""
+def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
+    """The scores of a query by offset; of two where they depend on more than that."""
+    head = result.head
+    label = name if result.stretch == NONE else f"{name}, {result.stretch}"
+    queries = {longest - 1: label}
+    if not head.encoding.at(longest).by_offset:
+        both = head.trained - 1, longest - 1
+        queries = {query: f"{label}, query {query}" for query in dict.fromkeys(both)}
     curves = []
-    heads: dict[int, FittedHead] = {}
-    for place, (name, result) in enumerate(zip(_names(results), results, strict=True)):
+    for query, text in queries.items():
+        scores = head.last_scores(result.stretch, longest, query)[:_MOST_OFFSETS]
+        curves.append(Curve.of(np.arange(scores.size), np.round(scores, DIGITS) + 0.0, text))
+    return curves
+
+
+def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> Curves | None:
+    """The amplitude of each pair by its wavelength; None where there are none.
+
+    ``places`` are those of the looks of their scores.
+    """
+    curves: list[Curve] = []
+    drawn: set[int] = set()
+    wavelengths: list[float] = []
+    for place, name, result in zip(places, _names(results), results, strict=False):
         pairs = [pair for pair in result.head.pairs if math.isfinite(pair.wavelength)]
-        if pairs and id(result.head) not in heads:
-            heads[id(result.head)] = result.head
-            curves.append(
-                Curve(
-                    tuple(pair.wavelength for pair in pairs),
-                    tuple(_rounded(pair.amplitude) for pair in pairs),
-                    name,
-                    color=place,
-                )
-            )
+        if pairs and id(result.head) not in drawn:
+            drawn.add(id(result.head))
+            own = tuple(pair.wavelength for pair in pairs)
+            wavelengths += own
+            heights = tuple(_rounded(pair.amplitude) for pair in pairs)
+            curves.append(Curve(own, heights, name, color=place))
     if not curves:
         return None
+    turning = min(wavelengths), min(float(results[0].head.trained), max(wavelengths))
     return Curves(
         tuple(curves),
         "amplitude of each pair",
@@ -332,6 +356,5 @@ def _amplitude_figure(results: Sequence[HeadResult], head: FittedHead) -> Curves
         y_label="amplitude",
         x_scale="log",
         joined=False,
-        spans=(),
-        notes=(f"a whole turn in training: up to {head.trained}",),
+        spans=((*turning, "a whole turn in training"),) if turning[0] < turning[1] else (),
     )

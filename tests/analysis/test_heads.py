@@ -12,7 +12,7 @@ from posenc_cli.analysis.head_targets import target_of
 from posenc_cli.analysis.heads import HeadsRequest
 from posenc_cli.analysis.position_scores import HeadEncoding
 from posenc_cli.analysis.regression import LinearScores, Regression
-from posenc_cli.catalogue import find
+from posenc_cli.catalogue import BUILT_IN, find
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.errors import InvalidInput
 from tests.tolerances import TWO_SOLVERS
@@ -158,6 +158,18 @@ def test_what_learns_nothing_is_uniform_and_a_tie_is_never_right():
     mass = (1 / np.arange(101, 201)).mean()
     assert of_nope.at(200).mass == round(mass, 6)
     assert of_nope.at(200).right == 0
+
+
+NEEDED = {"rope-longrope": {"dim": 8, "short_factor": "1,1,2,4", "long_factor": "1,4,16,64"}}
+
+
+@pytest.mark.parametrize("scheme", sorted(set(BUILT_IN) - {"swin-v2"}))
+def test_of_every_scheme_the_optimum_is_reached(scheme):
+    of_scheme = result(scheme, "back:2", NEEDED.get(scheme), trained=6, lengths=(12,))
+    assert of_scheme.head.optimum.gradient <= 1e-12
+    least, most = of_scheme.lengths
+    assert 0 < least.mass <= 1
+    assert (least.queries, most.queries) == (4, 6)
 
 
 def test_many_targets_are_asked_for_alike():

@@ -82,6 +82,13 @@ def test_a_requirement_that_fails_is_status_1_and_says_by_how_much(call):
     assert document["requirements"][0]["failing"] == [{"scheme": "rope", "stretch": "linear"}]
 
 
+def test_a_requirement_that_holds_is_silent_where_that_is_asked_for(call):
+    asked = ("-s", "alibi", "--train", "12", "-q", "--require")
+    assert call("heads", *asked, "previous@2x.right<=0") == (0, "", "")
+    status, out, _ = call("heads", *asked, "previous@2x.right>=1")
+    assert (status, "FAILED" in out) == (1, True)
+
+
 def test_a_mask_of_ones_own_is_a_target(call, tmp_path):
     np.save(tmp_path / "mask.npy", np.eye(24, k=-1, dtype=bool))
     of_file = found(call, "-s", "rope", *SMALL, "--test", "24", "--target", "mask.npy")
@@ -197,6 +204,12 @@ def test_the_picture_is_of_scores_by_offset_and_amplitudes_by_wavelength(call):
     assert top == 1  # the previous token
     (only,) = found(call, "-s", "alibi", "--train", "12", "--plot")["curves"]
     assert len(only["x"]) == 96
+
+
+def test_where_scores_depend_on_more_than_the_offset_two_queries_are_drawn(call):
+    (only,) = [found(call, "-s", "sinusoidal", *SMALL, "--plot")["curves"]]
+    assert [curve["name"] for curve in only] == ["sinusoidal, query 11", "sinusoidal, query 95"]
+    assert [len(curve["x"]) for curve in only] == [12, 96]
 
 
 def test_random_rows_are_said_in_words_json_and_picture(call):
