@@ -320,6 +320,10 @@ def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
 
 
 def _largest(scores: RealRows) -> Any:
-    """Which scores of each row are its largest, or so near that rounding may have parted them."""
+    """Which scores of each row are its largest, or so near that rounding may have parted them.
+
+    >>> _largest(np.array([[5.0, 5.0 - 1e-12, 4.0]])).tolist()
+    [[True, True, False]]
+    """
     highest = scores.max(axis=1, keepdims=True)
     return scores >= highest - _TIED * np.maximum(1.0, np.abs(highest))

@@ -15,6 +15,7 @@ from posenc_cli.analysis.regression import LinearScores, Regression
 from posenc_cli.catalogue import BUILT_IN, find
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.errors import InvalidInput
+from posenc_cli.render.heads import heads_figure
 from tests.tolerances import TWO_SOLVERS
 
 
@@ -48,6 +49,8 @@ def dense_optimum(features, target, l2):
         curvature = flat.T @ flat / len(target) + l2 * np.eye(len(numbers))
         step = np.linalg.solve(curvature, gradient + l2 * numbers)
         numbers = numbers - step * min(1.0, 4 / np.abs(features @ step).max())
+        if np.abs(step).max() < 1e-12:
+            break
     return numbers
 
 
@@ -80,7 +83,7 @@ def alibi_features(count, _):
 FEATURES = {
     "rope": (rope_features, {"dim": 8}),
     "transformer-xl": (rope_features, {"dim": 8}),
-    "sinusoidal": (sinusoidal_features, {"dim": 6}),
+    "sinusoidal": (sinusoidal_features, {"dim": 4}),
     "alibi": (alibi_features, {}),
 }
 
@@ -178,6 +181,41 @@ def test_many_targets_are_asked_for_alike():
     everything = result("rope", "window:400", {"dim": 4}, lengths=(200,))
     assert (everything.at(200).mass, everything.at(200).right) == (1.0, 1.0)
     assert np.abs(everything.head.optimum.numbers).max() < 1e-9
+
+
+def test_targets_are_the_keys_that_their_names_say():
+    queries = np.array([0, 1, 7])
+    wanted = {
+        name: [np.flatnonzero(row).tolist() for row in target_of(name).keys(queries, 8)]
+        for name in ("previous", "back:3", "first", "same:3", "window:3")
+    }
+    assert wanted == {
+        "previous": [[], [0], [6]],
+        "back:3": [[], [], [4]],
+        "first": [[0], [0], [0]],
+        "same:3": [[], [], [1, 4]],
+        "window:3": [[0], [0, 1], [5, 6, 7]],
+    }
+
+
+def test_near_keys_are_of_fast_pairs_and_the_first_key_of_slow_ones():
+    near, far = (
+        result("rope", target, {"dim": 32}, lengths=(200,)).head for target in ("previous", "first")
+    )
+    assert near.slow_share < 0.02
+    assert far.slow_share > 0.98
+    slow = [pair.amplitude**2 for pair in far.pairs if 2 * np.pi / pair.wavelength < np.pi / 50]
+    assert len(slow) == 11
+    everything = sum(pair.amplitude**2 for pair in far.pairs)
+    assert far.slow_share == pytest.approx(sum(slow) / everything)
+
+
+def test_amplitudes_have_the_colour_of_their_scores():
+    request = HeadsRequest((target_of("previous"),), trained=12, lengths=(24,))
+    named = [choice_of_schemes(name, {"dim": 8}, positions=None) for name in ("sinusoidal", "rope")]
+    scores, amplitudes = heads_figure(request.results(named)).panels
+    (place,) = (at for at, curve in enumerate(scores.curves) if curve.name == "rope")
+    assert [curve.color for curve in amplitudes.curves] == [place] == [2]
 
 
 def test_longer_lengths_are_measured_on_as_many_last_queries_as_were_trained():
