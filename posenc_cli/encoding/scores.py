@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.encoding.arrays import (
     in_arithmetic,
     position_array,
@@ -138,6 +139,13 @@ def _table_rule(
         """The rows of some buckets, (buckets, heads): the same for each head of some offsets."""
         numbers = np.frombuffer(buckets, dtype=np.int64)
         if content.network is not None:
+            weights = content.weights
+            check_size(
+                f"--heads {content.heads}",
+                weights.rows * weights.columns,
+                HELD_VALUES,
+                "weights of a network",
+            )
             table = lookup(np.arange(content.weights.rows))  # (units, axes + 1 + heads)
             return network_scores(content.network, table, numbers)
         rows: Reals = lookup(numbers)

@@ -102,6 +102,17 @@ TABLE = [
     ("heatmap -s sinusoidal-nd --set grid=1000000x1000000", SAMPLE),
     ("heatmap -s rope-axial --set grid=1000000x1000000", SAMPLE),
     *(
+        (f"{command} --set window_size=32768 --len {2**30}", bound)
+        for command, bound in (
+            ("heatmap -s swin", SAMPLE),
+            ("heatmap -s swin-v2 --heads 2", SAMPLE),
+            ("curve -s swin-v2 --heads 2", SAMPLE),
+            ("dot-similarity -s swin", REFUSED),
+            ("generate -s swin --out x.npy", NO_DISK),
+        )
+    ),
+    ("heatmap -s swin-v2 --heads 65536 --head 0 --set hidden=65536 -l 4", REFUSED),
+    *(
         (f"{command} --len {LAST}", REFUSED)
         for command in (
             "rope-check -s rope",
