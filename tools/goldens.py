@@ -249,6 +249,18 @@ def window_bias(statement: Statement, stored: Arrays) -> Arrays:
     return made
 
 
+def window_index(statement: Statement, _stored: Arrays) -> Arrays:
+    """The rows of a table that timm's Swin and BEiT gather for each query and key."""
+    from timm.models.beit import gen_relative_position_index
+    from timm.models.swin_transformer import get_relative_position_index
+
+    made = {}
+    for name, (rows, columns) in statement["params"]["windows"].items():
+        made[f"swin_{name}"] = get_relative_position_index(rows, columns)
+        made[f"beit_{name}"] = gen_relative_position_index((rows, columns))
+    return made
+
+
 def window_networks(statement: Statement, stored: Arrays) -> Arrays:
     """What Swin V2 adds to the scores of queries and keys of zeros: its network's bias alone."""
     import torch
@@ -1102,6 +1114,7 @@ GENERATORS: Mapping[str, Generator] = {
     "t5_bucket_*": t5_bucket,
     "truth_rope_*": truth,
     "window_bias": window_bias,
+    "window_index_timm": window_index,
     "window_networks": window_networks,
     "xpos_lucidrains": xpos_scales,
     "xpos_torchscale": xpos,

@@ -28,6 +28,19 @@ def test_a_window_gathers_the_table_as_its_model_does(window, peer, golden, tmp_
     assert (ours == arrays[f"{peer}_{window}"]).all()
 
 
+@pytest.mark.parametrize("window", ["7x7", "3x5", "4x1"])
+@pytest.mark.parametrize("peer", ["swin", "beit"])
+def test_a_window_counts_the_rows_of_its_table_as_timm_does(window, peer, golden):
+    _, arrays = golden("window_index_timm")
+    expected = arrays[f"{peer}_{window}"]
+    given = {"window_size": window, "class_token": peer == "beit"}
+    content = BUILT_IN["swin"].bind(given).content
+    positions = np.arange(len(expected))
+    numbers = content.pairs.number(np, positions[:, None], positions[None, :])
+    assert np.array_equal(numbers, expected)
+    assert numbers.max() == content.weights.rows - 1
+
+
 def test_a_table_settles_a_square_window_and_its_heads(tmp_path):
     for rows, first in ((169, False), (172, True)):
         np.save(tmp_path / "table.npy", np.zeros((rows, 3)))
