@@ -36,6 +36,7 @@ from posenc_cli.encoding.arrays import BLOCK_BYTES, position_array, repeated_row
 from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.source import without_leading_ones
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -365,12 +366,13 @@ def similarity_of_array(
 
 
 def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
-    """The rows of an array that was stored as ``dtype``.
+    """The rows of an array that was stored as ``dtype``; leading axes of length 1 do not count.
 
     A complex row counts as its real and imaginary parts: turned pairs.
 
     Raises: InvalidInput unless it is a matrix.
     """
+    values = without_leading_ones(values)
     if values.ndim != 2:
         raise InvalidInput(
             f"--in {name}: must be a matrix, with a row a position; its shape is {values.shape}",

@@ -43,6 +43,7 @@ COMMANDS = {
     "compare": "posenc_cli.cli.compare:compare",
     "explain": "posenc_cli.cli.explain:explain",
     "identify": "posenc_cli.cli.identify:identify",
+    "weights": "posenc_cli.cli.weights:weights",
     "schemes": "posenc_cli.cli.schemes:schemes",
     "models": "posenc_cli.cli.models:models",
     "backends": "posenc_cli.cli.backends:backends",
@@ -53,7 +54,7 @@ GROUPS = {
     "make": ("generate", "alibi-slopes", "buckets", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
     "check": ("rope-check", "order-check", "inspect", "heads", "compare"),
-    "read": ("explain", "identify"),
+    "read": ("explain", "identify", "weights"),
     "list": ("schemes", "models", "backends"),
     "shell": ("completion",),
 }

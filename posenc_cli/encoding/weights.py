@@ -97,8 +97,9 @@ def _finite(path: str, given: str, *, axes: int) -> RealRows:
     Raises: InvalidInput unless it is finite and has so many axes.
     """
     from posenc_cli.files.reading import read_array
+    from posenc_cli.files.source import without_leading_ones
 
-    values = read_array(path).values
+    values = without_leading_ones(read_array(path).values)
     if values.ndim != axes or np.iscomplexobj(values):
         shape = "×".join(map(str, values.shape))
         wanted = "real matrix" if axes == 2 else "real vector"

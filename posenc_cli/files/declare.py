@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from posenc_cli.files.matrix import ByteSink, Matrix
-    from posenc_cli.files.source import Source, Stored
+    from posenc_cli.files.source import ArrayHeader, Source, Stored
 
 
 class Format(Record):
@@ -23,6 +23,7 @@ class Format(Record):
 
     ``read``, where there is one, gives the array of a file that nobody vouches for. It reads files
     of ``other_suffixes`` too, and those without a known suffix whose first bytes it ``recognizes``.
+    ``headers`` says what arrays such a file holds, and reads no value.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Format(Record):
     size: Callable[[Matrix], int]
     verify: Callable[[str, Matrix], None] | None = None
     read: Callable[[Source], Stored] | None = None
+    headers: Callable[[Source], tuple[ArrayHeader, ...]] | None = None
     recognizes: Callable[[bytes], bool] | None = None
     other_suffixes: tuple[str, ...] = ()
     binary: bool = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.declare import Format
 from posenc_cli.files.matrix import write_values
-from posenc_cli.files.source import CHUNK, Source, Stored, value_count
+from posenc_cli.files.source import CHUNK, ArrayHeader, Source, Stored, value_count
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -118,6 +118,17 @@ def read(source: Source) -> Stored:
         flat = np.frombuffer(_values(source, header), header.dtype)
     values = flat.reshape(header.shape, order="F" if header.fortran_order else "C")
     return Stored(values, header.dtype.name)
+
+
+def headers(source: Source) -> tuple[ArrayHeader, ...]:
+    """What the header of a .npy file says of its array.
+
+    Raises: InvalidInput where it is malformed, or does not fit the file.
+    """
+    header = read_header(source)
+    if source.size is not None:
+        check_size(source.name, header, source.size)
+    return (ArrayHeader("", header.shape, header.dtype.name),)
 
 
 def check_size(name: str, header: Header, size: int) -> None:
@@ -236,5 +247,6 @@ FORMAT = Format(
     write=write,
     size=size,
     read=read,
+    headers=headers,
     recognizes=lambda head: head.startswith(_MAGIC),
 )

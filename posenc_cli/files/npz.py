@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files import npy
 from posenc_cli.files.declare import Format
-from posenc_cli.files.source import CHUNK, Source, Stored, select_member
+from posenc_cli.files.source import CHUNK, ArrayHeader, Source, Stored, select_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +126,39 @@ def read(source: Source) -> Stored:
     Raises:
         InvalidInput: the archive is malformed, holds no such array, or expands beyond reason.
     """
+    with _opened(source) as (archive, members, length):
+
+        def numeric(name: str) -> bool:
+            return _header(archive, members[name][0], source) is not None
+
+        name = select_member(source, list(members), numeric=numeric)
+        if len(members[name]) > 1:
+            raise InvalidInput(f"{source.name} holds {quoted_name(name)} more than once")
+        entry = members[name][0]
+        # A compressed size beyond the file itself would make any ratio look modest.
+        _check_expansion(_place(entry, source), entry.file_size, min(entry.compress_size, length))
+        with _open_member(archive, entry, source) as member:
+            return npy.read(member)
+
+
+def headers(source: Source) -> tuple[ArrayHeader, ...]:
+    """What the members of a .npz file that hold numbers say of themselves.
+
+    Raises: InvalidInput where the archive is malformed.
+    """
+    with _opened(source) as (archive, members, _):
+        found = {name: _header(archive, entries[0], source) for name, entries in members.items()}
+    return tuple(
+        ArrayHeader(name, header.shape, header.dtype.name) for name, header in found.items() if header
+    )
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[tuple[ZipFile, dict[str, list[ZipInfo]], int]]:
+    """The archive, its members by name, and the length of the file in bytes.
+
+    Raises: InvalidInput where it is malformed, or has no members.
+    """
     from zipfile import ZipFile
 
     with _refuse_as(f"{source.name} is not a sound .npz archive"):
@@ -138,23 +171,16 @@ def read(source: Source) -> Stored:
             members.setdefault(entry.filename.removesuffix(".npy"), []).append(entry)
         if not members:
             raise InvalidInput(f"{source.name} is empty: the archive has no members")
+        yield archive, members, length
 
-        def numeric(name: str) -> bool:
-            try:
-                with _open_member(archive, members[name][0], source) as member:
-                    npy.read_header(member)
-            except InvalidInput:
-                return False
-            return True
 
-        name = select_member(source, list(members), numeric=numeric)
-        if len(members[name]) > 1:
-            raise InvalidInput(f"{source.name} holds {quoted_name(name)} more than once")
-        entry = members[name][0]
-        # A compressed size beyond the file itself would make any ratio look modest.
-        _check_expansion(_place(entry, source), entry.file_size, min(entry.compress_size, length))
+def _header(archive: ZipFile, entry: ZipInfo, source: Source) -> npy.Header | None:
+    """The header of a member; None of one that holds no numbers."""
+    try:
         with _open_member(archive, entry, source) as member:
-            return npy.read(member)
+            return npy.read_header(member)
+    except InvalidInput:
+        return None
 
 
 class _ShortReads:
@@ -240,6 +266,7 @@ FORMAT = Format(
     write=write,
     size=size,
     read=read,
+    headers=headers,
     recognizes=lambda head: head.startswith((b"PK\3\4", b"PK\5\6")),
     holds_several=True,
 )

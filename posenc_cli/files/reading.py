@@ -19,14 +19,14 @@ import numpy as np
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS, READ_BY_SUFFIX
-from posenc_cli.files.source import Stored, open_source
+from posenc_cli.files.source import Stored, open_source, without_leading_ones
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.files.declare import Format
-    from posenc_cli.files.source import Source
+    from posenc_cli.files.source import ArrayHeader, Source
     from posenc_cli.numerics.arrays import Integers, NumberArray, StoredArray
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
@@ -110,11 +110,8 @@ class FileStack:
 
     def __init__(self, stored: Stored, source: Source | None, path: str) -> None:
         self._stored, self._source, self.path = stored, source, path
-        values = stored.values
-        while values.ndim > 2 and values.shape[0] == 1:
-            values = values[0]
-        self._values = values
-        self.shape: tuple[int, ...] = values.shape
+        self._values = without_leading_ones(stored.values)
+        self.shape: tuple[int, ...] = self._values.shape
 
     @classmethod
     def of(cls, given: str | Loaded) -> FileStack:
@@ -197,6 +194,19 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
     return Loaded(
         values, stored.dtype, os.fsdecode(path), text=not form.binary, member=source.member
     )
+
+
+def read_headers(path: str | os.PathLike[str]) -> tuple[ArrayHeader, ...]:
+    """What a file says of its arrays before their values, none of which is read.
+
+    Raises:
+        InvalidInput: the file is malformed, or is text, which says nothing before its values.
+        Unavailable: the file cannot be opened or read.
+    """
+    with _reading(path, None) as (source, form):
+        if form.headers is None:
+            raise InvalidInput(f"{source.name} is {form.content}, which names no arrays")
+        return form.headers(source)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files.declare import Format
 from posenc_cli.files.matrix import write_values
-from posenc_cli.files.source import Source, Stored, select_member, value_count
+from posenc_cli.files.source import ArrayHeader, Source, Stored, select_member, value_count
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -172,6 +172,19 @@ def read(source: Source) -> Stored:
     return Stored(flat.reshape(tensor.shape), dtype)
 
 
+def headers(source: Source) -> tuple[ArrayHeader, ...]:
+    """What the header of a .safetensors file says of each tensor.
+
+    Raises: InvalidInput where it is malformed, or does not fit the file.
+    """
+    tensors = _tensors(source.header(0, 8, _LONGEST_HEADER), source.name)
+    _check(source, b"" if source.regular else source.whole())
+    return tuple(
+        ArrayHeader(name, tensor.shape, _DTYPES.get(tensor.dtype, (tensor.dtype,))[0])
+        for name, tensor in tensors.items()
+    )
+
+
 def _tensors(text: bytes, name: str) -> dict[str, _TensorEntry]:
     import json
 
@@ -223,6 +236,7 @@ FORMAT = Format(
     size=size,
     verify=verify,
     read=read,
+    headers=headers,
     # A header of less than a terabyte: the three high bytes of its length are zero.
     recognizes=lambda head: head[8:9] == b"{" and head[5:8] == b"\0\0\0",
     holds_several=True,

@@ -7,9 +7,9 @@ import os
 import stat
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.errors import InvalidInput, Unavailable, nearest, quoted_name
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.records import Record
 from posenc_cli.transaction import STANDARD_INPUT, open_input
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy as np
+
     from posenc_cli.numerics.arrays import StoredArray
+
+AnyArray = TypeVar("AnyArray", bound="np.ndarray[Any, Any]")
 
 CHUNK = 1 << 20
 """Bytes read at a time: allocation follows what has arrived, never what a header claims."""
@@ -41,6 +45,17 @@ class Stored(Record):
     """
 
     values: StoredArray
+    dtype: str
+
+
+class ArrayHeader(Record):
+    """What a file says of one of its arrays before its values; ``name`` is empty of the only one.
+
+    ``dtype`` is the number format's name, or the file's own code of one that posenc lacks.
+    """
+
+    name: str
+    shape: tuple[int, ...]
     dtype: str
 
 
@@ -238,7 +253,8 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
         if source.member in names:
             return source.member
         raise InvalidInput(
-            f"{source.name} holds no {quoted_name(source.member)}, only {_name_list(names)}"
+            f"{source.name} holds no {quoted_name(source.member)}, only {_name_list(names)}",
+            hint=nearest(source.member, names),
         )
     if Matrix.name in names:
         return Matrix.name
@@ -260,6 +276,18 @@ def _name_list(names: Sequence[str]) -> str:
     listed = ", ".join(quoted_name(name) for name in names[:_MEMBERS_LISTED])
     more = len(names) - _MEMBERS_LISTED
     return (f"{listed} and {more} more" if more > 0 else listed) or "nothing"
+
+
+def without_leading_ones(values: AnyArray) -> AnyArray:
+    """An array without the leading axes of length 1 that checkpoints give a table.
+
+    >>> import numpy as np
+    >>> without_leading_ones(np.zeros((1, 197, 768))).shape
+    (197, 768)
+    """
+    while values.ndim > 2 and values.shape[0] == 1:
+        values = values[0]
+    return values
 
 
 def release(values: StoredArray) -> None:

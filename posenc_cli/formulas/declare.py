@@ -418,6 +418,10 @@ class WeightsShape(Record):
     2K + 1 rows, and gives None for a number of rows that no parameter has. Where the table is of a
     network, ``tensors`` are the names of its first layer's weight and bias, and of its second
     layer's weight, and bias where it has one; ``inputs`` is how many coordinates it is given.
+
+    ``tensor_names`` is a pattern of what checkpoints call such a table, at the end of the tensor's
+    name, and ``settled_by(name, rows)`` gives the parameters that this name and so many rows settle
+    beside the shape.
     """
 
     rows: str
@@ -428,6 +432,8 @@ class WeightsShape(Record):
     )
     tensors: tuple[str, ...] | None = None
     inputs: int = 2
+    tensor_names: str = ""
+    settled_by: Callable[[str, int], Mapping[str, str]] = staticmethod(lambda _name, _rows: {})
 
 
 class Bound(Record):

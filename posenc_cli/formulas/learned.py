@@ -38,6 +38,12 @@ LARGEST_TABLE = 2**31 - 1
 _T5 = "Raffel et al. 2020, arXiv:1910.10683 §2.1"
 
 MaxLen = Annotated[int, Param("rows of the table", minimum=1, maximum=LARGEST_TABLE, source="BERT")]
+_TABLE_NAMES = (
+    r"(wpe|((absolute|encoder|decoder|temporal|spatial|[xyhw])_)?pos(ition(al)?)?_embed(ding)?s?"
+    r"|embed_positions|(row|col|column)_embed(ding)?s?)(\.weight)?"
+)
+"""What GPT-2, BERT, OPT, ViT, CLIP, DETR, timm and others call a table of positions."""
+
 MaxDistance = Annotated[
     int,
     Param("distance from which all share one row", minimum=1, maximum=2**30, source=_T5),
@@ -52,7 +58,7 @@ MaxDistance = Annotated[
         "extend=interpolate resizes the table linearly to seq_len rows, row centres half a step "
         "from the ends and the ends held (PyTorch's align_corners=False); it blends in float64."
     ),
-    weights=WeightsShape("max_len", "dim", "(max_len, dim)"),
+    weights=WeightsShape("max_len", "dim", "(max_len, dim)", tensor_names=_TABLE_NAMES),
 )
 def learned(
     *,
@@ -204,7 +210,13 @@ def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
         "bidirectional=true is the encoder's, false the decoder's, where all future keys share "
         "bucket 0. T5 adds the bias without dividing the scores by √d."
     ),
-    weights=WeightsShape("num_buckets", "heads", "(num_buckets, heads)"),
+    weights=WeightsShape(
+        "num_buckets",
+        "heads",
+        "(num_buckets, heads)",
+        tensor_names=r"relative_attention_bias(\.weight)?",
+        settled_by=lambda name, _: {"bidirectional": "false"} if "decoder" in name else {},
+    ),
     inverse=_t5_inverse,
 )
 def t5(

@@ -73,6 +73,8 @@ def _window_of_rows(rows: int) -> tuple[int, ...] | None:
         "heads",
         "((2·rows − 1)(2·columns − 1), and 3 with a class token, heads)",
         rows_to_parameter=_window_of_rows,
+        tensor_names="relative_position_bias_table",
+        settled_by=lambda _, rows: {} if isqrt(rows) ** 2 == rows else {"class_token": "true"},
     ),
     inverse=unguessed,
 )
@@ -133,6 +135,7 @@ def swin(
         "heads",
         "0.weight (hidden, 2), 0.bias (hidden) and 2.weight (heads, hidden)",
         tensors=("0.weight", "0.bias", "2.weight"),
+        tensor_names=r"(continuous_position_bias_mlp|cpb_mlp)\.0\.weight",
     ),
     inverse=unguessed,
 )
