@@ -837,6 +837,19 @@ def architectures(statement: Statement, _stored: Arrays) -> Arrays:
     return {}
 
 
+def checkpoint_tensors(statement: Statement, _stored: Arrays) -> Arrays:
+    """The shape of each tensor that models of transformers save, by its name."""
+    import torch
+    import transformers
+
+    for case in statement["cases"]:
+        config = getattr(transformers, f"{case['model']}Config")(**case["config"])
+        with torch.device("meta"):
+            model = getattr(transformers, f"{case['model']}Model")(config)
+        case["tensors"] = {name: [*value.shape] for name, value in model.state_dict().items()}
+    return {}
+
+
 def layer_types(statement: Statement, _stored: Arrays) -> Arrays:
     """The layer types of configurations that say at most how many layers there are."""
     from huggingface_hub.errors import StrictDataclassError
@@ -1084,6 +1097,7 @@ GENERATORS: Mapping[str, Generator] = {
     "alibi_mpt": mpt,
     "coordinates_real": real_coordinates,
     "architectures": architectures,
+    "checkpoint_tensors": checkpoint_tensors,
     "config_containers": config_containers,
     "config_defaults": config_defaults,
     "config_nonrotary": config_nonrotary,

@@ -21,7 +21,7 @@ MatrixFile = Annotated[
     option(
         "--in",
         metavar="FILE",
-        help=f"a matrix to look at: {READ}",
+        help=f"a matrix to look at: {READ}; of several FILE:TENSOR",
         rich_help_panel=ENCODING,
     ),
 ]

@@ -10,6 +10,7 @@ import typer
 
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json
+from posenc_cli.errors import printable_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +46,7 @@ def weights(
 
     files = checkpoint_files(file)
     headers = {place: read_headers(place) for place in files}
-    tensors = [
-        tensor for place in files for tensor in positional_tensors(place, headers[place])
-    ]
+    tensors = [tensor for place in files for tensor in positional_tensors(place, headers[place])]
     if as_json:
         console.json("weights", {"tensors": [tensor.as_dict() for tensor in tensors]})
         return
@@ -55,11 +54,12 @@ def weights(
     known = [tensor for tensor in tensors if tensor.kind is not None]
     for group in _groups(tensors):
         console.result(_text(group))
+    if known:
+        console.summary(f"{len(known)} of {count} tensors hold positions, by name and shape")
+        return
     console.summary(
-        f"{len(known)} of {count} tensors hold positions, by name and shape"
-        if known
-        else f"none of {count} tensors holds positions, by name and shape: rotary models and ALiBi "
-        "have no such tensor, and their config.json says what they do (posenc explain)"
+        f"none of {count} tensors holds positions, by name and shape; models with RoPE or ALiBi "
+        "have none: posenc explain reads their config.json"
     )
 
 
@@ -79,5 +79,7 @@ def _text(group: Sequence[PositionalTensor]) -> str:
     first = group[0]
     more = f", and {len(group) - 1} more like it" if len(group) > 1 else ""
     kind = first.kind or "not one"
-    lines = [f"{first.name or first.file}{more}", f"  {kind}: {first.text}, {first.dtype}"]
-    return "\n".join([*lines, *([f"  {first.command}"] if first.command else [])])
+    lines = [f"{first.name}{more}", f"  {kind}: {first.text}, {first.dtype}"]
+    if first.command:
+        lines.append(f"  {first.command}")
+    return "\n".join(map(printable_text, lines))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 
@@ -16,71 +15,71 @@ _UNPICKLE = (
 )
 
 
-def checkpoint_files(path: str) -> list[str]:
+def checkpoint_files(given: str) -> list[str]:
     """The files that hold the tensors of a checkpoint, in order.
 
     Args:
-        path: a file, the folder that holds a model's .safetensors files, or their index.
+        given: a file, the folder that holds a model's .safetensors files, or their index.
 
     Raises:
         InvalidInput: it holds pickles, a GGUF model or a malformed index.
-        Unavailable: it cannot be read, or a shard is not there.
+        Unavailable: a folder or an index cannot be read.
     """
-    if Path(path).is_dir():
-        return _of_folder(path)
-    if path.endswith(_INDEX):
-        return _of_index(path)
-    suffix = PurePath(path).suffix.lower()
-    if suffix in _PICKLED and Path(path).exists():
+    path = Path(given)
+    try:
+        if path.is_dir():
+            return _of_folder(path)
+        if given.endswith(_INDEX):
+            return _of_index(path)
+        known = path.exists()
+    except OSError as error:
+        raise Unavailable(f"cannot read {quoted_name(given)}: {error.strerror}") from None
+    except ValueError:
         raise InvalidInput(
-            f"{quoted_name(path)} is a pickled checkpoint by its name, and a pickle can run any "
+            f"no file can be named {quoted_name(given)}: it holds a NUL character"
+        ) from None
+    if known and path.suffix.lower() in _PICKLED:
+        raise InvalidInput(
+            f"{quoted_name(given)} is a pickled checkpoint by its name, and a pickle can run any "
             "code when it is read",
             hint=_UNPICKLE,
         )
-    if suffix == ".gguf" and Path(path).exists():
-        raise InvalidInput(f"{quoted_name(path)} is a GGUF model, whose tensors posenc cannot list")
-    return [path]
+    if known and path.suffix.lower() == ".gguf":
+        raise InvalidInput(f"{quoted_name(given)} is a GGUF model, whose tensors are not listed")
+    return [given]
 
 
-def _of_folder(path: str) -> list[str]:
-    try:
-        names = sorted(os.listdir(path))
-    except OSError as error:
-        raise Unavailable(f"cannot read {quoted_name(path)}: {error.strerror}") from None
-    indices = [name for name in names if name.endswith(_INDEX)]
+def _of_folder(folder: Path) -> list[str]:
+    files = sorted(folder.iterdir())
+    indices = [file for file in files if file.name.endswith(_INDEX)]
     if len(indices) == 1:
-        return _of_index(os.path.join(path, indices[0]))
-    tensors = [os.path.join(path, name) for name in names if name.endswith(".safetensors")]
+        return _of_index(indices[0])
+    tensors = [str(file) for file in files if file.suffix == ".safetensors"]
     if tensors:
         return tensors
-    pickled = next((name for name in names if name.endswith(_PICKLED)), None)
+    pickled = next((file.name for file in files if file.suffix in _PICKLED), None)
     if pickled is None:
-        raise InvalidInput(f"{quoted_name(path)} is a folder without a .safetensors file")
+        raise InvalidInput(f"{quoted_name(str(folder))} is a folder without a .safetensors file")
     raise InvalidInput(
-        f"{quoted_name(path)} holds no .safetensors file, only pickles as {quoted_name(pickled)}, "
-        "which can run any code when they are read",
+        f"{quoted_name(str(folder))} holds no .safetensors file, only pickles as "
+        f"{quoted_name(pickled)}, which can run any code when they are read",
         hint=_UNPICKLE,
     )
 
 
-def _of_index(path: str) -> list[str]:
+def _of_index(index: Path) -> list[str]:
     import json
 
-    name = quoted_name(path)
-    try:
-        with open(path, "rb") as file:
-            text = file.read(_LARGEST_INDEX + 1)
-    except OSError as error:
-        raise Unavailable(f"cannot read {name}: {error.strerror}") from None
-    except ValueError:
-        raise InvalidInput(f"no file can be named {name}: it holds a NUL character") from None
+    name = quoted_name(str(index))
+    with index.open("rb") as file:
+        text = file.read(_LARGEST_INDEX + 1)
     if len(text) > _LARGEST_INDEX:
         raise InvalidInput(f"{name} is longer than {_LARGEST_INDEX} bytes, the most that are read")
     try:
         shards = sorted({*json.loads(text)["weight_map"].values()})
-        plain = all(shard == os.path.basename(shard) not in ("", ".", "..") for shard in shards)
+        plain = all(shard == Path(shard).name not in ("", "..") for shard in shards)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         plain = False
     if not plain:
         raise InvalidInput(f"{name} is no index of a checkpoint: its weight_map names no files")
-    return [os.path.join(os.path.dirname(path), shard) for shard in shards]
+    return [str(index.parent / shard) for shard in shards]

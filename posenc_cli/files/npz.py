@@ -149,7 +149,9 @@ def headers(source: Source) -> tuple[ArrayHeader, ...]:
     with _opened(source) as (archive, members, _):
         found = {name: _header(archive, entries[0], source) for name, entries in members.items()}
     return tuple(
-        ArrayHeader(name, header.shape, header.dtype.name) for name, header in found.items() if header
+        ArrayHeader(name, header.shape, header.dtype.name)
+        for name, header in found.items()
+        if header
     )
 
 

@@ -283,7 +283,8 @@ Seed = Annotated[
     int, Param("seed of a table drawn from normal(0, 0.02)", minimum=0, maximum=2**64 - 1)
 ]
 WeightsFile = Annotated[
-    str | None, Param("file with the learned table, in place of the seed", is_file=True)
+    str | None,
+    Param("file with the learned table, or FILE:TENSOR, in place of the seed", is_file=True),
 ]
 SequenceLength = Annotated[
     int | None,

@@ -63,9 +63,7 @@ def _has_matrices(shape: tuple[int, ...]) -> bool:
 
 
 _BUFFERS = (
-    _Buffer(
-        r"(\w+_)?inv_freq", "frequencies", "a frequency for each pair", _is_vector, "identify"
-    ),
+    _Buffer(r"(\w+_)?inv_freq", "frequencies", "a frequency for each pair", _is_vector, "identify"),
     _Buffer(
         r"rope_(freqs|factors_(long|short))(\.weight)?",
         "factors",
@@ -124,7 +122,11 @@ def _of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:
     """A tensor that is a scheme's table."""
     for scheme in catalogue.BUILT_IN.values():
         shape = scheme.weights
-        if shape is None or not shape.tensor_names or not _ends_with(shape.tensor_names, header.name):
+        if (
+            shape is None
+            or not shape.tensor_names
+            or not _ends_with(shape.tensor_names, header.name)
+        ):
             continue
         if not header.dtype.startswith(("float", "bfloat")):
             return _tensor(file, header, None, f"no table: its numbers are {header.dtype}")
@@ -172,7 +174,7 @@ def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
     if shape.tensors is not None:
         weights = source.removesuffix(f".{shape.tensors[0]}")
         words = ["heatmap", "-s", scheme.name, "--set", f"weights={weights}"]
-        text = f"of a network, {shape.text}: {_by(header.shape)}"
+        text = f"{_by(header.shape)}, the first layer of a network: {shape.text}"
         return _tensor(file, header, scheme.kind, text, words)
     rows, columns = header.shape
     settled, given = shape.rows_to_parameter(rows), shape.settled_by(header.name, rows)
@@ -187,7 +189,7 @@ def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
     words = ["dot-similarity", "-s", scheme.name, "--len", str(length)]
     for name, value in {"weights": source, **given}.items():
         words += ["--set", f"{name}={value}"]
-    return _tensor(file, header, scheme.kind, f"{shape.text}: {_by(header.shape)}", words)
+    return _tensor(file, header, scheme.kind, f"{shape.text} = {_by(header.shape)}", words)
 
 
 def _of_buffer(file: str, header: ArrayHeader) -> PositionalTensor | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import posenc_cli as posenc
 from posenc_cli.cli.app import COMMANDS, function_of
@@ -70,6 +71,15 @@ def users_folder(tmp_path_factory):
     np.save(folder / "pos_embed.npy", draw((1, 197, 16), "f4"))
     np.save(folder / "dinov2.npy", draw((1, 1370, 16), "f4"))
     np.savez(folder / "bert.npz", position_embeddings=draw((512, 16), "f4"))
+    small = {
+        "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight": (32, 4),
+        "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight": (32, 4),
+        "shared.weight": (99, 16),
+    }
+    save_file({name: draw(shape, "f4") for name, shape in small.items()}, folder / "t5.safetensors")
+    save_file({"wpe.weight": draw((64, 16), "f4")}, folder / "model.safetensors")
+    index = {"weight_map": {"wpe.weight": "model.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     (folder / "my_model").mkdir()
     (folder / "my_model" / "rope.py").write_text(MY_MODEL)
     return folder
