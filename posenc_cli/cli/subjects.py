@@ -54,7 +54,11 @@ class SeveralSourceOptions(SourceOptions):
     ] = None  # type: ignore[assignment]
     file: Annotated[
         list[str] | None,
-        option("--in", metavar="FILE", help=f"a matrix to look at: {READ}; of several FILE:TENSOR; repeatable"),
+        option(
+            "--in",
+            metavar="FILE",
+            help=f"a matrix to look at: {READ}; of several FILE:TENSOR; repeatable",
+        ),
     ] = None
 
     @property
