@@ -124,8 +124,8 @@ def _positions(_flag: str, text: str) -> Positions:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a specification of positions is no number: it has a letter but e, or a dot first."""
-    return bool(re.search(r"[^\W\de_E]|[/\\][^0-9]|^~", text))
+    """Whether a specification of positions names a file: by its suffix, or a path from a folder."""
+    return bool(re.search(r"^(\.{0,2}|~\w*)[/\\]|\.(?![eE][\d+-])[A-Za-z]\w*(:|$)", text))
 
 
 def positions_in_file(path: str) -> Positions:

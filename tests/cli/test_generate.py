@@ -148,7 +148,7 @@ REFUSED = [
     ("-s learned --positions -3:4", "position -3 is negative; the first of learned is 0", None),
     ("-s learned --positions 1,0.5", "position 0.5 is not whole: the positions of learned", None),
     ("-s t5 --start 1/3 -l 4", "position 1/3 is not whole: the positions of t5 are whole", None),
-    ("-s rope --positions 1:!", "'1:!' is neither a number nor", "for example"),
+    ("-s rope --positions 1:x", "'1:x' is neither a number nor", "for example"),
     (f"-s rope --positions 0.5,{2**53}", "in parts of 1/2, is past 2^53", None),
     (f"-s rope --positions 1/{2**53 - 1},1/11", "no part of 1 above 2^-53, or power of two", None),
     ("-s rope --start half -l 4", "--start 'half': must be a number", None),

@@ -350,10 +350,13 @@ def test_a_file_of_numbers_says_where(stored, text, file_of):
         ("steps.npy", True),
         ("./3/4", True),
         ("/tmp/1", True),
-        ("1:x", True),
+        ("../t.safetensors:steps", True),
+        ("1:x", False),
+        ("1.e5", False),
+        ("1.E+5:2e6", False),
     ],
 )
-def test_what_has_a_letter_or_a_folder_is_a_file(text, is_file):
+def test_what_has_a_suffix_or_begins_with_a_folder_is_a_file(text, is_file):
     from posenc_cli.cli.choosing import is_file_name
 
     assert is_file_name(text) == is_file
