@@ -26,6 +26,7 @@ from posenc_cli.formulas import (
     resonance,
     rotary,
     scaled,
+    shifted,
     sinusoids,
     windows,
     yarn,
@@ -46,6 +47,8 @@ BUILT_IN: Mapping[str, Scheme] = {
     for scheme in (
         sinusoids.sinusoidal,
         sinusoids.timestep,
+        shifted.cape,
+        shifted.shape,
         learned.learned,
         counting.integer,
         counting.normalized,
@@ -79,6 +82,15 @@ BUILT_IN: Mapping[str, Scheme] = {
         relative.transformer_xl,
     )
 }
+
+_CONTEXTUAL = "contextual position encoding"
+_OF_CONTENT = {
+    "cope": _CONTEXTUAL,
+    "path": "PaTH attention",
+    "dape": "DAPE",
+    **dict.fromkeys(("fox", "forgetting-transformer"), "the Forgetting Transformer"),
+}
+"""Encodings that people ask for and that are no function of positions."""
 
 _adopted: ContextVar[Mapping[str, Scheme]] = ContextVar("adopted", default={})  # noqa: B039
 
@@ -120,6 +132,12 @@ def find(name: str) -> Scheme:
     entries = _entry_points()
     if name in entries:
         return replace(_loaded(entries[name].value, name), name=name)
+    if (what := _OF_CONTENT.get(name.lower())) is not None:
+        raise InvalidInput(
+            f"unknown scheme {name!r}",
+            hint=f"{what} depends on what the tokens hold, and no table of positions gives it"
+            + ("; clipped RoPE, CoPE too, is rope-clipped" if what == _CONTEXTUAL else ""),
+        )
     raise unknown_name("scheme", name, [*BUILT_IN, *entries])
 
 

@@ -47,6 +47,7 @@ REPOSITORY = "no package holds the repository that is its source"
 OLD = "the package that holds its source does not run on Python 3.11"
 RECORDED: Mapping[str, str] = {
     "config_diffusers": "diffusers, its source, is not among the extra's packages",
+    "cape": REPOSITORY,
     "fire_arithmetic": REPOSITORY,
     "kerple": REPOSITORY,
     "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
@@ -63,6 +64,7 @@ RECORDED: Mapping[str, str] = {
     "rope_resonance": REPOSITORY,
     "runtimes": "its sources need a CUDA build (vLLM), and transformers 4.50 beside 5.23",
     "sandwich_nemo": "the lines of its source were run without the class, which needs a GPU",
+    "shape": REPOSITORY,
     "sin2d_mae_d64_g14_cls0": REPOSITORY,
     "sin2d_mae_grid_5x7_d16": REPOSITORY,
     "sin_fairseq_d64_pad1": OLD,

@@ -9,6 +9,8 @@ Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators, O
 
 from __future__ import annotations
 
+from typing import Any
+
 _MASK = 2**64 - 1
 _GAMMA = 0x9E3779B97F4A7C15
 _BITS = 53  # of a number that is drawn: as many as float64 holds
@@ -21,11 +23,23 @@ def uniform(seed: int, place: int) -> float:
     >>> 0 <= uniform(0, 0) < 1, uniform(7, 3) == uniform(7, 3), uniform(7, 3) == uniform(7, 4)
     (True, True, False)
     """
-    return (_mixed(_mixed(seed) + (place + 1) * _GAMMA) >> (64 - _BITS)) / _PARTS
+    drawn: int = _mixed(_mixed(seed) + (place + 1) * _GAMMA)
+    return (drawn >> (64 - _BITS)) / _PARTS
 
 
-def _mixed(number: int) -> int:
+def _mixed(number: Any) -> Any:
     number &= _MASK
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     number = (number ^ number >> 27) * 0x94D049BB133111EB & _MASK
     return number ^ number >> 31
+
+
+def uniform_parts(seed: int, places: Any, reach: float, bits: int) -> Any:
+    """Numbers of places (n,) drawn evenly from −reach to reach, as multiples of 2^−bits: int64.
+
+    ``places`` are int64 of an array library, whose uint64 go round at 2^64.
+    """
+    wide = 2 * int(reach * 2.0**bits) + 1
+    drawn = _mixed((places.astype("uint64") + 1) * _GAMMA + _mixed(seed))
+    shares = (drawn >> (64 - _BITS)).astype("float64") / _PARTS
+    return (shares * wide).astype("int64") - wide // 2

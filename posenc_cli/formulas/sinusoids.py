@@ -89,7 +89,7 @@ def sinusoidal(
     pairs = dim // 2 if odd == "pad" else (dim + 1) // 2
     exponent_dim = dim if odd == "split" else 2 * pairs
     width = dim - 1 if odd == "pad" and dim % 2 else dim
-    placements = _placements(width, pairs, interleaved=layout == "interleaved", order=order)
+    placements = wave_placements(width, pairs, interleaved=layout == "interleaved", order=order)
     if pairs == 0:
         placements = ()
     if width < dim:
@@ -174,7 +174,7 @@ def _ladder(spacing: str, pairs: int, dim: int, base: float) -> Callable[[Any], 
     return vaswani if spacing == "vaswani" else tensor2tensor
 
 
-def _placements(
+def wave_placements(
     width: int, pairs: int, *, interleaved: bool, order: Order
 ) -> tuple[Placement, ...]:
     """Which columns hold sines and which cosines; the second function may lack its last column."""

@@ -73,3 +73,18 @@ def test_a_broken_plugin_is_a_row_and_everything_else_works(call):
     assert "cannot be loaded (SystemExit: not today)" in err
     documents = json.loads(call("schemes", "--json")[1])["schemes"]
     assert "SystemExit" in documents[-2]["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("cope", "contextual position encoding depends on what the tokens hold"),
+        ("CoPE", "clipped RoPE, CoPE too, is rope-clipped"),
+        ("path", "PaTH attention depends on what the tokens hold"),
+        ("fox", "the Forgetting Transformer depends on what the tokens hold"),
+    ],
+)
+def test_what_depends_on_content_is_said_to_be_out_of_reach(name, said, call):
+    for line in (("schemes", name), ("generate", "-s", name, "-l", "4")):
+        status, _, err = call(*line)
+        assert (status, said in " ".join(err.split())) == (2, True)
