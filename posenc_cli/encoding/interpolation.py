@@ -96,8 +96,8 @@ class ResizedAxis(Record):
     def _linear(self, output: int) -> tuple[int, Sequence[int], int]:
         """The first of a target row's taps, their numerators, and the denominator."""
         place, unit = self._place(output)
-        start = min(max(place, 0) // unit, self.source - 1)
-        share = min(max(place - start * unit, 0), unit)
+        start = min(place // unit, self.source - 1)
+        share = min(place - start * unit, unit)
         return start, (unit - share, share), unit
 
     def _cubic(self, output: int) -> tuple[int, Sequence[int], int]:

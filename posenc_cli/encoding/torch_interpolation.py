@@ -142,10 +142,6 @@ def float_nearest(
         step = np.float32(axis.source) / np.float32(axis.target)
         if method == "nearest-exact":
             rows = _floor((outputs + 0.5) * float(step))
-        elif axis.target == axis.source:
-            rows = outputs
-        elif axis.target == 2 * axis.source:
-            rows = outputs // 2
         else:
             rows = _floor(outputs.astype(np.float32) * step)
     elif method == "nearest-exact":

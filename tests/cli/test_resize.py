@@ -146,6 +146,10 @@ def test_rows_that_are_no_grid_are_told_with_a_prefix_that_fits(call, table):
         ("--len 9 --interpolate-offset 0.1 -o x.npy", "--interpolate-offset: goes with --grid"),
         ("--grid 14x14:9x9 --interpolate-offset 1 -o x.npy", "from 0 to below 1"),
         ("--grid 14x14:9x9 --interpolate-offset nan -o x.npy", "from 0 to below 1"),
+        (
+            "--grid 14x14:9x9 --prefix 1 --interpolate-offset 0.9999999999999999 -o x.npy",
+            "torch would make 10 of 14 rows, not 9",
+        ),
         ("--len 9 -o vit.npy", "this command reads that file"),
         ("--len 9 -o x.png", ".png"),
         ("--len 9 --json -o -", "--json"),

@@ -149,6 +149,27 @@ def test_ties_are_seen_and_go_to_even():
     assert (ours[1:3] == (np.array(exact) / 4).astype(np.float32)).all()
 
 
+def test_ties_by_weights_that_no_float_holds_are_seen():
+    """Two thirds of one row and one of the next make a tie of float32, exactly."""
+    first = np.random.default_rng(6).integers(1, 2**20, 200) * 2.0**-20
+    for tie, even in ((1 + 2.0**-24, 1.0), (1 + 3 * 2.0**-24, 1 + 2.0**-22)):
+        table = np.array([first, 3 * tie - 2 * first])
+        exact = [(2 * Fraction(a) + Fraction(b)) / 3 for a, b in table.T.tolist()]
+        assert exact == [Fraction(tie)] * 200
+        assert exact_weights(2, 6, 2, "linear") == [Fraction(2, 3), Fraction(1, 3)]
+        ours = resized(table, [2], [6], "linear", dtype="float32")
+        assert ours[2].tolist() == [even] * 200
+
+
+def test_what_cancels_does_not_hide_what_is_smaller():
+    """A quarter each: a tie of float32, 2^−80, 2^−140 and −2^−80."""
+    tie = 4 * (1 + 2.0**-24)
+    for rest, rounded in ((2.0**-140, 1 + 2.0**-23), (0.0, 1.0), (-(2.0**-140), 1.0)):
+        table = np.array([[tie], [2.0**-80], [rest], [-(2.0**-80)]])
+        ours = resized(table, [2, 2], [1, 1], "linear", dtype="float32")
+        assert ours.tolist() == [[rounded]]
+
+
 @pytest.mark.parametrize("size", [1e-320, 1e-200, 1e200, 1.7e308])
 def test_numbers_of_any_size_are_rounded_once(size):
     table = np.array([[1.0, -1.0], [0.3, 0.5], [0.7, 0.25]]) * size
