@@ -159,6 +159,11 @@ def test_ties_by_weights_that_no_float_holds_are_seen():
         assert exact_weights(2, 6, 2, "linear") == [Fraction(2, 3), Fraction(1, 3)]
         ours = resized(table, [2], [6], "linear", dtype="float32")
         assert ours[2].tolist() == [even] * 200
+        near, beside, below = np.roll(first, 1), np.roll(first, 2), np.roll(first, 3)
+        last = 9 * tie - 4 * near - 2 * beside - 2 * below  # ninths on a grid
+        grid = np.array([near, beside, below, last])
+        ours = resized(grid, [2, 2], [6, 6], "linear", dtype="float32")
+        assert ours[14].tolist() == [even] * 200
 
 
 def test_what_cancels_does_not_hide_what_is_smaller():
