@@ -176,10 +176,14 @@ class _DiffusionReader:
         patch = self.keys.counts("patch_size") or Sourced((1, 2, 2), self.default)
         if len(patch.value) != 3 or 0 in patch.value:
             raise self.keys.invalid("patch_size", "must be frames, rows and columns of a patch")
+        grid = self._pipeline_grid(patch.value)
+        most = self.keys.count("rope_max_seq_len")
+        if most is not None and max(grid.value) > most.value:
+            self.notes.warn(f"{most.source} {most.value}: no axis may have more places")
         params = {
             "dim": self._count("attention_head_dim"),
             "convention": Sourced("wan", self.default),
-            "grid": self._pipeline_grid(patch.value),
+            "grid": grid,
         }
         yield self._turned(params, ("num_layers",))
         yield self._timesteps("timestep", self._count("freq_dim"))

@@ -50,6 +50,11 @@ def test_patches_have_the_sines_of_the_class(case):
     np.testing.assert_allclose(found, ARRAYS[case["array"]], atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("case", cases("timestep"))
+def test_no_key_that_speaks_of_positions_is_left_unread(case):
+    assert resolve(case["config"]).unread == ()
+
+
 def test_every_class_has_a_case():
     assert {case["config"]["_class_name"] for case in DOCUMENT["cases"]} == FAMILIES.keys()
 
@@ -118,6 +123,9 @@ def test_what_is_left_out_or_stands_for_a_size_is_said():
     both = warnings(_class_name="CogVideoXTransformer3DModel", **table)
     assert "use_learned_positional_embeddings: a table of the patches is added" in both
     assert "81 frames of 480 x 832 pixels" in warnings(_class_name="WanTransformer3DModel")
+    assert "rope_max_seq_len 16: no axis" in warnings(
+        _class_name="WanTransformer3DModel", rope_max_seq_len=16
+    )
     assert "64 x 64" in warnings(_class_name="SD3Transformer2DModel")
     assert "nothing read rope_extra" in warnings(_class_name="UNet2DModel", rope_extra=1)
 
