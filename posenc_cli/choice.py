@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.request import Encoding, Plan, Request
     from posenc_cli.formulas.declare import Scheme
 
+DRAWN_TABLE = (
+    "says how large its table is, and not what was trained: the values are drawn at random"
+)
+"""What a config is warned of that has a learned table."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 """What names one of several encodings, in their order."""
 
@@ -142,10 +146,7 @@ def choice_of_layers(
     scheme = catalogue.find(layers.scheme)
     warnings = list(resolved.warnings)
     if scheme.weights and not {"weights", "seed"} & {*given}:
-        warnings.append(
-            f"{name}: says how large its table is, and not what was trained: the values are "
-            "drawn at random (--set weights=FILE reads them)"
-        )
+        warnings.append(f"{name}: {DRAWN_TABLE} (--set weights=FILE reads them)")
     context = layers.derived.get("context")
     return Choice(
         scheme,

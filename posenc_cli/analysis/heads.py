@@ -27,7 +27,7 @@ from posenc_cli.formulas.stretches import STRETCHES, UNSTRETCHED
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.analysis.head_targets import HeadTarget
     from posenc_cli.analysis.position_scores import Basis, LengthEncoding
@@ -162,19 +162,26 @@ class HeadsRequest(Record):
     l2: float = USUAL_L2
     head: int | None = None
 
-    def results(self, choices: Sequence[Choice]) -> list[HeadResult]:
+    def results(
+        self,
+        choices: Sequence[Choice],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[HeadResult]:
         """The results of each target, in the order of encodings, then of stretches.
+
+        ``progress`` is told how many heads of how many are done.
 
         Raises: InvalidInput where an encoding has not so many positions, nothing can be stretched,
         or there is too much to compute.
         """
         self._check(choices)
-        return [
-            result
-            for target in self.targets
-            for choice in choices
-            for result in self._results(choice, target)
-        ]
+        heads = [(choice, target) for target in self.targets for choice in choices]
+        results: list[HeadResult] = []
+        for done, (choice, target) in enumerate(heads, 1):
+            results += self._results(choice, target)
+            if progress is not None:
+                progress(done, len(heads))
+        return results
 
     def _check(self, choices: Sequence[Choice]) -> None:
         trained, longest = self.trained, max(self.lengths, default=self.trained)

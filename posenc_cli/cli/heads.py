@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli.choice import Choice
+from posenc_cli.choice import DRAWN_TABLE, Choice
 from posenc_cli.cli.choosing import ComputeOptions, PositionOptions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import one_of, option, whole_number, whole_option
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput, show
+from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import SeveralParameterOptions, SeveralSourceOptions, Subjects
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import Param, parameter
@@ -37,6 +38,13 @@ class EncodingOptions(SeveralSourceOptions):
     file: list[str] | None = None
 
 
+class _Unheard(Console):
+    """A console that passes over warnings: not all that are given are of account to heads."""
+
+    def warning(self, text: str) -> None:
+        """Say nothing."""
+
+
 class Encodings(Record):
     """The encodings that a command line names, in its order, at no positions in particular."""
 
@@ -58,8 +66,13 @@ class Encodings(Record):
                 hint="posenc schemes and posenc models list what there is",
             )
         where, computing = PositionOptions(), ComputeOptions()
-        subjects = Subjects.of_options(source, where, parameters, computing, console)
-        return Encodings(tuple(item for item in subjects.items if isinstance(item, Choice)))
+        subjects = Subjects.of_options(source, where, parameters, computing, _Unheard())
+        choices = tuple(item for item in subjects.items if isinstance(item, Choice))
+        for choice in choices:
+            for warning in choice.warnings:
+                if choice.scheme.kind != "bias" or DRAWN_TABLE not in warning:
+                    console.warning(f"{choice.source}: {warning}" if choices[1:] else warning)
+        return Encodings(choices)
 
 
 def _lengths(flag: str, text: str) -> tuple[str, ...]:
@@ -169,7 +182,8 @@ def heads(
         l2,
         head,
     )
-    results = request.results(encodings.choices)
+    with steps_shown(console, "heads") as progress:
+        results = request.results(encodings.choices, progress)
     checked = findings(required, results)
     ok = all(finding.ok for finding in checked)
     if not (console.quiet and checked and ok and not output.draws and not output.json):

@@ -192,6 +192,14 @@ def test_models_are_told_by_their_names_and_read_as_they_are(call):
     assert document["results"][1]["params"]["heads"] == 112
 
 
+def test_of_a_config_a_table_that_is_learned_anew_is_not_warned_of(call, tmp_path):
+    config = {"model_type": "t5", "d_model": 64, "num_heads": 4, "d_kv": 16, "vocab_size": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    asked = ("--config", "config.json", "--layer-type", "decoder", "--train", "12")
+    assert found(call, *asked)["results"][0]["weights"] is None
+    assert "drawn at random" in call("heads", "-m", "bert-base", "--train", "12")[2]
+
+
 def test_the_picture_is_of_scores_by_offset_and_amplitudes_by_wavelength(call):
     asked = ("-s", "rope", "-s", "alibi", *SMALL, "--stretch", "none,linear", "--plot")
     document = found(call, *asked)
