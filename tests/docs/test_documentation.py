@@ -161,6 +161,27 @@ def test_every_console_block_of_the_pages_says_what_happens(block, shell):
             assert without_times(done.stdout + done.stderr) == without_times(output)
 
 
+TAUGHT = PAGES[ROOT / "docs" / "understand.md"].partition("## What is taught")[2]
+STATEMENTS = re.findall(r"^\| (.+?) \| `(posenc .+?)` \| (`.+`) \|$", TAUGHT, re.MULTILINE)
+
+
+def test_every_statement_has_a_command_and_what_it_prints():
+    assert len(STATEMENTS) == len(re.findall(r"^\| (?!statement)", TAUGHT, re.MULTILINE)) > 25
+
+
+@pytest.mark.parametrize(
+    ("statement", "commands", "prints"), STATEMENTS, ids=[row[0] for row in STATEMENTS]
+)
+def test_what_is_taught_is_shown_by_its_command(statement, commands, prints, call):
+    printed = []
+    for command in commands.split(" && "):
+        status, out, err = call(*shlex.split(command)[1:])
+        assert status in (0, 1, 2), statement
+        printed += (out + err).split()
+    for words in re.findall(r"`([^`]+)`", prints):
+        assert words in " ".join(printed), statement
+
+
 def test_the_first_command_of_the_readme_is_a_target_that_runs_the_main_job():
     assert re.search(r"```console\n\$ (.*)\n\$ (.*)", README).groups() == ("make demo", "make test")
     makefile = (ROOT / "Makefile").read_text()
