@@ -46,6 +46,17 @@ def test_the_smallest_distance_of_sinusoids_is_its_closed_form(dim, base):
     assert abs(found.value - every.min()) <= CLOSED
 
 
+def test_the_smallest_distance_counts_steps_and_what_scales_the_waves():
+    places = range(3, 400, 7)
+    found = posenc.inspect("rope-yarn", places, dim=8, factor=4.0)["unique"]
+    rows = posenc.encode("rope-yarn", places, dim=8, factor=4.0, dtype="float64")
+    every = distances_of(np.asarray(rows))
+    assert abs(found.value - every.min()) <= CLOSED
+    first, second = (places.index(place) for place in found.at)
+    assert every[first, second] == pytest.approx(every.min())
+    assert found.evidence == "proved"
+
+
 def test_the_norm_and_the_bound_of_waves_are_closed_forms_with_what_scales_them():
     report = posenc.inspect("rope-yarn", 64, dim=32, factor=8.0)
     scale = 0.1 * math.log(8) + 1
@@ -149,15 +160,33 @@ def test_what_float16_cannot_tell_apart_is_what_numpy_rounds_to_one_row(scheme, 
     assert (found.value, found.at, found.holds) == (distinct, first, first is None)
 
 
-def test_what_bfloat16_cannot_tell_apart_is_what_torch_rounds_to_one_row():
+def in_eight_bits(rows):
+    """Normal numbers rounded to eight bits of significand, ties to even."""
+    significands, exponents = np.frexp(rows)
+    return np.ldexp(np.rint(significands * 256) / 256, exponents)
+
+
+BFLOAT16 = [("integer", {"dim": 1}), ("sinusoidal", {"dim": 2}), ("normalized", {"dim": 1})]
+
+
+@pytest.mark.parametrize(("scheme", "given"), BFLOAT16)
+def test_what_bfloat16_cannot_tell_apart_is_what_eight_bits_make_one_row(scheme, given):
+    found = posenc.inspect(scheme, 600, **given)["distinct-bfloat16"]
+    rows = np.asarray(posenc.encode(scheme, 600, dtype="float64", **given))
+    distinct, first = first_again(in_eight_bits(rows))
+    assert (found.value, found.at, found.holds) == (distinct, first, first is None)
+    if scheme == "integer":
+        assert found.at == (256, 257)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "given"), BFLOAT16)
+def test_what_bfloat16_cannot_tell_apart_is_what_torch_rounds_to_one_row(scheme, given):
     torch = pytest.importorskip("torch")
-    for scheme, given in (("integer", {"dim": 1}), ("sinusoidal", {"dim": 2})):
-        found = posenc.inspect(scheme, 600, **given)["distinct-bfloat16"]
-        rows = torch.from_numpy(np.asarray(posenc.encode(scheme, 600, dtype="float64", **given)))
-        distinct, first = first_again(rows.to(torch.bfloat16).float())
-        assert (found.value, found.at, found.holds) == (distinct, first, first is None)
-    # Eight bits count to 256.
-    assert posenc.inspect("integer", 600, dim=1)["distinct-bfloat16"].at == (256, 257)
+    found = posenc.inspect(scheme, 600, **given)["distinct-bfloat16"]
+    rows = torch.from_numpy(np.asarray(posenc.encode(scheme, 600, dtype="float64", **given)))
+    distinct, first = first_again(rows.to(torch.bfloat16).float())
+    assert (found.value, found.at, found.holds) == (distinct, first, first is None)
 
 
 def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
@@ -270,10 +299,11 @@ def test_no_cell_is_larger_than_its_declared_limit():
             assert np.abs(cells).max() <= limits[name]
     assert limits["sandwich"] == 64
     assert np.abs(posenc.encode("sandwich", 4)).max() == 64
-    nemo = posenc.encode("sandwich", 400, convention="nemo")
+    nemo = posenc.encode("sandwich", 60, convention="nemo")
     assert np.abs(nemo).max() <= BUILT_IN["sandwich"].bind({"convention": "nemo"}).content.limit
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_scheme_has_every_property_in_strict_json(name):
     report = posenc.inspect(name, 24, **GIVEN.get(name, {}))
@@ -329,6 +359,12 @@ def test_what_another_length_changes_is_told():
     ):
         found = posenc.inspect(scheme, 50, **given)["defined-beyond"]
         assert ("twice the length" in found.reason) == changes
+
+
+def test_rows_of_zeros_have_one_length_and_no_direction():
+    report = posenc.inspect(np.zeros((4, 3)))
+    assert (report["norm"].holds, report["norm"].value) == (True, 0)
+    assert report["decay"].holds is None
 
 
 def test_rows_that_are_no_numbers_say_so():
