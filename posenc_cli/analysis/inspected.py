@@ -104,7 +104,7 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
     Raises: InvalidInput where the request is, or asks for too much.
     """
     content = request.encoding.bound.content
-    places = request.row_positions()
+    places = request.row_positions().whole("an inspection")
     if content.heads is not None:
         return _score_rows(request, places, content.heads, engine)
     width = request.plan().shape[-1]

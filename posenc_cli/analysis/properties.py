@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.analysis.inspected import InspectedRows
     from posenc_cli.analysis.shift import LinearShift
+    from posenc_cli.analysis.similarity import Similarity
     from posenc_cli.analysis.verdict import Verdict
     from posenc_cli.encoding.request import Request
     from posenc_cli.encoding.scores import ScoreRule
@@ -343,7 +344,9 @@ def _bounded(subject: _Inspected, extremes: _Extremes) -> Property:
         return Property(name, True, limit, None, "proved", reason)
     far = _far_cells(subject) if subject.request is not None else []
     if not far:
-        return Property(name, True, largest, at, reason="of all rows that were looked at")
+        more = subject.content is not None and not _looked_at_all(subject)
+        reason = "of the rows that were looked at" if more else "of all rows that there are"
+        return Property(name, True, largest, at, reason=reason, sample="verdict" if more else None)
     if _keep_growing([largest, *(cell for _, cell in far)]):
         place, cell = next((pair for pair in far if math.isinf(pair[1])), far[-1])
         size = f"{cell:.3g}" if math.isfinite(cell) else "more than float64 holds"
@@ -374,9 +377,19 @@ def _declared_bound(subject: _Inspected) -> tuple[float | None, str] | None:
         reason = "its formula grows without end" if without_end else "no cell is larger, by formula"
         return content.limit, reason
     ends = content.farthest is not None or content.capacity is not None
-    if content.weights is not None and (content.heads is not None or ends):
+    tabled = content.weights is not None and content.network is None
+    if tabled and (content.heads is not None or ends):
         return None, "a table has no other values"
     return None
+
+
+def _looked_at_all(subject: _Inspected) -> bool:
+    """Whether there are no positions past those looked at."""
+    request, content = subject.request, subject.content
+    if request is None or content is None or content.capacity is None:
+        return request is None
+    positions = request.row_positions()
+    return positions.count == content.capacity.positions
 
 
 def _far_cells(subject: _Inspected) -> list[tuple[int, float]]:
@@ -387,6 +400,8 @@ def _far_cells(subject: _Inspected) -> list[tuple[int, float]]:
     request, inspected = subject.request, subject.inspected
     assert request is not None
     content = request.encoding.bound.content
+    if content.by == "pair":
+        return []
     last = LARGEST_POSITION
     if content.capacity is not None:
         last = min(last, content.capacity.positions - 1)
@@ -559,13 +574,26 @@ def _by_distance(subject: _Inspected) -> dict[str, Property]:
         loaded = subject.loaded
         alike = similarity_of_array(loaded.values, loaded.dtype, name=subject.name)
     try:
-        judged = verdict(alike)
+        judged = _verdict(subject, alike)
     except InvalidInput as error:
         return {name: Property(name, None, reason=error.message) for name in ("relative", "decay")}
     return {
         "relative": _relative(subject, judged),
         "decay": Property(name="decay", **decay(request, subject.engine, alike, judged)),
     }
+
+
+def _verdict(subject: _Inspected, alike: Similarity) -> Verdict:
+    """The verdict on a similarity; of scores that differ otherwise from head to head the worst."""
+    request, content = subject.request, subject.content
+    if request is None or content is None or content.by not in ("key", "pair"):
+        return verdict(alike)
+    judged = [
+        verdict(similarity(replace(request, head=head), subject.engine))
+        for head in range(content.heads or 0)
+    ]
+    worst = max(judged, key=lambda each: (not each.affine_rows, each.spread))
+    return replace(worst, toeplitz=all(each.toeplitz for each in judged))
 
 
 def _relative(subject: _Inspected, judged: Verdict) -> Property:
@@ -608,7 +636,9 @@ def _defined_beyond(subject: _Inspected) -> Property:
     capacity = content.capacity
     if capacity is None:
         reason = "a formula gives any position" if content.weights is None else "rows go on"
-        if content.weights is not None and (content.farthest or content.heads):
+        if content.network is not None:
+            reason = "a network gives any position"
+        elif content.weights is not None and (content.farthest or content.heads):
             reason = "offsets past the farthest share a row"
         return Property(name, True, None, None, "proved", f"{reason}{follows}")
     reason = f"{capacity.reason}{follows}"

@@ -145,6 +145,7 @@ class _WaveContent(Record):
     by: ClassVar[None] = None
     limit: ClassVar[None] = None
     trained: ClassVar[int] = 0
+    network: ClassVar[None] = None
 
     @property
     def capacity(self) -> Capacity | None:
@@ -263,6 +264,7 @@ class Rows(Record):
     limit: float | None = None
     domain: PositionDomain = "natural"
     denominator: int = 1
+    network: ClassVar[None] = None
     waves: ClassVar[None] = None
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
@@ -315,6 +317,7 @@ class Bias(_ScoreContent):
     limit: float | None = None
     domain: PositionDomain = "whole"
     denominator: int = 1
+    network: ClassVar[None] = None
     weights: ClassVar[None] = None
 
     def in_parts(self, denominator: int) -> Self:
@@ -397,10 +400,10 @@ class BucketBias(_ScoreContent):
 
 Content = Rotation | Sinusoids | Rows | Bias | BucketBias
 """What a scheme gives. Each kind answers the same questions, with None where it has no such thing:
-its ``waves``, the ``weights`` of its learned table, the ``heads`` it has scores for and what those
-go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest`` offset, what it
-takes ``positions`` for, which of them its ``domain`` holds, the ``limit`` of its cells, how many
-numbers of it are ``trained``, and itself ``in_parts`` of 1."""
+its ``waves``, the ``weights`` of its learned table or ``network``, the ``heads`` it has scores for
+and what those go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest``
+offset, what it takes ``positions`` for, which of them its ``domain`` holds, the ``limit`` of its
+cells, how many numbers of it are ``trained``, and itself ``in_parts`` of 1."""
 
 GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),

@@ -282,6 +282,19 @@ def test_what_is_bounded_is_declared_or_tried_far_out(scheme, holds, evidence):
     assert (found.sample == "verdict") == (evidence == "measured")
 
 
+def test_what_a_network_scores_is_bounded_as_far_as_it_was_looked_at():
+    found = posenc.inspect("fire", 30, heads=2)["bounded"]
+    assert (found.holds, found.evidence, found.sample) == (True, "measured", "verdict")
+
+
+def test_scores_of_every_head_are_judged():
+    found = posenc.inspect("swin", heads=3, window_size="3x3")["relative"]
+    scores = np.asarray(posenc.bias("swin", 9, 9, heads=3, window_size="3x3", dtype="float64"))
+    spreads = [max(np.ptp(np.diagonal(head, offset)) for offset in range(-8, 9)) for head in scores]
+    assert abs(found.value - max(spreads)) <= CLOSED
+    assert spreads[0] < max(spreads)
+
+
 def test_keys_of_xpos_grow_with_the_position():
     found = posenc.inspect("xpos", 40, side="key")["bounded"]
     assert found.holds is False
