@@ -82,7 +82,7 @@ def _lengths(flag: str, text: str) -> tuple[str, ...]:
     """
     parts = tuple(part.strip() for part in text.split(","))
     for part in parts:
-        whole_number(flag, part.removesuffix("x"), minimum=1)
+        whole_number(flag, part.removesuffix("x") or part, minimum=1)
     return parts
 
 

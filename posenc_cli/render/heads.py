@@ -57,7 +57,9 @@ def _result_fields(result: HeadResult) -> dict[str, Any]:
         **source,
         "stretch": result.stretch,
         "target": head.target.name,
-        "lengths": [length.as_dict() for length in result.lengths],
+        "lengths": [
+            {**length.as_dict(), "untrained": list(length.untrained)} for length in result.lengths
+        ],
         "l2": head.l2,
         "params": dict(head.bound.params),
         "weights": head.random_weights,

@@ -141,6 +141,7 @@ def test_a_mask_that_is_none_is_refused(change, said, call, tmp_path):
         ("-s rope --target back:100", "no query below --train 100 has such a key"),
         ("-s rope --target no.npy", "no.npy"),
         ("-s rope --test 50", "--test 50: is shorter than --train 100"),
+        ("-s rope --test x", "--test 'x': must be an integer"),
         ("-s rope --test 2y", "--test '2y': must be an integer"),
         ("-s alibi --stretch yarn", "changes the frequencies of rope, and alibi is not that"),
         ("-s rope --stretch pi", "must be one of none, linear, ntk"),
@@ -236,7 +237,7 @@ def test_the_library_gives_what_the_command_prints(call):
     report = posenc.heads("rope", "back:3", dim=8, train=12, test=(24,), stretch=("none", "ntk"))
     asked = ("-s", "rope", *SMALL, "--test", "24", "--target", "back:3", "--stretch", "none,ntk")
     _, out, _ = call("heads", *asked, "--json")
-    assert json.loads(out) == json.loads(json.dumps(report.as_json()))
+    assert json.loads(out) == report.as_json()
     assert call("heads", *asked)[1] == f"{report}\n"
 
 
