@@ -164,7 +164,7 @@ class ArrayComparison(Record):
                 continue
             if side.scheme.kind in ("absolute", "rotary"):
                 number, parts = _nth(side.positions, at[0]), side.positions.denominator
-                return number if parts == 1 else number / parts
+                return number / parts if number % parts else number // parts
         return None
 
 

@@ -128,7 +128,9 @@ def _column_curve(shown: Shown, column: int) -> Curve:
     order = np.argsort(np.asarray(shown.rows), kind="stable")
     x = np.asarray(shown.rows, np.float64)[order]
     y = shown.values[order, column]
-    breaks = np.flatnonzero(np.diff(x) > (steps(shown.rows) or 0)) + 1
+    step = steps(shown.rows) or 0
+    rounding = 2.0**-50 * np.abs(x).max()  # of positions that float64 does not hold, as thirds
+    breaks = np.flatnonzero(np.diff(x) > step + rounding) + 1
     sample = column in shown.undersampled
     bands = [band.label for band in shown.column_bands if band.start <= column < band.stop]
     noun = shown.heatmap.columns.label if shown.heatmap.columns.label == "head" else ""

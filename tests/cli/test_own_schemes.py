@@ -285,3 +285,57 @@ def test_completion_runs_no_code_of_a_users(call, tmp_path, monkeypatch, capsys)
             call()
         assert end.value.code == 0
         assert "mine" not in capsys.readouterr().out
+
+
+REAL = """
+from posenc_cli.formulas.declare import Bias, Rotation, Rows, Waves, absolute, bias, rotary
+
+
+@absolute(source="mine", formula="p")
+def counted(*, dim: int = 2) -> Rows:
+    \"\"\"Whole positions, as rows are unless they say more.\"\"\"
+    return Rows(dim, lambda xp, places, table: xp.zeros((places.size, dim)) + places[:, None])
+
+
+@absolute(source="mine", formula="2p")
+def twice(*, dim: int = 2) -> Rows:
+    \"\"\"Any positions, twice.\"\"\"
+
+    def rows(xp, positions, table, denominator):
+        return xp.zeros((positions.size, dim)) + 2 * positions[:, None] / denominator
+
+    return Rows(dim, rows, domain="real")
+
+
+@rotary(source="mine", formula="1")
+def unit(*, dim: int = 2) -> Rotation:
+    \"\"\"A radian a position.\"\"\"
+    return Rotation(Waves(1, lambda xp: xp.asarray([1.0])), "half")
+
+
+@bias(source="mine", formula="-|i - j|")
+def near(*, heads: int = 1) -> Bias:
+    \"\"\"Minus the distance.\"\"\"
+    return Bias(heads, "offset", lambda xp: xp.arange(0, heads), lambda xp, c, o: 0 - xp.abs(o))
+"""
+
+
+def test_ones_own_scheme_has_the_positions_that_its_declaration_says(call, tmp_path):
+    (tmp_path / "real.py").write_text(REAL)
+
+    def table(name, positions):
+        arguments = ("-s", f"./real.py:{name}", "--positions", positions, "--format", "csv")
+        return call("generate", *arguments, "--out", "-", "-q")
+
+    assert table("twice", "0.25,-3") == (0, "0.5,0.5\n-6.0,-6.0\n", "")
+    assert table("counted", "3") == (0, "3.0,3.0\n", "")
+    assert table("unit", "0.5,-0.5")[1] == "0.87758255,0.47942555\n0.87758255,-0.47942555\n"
+    status, out, err = table("counted", "0.5")
+    assert (status, out) == (2, "")
+    refusal = "position 0.5 is not whole: the positions of counted are 0, 1, 2 and so on"
+    assert err == f"posenc: error: {refusal}\n"
+    assert "position -1 is negative; the first of counted is 0" in table("counted", "-1")[2]
+    assert call("generate", "-s", "./real.py:near", "--positions", "-3:0", "-q")[0] == 0
+    assert "the positions of near are whole" in table("near", "0.5")[2]
+    arguments = ("generate", "-s", "./real.py:unit+./real.py:twice", "--positions", "0:1:0.5", "-q")
+    assert call(*arguments, "--out", "h.npz")[0] == 0
