@@ -103,7 +103,7 @@ def rope_mixed(
         ]
     parts = [max(x.as_integer_ratio()[1], y.as_integer_ratio()[1]) for x, y in ratios]
     multiples = [(int(x * part), int(y * part)) for (x, y), part in zip(ratios, parts, strict=True)]
-    _check_multiples(ratios, multiples, rows, columns)
+    _check_multiples(ratios, multiples, (rows, columns), drawn=x_frequencies is None)
 
     def at(positions: Any) -> tuple[Any, ...]:
         x, y = positions % columns, positions // columns
@@ -166,15 +166,29 @@ def _float32(value: float) -> float:
 
 
 def _check_multiples(
-    ratios: list[tuple[float, float]], multiples: list[tuple[int, int]], rows: int, columns: int
+    ratios: list[tuple[float, float]],
+    multiples: list[tuple[int, int]],
+    grid: tuple[int, int],
+    *,
+    drawn: bool,
 ) -> None:
-    """Refuse frequencies so far apart that an image has angles of more than 2^53 parts."""
+    """Refuse an image on which a pair has angles of more than 2^53 parts.
+
+    Raises: InvalidInput, which names frequencies that are too unlike for their grid.
+    """
+    rows, columns = grid
     for pair, (x, y) in enumerate(multiples):
-        if abs(x) * (columns - 1) + abs(y) * (rows - 1) > LARGEST_POSITION:
-            along, across = ratios[pair]
+        if abs(x) * (columns - 1) + abs(y) * (rows - 1) <= LARGEST_POSITION:
+            continue
+        if drawn:
             raise InvalidInput(
-                f"--set x_frequencies and y_frequencies: {along:g} and {across:g} of pair {pair} "
-                f"are too unlike: on {rows} x {columns} places their angles are more than 2^53 "
-                "parts of what both are multiples of",
-                hint="a 0 in place of the smaller, or a smaller grid",
+                f"--set grid {rows}x{columns}: the angles on it are more than 2^53 multiples of "
+                "2^-32, which drawn frequencies are"
             )
+        along, across = ratios[pair]
+        raise InvalidInput(
+            f"--set x_frequencies and y_frequencies: {along:g} and {across:g} of pair {pair} "
+            f"are too unlike: on {rows} x {columns} places their angles are more than 2^53 "
+            "parts of what both are multiples of",
+            hint="a 0 in place of the smaller, or a smaller grid",
+        )

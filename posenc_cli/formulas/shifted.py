@@ -97,8 +97,8 @@ def cape(
     length = seq_len or 1
     if (2 * length + 4 * _LARGEST_SHIFT) * parts > LARGEST_POSITION:
         raise InvalidInput(
-            f"--set seq_len {length}: cape places positions on parts of 1/{parts}, and so many "
-            "are more than 2^53 of them"
+            f"a length of {length}: cape places positions on parts of 1/{parts}, and so many are "
+            "more than 2^53 of them"
         )
     centre = (length - 1) * parts // 2 if normalize else 0
     moved = _part_of(uniform(seed, _GLOBAL_SHIFT), max_global_shift, parts) if training else 0

@@ -14,6 +14,7 @@ from tests.matrices import matrix
 PLAIN = 10_000.0 ** (-np.arange(32) / 32)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("scheme", "given"),
     [
@@ -26,7 +27,7 @@ PLAIN = 10_000.0 ** (-np.arange(32) / 32)
     ],
 )
 def test_they_are_identified_with_their_parameters(scheme, given):
-    table = matrix(scheme, "0:300", dtype="float64", **given)
+    table = matrix(scheme, "0:150", dtype="float64", **given)
     match = identify(Evidence.of_arrays(table)).match
     assert match.scheme == scheme
     assert given.items() <= match.params.items()
@@ -34,6 +35,7 @@ def test_they_are_identified_with_their_parameters(scheme, given):
         assert match.params["clipped"] == given.get("clipped", 20)
 
 
+@pytest.mark.slow
 def test_wavelengths_that_are_not_whole_are_no_resonance():
     moved = 2 * np.pi / (np.round(2 * np.pi / PLAIN) + 0.25)
     table = np.concatenate([np.cos(np.outer(np.arange(300), moved))] * 2, axis=1)

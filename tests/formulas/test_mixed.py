@@ -104,6 +104,7 @@ def test_frequencies_are_float32_and_angles_correctly_rounded():
             {"dim": 2, "x_frequencies": "1", "y_frequencies": "1e-20"},
             "1 and 1e-20 of pair 0 are too unlike: on 14 x 14 places",
         ),
+        ({"dim": 4, "grid": "94906265x94906265"}, "--set grid 94906265x94906265: the angles on it"),
         ({"dim": 4, "table": "inv-freq"}, "--table inv-freq: each pair of rope-mixed turns"),
     ],
 )
