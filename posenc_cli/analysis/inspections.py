@@ -5,9 +5,10 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from posenc_cli.analysis.inspected import MOST_WAVE_CELLS
+from posenc_cli.analysis.inspected import MOST_SCORES, MOST_WAVE_CELLS
 from posenc_cli.analysis.properties import inspection
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -45,10 +46,14 @@ def inspections_of(
 
 def _at_first(choice: Choice) -> Choice:
     """A choice at as many of its first positions as are looked at unasked."""
+    content = choice.encoding().bound.content
     count = FIRST
     if choice.context is not None:
-        width = max(1, choice.encoding().bound.content.width)
-        count = min(choice.context[0], MOST_OF_CONTEXT, MOST_WAVE_CELLS // width)
+        cells = MOST_WAVE_CELLS // max(1, content.width)
+        count = min(choice.context[0], MOST_OF_CONTEXT, cells)
+    if content.heads is not None:
+        scores = MOST_SCORES // content.heads
+        count = min(count, max(1, math.isqrt(scores) if content.by == "pair" else scores))
     return choice.at_first(count)
 
 

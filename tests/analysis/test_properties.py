@@ -282,6 +282,12 @@ def test_what_is_bounded_is_declared_or_tried_far_out(scheme, holds, evidence):
     assert (found.sample == "verdict") == (evidence == "measured")
 
 
+def test_unasked_as_many_positions_are_looked_at_as_are_taken():
+    counts = {"rope": 512, "alibi": 512, "fire": 256, "swin": 49}
+    for name, count in counts.items():
+        assert posenc.inspect(name).inspections[0].count == count
+
+
 def test_what_a_network_scores_is_bounded_as_far_as_it_was_looked_at():
     found = posenc.inspect("fire", 30, heads=2)["bounded"]
     assert (found.holds, found.evidence, found.sample) == (True, "measured", "verdict")
