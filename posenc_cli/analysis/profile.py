@@ -107,11 +107,12 @@ def content_weights(content: Reals, waves: int, placements: Sequence[Placement])
 def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None:
     """The dot products of rows of ``waves``, each wave counted ``weights`` times.
 
-    None where the declaration of the waves proves nothing: they follow several axes. Waves that
+    None where the declaration of the waves proves nothing: they follow several axes, or there are
+    none. Waves that
     grow with the position shrink the query m and grow the key n, whichever of the two tables the
     declaration is of: a span below 0 is that of keys.
     """
-    if waves.coordinates is not None:
+    if waves.coordinates is not None or not waves.count:
         return None
     rates = _growth_rates(waves)
     tables = _wave_tables(waves, engine, ("cos",))

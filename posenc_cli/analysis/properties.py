@@ -158,7 +158,8 @@ class _Inspected(Record):
     @property
     def complete(self) -> bool:
         """Whether the declaration shows that rows at one offset differ by one rotation."""
-        by_position = self.waves is not None and self.waves.coordinates is None
+        waves = self.waves
+        by_position = waves is not None and waves.count > 0 and waves.coordinates is None
         return by_position and self.weights is not None
 
     @property
@@ -545,8 +546,6 @@ def _rotated(subject: _Inspected) -> float:
     assert request is not None
     assert waves is not None
     assert inspected.step is not None
-    if not waves.count:
-        return 0.0
     plan = request.plan_at(Positions.contiguous(inspected.step, 1))
     (step_row,) = np.concatenate([*plan.matrix(subject.engine).blocks()])
     placements = request.encoding.bound.content.columns().placements
