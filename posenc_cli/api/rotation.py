@@ -17,7 +17,7 @@ from posenc_cli.api.arguments import (
 from posenc_cli.api.arrays import is_array, is_tensor, tensor_like
 from posenc_cli.api.encoding import cached_request, fill_values
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.inference.turning import paired_columns
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.records import Record, replace
 

@@ -14,9 +14,10 @@ import numpy as np
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.verdict import Explanation, Where
 from posenc_cli.checks.wording import pairs_text, spec
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.claims import Residual
-from posenc_cli.inference.turning import LAYOUTS, paired_columns
+from posenc_cli.inference.turning import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

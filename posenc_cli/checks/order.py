@@ -37,9 +37,9 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import encoding_of_side
 from posenc_cli.encoding.scores import score_rule, scores_between
 from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import compute
-from posenc_cli.inference.turning import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
 

@@ -17,6 +17,7 @@ from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read_array
 from posenc_cli.formulas.tables import rotary_placements
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import (
@@ -25,7 +26,6 @@ from posenc_cli.inference.turning import (
     PositionRows,
     SubjectBlock,
     Turning,
-    paired_columns,
 )
 from posenc_cli.numerics.arrays import NumberArray
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64

@@ -10,11 +10,12 @@ import numpy as np
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import PosencError
 from posenc_cli.formulas.parameters import as_text
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.claims import Residual
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.reference import Reference
 from posenc_cli.inference.tolerance import Tolerance
-from posenc_cli.inference.turning import LAYOUTS, ROWS, paired_columns
+from posenc_cli.inference.turning import LAYOUTS, ROWS
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

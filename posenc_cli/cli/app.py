@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
+    "apply": "posenc_cli.cli.apply:apply",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
     "resize": "posenc_cli.cli.resize:resize",
@@ -51,7 +52,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "make": ("generate", "alibi-slopes", "buckets", "resize"),
+    "make": ("generate", "apply", "alibi-slopes", "buckets", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
     "check": ("rope-check", "order-check", "inspect", "heads", "compare"),
     "read": ("explain", "identify", "weights"),

@@ -18,10 +18,11 @@ from posenc_cli.numerics import exact
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from posenc_cli.backends.base import Arithmetic
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.precision import Precision
     from posenc_cli.formulas.declare import Content, RowLookup, Waves
-    from posenc_cli.numerics.arrays import Integers, Reals, StoredRows, StoredValues
+    from posenc_cli.numerics.arrays import Integers, RealRows, Reals, StoredRows, StoredValues
     from posenc_cli.positions import Positions
 
     RowRule = Callable[[Integers], StoredRows]
@@ -114,7 +115,18 @@ def _formula_rows(
     positions: Integers,
 ) -> StoredRows:
     """Rows by formula, which NumPy computes on every engine."""
-    arithmetic, denominator = engine.arithmetic, content.denominator
+    high, low = formula_rows(content, lookup, engine.arithmetic, positions)
+    return np.ascontiguousarray(precision.narrow(high, low))
+
+
+def formula_rows(
+    content: Rows, lookup: RowLookup | None, arithmetic: Arithmetic, positions: Integers
+) -> tuple[RealRows, RealRows | None]:
+    """Rows by formula, as float64 and what is left of them, if anything is.
+
+    Raises: ValueError where they have another shape than was declared.
+    """
+    denominator = content.denominator
     given: Integers | Reals = positions
     if arithmetic != "exact" and denominator > 1:
         given, denominator = in_arithmetic(positions / float(denominator), arithmetic), 1
@@ -127,7 +139,7 @@ def _formula_rows(
         raise ValueError(f"rows of shape {high.shape} for {positions.size} positions")
     if arithmetic != "exact":
         high, low = in_arithmetic(high, arithmetic), None
-    return np.ascontiguousarray(precision.narrow(high, low))
+    return high, low
 
 
 def frequencies_of(waves: Waves, *, precision: Precision, engine: Engine) -> StoredValues:

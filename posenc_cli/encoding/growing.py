@@ -21,14 +21,14 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posenc_cli.encoding.frequencies import exact_frequencies
 from posenc_cli.numerics import bounded, exact
-from posenc_cli.numerics.bounded import Bounded
+from posenc_cli.numerics.bounded import UNDERFLOW, Bounded
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.fixed_point import nearest, sine_cosine
 from posenc_cli.numerics.phasors import Phasors
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Integers,
         Places,
         RealRows,
+        Reals,
         StoredRows,
         StoredValues,
     )
@@ -74,9 +75,9 @@ class GrowingWaves:
         if waves.growth is None or waves.coordinates is not None:
             raise ValueError("waves grow along the position itself")
         self._still = still
-        self._cells: _ReducedCells | _ExactCells
+        self._cells: _ReducedCells | GrowingCells
         if arithmetic == "exact":
-            self._cells = _ExactCells(waves, waves.growth)
+            self._cells = GrowingCells(waves, waves.growth)
         else:
             self._cells = _ReducedCells(still, waves, waves.growth, arithmetic)
 
@@ -141,8 +142,8 @@ class _ReducedCells:
             out[:, columns] = narrow(values.astype(np.float64), None, dtype)
 
 
-class _ExactCells:
-    """Cells that are correctly rounded."""
+class GrowingCells:
+    """Cells that are correctly rounded, or with a bound of their error."""
 
     def __init__(self, waves: Waves, growth: Growth) -> None:
         self._frequencies = exact_frequencies(waves)
@@ -233,6 +234,22 @@ class _ExactCells:
         self, positions: Integers, waves: Places, sine: bool, dtype: DType
     ) -> tuple[StoredValues, Flags]:
         """Cells rounded from double-double, and which of them that proves."""
+        cell, powers = self._products(positions, waves, sine)
+        exponents = np.clip(powers + np.frexp(cell.high)[1], -5000, 5000)
+        known = np.abs(cell.high) > 2 * cell.error
+        past, none = known & (exponents > _LARGEST), known & (exponents < _SMALLEST)
+        shifts = np.clip(powers, -1200, 1020).astype(np.int32)
+        high, low, error = (np.ldexp(p, shifts) for p in (cell.high, cell.low, cell.error))
+        # What the low parts lose below the smallest float64 leaves only tiny cells undecided.
+        rounded, proven = Bounded(high, low, error + 2.0**-1060).rounded(dtype)
+        limits = narrow(np.copysign(np.where(past, np.inf, 0.0), cell.high), None, dtype)
+        proven &= known & (powers == shifts)
+        return np.where(past | none, limits, rounded), proven | past | none
+
+    def _products(
+        self, positions: Integers, waves: Places, sine: bool
+    ) -> tuple[Bounded, Reals]:
+        """Cells as m · 2^k: numbers m with a bound of their error, and integers k."""
         sizes = np.abs(positions)
         parts = self._phasors.points(sizes, waves)
         high, low = parts[2:] if sine else parts[:2]
@@ -245,33 +262,34 @@ class _ExactCells:
         mantissa, powers = bounded.exponential(
             bounded.asarray(positions - self._centre) * self._bounded_rates[waves]
         )
-        cell = Bounded(high, low, error) * mantissa
-        exponents = np.clip(powers + np.frexp(cell.high)[1], -5000, 5000)
-        known = np.abs(cell.high) > 2 * cell.error
-        past, none = known & (exponents > _LARGEST), known & (exponents < _SMALLEST)
-        shifts = np.clip(powers, -1200, 1020).astype(np.int32)
-        high, low, error = (np.ldexp(p, shifts) for p in (cell.high, cell.low, cell.error))
-        # What the low parts lose below the smallest float64 leaves only tiny cells undecided.
-        rounded, proven = Bounded(high, low, error + 2.0**-1060).rounded(dtype)
-        limits = narrow(np.copysign(np.where(past, np.inf, 0.0), cell.high), None, dtype)
-        proven &= known & (powers == shifts)
-        return np.where(past | none, limits, rounded), proven | past | none
+        return Bounded(high, low, error) * mantissa, powers
+
+    def bounded(self, positions: Integers, waves: Places, *, sine: bool) -> Bounded:
+        """Cells with a bound of their error, infinite where float64 cannot hold them so."""
+        cell, powers = self._products(positions, waves, sine)
+        shifts = np.clip(powers, -1000, 1000).astype(np.int32)
+        high, low, error = (np.ldexp(part, shifts) for part in (cell.high, cell.low, cell.error))
+        return Bounded(high, low, np.where(powers == shifts, error + UNDERFLOW, np.inf))
 
     def _exact_cell(self, position: int, wave: int, sine: bool, dtype: DType) -> float:
         """A cell from 60-digit reals, rounded to ``dtype``, as a float."""
+        value = self.exact_value(position, wave, sine=sine)
+        if value.is_infinite() or value.adjusted() > 400:
+            return -math.inf if value.is_signed() else math.inf
+        if value.is_zero() or value.adjusted() < -400:
+            return -0.0 if value.is_signed() else 0.0
+        return nearest(*value.as_integer_ratio(), dtype)
+
+    def exact_value(self, position: int, wave: int, *, sine: bool) -> Decimal:
+        """A cell from 60-digit reals, rounded to as many digits."""
         numerator, denominator = self._frequencies[wave].as_integer_ratio()
         numerator *= position
         if sine and numerator == 0:
-            return 0.0
+            return Decimal(0)
         # A tiny sine starts that many bits further down.
         bits = 320 + max(0, denominator.bit_length() - numerator.bit_length())
         fixed = sine_cosine(numerator, denominator, bits)[0 if sine else 1]
         circular = exact.asarray([fixed]) / (1 << bits)
         exponent = exact.asarray([position - self._centre]) * self._rates[wave]
         # Rounded to fewer digits than are right, a value that is a short decimal is exactly that.
-        value = _SHORTENED.plus((exact.exp(exponent) * circular * self._scale)[0])
-        if value.is_infinite() or value.adjusted() > 400:
-            return -math.inf if value.is_signed() else math.inf
-        if value.is_zero() or value.adjusted() < -400:
-            return -0.0 if value.is_signed() else 0.0
-        return nearest(*value.as_integer_ratio(), dtype)
+        return _SHORTENED.plus((exact.exp(exponent) * circular * self._scale)[0])

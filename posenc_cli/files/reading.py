@@ -20,6 +20,7 @@ from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS, READ_BY_SUFFIX
 from posenc_cli.files.source import Stored, open_source, without_leading_ones
+from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -207,6 +208,34 @@ def read_headers(path: str | os.PathLike[str]) -> tuple[ArrayHeader, ...]:
         if form.headers is None:
             raise InvalidInput(f"{source.name} is {form.content}, which names no arrays")
         return form.headers(source)
+
+
+def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
+    """The shape of an array of vectors, (…, n, columns), and its rows, (vectors, columns).
+
+    Raises:
+        InvalidInput: the file is malformed, or holds no floating-point vectors.
+        Unavailable: the file cannot be opened or read.
+    """
+    with _reading(path, None) as (source, form):
+        assert form.read is not None
+        stored = form.read(source)
+        values, name = stored.values, source.name
+        if values.dtype.kind == "c":
+            raise NoMatrix(name, "complex numbers")
+        if stored.dtype not in REAL_DTYPES:
+            raise InvalidInput(
+                f"{name}: holds {stored.dtype}; vectors are {', '.join(REAL_DTYPES)}",
+                hint="save array.astype('float32')",
+            )
+        if values.ndim < 2:
+            raise InvalidInput(
+                f"{name}: has the shape {values.shape}; vectors are (…, positions, columns)"
+            )
+        if not values.flags.c_contiguous:
+            source.afford(values.nbytes)
+        rows = Stored(values.reshape(-1, values.shape[-1]), stored.dtype)
+        return values.shape, FileRows(rows, source, path)
 
 
 @contextlib.contextmanager

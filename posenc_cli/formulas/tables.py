@@ -28,6 +28,21 @@ ROTARY_TABLES: Mapping[str, str] = {
 }
 
 
+def paired_columns(
+    layout: Layout, pairs: int, parts: int = 1
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The first and the second column of each pair.
+
+    >>> paired_columns("half", 4, parts=2)
+    ((0, 1, 4, 5), (2, 3, 6, 7))
+    """
+    if layout == "interleaved":
+        return tuple(range(0, 2 * pairs, 2)), tuple(range(1, 2 * pairs, 2))
+    count = pairs // parts
+    first = tuple(2 * count * part + i for part in range(parts) for i in range(count))
+    return first, tuple(column + count for column in first)
+
+
 class PlacedColumns(Record):
     """The columns of a table: how many there are, and where waves are among them."""
 

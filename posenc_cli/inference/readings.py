@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.rates import signal_of
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.turning import paired_columns
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:

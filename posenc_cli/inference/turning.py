@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -159,21 +160,6 @@ class ColumnPairing(Record):
 
 def _both_ways(first: list[int], second: list[int]) -> ColumnPairing:
     return ColumnPairing(tuple(first), tuple(second), tuple(first), tuple(second), None, None)
-
-
-def paired_columns(
-    layout: Layout, pairs: int, parts: int = 1
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The first and the second column of each pair.
-
-    >>> paired_columns("half", 4, parts=2)
-    ((0, 1, 4, 5), (2, 3, 6, 7))
-    """
-    if layout == "interleaved":
-        return tuple(range(0, 2 * pairs, 2)), tuple(range(1, 2 * pairs, 2))
-    count = pairs // parts
-    first = tuple(2 * count * part + i for part in range(parts) for i in range(count))
-    return first, tuple(column + count for column in first)
 
 
 class SubjectBlock(Record):

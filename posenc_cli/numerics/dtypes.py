@@ -45,5 +45,7 @@ FLOAT32 = DType("float32", "<f4", 4, 24, -126, 127)
 FLOAT64 = DType("float64", "<f8", 8, 53, -1022, 1023)
 COMPLEX64 = DType("complex64", "<c8", 8, 24, -126, 127, FLOAT32)
 COMPLEX128 = DType("complex128", "<c16", 16, 53, -1022, 1023, FLOAT64)
+INT64 = DType("int64", "<i8", 8, 63, 0, 62)
+"""Positions beside vectors, which are whole: no format of encodings."""
 
 REAL_DTYPES = {dtype.name: dtype for dtype in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}

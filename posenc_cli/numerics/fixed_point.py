@@ -12,7 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from fractions import Fraction
 
     from posenc_cli.numerics.dtypes import DType
 
@@ -21,6 +22,7 @@ CosOrSin = Literal["cos", "sin"]
 GUARD_BITS = 24
 _ERROR = 2  # units in the last place that `sine_cosine` promises
 _KNOWN_BITS = 240  # of a frequency, which stands for a real number in 80 digits
+_MOST_BITS = 2048  # of a sum: past them it is a tie, as far as frequencies are known
 
 _largest_pi = (0, 3)
 
@@ -168,6 +170,55 @@ def exact_cell(
         if low == high and math.copysign(1, low) == math.copysign(1, high):
             return low
         bits *= 2
+
+
+def exact_sum(
+    constant: Fraction, terms: Sequence[tuple[Fraction, CosOrSin, Fraction]], *, dtype: DType
+) -> float:
+    """Return constant + Σ coefficient · function(angle), correctly rounded to ``dtype``.
+
+    Both ends of an interval that holds the sum are rounded, and the precision doubles where they
+    disagree. An angle whose sine or cosine is nearer to 0 than the digits of a frequency tell is a
+    whole number of quarter turns. A sum that stays undecided past ``_MOST_BITS`` is a tie, or 0, as
+    far as those digits tell, and is rounded from its middle.
+
+    Units: angles in radians.
+
+    >>> from fractions import Fraction
+    >>> from posenc_cli.numerics.dtypes import FLOAT64
+    >>> exact_sum(Fraction(1), [(Fraction(2), "cos", Fraction(0))], dtype=FLOAT64)
+    3.0
+    """
+    bits = 128 + dtype.precision
+    while True:
+        middle, error = constant, constant * 0
+        for coefficient, function, angle in terms:
+            value, wide = _circular(function, angle, bits)
+            middle += coefficient * value / (1 << bits)
+            error += abs(coefficient) * wide / (1 << bits)
+        low, high = (
+            nearest(*end.as_integer_ratio(), dtype) for end in (middle - error, middle + error)
+        )
+        if low == high and math.copysign(1, low) == math.copysign(1, high):
+            return low
+        if bits > _MOST_BITS:
+            return nearest(*middle.as_integer_ratio(), dtype)
+        bits *= 2
+
+
+def _circular(function: CosOrSin, angle: Fraction, bits: int) -> tuple[int, int]:
+    """A sine or cosine times 2^bits, and how many units it may be off by."""
+    numerator, denominator = angle.as_integer_ratio()
+    if numerator == 0:
+        return (0 if function == "sin" else 1 << bits), 0
+    sine, cosine = sine_cosine(numerator, denominator, bits)
+    value, other = (sine, cosine) if function == "sin" else (cosine, sine)
+    known = (abs(numerator) << bits) // (denominator << _KNOWN_BITS)
+    if abs(value) < known:
+        return 0, 0
+    if abs(other) < known:
+        return (1 << bits if value > 0 else -1 << bits), 0
+    return value, _ERROR
 
 
 def exact_angle(position: int, frequency: Decimal, *, dtype: DType) -> float:

@@ -192,12 +192,15 @@ class Phasors:
         parts = self._scaled(parts)
         return parts[0], parts[2]
 
-    def points(self, positions: Integers, waves: Integers) -> Parts:
+    def points(self, positions: Integers, waves: Integers | None = None) -> Parts:
         """Return scale · exp(i n ω) in double-double, for pairs of a position n ≥ 0 and a wave.
 
-        Shape: (pairs,) each: cos high, cos low, sin high, sin low.
+        Without ``waves`` each position is paired with all of them.
+
+        Shape: (pairs,) or (positions, waves) each: cos high, cos low, sin high, sin low.
         """
-        return self._scaled(self._product(range(len(self._digits)), positions, waves))
+        every = slice(None) if waves is None else waves
+        return self._scaled(self._product(range(len(self._digits)), positions, every))
 
 
 def _fixed(number: Decimal) -> tuple[int, int]:

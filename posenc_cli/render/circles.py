@@ -15,7 +15,7 @@ from posenc_cli.analysis.sampling import Points, PositionAxis, positions_of, spr
 from posenc_cli.budget import check_size
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.inference.turning import paired_columns
+from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 from posenc_cli.render.encoded import title_of

@@ -1,0 +1,162 @@
+"""Which part of a choice applies to vectors, at which positions and of which width."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.encoding.application import Application, stacks_of
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.vectors import positions_matrix
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from posenc_cli.backends.base import Arithmetic
+    from posenc_cli.choice import Choice
+    from posenc_cli.encoding.application import VectorRows
+    from posenc_cli.encoding.request import Request
+    from posenc_cli.encoding.vectors import Vectors
+    from posenc_cli.numerics.arrays import StoredRows
+    from posenc_cli.numerics.dtypes import DType
+
+_APPLICABLE = "absolute", "rotary"
+
+
+class AppliedEncoding(Record):
+    """An encoding applied to vectors of a shape (…, n, columns).
+
+    ``left_out`` names the parts of a hybrid that apply to scores, and not to vectors.
+    """
+
+    choice: Choice
+    request: Request
+    application: Application
+    shape: tuple[int, ...]
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        choice: Choice,
+        shape: tuple[int, ...],
+        name: str,
+        *,
+        dtype: DType,
+        arithmetic: Arithmetic = "exact",
+    ) -> AppliedEncoding:
+        """The encoding that is applied to the vectors called ``name``.
+
+        Without positions those of n vectors are 0 … n − 1. A scheme whose ``dim`` is not given
+        takes that of the vectors.
+
+        Raises: InvalidInput where nothing applies, or not to vectors of this shape.
+        """
+        part = applicable_part(choice)
+        count, columns = shape[-2:]
+        if "dim" in part.scheme.parameters and not {"dim", "weights"} & {*part.given}:
+            part = replace(part, given={**part.given, "dim": columns})
+        positions = part.positions or Positions.contiguous(0, count)
+        if positions.count != count:
+            raise InvalidInput(
+                f"{positions.option}: {positions.count} positions, and {name} has {count} vectors "
+                "along its last axis but one"
+            )
+        part = replace(part, positions=positions)
+        # Tables of frameworks are in the format of the result, where it is not exact.
+        stored = FLOAT64 if arithmetic == "exact" else dtype
+        request = part.requests(Precision.of(stored, None))[0]
+        plan = request.plan()
+        _check_columns(request, columns, name)
+        engine = part.engine(plan, arithmetic=arithmetic)
+        others = tuple(other.scheme.name for other in choice.parts if other.scheme != part.scheme)
+        application = Application(request, columns, dtype, engine)
+        return cls(part, request, application, shape, others)
+
+    def blocks(self, vectors: VectorRows) -> Iterator[StoredRows]:
+        """The results, as `Application.blocks` gives them, of all vectors in their order."""
+        return self.application.blocks(vectors, stacks_of(self.shape))
+
+    def matrices(self, vectors: Vectors, *, wide: bool) -> tuple[Matrix, Matrix, Matrix]:
+        """What files keep: y, x and the positions; ``wide`` as `Vectors.matrix` has it."""
+        metadata = {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in self.fields.items()
+            if value is not None
+        }
+        return (
+            Matrix(
+                self.shape,
+                self.application.dtype,
+                lambda: self.blocks(vectors.rows),
+                metadata,
+                name="y",
+            ),
+            vectors.matrix(wide=wide),
+            positions_matrix(self.request.row_positions()),
+        )
+
+    @property
+    def verb(self) -> str:
+        """What is done to the vectors."""
+        return "turned by" if self.request.scheme.kind == "rotary" else "plus"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What was applied, as JSON has it."""
+        description = self.request.description()
+        return {
+            name: description[name] for name in ("scheme", "params", "positions", "weights")
+        } | {"left_out": list(self.left_out), "arithmetic": self.application.engine.arithmetic}
+
+
+def applicable_part(choice: Choice) -> Choice:
+    """The choice itself, or of a hybrid the one part that applies to vectors.
+
+    Raises: InvalidInput where there is none, or two are for different vectors.
+    """
+    parts = [part for part in choice.parts or (choice,) if part.scheme.kind in _APPLICABLE]
+    if len(parts) > 1:
+        kinds = " and ".join(f"{part.scheme.name} ({part.scheme.kind})" for part in parts)
+        raise InvalidInput(
+            f"--scheme {choice.name}: {kinds} are for different vectors, or one after another",
+            hint="apply them one by one",
+        )
+    if not parts:
+        kinds = {part.scheme.kind for part in choice.parts or (choice,)}
+        what = "are added to scores" if kinds == {"bias"} else "are met by queries at each offset"
+        raise InvalidInput(
+            f"--scheme {choice.name}: is {' and '.join(sorted(kinds))}: its numbers {what}, and "
+            "nothing of it applies to vectors",
+            hint="absolute schemes are added to x, rotary ones turn it",
+        )
+    return replace(parts[0], warnings=choice.warnings, origin=choice.origin)
+
+
+def vector_columns(choice: Choice) -> int:
+    """How many columns the vectors of an encoding have, where it says so.
+
+    Raises: InvalidInput as `applicable_part`.
+    """
+    return _columns_of(applicable_part(choice).requests(Precision.of(FLOAT64, None))[0])
+
+
+def _columns_of(request: Request) -> int:
+    """Those of ``dim``, of which a part may turn, else those of its table."""
+    bound = request.encoding.bound
+    dim = bound.params.get("dim")
+    return dim if isinstance(dim, int) and bound.scheme.kind == "rotary" else bound.content.width
+
+
+def _check_columns(request: Request, columns: int, name: str) -> None:
+    wanted = _columns_of(request)
+    if columns != wanted:
+        raise InvalidInput(
+            f"{name}: has vectors of {columns} columns, and {request.scheme.name} is of {wanted}",
+            hint=f"--dim {columns}" if "dim" in request.scheme.parameters else None,
+        )

@@ -1,0 +1,259 @@
+"""``posenc apply``: vectors with their positions in them, x + PE or x turned."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from posenc_cli.backends.base import Arithmetic
+from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import (
+    ComputeOptions,
+    ParameterOptions,
+    PositionOptions,
+    SourceOptions,
+    choice_of,
+    required_choice,
+)
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.generate import ARITHMETICS
+from posenc_cli.cli.matrices import READ, MatrixOutput
+from posenc_cli.cli.options import completed_from, number_format, option, whole_option
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.files.formats import format_of
+from posenc_cli.files.save import ready, save
+from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from posenc_cli.analysis.application import AppliedEncoding
+    from posenc_cli.encoding.vectors import Vectors
+    from posenc_cli.files.declare import Format
+    from posenc_cli.files.save import Saved
+
+_LARGEST_SEED = 2**64 - 1
+
+
+class ApplyOutput(MatrixOutput):
+    """Where the vectors go that come out, and in which format."""
+
+    out: Annotated[
+        str | None,
+        option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="required; .npy .csv: y alone; .npz .safetensors: x, positions and y; - is stdout",
+        ),
+    ] = None
+    json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
+        False
+    )
+
+
+class ChoiceFrom(Record):
+    """An encoding that someone chose, whose positions begin at ``start`` and are as many as x."""
+
+    choice: Choice
+    start: Fraction | int | None
+
+    @staticmethod
+    def of_options(
+        source: SourceOptions,
+        where: PositionOptions,
+        parameters: ParameterOptions,
+        computing: ComputeOptions,
+        console: Console,
+    ) -> ChoiceFrom:
+        """The choice that options make; ``--start`` alone waits for how many vectors there are."""
+        start = None
+        if where.length is None and where.positions is None:
+            start, where = where.start, replace(where, start=None)
+        choice = choice_of(source, where, parameters, computing, console)
+        return ChoiceFrom(required_choice(choice), start)
+
+    def at(self, count: int) -> Choice:
+        """The choice at its positions, as many as there are vectors where none were said."""
+        if self.start is None:
+            return self.choice
+        positions = Positions.from_start(self.start, count).within_exact_range(
+            option=f"--start {self.start}"
+        )
+        parts = tuple(replace(part, positions=positions) for part in self.choice.parts)
+        return replace(self.choice, positions=positions, parts=parts)
+
+
+def apply(
+    chosen: ChoiceFrom,
+    console: Console,
+    *,
+    source: Annotated[
+        str | None,
+        option("--in", metavar="FILE", help=f"the vectors x, (…, n, columns): {READ}"),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        whole_option(
+            "--seed", minimum=0, help="in place of --in: draw x of --len vectors from normal(0, 1)"
+        ),
+    ] = None,
+    out_x: Annotated[
+        str | None, option("--out-x", metavar="FILE", help="keep the x that --seed draws")
+    ] = None,
+    dtype: Annotated[
+        DType | None,
+        option(
+            "--dtype",
+            metavar="NAME",
+            help=f"of y: {'|'.join(REAL_DTYPES)} [default: that of x; of a drawn one float32]",
+            parse=number_format,
+            autocompletion=completed_from(REAL_DTYPES),
+        ),
+    ] = None,
+    arithmetic: Annotated[
+        Arithmetic,
+        option(
+            "--arithmetic",
+            known=ARITHMETICS,
+            help="exact, or tables in float64|float32|bfloat16, then each operation in --dtype",
+        ),
+    ] = "exact",
+    output: ApplyOutput,
+) -> None:
+    """Apply an encoding to vectors: x + PE, or x turned.
+
+    Absolute schemes are added to x, rotary ones turn it as they turn a query or a key (of xpos,
+    --set side=key). Values are correctly rounded; --arithmetic float32 computes them as models do.
+    x may have any leading axes, (…, n, columns), and any size.
+
+    Examples:
+      posenc apply -s rope --in q.npy --out turned.npy
+      posenc apply -m llama-3-8b --in q.npy --start 4096 --out turned.npy
+      posenc apply -s sinusoidal --in x.npy --out golden.npz
+      posenc apply -s rope -d 128 -l 512 --seed 0 --dtype bfloat16 --out golden.safetensors
+      posenc apply -m llama-3-8b --in q.npy --arithmetic float32 --out as_torch.npy
+    """
+    _check(source, seed, out_x, output)
+    assert output.out is not None
+    output.check_stdout()
+    form = format_of(output.out, output.form)
+    output.prepare()
+    from posenc_cli.analysis.application import AppliedEncoding
+
+    vectors = _vectors(chosen.choice, source, seed, dtype)
+    stored = dtype or vectors.dtype
+    name = "x" if source is None else quoted_name(source)
+    applied = AppliedEncoding.of(
+        chosen.at(vectors.shape[-2]), vectors.shape, name, dtype=stored, arithmetic=arithmetic
+    )
+    for part in applied.left_out:
+        console.warning(f"{part}: is added to scores, and left out")
+    y, x, positions = applied.matrices(vectors, wide=form.name != "safetensors")
+    matrix = replace(y, others=(x, positions)) if form.holds_several else y
+    matrix = output.watch(matrix, console, may_overflow=False)
+    began = time.perf_counter()
+    written = Written(applied, vectors, form, source, seed, began)
+
+    def announce(saved: Saved) -> None:
+        if output.json:
+            console.json("apply", written.fields(saved, matrix.dtype))
+        else:
+            console.summary(f"wrote {output.place}: {written.text(saved)}")
+
+    if out_x is not None:
+        form_x = format_of(out_x, None)
+        ready(matrix, output.out, format=form, clobber=output.clobber)
+        save(x, out_x, format=form_x, clobber=output.clobber)
+    save(
+        matrix,
+        output.out,
+        format=form,
+        clobber=output.clobber,
+        digest=output.json,
+        announce=announce,
+    )
+
+
+class Written(Record):
+    """What was written, and of what."""
+
+    applied: AppliedEncoding
+    vectors: Vectors
+    form: Format
+    source: str | None
+    seed: int | None
+    began: float
+
+    def text(self, saved: Saved) -> str:
+        """What a summary says of it."""
+        applied, shape = self.applied, " × ".join(map(str, self.vectors.shape))
+        weights = applied.request.random_weights
+        drawn = "" if self.seed is None else f"; x drawn, seed {self.seed}"
+        random = f"; {weights}" if weights else ""
+        seconds = time.perf_counter() - self.began
+        return (
+            f"x {applied.verb} {applied.choice.scheme.name}, {shape} "
+            f"{applied.application.dtype.name}, {saved.bytes} bytes in {seconds:.2f} s{drawn}"
+            f"{random}"
+        )
+
+    def fields(self, saved: Saved, dtype: DType) -> dict[str, Any]:
+        """It as JSON."""
+        return {
+            **self.applied.fields,
+            **self.applied.choice.origin,
+            "warnings": self.applied.choice.warnings,
+            "source": {
+                "path": self.source,
+                "seed": self.seed,
+                "shape": self.vectors.shape,
+                "dtype": self.vectors.dtype.name,
+            },
+            "arrays": ["x", "positions", "y"] if self.form.holds_several else ["y"],
+            "shape": self.vectors.shape,
+            "dtype": dtype.name,
+            "path": saved.path,
+            "format": self.form.name,
+            "bytes": saved.bytes,
+            "sha256": saved.sha256,
+            "seconds": round(time.perf_counter() - self.began, 6),
+        }
+
+
+def _check(source: str | None, seed: int | None, out_x: str | None, output: ApplyOutput) -> None:
+    """Refuse options that do not go together, or too few of them.
+
+    Raises: InvalidInput.
+    """
+    if (source is None) == (seed is None):
+        given = "neither is given" if source is None else "are both given"
+        raise InvalidInput(f"--in and --seed: {given}; give one of the two")
+    if out_x is not None and seed is None:
+        raise InvalidInput("--out-x: goes with --seed, which draws x")
+    if output.out is None:
+        raise InvalidInput("--out: is missing: the file that the vectors go to")
+    if out_x is not None and out_x == output.out:
+        raise InvalidInput(f"--out-x {quoted_name(out_x)}: is the file of --out")
+
+
+def _vectors(choice: Choice, source: str | None, seed: int | None, dtype: DType | None) -> Vectors:
+    """The vectors of a file, or drawn ones.
+
+    Raises: InvalidInput where it holds none, or how many to draw is not said.
+    """
+    from posenc_cli.encoding.vectors import Vectors
+
+    if source is not None:
+        return Vectors.read(source)
+    from posenc_cli.analysis.application import vector_columns
+
+    if choice.positions is None:
+        raise InvalidInput("--seed: needs --len or --positions, how many vectors to draw")
+    assert seed is not None
+    if seed > _LARGEST_SEED:
+        raise InvalidInput(f"--seed {seed}: must be at most {_LARGEST_SEED}")
+    columns = vector_columns(choice)
+    return Vectors.drawn((choice.positions.count, columns), seed, dtype or FLOAT32)

@@ -1,0 +1,295 @@
+"""Vectors with their positions in them: x + PE, or x turned.
+
+Owns the way from vectors and an encoding to vectors, block by block. In exact arithmetic a result
+is the real number x + PE, or x · cos ∓ x' · sin, of the vectors as they are stored and of the
+encoding before any rounding; it is rounded once. Sums and products are taken in double-double with
+a bound of their error, and rounded where both ends of the bound round alike; the few others are
+settled in integers. In an arithmetic of frameworks, vectors and tables are rounded to the format of
+the result, and so are both products and their sum, as code that runs one operation after another
+computes them.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from posenc_cli.encoding.arrays import position_array
+from posenc_cli.encoding.blocks import formula_rows, row_rule
+from posenc_cli.encoding.bounded_waves import BoundedWaves
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.formulas.declare import Rotation
+from posenc_cli.formulas.tables import paired_columns
+from posenc_cli.numerics.bounded import Bounded
+from posenc_cli.numerics.double_double import fast_two_sum, two_sum
+from posenc_cli.numerics.fixed_point import exact_sum
+from posenc_cli.numerics.lru_cache import LRUCache
+from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.encoding.bounded_waves import Term
+    from posenc_cli.encoding.engine import Engine
+    from posenc_cli.encoding.request import Request
+    from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, StoredRows
+    from posenc_cli.numerics.dtypes import DType
+
+_BLOCK_VALUES = 1 << 16
+"""Values of a block: some fifty arrays are as long while it is computed."""
+_KEPT = 16
+"""Blocks of positions whose waves are kept for the next vectors at them."""
+
+
+class VectorRows(Protocol):
+    """Vectors, of which those asked for are in memory."""
+
+    def __getitem__(self, rows: slice, /) -> NumberArray: ...
+
+
+class Application(Record):
+    """An encoding applied to vectors: ``request`` says which, at which positions.
+
+    The vectors have ``columns``; those past the columns that turn pass through. The result is in
+    ``dtype``.
+    """
+
+    request: Request
+    columns: int
+    dtype: DType
+    engine: Engine
+
+    def blocks(self, vectors: VectorRows, stacks: int = 1) -> Iterator[StoredRows]:
+        """The results, in order, some rows at a time, in the storage of the format.
+
+        ``vectors`` has a row for each position, ``stacks`` times over: (stacks · n, columns), of
+        float16, float32 or float64.
+        """
+        positions = self.request.row_positions()
+        count, rows = positions.count, max(1, _BLOCK_VALUES // self.columns)
+        rule, kept = self._rule(), LRUCache[Any](_KEPT)
+        together = max(1, rows // count)
+        for first in range(0, stacks, together):
+            stack = min(together, stacks - first)
+            start = 0
+            for part in [positions] if count <= rows else positions.blocks(rows):
+                block = position_array(part)
+                prepared = kept.get(start, lambda block=block: rule.prepared(block))  # type: ignore[misc]
+                begin = first * count + start
+                given = vectors[begin : begin + stack * block.size]
+                x = given.astype(np.float64).reshape(stack, block.size, self.columns)
+                with np.errstate(all="ignore"), self.request.scheme.answerable():
+                    yield rule.applied(x, prepared, block).reshape(-1, self.columns)
+                start += block.size
+
+    def _rule(self) -> _Rule:
+        content = self.request.content
+        if self.engine.arithmetic != "exact":
+            return _FrameworkRule(self)
+        if isinstance(content, Rotation):
+            return _Turning(content, self.dtype)
+        if content.waves is not None and content.waves.count:
+            return _AddedWaves(content, self.dtype)
+        return _AddedRows(self)
+
+
+class _Rule(Protocol):
+    """How vectors (stacks, positions, columns) become others, stored as the result is."""
+
+    def prepared(self, positions: Integers) -> Any:
+        """What is computed of the positions alone."""
+
+    def applied(self, x: RealRows, prepared: Any, positions: Integers) -> StoredRows:
+        """The vectors that come out."""
+
+
+def turned_pair(
+    a: Any, b: Any, cos: Any, sin: Any, rounded: Callable[[Any], Any] = lambda values: values
+) -> tuple[Any, Any]:
+    """Pairs (a, b) turned by an angle, each operation ``rounded``: arrays, tensors or `Bounded`.
+
+    >>> turned_pair(1.0, 2.0, 0.0, 1.0)
+    (-2.0, 1.0)
+    """
+    return (
+        rounded(rounded(a * cos) - rounded(b * sin)),
+        rounded(rounded(b * cos) + rounded(a * sin)),
+    )
+
+
+class _Turning:
+    """Pairs of columns turned, each result correctly rounded."""
+
+    def __init__(self, content: Rotation, dtype: DType) -> None:
+        self._waves, self._dtype = BoundedWaves(content.waves), dtype
+        columns = paired_columns(content.layout, content.waves.count, content.blocks)
+        self._first, self._second = map(list, columns)
+
+    def prepared(self, positions: Integers) -> tuple[Bounded, Bounded]:
+        return self._waves.cells(positions)
+
+    def applied(
+        self, x: RealRows, prepared: tuple[Bounded, Bounded], positions: Integers
+    ) -> StoredRows:
+        cos, sin = prepared
+        out = narrow(x, None, self._dtype)  # (stacks, positions, columns)
+        a, b = x[..., self._first], x[..., self._second]
+        finite = np.isfinite(a) & np.isfinite(b)
+        turned = turned_pair(*(_exactly(np.where(finite, part, 0.0)) for part in (a, b)), cos, sin)
+        plain = turned_pair(a, b, cos.high, sin.high)
+        still, level = _is_zero(sin), _is_zero(cos)
+        for columns, cells, rough, (along, across), sign in (
+            (self._first, turned[0], plain[0], (a, b), -1.0),
+            (self._second, turned[1], plain[1], (b, a), 1.0),
+        ):
+            values, proven = cells.rounded(self._dtype)
+            nought = ((along == 0) | level) & ((across == 0) | still)
+            known = nought | ~finite
+            values = np.where(known, narrow(rough, None, self._dtype), values)
+            for stack, row, wave in _places(~(proven | known)):
+                terms: list[Term] = [
+                    (float(along[stack, row, wave]), "cos", wave),
+                    (sign * float(across[stack, row, wave]), "sin", wave),
+                ]
+                settled = self._waves.exact_sum(0.0, terms, int(positions[row]), self._dtype)
+                values[stack, row, wave] = narrow(np.array([settled]), None, self._dtype)[0]
+            out[..., columns] = values
+        return out
+
+
+class _AddedWaves:
+    """Waves added to columns, each result correctly rounded."""
+
+    def __init__(self, content: Any, dtype: DType) -> None:
+        self._waves, self._dtype = BoundedWaves(content.waves), dtype
+        self._width = content.width
+        self._placements = content.columns().placements
+
+    def prepared(self, positions: Integers) -> Bounded:
+        cos, sin = self._waves.cells(positions)
+        parts = [np.zeros((positions.size, self._width)) for _ in range(3)]
+        for placement in self._placements:
+            if placement.function == "zero":
+                continue
+            waves = sin if placement.function == "sin" else cos
+            for part, values in zip(parts, (waves.high, waves.low, waves.error), strict=True):
+                part[:, placement.columns] = values[:, placement.waves]
+        return Bounded(*parts)
+
+    def applied(self, x: RealRows, prepared: Bounded, positions: Integers) -> StoredRows:
+        values, proven = _added(x, prepared, self._dtype)
+        for stack, row, column in _places(~proven):
+            values[stack, row, column] = self._settled(
+                float(x[stack, row, column]), column, int(positions[row])
+            )
+        return values
+
+    def _settled(self, x: float, column: int, position: int) -> Any:
+        terms: list[Term] = []
+        for placement in self._placements:
+            columns = np.arange(self._width)[placement.columns].tolist()
+            if column in columns and placement.function != "zero":
+                waves = range(self._width)[placement.waves]
+                terms = [(1.0, placement.function, waves[columns.index(column)])]
+        settled = self._waves.exact_sum(x, terms, position, self._dtype)
+        return narrow(np.array([settled]), None, self._dtype)[0]
+
+
+class _AddedRows:
+    """Rows by formula added to columns, each result correctly rounded."""
+
+    def __init__(self, application: Application) -> None:
+        self._request, self._dtype = application.request, application.dtype
+
+    def prepared(self, positions: Integers) -> Bounded:
+        high, low = formula_rows(
+            self._request.content, self._request.encoding.lookup, "exact", positions
+        )
+        low = np.zeros_like(high) if low is None else low
+        return Bounded(high, low, np.zeros_like(high))
+
+    def applied(self, x: RealRows, prepared: Bounded, _positions: Integers) -> StoredRows:
+        values, proven = _added(x, prepared, self._dtype)
+        for place in _places(~proven):
+            terms = (x[place], prepared.high[place[1:]], prepared.low[place[1:]])
+            total = sum((Fraction(float(term)) for term in terms), Fraction(0))
+            settled = exact_sum(total, (), dtype=self._dtype)
+            values[place] = narrow(np.array([settled]), None, self._dtype)[0]
+        return values
+
+
+class _FrameworkRule:
+    """What frameworks compute: every number and every operation in the format of the result."""
+
+    def __init__(self, application: Application) -> None:
+        request, self._dtype = application.request, application.dtype
+        content = request.content
+        self._columns = None
+        if isinstance(content, Rotation):
+            columns = paired_columns(content.layout, content.waves.count, content.blocks)
+            self._columns = [list(part) for part in columns]
+        self._rows = row_rule(
+            content,
+            request.encoding.lookup,
+            "cos-sin" if self._columns else None,
+            precision=Precision.of(self._dtype, None),
+            engine=application.engine,
+        )
+
+    def prepared(self, positions: Integers) -> RealRows:
+        return widen(self._rows(positions), self._dtype)
+
+    def applied(self, x: RealRows, prepared: RealRows, _positions: Integers) -> StoredRows:
+        x = self._rounded(x)
+        if self._columns is None:
+            return narrow(x + prepared, None, self._dtype)
+        first, second = self._columns
+        cos, sin = prepared[:, : len(first)], prepared[:, len(first) :]
+        out = x.copy()
+        out[..., first], out[..., second] = turned_pair(
+            x[..., first], x[..., second], cos, sin, self._rounded
+        )
+        return narrow(out, None, self._dtype)
+
+    def _rounded(self, values: RealRows) -> RealRows:
+        """Values of a format, as float64: a sum or product of two is exact or rounds alike there.
+
+        float64 has more than twice the digits of the narrower formats.
+        """
+        return widen(narrow(values, None, self._dtype), self._dtype)
+
+
+def _exactly(values: RealRows) -> Bounded:
+    return Bounded(values, np.zeros_like(values), np.zeros_like(values))
+
+
+def _is_zero(numbers: Bounded) -> Flags:
+    flags: Flags = (numbers.high == 0) & (numbers.error == 0)
+    return flags
+
+
+def _added(x: RealRows, rows: Bounded, dtype: DType) -> tuple[StoredRows, Flags]:
+    """Vectors and rows added, and which of the sums that proves; what is not finite is known."""
+    high, rest = two_sum(x, rows.high)
+    rest, dropped = two_sum(rest, rows.low)
+    high, rest = fast_two_sum(high, rest)
+    values, proven = Bounded(high, rest, np.abs(dropped) + rows.error).rounded(dtype)
+    finite = np.isfinite(x) & np.isfinite(rows.high)
+    plain = narrow(x + rows.high, None, dtype)
+    return np.where(finite & (rest + dropped + rows.error != 0), values, plain), proven | ~finite
+
+
+def _places(flags: Flags) -> Iterator[tuple[int, ...]]:
+    """Where flags are set, one place at a time."""
+    return zip(*map(np.ndarray.tolist, np.nonzero(flags)), strict=True)
+
+
+def stacks_of(shape: tuple[int, ...]) -> int:
+    """How many stacks of positions an array of vectors has, (…, n, columns)."""
+    return prod(shape[:-2])
