@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from posenc_cli.api.application import apply as apply
     from posenc_cli.api.arguments import ArgumentError as ArgumentError
     from posenc_cli.api.arguments import ModelEncoding as ModelEncoding
     from posenc_cli.api.checking import RopeReport as RopeReport
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from posenc_cli.errors import Unavailable as Unavailable
 
 _MODULES = {
+    "application": ("apply",),
     "arguments": ("ArgumentError", "ModelEncoding"),
     "checking": ("RopeReport", "assert_rope", "compare", "identify", "rope_check"),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),

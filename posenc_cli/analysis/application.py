@@ -128,10 +128,10 @@ def applicable_part(choice: Choice) -> Choice:
             hint="apply them one by one",
         )
     if not parts:
-        kinds = {part.scheme.kind for part in choice.parts or (choice,)}
-        what = "are added to scores" if kinds == {"bias"} else "are met by queries at each offset"
+        those = {part.scheme.kind for part in choice.parts or (choice,)}
+        what = "are added to scores" if those == {"bias"} else "are met by queries at each offset"
         raise InvalidInput(
-            f"--scheme {choice.name}: is {' and '.join(sorted(kinds))}: its numbers {what}, and "
+            f"--scheme {choice.name}: is {' and '.join(sorted(those))}: its numbers {what}, and "
             "nothing of it applies to vectors",
             hint="absolute schemes are added to x, rotary ones turn it",
         )

@@ -157,12 +157,17 @@ def _plan(choice: Choice, precision: Precision, **asked: Any) -> Plan:
             hint="encode each by itself",
         )
     request = requests[0]
+    warn_of_doubts(choice, request, stacklevel=5)
+    return cached_request(request).plan()
+
+
+def warn_of_doubts(choice: Choice, request: Request, *, stacklevel: int) -> None:
+    """Warn of what is random in an encoding, or doubtful."""
     texts = list(choice.warnings)
     if request.random_weights and not {"seed", "weights"} & {*choice.given} and not texts:
         texts.append(f"{choice.name}: {request.random_weights}")
     for text in texts:
-        warnings.warn(argument_text(text), stacklevel=4)
-    return cached_request(request).plan()
+        warnings.warn(argument_text(text), stacklevel=stacklevel)
 
 
 def _precision(form: DType, round_to: object) -> Precision:

@@ -16,6 +16,7 @@ from posenc_cli.api.arguments import (
 )
 from posenc_cli.api.arrays import is_array, is_tensor, tensor_like
 from posenc_cli.api.encoding import cached_request, fill_values
+from posenc_cli.encoding.application import turned_pair
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
@@ -112,8 +113,9 @@ class _Rotator(Record):
         first, second = map(list, paired_columns(layout, waves.count, parts))
         a, b = x[..., first], x[..., second]
         out = x.clone() if is_tensor(x) else np.array(x)
-        out[..., first] = _in_format_of(x, a * cos - b * sin)
-        out[..., second] = _in_format_of(x, b * cos + a * sin)
+        turned = turned_pair(a, b, cos, sin)
+        for columns, values in zip((first, second), turned, strict=True):
+            out[..., columns] = _in_format_of(x, values)
         return out
 
     def _check(self, name: str, shape: tuple[int, ...]) -> None:

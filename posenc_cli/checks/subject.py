@@ -16,8 +16,7 @@ from posenc_cli.checks.widths import fits, ladder_of_all, of_width
 from posenc_cli.encoding.fillers import wave_filler
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read_array
-from posenc_cli.formulas.tables import rotary_placements
-from posenc_cli.formulas.tables import paired_columns
+from posenc_cli.formulas.tables import paired_columns, rotary_placements
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.turning import (

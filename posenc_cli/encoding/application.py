@@ -23,7 +23,7 @@ from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.blocks import formula_rows, row_rule
 from posenc_cli.encoding.bounded_waves import BoundedWaves
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.formulas.declare import Rotation
+from posenc_cli.formulas.declare import Rotation, Rows, Sinusoids
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.bounded import Bounded
 from posenc_cli.numerics.double_double import fast_two_sum, two_sum
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.bounded_waves import Term
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.encoding.request import Request
+    from posenc_cli.formulas.declare import RowLookup
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, RealRows, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
@@ -94,9 +95,10 @@ class Application(Record):
             return _FrameworkRule(self)
         if isinstance(content, Rotation):
             return _Turning(content, self.dtype)
-        if content.waves is not None and content.waves.count:
+        if isinstance(content, Sinusoids):
             return _AddedWaves(content, self.dtype)
-        return _AddedRows(self)
+        assert isinstance(content, Rows)
+        return _AddedRows(content, self.request.encoding.lookup, self.dtype)
 
 
 class _Rule(Protocol):
@@ -141,7 +143,8 @@ class _Turning:
         out = narrow(x, None, self._dtype)  # (stacks, positions, columns)
         a, b = x[..., self._first], x[..., self._second]
         finite = np.isfinite(a) & np.isfinite(b)
-        turned = turned_pair(*(_exactly(np.where(finite, part, 0.0)) for part in (a, b)), cos, sin)
+        known_a, known_b = (_exactly(np.where(finite, part, 0.0)) for part in (a, b))
+        turned = turned_pair(known_a, known_b, cos, sin)
         plain = turned_pair(a, b, cos.high, sin.high)
         still, level = _is_zero(sin), _is_zero(cos)
         for columns, cells, rough, (along, across), sign in (
@@ -166,7 +169,7 @@ class _Turning:
 class _AddedWaves:
     """Waves added to columns, each result correctly rounded."""
 
-    def __init__(self, content: Any, dtype: DType) -> None:
+    def __init__(self, content: Sinusoids, dtype: DType) -> None:
         self._waves, self._dtype = BoundedWaves(content.waves), dtype
         self._width = content.width
         self._placements = content.columns().placements
@@ -204,13 +207,11 @@ class _AddedWaves:
 class _AddedRows:
     """Rows by formula added to columns, each result correctly rounded."""
 
-    def __init__(self, application: Application) -> None:
-        self._request, self._dtype = application.request, application.dtype
+    def __init__(self, content: Rows, lookup: RowLookup | None, dtype: DType) -> None:
+        self._content, self._lookup, self._dtype = content, lookup, dtype
 
     def prepared(self, positions: Integers) -> Bounded:
-        high, low = formula_rows(
-            self._request.content, self._request.encoding.lookup, "exact", positions
-        )
+        high, low = formula_rows(self._content, self._lookup, "exact", positions)
         low = np.zeros_like(high) if low is None else low
         return Bounded(high, low, np.zeros_like(high))
 

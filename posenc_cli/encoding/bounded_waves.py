@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.formulas.declare import Waves
-    from posenc_cli.numerics.arrays import Integers
+    from posenc_cli.numerics.arrays import Integers, RealRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.fixed_point import CosOrSin
 
@@ -82,7 +82,7 @@ class BoundedWaves:
         magnitude = abs(float(self._scale))
         level = float(bounded.numbers([self._scale]).error[0])
 
-        def error(high: np.ndarray) -> np.ndarray:
+        def error(high: RealRows) -> RealRows:
             return PAIR_MARGIN * np.where(angles < 0.5, np.abs(high), magnitude)
 
         cosine_error = np.where(angles == 0, level, error(cosine_high))

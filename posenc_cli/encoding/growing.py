@@ -170,6 +170,7 @@ class GrowingCells:
         placements: Sequence[Placement],
         dtype: DType,
     ) -> None:
+        """Write the placements' columns of ``out``, correctly rounded to ``dtype``."""
         proves = dtype.name != FLOAT64.name
         if proves:
             cells = np.empty(out.shape)  # (positions, columns)
@@ -246,9 +247,7 @@ class GrowingCells:
         proven &= known & (powers == shifts)
         return np.where(past | none, limits, rounded), proven | past | none
 
-    def _products(
-        self, positions: Integers, waves: Places, sine: bool
-    ) -> tuple[Bounded, Reals]:
+    def _products(self, positions: Integers, waves: Places, sine: bool) -> tuple[Bounded, Reals]:
         """Cells as m · 2^k: numbers m with a bound of their error, and integers k."""
         sizes = np.abs(positions)
         parts = self._phasors.points(sizes, waves)

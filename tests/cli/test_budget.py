@@ -130,6 +130,8 @@ TABLE = [
     (f"generate -s rope --len {LAST} --out x.npy", NO_DISK),
     (f"generate -s alibi --len {BILLION} --out x.npy", NO_DISK),
     (f"dot-similarity -s rope --len {BILLION} --out x.npy", NO_DISK),
+    (f"apply -s rope --seed 0 --len {LAST} --out x.npy", NO_DISK),
+    (f"apply -s sinusoidal --seed 0 --len {BILLION} --json --out x.npz", NO_DISK),
     (f"resize table.npy --len {LAST} --out x.npy", NO_DISK),
     ("resize table.npy --grid 2x3:999999999x999999999 --out x.npy", NO_DISK),
     ("resize table.npy --grid 2x3:999999999x999999999 --json --out x.npz", NO_DISK),

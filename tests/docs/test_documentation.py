@@ -70,6 +70,8 @@ def users_folder(tmp_path_factory):
     draw = np.random.default_rng(0).standard_normal
     np.save(folder / "pos_embed.npy", draw((1, 197, 16), "f4"))
     np.save(folder / "dinov2.npy", draw((1, 1370, 16), "f4"))
+    np.save(folder / "q.npy", draw((2, 4, 32, 128), "f4"))
+    np.save(folder / "x.npy", draw((32, 64), "f4"))
     np.savez(folder / "bert.npz", position_embeddings=draw((512, 16), "f4"))
     small = {
         "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight": (32, 4),

@@ -156,7 +156,7 @@ def test_sines_of_negative_positions_are_negative():
 
 def test_the_margin_covers_the_error_of_the_first_tier():
     waves = catalogue.find("xpos").bind({"dim": 8}, seq_len=900).content.waves
-    cells = growing._ExactCells(waves, waves.growth)
+    cells = growing.GrowingCells(waves, waves.growth)
     positions = np.arange(0, 5000, 37)
     out = np.empty((positions.size, 4))
     cells._table.fill(out, positions, [Placement("cos", slice(0, 4))], dtype=REAL_DTYPES["float64"])
