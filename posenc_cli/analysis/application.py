@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.choice import Choice
     from posenc_cli.encoding.application import VectorRows
     from posenc_cli.encoding.request import Request
-    from posenc_cli.encoding.vectors import Vectors
+    from posenc_cli.encoding.vectors import GivenVectors
     from posenc_cli.numerics.arrays import StoredRows
     from posenc_cli.numerics.dtypes import DType
 
@@ -82,8 +82,8 @@ class AppliedEncoding(Record):
         """The results, as `Application.blocks` gives them, of all vectors in their order."""
         return self.application.blocks(vectors, stacks_of(self.shape))
 
-    def matrices(self, vectors: Vectors, *, wide: bool) -> tuple[Matrix, Matrix, Matrix]:
-        """What files keep: y, x and the positions; ``wide`` as `Vectors.matrix` has it."""
+    def matrices(self, vectors: GivenVectors, *, wide: bool) -> tuple[Matrix, Matrix, Matrix]:
+        """What files keep: y, x and the positions; ``wide`` as `GivenVectors.matrix` has it."""
         metadata = {
             name: value if isinstance(value, str) else json.dumps(value)
             for name, value in self.fields.items()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from posenc_cli.analysis.application import AppliedEncoding
-    from posenc_cli.encoding.vectors import Vectors
+    from posenc_cli.encoding.vectors import GivenVectors
     from posenc_cli.files.declare import Format
     from posenc_cli.files.save import Saved
 
@@ -155,7 +155,7 @@ def apply(
     matrix = replace(y, others=(x, positions)) if form.holds_several else y
     matrix = output.watch(matrix, console, may_overflow=False)
     began = time.perf_counter()
-    written = Written(applied, vectors, form, source, seed, began)
+    written = WrittenVectors(applied, vectors, form, source, seed, began)
 
     def announce(saved: Saved) -> None:
         if output.json:
@@ -177,11 +177,11 @@ def apply(
     )
 
 
-class Written(Record):
+class WrittenVectors(Record):
     """What was written, and of what."""
 
     applied: AppliedEncoding
-    vectors: Vectors
+    vectors: GivenVectors
     form: Format
     source: str | None
     seed: int | None
@@ -239,15 +239,17 @@ def _check(source: str | None, seed: int | None, out_x: str | None, output: Appl
         raise InvalidInput(f"--out-x {quoted_name(out_x)}: is the file of --out")
 
 
-def _vectors(choice: Choice, source: str | None, seed: int | None, dtype: DType | None) -> Vectors:
+def _vectors(
+    choice: Choice, source: str | None, seed: int | None, dtype: DType | None
+) -> GivenVectors:
     """The vectors of a file, or drawn ones.
 
     Raises: InvalidInput where it holds none, or how many to draw is not said.
     """
-    from posenc_cli.encoding.vectors import Vectors
+    from posenc_cli.encoding.vectors import GivenVectors
 
     if source is not None:
-        return Vectors.read(source)
+        return GivenVectors.read(source)
     from posenc_cli.analysis.application import vector_columns
 
     if choice.positions is None:
@@ -256,4 +258,4 @@ def _vectors(choice: Choice, source: str | None, seed: int | None, dtype: DType 
     if seed > _LARGEST_SEED:
         raise InvalidInput(f"--seed {seed}: must be at most {_LARGEST_SEED}")
     columns = vector_columns(choice)
-    return Vectors.drawn((choice.positions.count, columns), seed, dtype or FLOAT32)
+    return GivenVectors.drawn((choice.positions.count, columns), seed, dtype or FLOAT32)

@@ -23,7 +23,7 @@ from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.blocks import formula_rows, row_rule
 from posenc_cli.encoding.bounded_waves import BoundedWaves
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.formulas.declare import Rotation, Rows, Sinusoids
+from posenc_cli.formulas.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.bounded import Bounded
 from posenc_cli.numerics.double_double import fast_two_sum, two_sum
@@ -93,12 +93,15 @@ class Application(Record):
         content = self.request.content
         if self.engine.arithmetic != "exact":
             return _FrameworkRule(self)
-        if isinstance(content, Rotation):
-            return _Turning(content, self.dtype)
-        if isinstance(content, Sinusoids):
-            return _AddedWaves(content, self.dtype)
-        assert isinstance(content, Rows)
-        return _AddedRows(content, self.request.encoding.lookup, self.dtype)
+        match content:
+            case Rotation():
+                return _PairsTurned(content, self.dtype)
+            case Sinusoids():
+                return _SumWithWaves(content, self.dtype)
+            case Rows():
+                return _SumWithRows(content, self.request.encoding.lookup, self.dtype)
+            case Bias() | BucketBias():
+                raise TypeError(f"a {type(content).__name__} applies to no vectors")
 
 
 class _Rule(Protocol):
@@ -125,7 +128,7 @@ def turned_pair(
     )
 
 
-class _Turning:
+class _PairsTurned:
     """Pairs of columns turned, each result correctly rounded."""
 
     def __init__(self, content: Rotation, dtype: DType) -> None:
@@ -166,7 +169,7 @@ class _Turning:
         return out
 
 
-class _AddedWaves:
+class _SumWithWaves:
     """Waves added to columns, each result correctly rounded."""
 
     def __init__(self, content: Sinusoids, dtype: DType) -> None:
@@ -204,7 +207,7 @@ class _AddedWaves:
         return narrow(np.array([settled]), None, self._dtype)[0]
 
 
-class _AddedRows:
+class _SumWithRows:
     """Rows by formula added to columns, each result correctly rounded."""
 
     def __init__(self, content: Rows, lookup: RowLookup | None, dtype: DType) -> None:
@@ -231,10 +234,11 @@ class _FrameworkRule:
     def __init__(self, application: Application) -> None:
         request, self._dtype = application.request, application.dtype
         content = request.content
-        self._columns = None
-        if isinstance(content, Rotation):
-            columns = paired_columns(content.layout, content.waves.count, content.blocks)
-            self._columns = [list(part) for part in columns]
+        self._columns: list[list[int]] | None = None
+        match content:
+            case Rotation():
+                columns = paired_columns(content.layout, content.waves.count, content.blocks)
+                self._columns = [list(part) for part in columns]
         self._rows = row_rule(
             content,
             request.encoding.lookup,

@@ -1,4 +1,4 @@
-"""Vectors of a file or a seed, and their positions, as arrays that a file keeps."""
+"""GivenVectors of a file or a seed, and their positions, as arrays that a file keeps."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _BLOCK_VALUES = 1 << 16
 
 
-class Vectors(Record):
-    """Vectors (…, n, columns) as rows, and the number format that they are in."""
+class GivenVectors(Record):
+    """GivenVectors (…, n, columns) as rows, and the number format that they are in."""
 
     shape: tuple[int, ...]
     rows: VectorRows
     dtype: DType
 
     @classmethod
-    def read(cls, path: str) -> Vectors:
+    def read(cls, path: str) -> GivenVectors:
         """The vectors in a file.
 
         Raises: InvalidInput, Unavailable: as `read_vectors`.
@@ -42,8 +42,8 @@ class Vectors(Record):
         return cls(shape, rows, REAL_DTYPES[rows.dtype])
 
     @classmethod
-    def drawn(cls, shape: tuple[int, int], seed: int, dtype: DType) -> Vectors:
-        """Vectors of independent normal(0, 1) numbers, rounded to a format."""
+    def drawn(cls, shape: tuple[int, int], seed: int, dtype: DType) -> GivenVectors:
+        """GivenVectors of independent normal(0, 1) numbers, rounded to a format."""
         return cls(shape, _DrawnRows(DrawnTable(shape[1], seed, 1.0), dtype, shape[0]), dtype)
 
     def matrix(self, *, wide: bool) -> Matrix:
