@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.encoding.axial import read_coordinates
+from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.frequencies import exact_frequencies
 from posenc_cli.encoding.growing import PAIR_MARGIN, GrowingCells
 from posenc_cli.numerics import bounded, exact
 from posenc_cli.numerics.bounded import Bounded
 from posenc_cli.numerics.fixed_point import exact_sum
 from posenc_cli.numerics.phasors import Phasors
-from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +41,8 @@ class BoundedWaves:
     """Scale · cos and scale · sin of waves at positions."""
 
     def __init__(self, waves: Waves) -> None:
-        self._coordinates = read_coordinates(waves.coordinates) if waves.coordinates else None
-        parts = self._coordinates.denominator if self._coordinates else 1
-        waves = replace(waves, denominator=waves.denominator * parts)
+        waves = placed_waves(waves)
+        self._coordinates = waves.coordinates
         self._frequencies = exact_frequencies(waves)
         self._count = waves.count
         self._scale = exact.asarray(waves.scale)[0]
