@@ -124,11 +124,12 @@ def _common_errors(suspect: Suspect) -> Iterator[Defect]:
         whole = float(offset_text(offset))
         yield Defect(offset=whole if whole == round(whole) else round(offset, 3))
     ratio = frequency_ratio(sample)
-    yield Defect(frequencies=_times(ratio, right))
+    if ratio != 1:
+        yield Defect(frequencies=_times(ratio, right))
 
 
 def _times(ratio: float, right: Reals) -> Alternative:
-    """All frequencies times one number near 1."""
+    """All frequencies times one number near 1, and not 1."""
     more = f"1 {'+' if ratio > 1 else '−'} {abs(ratio - 1):.2g}"
     message = f"all frequencies are {more} times the right ones"
     return Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
@@ -215,7 +216,8 @@ def precision_cause(suspect: Suspect) -> Explanation | None:
     turning = right > 0
     ratios = frequencies[turning] / right[turning]
     ratio = float(np.median(ratios))
-    if turning.sum() > 1 and np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1):
+    shared = np.abs(ratios - ratio).max() <= _ONE_RATIO * abs(ratio - 1)
+    if turning.sum() > 1 and ratio != 1 and shared:
         defect = Defect(frequencies=_times(ratio, right))
         residual = suspect.residual(defect)
         if residual.whole:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from posenc_cli.checks import nearly
 from posenc_cli.checks.diagnosis import diagnose
 from tests.checks import rope
 from tests.checks.textbook import ladder
@@ -166,3 +169,16 @@ def test_float32_code_passes_at_short_lengths_however_it_reduces_angles(
         cos, sin = (part.astype(np.float32) for part in RIGHT_FUNCTIONS[function](angles))
         examined = rope.of_tables(cos, sin, right, f"0:{count}")
         assert examined.ok, examined.findings
+
+
+def test_frequencies_that_are_right_are_not_said_to_be_off_by_nothing(monkeypatch):
+    monkeypatch.setattr(nearly, "frequency_ratio", lambda _sample: 1.0)
+    found = SimpleNamespace(
+        fault=SimpleNamespace(offset=1.0), subject=SimpleNamespace(frequencies=0)
+    )
+    sample = SimpleNamespace(reference=SimpleNamespace(frequencies=np.ones(2)))
+    suspect = SimpleNamespace(examination=found, sample=sample)
+    assert list(nearly._common_errors(suspect)) == []
+    monkeypatch.setattr(nearly, "frequency_ratio", lambda _sample: 1 - 2.0**-20)
+    (defect,) = nearly._common_errors(suspect)
+    assert "1 − 9.5e-07 times" in defect.frequencies.message
