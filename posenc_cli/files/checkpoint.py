@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.transaction import open_input
 
 _INDEX = ".safetensors.index.json"
 _LARGEST_INDEX = 32 << 20  # bytes: some 200,000 tensors
@@ -71,7 +72,7 @@ def _of_index(index: Path) -> list[str]:
     import json
 
     name = quoted_name(str(index))
-    with index.open("rb") as file:
+    with open_input(index) as file:
         text = file.read(_LARGEST_INDEX + 1)
     if len(text) > _LARGEST_INDEX:
         raise InvalidInput(f"{name} is longer than {_LARGEST_INDEX} bytes, the most that are read")

@@ -90,5 +90,8 @@ def test_rules_of_frequencies_run_in_numpy_and_torch(name, given, arithmetic):
     for backend in ("numpy", "torch"):
         found = registry.find(backend).frequencies(rule, arithmetic=arithmetic, device=None)
         assert found.dtype == np.float64
-        # A power and a reciprocal, each rounded; NumPy's and torch's powers differ by a unit.
-        assert np.allclose(found, reals, rtol=4 * np.finfo(arithmetic).eps, atol=0)
+        # A power and a reciprocal, each rounded; NumPy's and torch's powers differ by a unit. The
+        # taper of clipped RoPE ends in a difference of 1 and 1.
+        eps = np.finfo(arithmetic).eps
+        atol = eps * (name == "rope-clipped")
+        assert np.allclose(found, reals, rtol=4 * eps, atol=atol)

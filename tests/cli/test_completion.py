@@ -37,7 +37,7 @@ def completed(call, monkeypatch, capsys):
         ("posenc ge", ["generate"]),
         ("posenc generate --sc", ["--scheme"]),
         ("posenc generate -s rope-l", ["rope-linear", "rope-llama3", "rope-longrope"]),
-        ("posenc generate -s sinusoidal+sh", ["sinusoidal+shaw"]),
+        ("posenc generate -s sinusoidal+ali", ["sinusoidal+alibi"]),
         ("posenc generate -m falcon-7", ["falcon-7b"]),
         ("posenc generate -s alibi --set max", ["max_bias="]),
         ("posenc generate -m llama-3.1-8b --set low", ["low_freq_factor="]),

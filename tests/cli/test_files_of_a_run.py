@@ -279,7 +279,7 @@ OWN = {
     "render/graphics.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
     "checks/worker.py",  # another process
-    "cli/rope_check.py",  # the summary of a GitHub step, which is added to
+    "cli/check_reports.py",  # the summary of a GitHub step, which is added to
     "cli/completion.py",  # the file that a shell starts with, which is added to
 }
 

@@ -17,6 +17,7 @@ DRAWING = (
     "alibi-slopes --heads 4 --plot",
     "buckets t5 --plot",
     "order-check -s rope --plot",
+    "heads -s rope -d 8 --train 16 --plot",
     "compare rope sinusoidal -l 8 --plot",
     "compare rope rope --set b.base=100 --plot",
     "rope-check -s rope -d 8 -l 8 --inv-freq wrong.npy",
