@@ -35,6 +35,7 @@ _BROUGHT_IN = 1 << 20
 
 _MEMBERS_LOOKED_INTO = 64
 _MEMBERS_LISTED = 8  # names that fit a message
+_MEMBERS_COMPARED = 4096  # with a name that there is not, letter by letter
 _MOST_AXES = 32  # NumPy 1 had no more
 
 
@@ -182,7 +183,8 @@ class Source:
 def open_source(path: str, *, max_bytes: int) -> Source:
     """Return the open file of ``path``: a path, ``-`` for standard input, or ``path:member``.
 
-    A file of the literal name goes before the reading of ``path:member``.
+    A file of the literal name goes before the reading of ``path:member``, and of several that a
+    text of several colons could name the one of the longest name.
 
     Raises:
         Unavailable: the file cannot be opened.
@@ -219,8 +221,8 @@ def open_source(path: str, *, max_bytes: int) -> Source:
 
 
 def _splits(path: str) -> Iterator[tuple[str, str]]:
-    for index, character in enumerate(path):
-        if character == ":" and 0 < index < len(path) - 1:
+    for index in range(len(path) - 2, 0, -1):
+        if path[index] == ":":
             yield path[:index], path[index + 1 :]
 
 
@@ -253,8 +255,9 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
         if source.member in names:
             return source.member
         raise InvalidInput(
-            f"{source.name} holds no {quoted_name(source.member)}, only {_name_list(names)}",
-            hint=nearest(source.member, names),
+            f"{source.name} holds no {quoted_name(source.member)}, only "
+            f"{_name_list(_nearest_first(source.member, names))}",
+            hint=nearest(source.member, names[:_MEMBERS_COMPARED]),
         )
     if Matrix.name in names:
         return Matrix.name
@@ -270,6 +273,11 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
     if len(names) == 1:
         return names[0]
     raise InvalidInput(f"{source.name} holds no array of numbers")
+
+
+def _nearest_first(asked: str, names: Sequence[str]) -> list[str]:
+    """Names, those that the one asked for is a part of first."""
+    return sorted(names, key=lambda name: asked.lower() not in name.lower())
 
 
 def _name_list(names: Sequence[str]) -> str:

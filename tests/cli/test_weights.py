@@ -213,3 +213,25 @@ def test_the_leading_axis_of_a_vision_table_is_no_reason_to_refuse_it(call):
     weights = "weights=m.safetensors:pos_embed"
     assert call("generate", "-s", "learned", "--set", weights, "-l", "10", "-o", "t.npy")[0] == 0
     assert np.array_equal(np.load("t.npy"), table[0])
+
+
+@pytest.mark.parametrize("folder", ["C:\\models", "a:b"])
+@pytest.mark.parametrize("tensor", ["wpe", "a:wpe"])
+def test_a_path_of_several_colons_names_the_longest_file_that_there_is(
+    folder, tensor, call, tmp_path
+):
+    place = tmp_path / folder
+    place.mkdir()
+    for other in (tmp_path / folder.partition(":")[0], place / "m"):
+        other.touch()
+    save_file({tensor: np.ones((8, 4), "f4")}, place / "m:1.safetensors")
+    status, _, err = call("heatmap", "--in", f"{place}/m:1.safetensors:{tensor}")
+    assert (status, err) == (0, "")
+
+
+def test_of_many_tensors_those_that_the_name_is_a_part_of_are_listed_first(call, tmp_path):
+    names = [*(f"h.{layer}.attn.weight" for layer in range(100)), "transformer.wpe.weight"]
+    save_file(dict.fromkeys(names, np.ones((4, 4), "f4")), tmp_path / "m.safetensors")
+    status, _, err = call("heatmap", "--in", f"{tmp_path / 'm.safetensors'}:wpe")
+    assert status == 2
+    assert "holds no 'wpe', only 'transformer.wpe.weight', " in err
