@@ -200,6 +200,13 @@ def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
     yield from _learned_guesses({"max_distance": side}, count, offsets, measured.heads)
 
 
+def _settled_by_name(name: str, _rows: int) -> dict[str, str]:
+    """What a tensor's name says of the rule: T5's decoder looks back, WavLM reaches farther."""
+    if "rel_attn_embed" in name:
+        return {"max_distance": "800"}
+    return {"bidirectional": "false"} if "decoder" in name else {}
+
+
 @bias(
     source="Raffel et al. 2020, arXiv:1910.10683 §2.1; Mesh TensorFlow and transformers' code",
     formula=(
@@ -214,8 +221,8 @@ def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
         "num_buckets",
         "heads",
         "(num_buckets, heads)",
-        tensor_names=r"relative_attention_bias(\.weight)?",
-        settled_by=lambda name, _: {"bidirectional": "false"} if "decoder" in name else {},
+        tensor_names=r"(relative_attention_bias|rel_attn_embed)(\.weight)?",
+        settled_by=_settled_by_name,
     ),
     inverse=_t5_inverse,
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ _BIASES_SHOWN = 256
 
 _PREFIXES = (0, 1, 2, 4, 5)
 """Rows before those of an image's patches: none, a class token, and one or four of other kinds."""
+
+
+_ROWS_BEFORE = 2  # of the tables of OPT, BART and RoBERTa, before that of the first token
+_ROUND = 64  # what contexts are multiples of
 
 
 class PositionalTensor(Record):
@@ -148,9 +153,8 @@ def _absolute(file: str, header: ArrayHeader) -> PositionalTensor:
     if len(shape) != 2 or min(shape) < 2:
         return _tensor(file, header, None, f"no table of positions: its shape is {_by(shape)}")
     rows, columns = shape
-    text = f"{rows} positions × {columns}"
-    if len(header.shape) > 2:
-        text += _grid_text(rows)
+    more = _grid_text(rows) if len(header.shape) > 2 else _offset_text(rows)
+    text = f"{rows} positions × {columns}{more}"
     return _tensor(file, header, "absolute", text, ["dot-similarity", "--in", source])
 
 
@@ -161,6 +165,15 @@ def _grid_text(rows: int) -> str:
         if side > 1 and side * side + prefix == rows:
             return f", as many as {side}×{side}" + (f" and {prefix} more" if prefix else "")
     return ""
+
+
+def _offset_text(rows: int) -> str:
+    """Whether so many rows may be a round number of positions and the two before them."""
+    if rows < _ROUND or (rows - _ROWS_BEFORE) % _ROUND:
+        return ""
+    return (
+        f", as many as {rows - _ROWS_BEFORE} and the {_ROWS_BEFORE} that OPT and RoBERTa begin with"
+    )
 
 
 def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
@@ -189,7 +202,12 @@ def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
     words = ["dot-similarity", "-s", scheme.name, "--len", str(length)]
     for name, value in {"weights": source, **given}.items():
         words += ["--set", f"{name}={value}"]
-    return _tensor(file, header, scheme.kind, f"{shape.text} = {_by(header.shape)}", words)
+    told = {name: bound.params[name] for name in (shape.rows, shape.columns, *given)}
+    parameters = " ".join(
+        f"{name}={as_text(value, separator=scheme.parameters[name].rules.separator)}"
+        for name, value in told.items()
+    )
+    return _tensor(file, header, scheme.kind, f"{scheme.name} {parameters}", words)
 
 
 def _of_buffer(file: str, header: ArrayHeader) -> PositionalTensor | None:

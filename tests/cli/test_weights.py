@@ -113,6 +113,22 @@ def test_names_that_only_sound_alike_are_left_out(name):
     assert positional_tensors("m.npz", [ArrayHeader(name, (8, 4), "float32")]) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "text"),
+    [
+        ("embed_positions.weight", (2050, 8), "2050 positions × 8, as many as 2048 and the 2 that"),
+        ("position_embeddings.weight", (512, 8), "512 positions × 8"),
+        ("pos_embed", (1, 197, 8), "197 positions × 8, as many as 14×14 and 1 more"),
+        ("pos_embed", (1, 198, 8), "198 positions × 8, as many as 14×14 and 2 more"),
+        ("a.relative_position_bias_table", (732, 3), "swin window_size=14x14 heads=3 class_token="),
+        ("rel_attn_embed.weight", (320, 12), "t5 num_buckets=320 heads=12 max_distance=800"),
+    ],
+)
+def test_a_table_is_told_by_what_its_shape_says(name, shape, text):
+    (tensor,) = positional_tensors("m.npz", [ArrayHeader(name, shape, "float32")])
+    assert tensor.text.startswith(text)
+
+
 def test_whole_numbers_are_no_trained_table():
     (tensor,) = positional_tensors("m.npz", [ArrayHeader("wpe", (8, 4), "int64")])
     assert (tensor.kind, tensor.command) == (None, None)
