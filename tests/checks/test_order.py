@@ -22,7 +22,7 @@ WORDS = ("dog", "bites", "man")
 LONGROPE = {name: tuple(1 + 0.1 * i for i in range(32)) for name in ("short_factor", "long_factor")}
 PAIRED = ("swin", "swin-v2")
 """What scores pairs of places, whose distance is one of rows and columns."""
-SYMMETRIC = ("alibi", "kerple-log", "kerple-power", "sandwich")
+SYMMETRIC = ("alibi", "fire", "kerple-log", "kerple-power", "sandwich")
 
 
 def asked(name, **given):

@@ -78,7 +78,7 @@ def test_pictures_name_positions_as_they_are(call, command, seen):
     ("command", "refusal"),
     [
         ("dot-similarity -s rope --positions 0:2:0.5", "position 0.5 is not whole: a similarity"),
-        ("inspect -s rope --positions 0:2:0.5", "position 0.5 is not whole: a similarity"),
+        ("inspect -s rope --positions 0:2:0.5", "position 0.5 is not whole: an inspection"),
         ("spectrum -s rope --positions 0:2:0.5", "position 0.5 is not whole: a spectrum"),
         ("order-check -s rope --positions 0:2:0.5", "position 0.5 is not whole: order-check"),
         ("order-check -s rope --positions -2:2", "position -2 is negative: order-check"),
