@@ -31,11 +31,14 @@ def decay(
 ) -> dict[str, Any]:
     """From which distance on similarity stays below half of that at none, up to the last.
 
-    The fields of a property. What was read from a file has no ``request``.
+    Of waves that come back the last few distances may be below half by chance: the farther half of
+    all distances must be. The fields of a property. What was read from a file has no ``request``.
     """
     past = judged.offsets >= 0
     distances, values = judged.offsets[past], judged.profile[past]
     looked_at_all = judged.measured_all and len(distances) == alike.count
+    if len(distances) < 2:
+        return {"holds": None, "reason": "there is one distance"}
     if request is not None and request.encoding.bound.content.heads is not None:
         return _of_heads(request, engine, judged, distances)
     peak = float(values[0])
@@ -64,12 +67,12 @@ def _fields(distances: Integers, below: Flags) -> dict[str, Any]:
     last = int(above[-1]) if above.size else -1
     end = int(distances[-1])
     if last == len(distances) - 1:
-        return {
-            "holds": False,
-            "value": None,
-            "reason": f"not below half at distance {end}, the last",
-        }
+        reason = f"not below half at distance {end}, the last"
+        return {"holds": False, "value": None, "reason": reason}
     start = int(distances[last + 1])
+    if 2 * start > end:
+        reason = f"below half from {start} to {end}, which is less than the farther half"
+        return {"holds": False, "value": start, "reason": reason}
     return {"holds": True, "value": start, "reason": f"below half from {start} to {end}"}
 
 

@@ -46,6 +46,9 @@ MOST_WAVE_CELLS = 1 << 26
 MOST_SCORES = 1 << 19
 """Scores of a bias, each of which is computed a few times, in 60 digits where it must be."""
 
+MOST_HEADS = 4096
+"""Heads of a bias, each of which takes a millisecond however few its scores are."""
+
 
 class InspectedRows(Record):
     """Rows in float64, where they are, and the same rows rounded once to a number format.
@@ -142,6 +145,7 @@ def _score_rows(
         farthest = positions.offsets().first
         places = Positions((range(farthest, 1),))
     option = _option(request, positions)
+    check_size(f"{heads} heads", heads, MOST_HEADS, "heads", hint="--heads N")
     check_size(option, places.count * heads, MOST_SCORES, "scores of a bias")
     indices = position_array(places)  # (offsets,)
 

@@ -529,6 +529,10 @@ def _shifts(subject: _Inspected, fit: int | None) -> tuple[dict[str, Property], 
     if held is None:
         reason = "every row was fitted, and none is left"
         return {here.name: here, names[1]: Property(names[1], None, reason=reason)}, shift
+    if shift.trivial:
+        reason = f"{shift.count} independent rows are fitted by any map, and tell nothing of others"
+        beyond = Property(names[1], None, held.value, reason=reason)
+        return {here.name: here, beyond.name: beyond}, shift
     beyond = Property(
         names[1],
         held.value <= shift.tolerance,
@@ -631,8 +635,12 @@ def _defined_beyond(subject: _Inspected) -> Property:
     if content is None or request is None:
         count = subject.inspected.rows.count
         return Property(name, False, count, reason="a file has the rows that it has")
-    follows = "; at twice the length, values are others" if _follows_length(subject) else ""
+    changed = _follows_length(subject)
+    follows = "; at twice the length, values are others" if changed else ""
     capacity = content.capacity
+    if capacity is not None and not changed and capacity.positions in _lengths(request).values():
+        reason = "a longer sequence has more positions, and the last row is the same in it"
+        return Property(name, True, None, None, "measured", reason)
     if capacity is None:
         reason = "a formula gives any position" if content.weights is None else "rows go on"
         if content.network is not None:
@@ -644,18 +652,27 @@ def _defined_beyond(subject: _Inspected) -> Property:
     return Property(name, False, capacity.positions, None, "proved", reason)
 
 
+def _lengths(request: Request) -> dict[str, int]:
+    """The parameters of an encoding that are lengths of the sequence, where they are settled."""
+    bound = request.encoding.bound
+    declared = bound.scheme.parameters
+    return {
+        name: value
+        for name, value in bound.params.items()
+        if value is not None and declared[name].rules.follows_length
+    }
+
+
 def _follows_length(subject: _Inspected) -> bool:
     """Whether the last row is another where the sequence is twice as long."""
     request, inspected = subject.request, subject.inspected
     assert request is not None
-    encoding = request.encoding
-    params, declared = encoding.bound.params, encoding.bound.scheme.parameters
-    lengths = [name for name, known in declared.items() if known.rules.follows_length]
-    lengths = [name for name in lengths if params[name] is not None]
+    lengths = _lengths(request)
     if not lengths:
         return False
+    params = request.encoding.bound.params
     given = {name: value for name, value in params.items() if value is not None}
-    longer = {**given, **{name: 2 * params[name] for name in lengths}}
+    longer = {**given, **{name: 2 * length for name, length in lengths.items()}}
     other = replace(request, encoding=Encoding.of(request.scheme, longer, seq_len=None))
     here, there = (_last_values(each, inspected, subject.engine) for each in (request, other))
     return not np.array_equal(here, there)

@@ -24,7 +24,8 @@ def weights(
         str,
         typer.Argument(
             metavar="FILE",
-            help="a checkpoint: .safetensors .npz .npy, a folder of them, or an index of shards",
+            help="a checkpoint: .safetensors .npz .npy, a folder of .safetensors files, or an "
+            "index of shards",
         ),
     ],
     as_json: Json = False,

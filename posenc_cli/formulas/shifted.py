@@ -21,8 +21,8 @@ _CAPE = "Likhomanenko et al. 2021, arXiv:2106.03143"
 _SHAPE = "Kiyono et al. 2021, arXiv:2109.05644"
 _BITS = 24
 _LARGEST_SHIFT = 1e6
-_GLOBAL_SHIFT, _GLOBAL_SCALING, _LOCAL_SHIFT = range(3)
-"""Places of what is drawn once for a sequence; local shifts have a seed of their own."""
+_GLOBAL_SHIFT, _GLOBAL_SCALING, _FIRST_LOCAL_SHIFT = range(3)
+"""Places of what is drawn once for a sequence; then each position has its own."""
 
 Training = Annotated[
     bool, Param("positions as training moves them, drawn from the seed; else those of evaluation")
@@ -107,7 +107,8 @@ def cape(
         places = positions * parts - centre + moved
         if not training or not max_local_shift:
             return (places,)
-        return (places + uniform_parts(seed + _LOCAL_SHIFT, positions, max_local_shift, _BITS),)
+        drawn = positions + _FIRST_LOCAL_SHIFT
+        return (places + uniform_parts(seed, drawn, max_local_shift, _BITS),)
 
     def frequencies(xp: Any) -> Any:
         plain = freq_scale * ladder(xp, dim, base) / parts

@@ -134,7 +134,7 @@ def _of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:
         ):
             continue
         if not header.dtype.startswith(("float", "bfloat")):
-            return _tensor(file, header, None, f"no table: its numbers are {header.dtype}")
+            return _tensor(file, header, None, "no table of real numbers")
         if scheme.kind == "absolute":
             return _absolute(file, header)
         return _scores(file, header, scheme)
@@ -190,9 +190,12 @@ def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
         text = f"{_by(header.shape)}, the first layer of a network: {shape.text}"
         return _tensor(file, header, scheme.kind, text, words)
     rows, columns = header.shape
+    if min(rows, columns) < 1:
+        return _tensor(file, header, None, unfit)
     settled, given = shape.rows_to_parameter(rows), shape.settled_by(header.name, rows)
     if settled is None:
-        return _tensor(file, header, None, unfit)
+        text = f"of {scheme.name}, but {rows} rows do not tell its {shape.rows}"
+        return _tensor(file, header, scheme.kind, text, ["heatmap", "--in", source])
     try:
         bound = scheme.bind({**given, shape.rows: settled, shape.columns: columns})
     except InvalidInput:
@@ -216,7 +219,7 @@ def _of_buffer(file: str, header: ArrayHeader) -> PositionalTensor | None:
         if not _ends_with(buffer.pattern, header.name):
             continue
         if not buffer.fits(header.shape) or header.dtype.startswith(("int", "uint", "bool")):
-            text = f"not {buffer.text}: {_by(header.shape)} {header.dtype}"
+            text = f"not {buffer.text}: {_by(header.shape)}"
             return _tensor(file, header, None, text)
         words = [*buffer.command.split(), f"{file}:{header.name}"]
         return _tensor(file, header, buffer.kind, f"{buffer.text}, {_by(header.shape)}", words)

@@ -112,7 +112,7 @@ def test_of_as_many_independent_rows_as_are_fitted_no_map_says_anything():
     rows = np.random.default_rng(0).standard_normal((40, 64))
     report = posenc.inspect(rows)
     assert report["linear-shift"].holds is None
-    assert report["linear-shift-held-out"].holds is False
+    assert report["linear-shift-held-out"].holds is None
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concat"])
@@ -453,3 +453,36 @@ def test_blocks_of_rows_are_joined_without_a_gap(monkeypatch):
         assert one.at == other.at
         assert one.holds == other.holds
         assert one.value == pytest.approx(other.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [28, 40, 65, 200])
+def test_a_wave_that_comes_back_does_not_decay_wherever_one_stops(count):
+    assert posenc.inspect("rope", count, dim=2)["decay"].holds is False
+
+
+def test_whole_wavelengths_do_not_decay_and_one_distance_says_nothing():
+    assert posenc.inspect("rope-resonance", 2000, dim=4)["decay"].holds is False
+    for name in ("alibi", "rope", "sinusoidal"):
+        assert posenc.inspect(name, 1)["decay"].holds is None
+
+
+def test_a_map_that_fits_any_rows_says_nothing_of_those_beyond():
+    report = posenc.inspect("sinusoidal", 16)
+    assert report["linear-shift"].holds is True
+    assert report["linear-shift-held-out"].holds is None
+    assert not posenc.inspect("sinusoidal", 16, require="linear-shift-held-out").ok
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "beyond"),
+    [
+        ("shape", {}, True),
+        ("cape", {"normalize": False}, True),
+        ("cape", {}, False),
+        ("normalized", {}, False),
+        ("learned", {}, False),
+        ("rope", {}, True),
+    ],
+)
+def test_what_follows_the_length_alone_is_not_defined_beyond_it(name, given, beyond):
+    assert posenc.inspect(name, 40, **given)["defined-beyond"].holds is beyond

@@ -261,7 +261,7 @@ def test_errors_of_the_library_speak_of_arguments(arguments, said):
 
 @pytest.mark.slow
 def test_the_bytes_are_the_same_whatever_the_threads(tmp_path):
-    line = ["heads", "-s", "rope", "-s", "sinusoidal", "-s", "binary", "--train", "256", "--json"]
+    line = ["heads", "-s", "rope", "-s", "sinusoidal", "-d", "32", "--train", "128", "--json"]
     printed = {
         subprocess.run(
             [sys.executable, "-m", "posenc_cli", *line],

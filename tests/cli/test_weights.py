@@ -87,7 +87,7 @@ def test_a_shape_that_no_table_has_is_told_and_given_no_command(call):
     saved(
         "m.safetensors",
         wpe__weight=(64,),
-        x__relative_position_bias_table=(170, 4),
+        x__relative_position_bias_table=(169, 4, 1),
         y__relative_attention_bias__weight=(4,),
         rotary_emb__inv_freq=(2, 3),
     )
@@ -95,7 +95,7 @@ def test_a_shape_that_no_table_has_is_told_and_given_no_command(call):
     assert [(tensor["kind"], tensor["command"]) for tensor in found] == [(None, None)] * 4
     out = call("weights", "m.safetensors")[1]
     assert "not one: no table of swin" in out
-    assert "170×4" in out
+    assert "169×4×1" in out
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,11 @@ def test_names_that_only_sound_alike_are_left_out(name):
         ("pos_embed", (1, 197, 8), "197 positions × 8, as many as 14×14 and 1 more"),
         ("pos_embed", (1, 198, 8), "198 positions × 8, as many as 14×14 and 2 more"),
         ("a.relative_position_bias_table", (732, 3), "swin window_size=14x14 heads=3 class_token="),
+        (
+            "a.relative_position_bias_table",
+            (143, 3),
+            "of swin, but 143 rows do not tell its window",
+        ),
         ("rel_attn_embed.weight", (320, 12), "t5 num_buckets=320 heads=12 max_distance=800"),
     ],
 )

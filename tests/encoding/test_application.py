@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ml_dtypes
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +11,9 @@ import posenc_cli as posenc
 from posenc_cli.encoding.application import turned_pair
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.rounding import narrow, widen
+
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
+mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
 
 KINDS = {
     "float64": np.float64,

@@ -133,3 +133,15 @@ def test_what_training_draws_is_said_and_evaluation_draws_nothing(scheme, call):
 def test_what_they_have_no_place_for_is_refused(scheme, positions, given, message):
     with pytest.raises(InvalidInput, match=message):
         request(scheme, positions, **given).plan()
+
+
+def test_what_seeds_draw_has_nothing_in_common():
+    shares = [uniform(seed, place) for seed in range(50) for place in range(60)]
+    assert len(set(shares)) == len(shares)
+    reach = {"max_local_shift": 1.0, "max_global_shift": 1.0, "max_global_scaling": 1.0}
+    both = {**TEXT, **reach}
+    moved = np.array([places("cape", seed, **both) for seed in range(8)]) - np.arange(40)
+    local = {**both, "max_global_shift": 0.0}
+    alone = np.array([places("cape", seed, **local) for seed in range(8)]) - np.arange(40)
+    drawn = np.concatenate([alone.ravel(), (moved - alone)[:, 0]])
+    assert len({*np.round(drawn, 6).tolist()}) == drawn.size
