@@ -164,7 +164,7 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
         axes = [np.asarray(axis) for axis in coordinates.at(position_array(part))]
         lows.append([int(axis.min()) for axis in axes])
         highs.append([int(axis.max()) for axis in axes])
-    reach: Reals = np.max(highs, axis=0) - np.min(lows, axis=0)  # (axes,)
+    reach = np.asarray(np.max(highs, axis=0) - np.min(lows, axis=0), np.float64)  # (axes,)
     steps = np.array(coordinates.step_of_each(), np.float64)
     extents: Reals = reach[np.array(coordinates.axes)] / steps + 1
     return extents
