@@ -185,6 +185,7 @@ def call(
 
     monkeypatch.setattr(app, "_application", applications)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # a file's folder is added when it is loaded
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
     def run(*arguments: str) -> tuple[int, str, str]:

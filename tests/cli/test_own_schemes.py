@@ -243,10 +243,10 @@ def test_a_file_that_gives_no_scheme_is_refused_in_one_line(call, folder, target
 
 @pytest.mark.usefixtures("folder")
 def test_the_current_folder_is_not_imported_from_unasked(call, tmp_path):
-    (tmp_path / "mine.py").write_text("raise SystemExit(99)")
-    status, _, err = call("generate", "-s", "mine:slow", "-l", "4")
+    (tmp_path / "unasked.py").write_text("raise SystemExit(99)")
+    status, _, err = call("generate", "-s", "unasked:slow", "-l", "4")
     assert status == 2
-    assert "No module named 'mine'" in err
+    assert "No module named 'unasked'" in err
     assert "hint: the current folder is not searched: ./file.py:name" in err
 
 
