@@ -96,8 +96,7 @@ class ResizedAxis(Record):
     def _linear(self, output: int) -> tuple[int, Sequence[int], int]:
         """The first of a target row's taps, their numerators, and the denominator."""
         place, unit = self._place(output)
-        start = min(place // unit, self.source - 1)
-        share = min(place - start * unit, unit)
+        start, share = divmod(place, unit)
         return start, (unit - share, share), unit
 
     def _cubic(self, output: int) -> tuple[int, Sequence[int], int]:
@@ -128,8 +127,8 @@ class ResizedAxis(Record):
 
 
 def _hat(distance: int, unit: int) -> int:
-    """The triangle, times ``unit``."""
-    return max(0, unit - distance)
+    """The triangle, times ``unit``, nearer than its corners."""
+    return unit - distance
 
 
 def _keys(distance: int, unit: int) -> int:

@@ -50,7 +50,7 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
         raise InvalidInput("--set weights: the sums of this network are past what float64 holds")
     if network.limit is None:
         return scores
-    limited: RealRows = _sigmoids(scores.reshape(-1), network.limit).reshape(scores.shape)
+    limited: RealRows = _sigmoids(scores.ravel(), network.limit).reshape(scores.shape)
     return limited
 
 

@@ -160,7 +160,7 @@ def _cosines(
 
 def _sandwich_dims(xp: Any, similarity: Any, *, single: bool) -> Iterator[tuple[int, str]]:
     start = float(similarity[0])
-    if start > 0.5 and abs(start - round(start)) <= 1e-2 * start:
+    if start > 0.5:
         yield 2 * round(start), "sinusoidal"
     if not single and abs(start) <= 1e-6 * float(xp.abs(similarity).max()):
         for dim in range(2, 513, 2):

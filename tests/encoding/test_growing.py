@@ -279,3 +279,47 @@ def test_amplitudes_past_all_numbers_are_infinite_or_zero():
     table = matrix("xpos", "0:4", table="cos", dim=4, scale_base=1e-300)
     assert np.isinf(table[:2]).all()
     assert (table[3] == 0).all()
+
+
+def counted(monkeypatch, method, of=len):
+    """How many cells are handed to a method of GrowingCells, call by call."""
+    calls = []
+    original = getattr(growing.GrowingCells, method)
+
+    def counting(self, positions, *rest):
+        calls.append(of(positions))
+        return original(self, positions, *rest)
+
+    monkeypatch.setattr(growing.GrowingCells, method, counting)
+    return calls
+
+
+@pytest.mark.parametrize("positions", ["0:300", "1000000:1000300"])
+def test_nearly_no_cell_takes_long_numbers(positions, monkeypatch):
+    calls = counted(monkeypatch, "_exact_cell", of=lambda _position: 1)
+    for side in ("query", "key"):
+        matrix("xpos", positions, dim=16, side=side, seq_len=600, dtype="float64")
+    assert sum(calls) <= 32  # of 9,600; position 0 may be a tie
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 1.0, 2.0**20])
+def test_nearly_all_narrow_cells_are_proven_from_float64_at_any_scale(scale, monkeypatch):
+    calls = counted(monkeypatch, "_cells_at")
+    waves = catalogue.find("xpos").bind({"dim": 16}, seq_len=600).content.waves
+    out = np.empty((500, 8), np.float32)
+    placements = [Placement("cos", slice(0, 8))]
+    filler = wave_filler(replace(waves, scale=scale), Engine())
+    filler.fill(out, np.arange(1, 501), placements, dtype=REAL_DTYPES["float32"])
+    assert sum(calls) <= 40  # of 4,000: 2⁻⁴⁹ of a cell is seldom across a tie, 2⁻²⁴ apart
+
+
+@pytest.mark.parametrize("base", [1e4, 1e100, 1e300])
+def test_an_exact_value_has_its_digits_however_slowly_the_pair_turns(base):
+    waves = catalogue.find("xpos").bind({"dim": 4, "base": base}, seq_len=1).content.waves
+    cells = growing.GrowingCells(waves, waves.growth)
+    for position in (1, 2**53):
+        value = cells.exact_value(position, 1, sine=True)
+        with mpmath.workdps(400):
+            angle = position * mpmath.mpf(base) ** mpmath.mpf(-0.5)
+            true = zeta(1, 4) ** (mpmath.mpf(position - 1) / 512) * mpmath.sin(angle)
+            assert abs(mpmath.mpf(str(value)) / true - 1) < mpmath.mpf(10) ** -40

@@ -151,6 +151,7 @@ def test_files_that_hold_no_such_network_are_refused(golden, tmp_path):
         request("swin-v2", "0:9", weights=str(tmp_path / "table.npy"))
     for name, shape, message in (
         ("0.bias", (511,), "tensors of 512×2 and 511 and 2×512 are no 0.weight"),
+        ("2.weight", (2, 513), "tensors of 512×2 and 512 and 2×513 are no 0.weight"),
         ("0.bias", (512, 1), "holds a 512×1 array, not a real vector"),
         ("0.weight", (512, 3), "512 units, 3 coordinates and 2 heads"),
     ):
