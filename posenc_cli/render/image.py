@@ -190,8 +190,8 @@ class Drawing:
             if index % across and not lowest:
                 # It needs no room that its neighbours do not: to measure hundreds takes a minute.
                 axes.set_in_layout(False)
-                leftmost, lowermost = index - index % across, index + across
-                lowermost += (len(chosen) - 1 - lowermost) // across * across
+                leftmost = index - index % across
+                lowermost = index + (len(chosen) - 1 - index) // across * across
                 self._inner.append((axes, all_axes[leftmost], all_axes[lowermost]))
             self._entitle(axes, heatmap, " " if panels else "", HEAD_SIZE)
         bar = scale_beside(all_axes)

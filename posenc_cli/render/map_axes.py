@@ -198,7 +198,7 @@ def _underline(
     axes: Axes, shown: Shown, band: Band, left: float, *, across: float, style: Style
 ) -> None:
     """Draw a line below the columns of a band, from ``left`` on, that are shown too seldom."""
-    marked = np.zeros(len(shown.columns) + 1, np.int8)
+    marked = np.zeros(len(shown.columns), np.int8)
     marked[[*shown.undersampled]] = 1
     changes = np.diff(marked[band.start : band.stop], prepend=0, append=0)
     axes.hlines(

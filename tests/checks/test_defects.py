@@ -359,3 +359,33 @@ def test_rows_that_hold_something_else_are_not_taken_for_memory_that_nobody_wrot
     ):
         assert not examined.ok
         assert "uninitialised" not in {why.cause for why in diagnose(examined)}
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (lambda _right: 1.0, "is not applied"),
+        (lambda right: right**2, "is applied twice"),
+        (lambda right: right**0.5, "is applied by its square root"),
+        (lambda right: 1 / right, "divides, not multiplies"),
+    ],
+)
+def test_an_attention_factor_is_told_by_what_was_done_with_it(size, message):
+    right = rope.reference("rope-yarn", dim=32, factor=16.0, layout="half")
+    angles = np.multiply.outer(np.arange(300.0), right.frequencies)
+    wrong = size(right.scale)
+    found = rope.of_tables(wrong * np.cos(angles), wrong * np.sin(angles), right, "0:300")
+    (cause,) = diagnose(found)
+    assert (cause.cause, cause.message) == (
+        "attention-factor",
+        f"the attention factor {right.scale:.6g} {message}",
+    )
+    reference = next(each for each in found.findings if each.check == "reference")
+    assert reference.message.startswith("differs from the reference by up to ")
+
+
+def test_positions_that_are_turned_as_later_ones_are_counted_too():
+    positions = np.arange(ROWS)
+    (cause,) = causes_of(*tables_at(ROWS - 1 - positions))
+    assert cause.evidence.startswith(f"{ROWS} of {ROWS} positions are turned as others are: 0 as ")
+    assert cause.where.fields() == {"positions": f"0:{ROWS}"}

@@ -9,6 +9,7 @@ import pytest
 
 from posenc_cli.checks import nearly
 from posenc_cli.checks.diagnosis import diagnose
+from posenc_cli.checks.drift import ALIKE, Drift
 from tests.checks import rope
 from tests.checks.textbook import ladder
 
@@ -182,3 +183,52 @@ def test_frequencies_that_are_right_are_not_said_to_be_off_by_nothing(monkeypatc
     monkeypatch.setattr(nearly, "frequency_ratio", lambda _sample: 1 - 2.0**-20)
     (defect,) = nearly._common_errors(suspect)
     assert "1 − 9.5e-07 times" in defect.frequencies.message
+
+
+def drift(frequencies, **known):
+    """What is known of the errors of frequencies, as if positions had been looked at."""
+    made = Drift(np.asarray(frequencies, float), 1e-7)
+    for name, values in known.items():
+        setattr(made, name, values if isinstance(values, int) else np.asarray(values, float))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("at", "bounds", "position"),
+    [
+        ((5000, 9000), (3e-5, -2e-5), 5000),
+        ((5000, 9000), (2e-5, -3e-5), 9000),
+        ((-1, 9000), (3e-5, -2e-5), 9000),
+        ((5000, -1), (2e-5, -3e-5), 5000),
+    ],
+)
+def test_a_fault_is_at_the_farther_of_the_positions_that_contradict_each_other(
+    at, bounds, position
+):
+    (low, high), (least, most) = at, bounds
+    made = drift([1.0], least=[least], most=[most], least_at=[low], most_at=[high])
+    fault = made.fault(1.0)
+    assert (fault.position, fault.pair) == (position, 0)
+    assert fault.value > fault.allowed > 0
+
+
+def test_a_fault_of_all_pairs_allows_at_most_the_share_of_it_that_may_be_chance():
+    frequencies = [1.0, 0.5, 0.25, 0.125]
+    errors = np.full(4, 2e-7)
+    made = drift(frequencies, weights=np.ones(4), sums=errors, farthest=1_000_000)
+    fault = made.fault(1.0)
+    assert fault.offset == pytest.approx(0.2)
+    assert fault.value == pytest.approx(0.2)
+    assert fault.allowed == pytest.approx(0.2 / ALIKE)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_frequencies_that_err_apart_as_float32_powers_do_share_no_cause(seed):
+    """Of up to eight units of float32; where all err nearly alike, that is a rule."""
+    errors = 8 * 2.0**-24 * np.random.default_rng(seed).uniform(0.55, 0.98, 32)
+    right = rope.reference("rope", dim=64)
+    examined = rope.of_frequencies(ladder(64, 1e4) * (1 + errors), right, "0:131072:7")
+    assert not examined.ok
+    (cause, *_) = diagnose(examined)
+    assert cause.cause == "inv-freq-precision"
+    assert "as those that are powers computed in float32" in cause.message

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc_cli.checks.identify import identify
+from posenc_cli.checks import attempts
+from posenc_cli.checks.commands import _slopes_command
+from posenc_cli.checks.identify import _positions, _wrong_pairs, identify
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.numerics.dtypes import BFLOAT16
 from posenc_cli.numerics.rounding import widen
+from posenc_cli.positions import Positions
 from tests.examples import examples
 from tests.matrices import matrix
 
@@ -566,3 +571,57 @@ def test_a_part_of_a_ladder_is_said_to_be_one_with_its_base_and_width(wide, kept
     assert match.params["base"] == pytest.approx(10_000.0 ** (kept / wide))
     (note,) = match.notes
     assert f"the first {kept // 2} frequencies of base 10000 of dim {wide}" in note
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [(8.0, ""), (16.0, " --max-bias 16"), (4.0, " --max-bias 4")]
+)
+def test_slopes_are_written_again_by_the_command_for_slopes(given, words):
+    params = {"heads": 6, "max_bias": given, "slopes": "press"}
+    trial = SimpleNamespace(bound=SimpleNamespace(params=params))
+    assert _slopes_command(trial) == f"posenc alibi-slopes --heads 6{words}"
+
+
+@pytest.mark.parametrize(("wrong", "named"), [(15, 15), (16, 16), (17, 0)])
+def test_wrong_pairs_are_named_as_such_where_they_are_a_quarter_of_all_at_most(wrong, named):
+    content = SimpleNamespace(
+        waves=SimpleNamespace(count=64), columns=lambda _table: SimpleNamespace(placements=(1,))
+    )
+    trial = SimpleNamespace(
+        bound=SimpleNamespace(content=content), hypothesis=SimpleNamespace(tables=("cos",))
+    )
+    tally = SimpleNamespace(fits=False, wrong_pairs=lambda *_: tuple(range(wrong)))
+    assert len(_wrong_pairs(SimpleNamespace(trial=trial), tally)) == named
+
+
+def test_forms_after_one_that_fits_plainly_are_not_tried(monkeypatch):
+    def attempt(name, cost):
+        tried.append(name)
+        hypothesis = SimpleNamespace(cost=cost)
+        return [
+            SimpleNamespace(
+                trial=SimpleNamespace(
+                    fits=cost < 1.5, fits_most=False, hypothesis=hypothesis, rank=cost
+                )
+            )
+        ]
+
+    costs = {"whole": 3.0, "first": 2.9, "second": 1.0, "third": 0.9}
+    tried = []
+    monkeypatch.setattr(attempts, "certain_forms", lambda _: [])
+    monkeypatch.setattr(
+        attempts,
+        "possible_forms",
+        lambda name: ["first", "second", "third"] if name == "whole" else [],
+    )
+    monkeypatch.setattr(attempts, "_attempts", lambda name, _: attempt(name, costs[name]))
+    (best,) = attempts.attempts_of_forms("whole", [])
+    assert (tried, best.trial.rank) == (["whole", "first", "second"], 1.0)
+
+
+@pytest.mark.parametrize("first", [0, 4])
+def test_positions_go_on_from_rows_that_were_looked_at_to_all(first):
+    rows = np.array([first, first + 3, first + 6])
+    hypothesis = SimpleNamespace(positions=100 + 2 * rows, tables=("cos",), head=None)
+    evidence = SimpleNamespace(rows=rows, count=20, shape=(20, 8))
+    assert _positions(hypothesis, evidence) == Positions((range(100, 140, 2),))

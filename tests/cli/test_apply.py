@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,3 +182,11 @@ def test_what_cannot_be_applied_is_one_line(call, x, arguments, message):
     np.save("complex.npy", x.astype(np.complex64))
     np.save("row.npy", x[0, 0, 0])
     assert message in refused(call, *arguments.split())
+
+
+def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
+    clock = SimpleNamespace(perf_counter=itertools.count(1000, 0.25).__next__)
+    monkeypatch.setattr("posenc_cli.cli.apply.time", clock)
+    status, _, err = call("apply", "-s", "rope", "--in", "x.npy", "--out", "y.npy")
+    assert status == 0
+    assert " bytes in 0.25 s" in err

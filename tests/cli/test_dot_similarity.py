@@ -403,3 +403,13 @@ def test_a_sample_of_offsets_is_called_one(call, tmp_path):
     assert "at 320 of 2000000 offsets" in drawn
     document, _ = asked(call, "-s", "rope", "-d", "4", "-l", "2000000")
     assert (document["looked_offsets"], document["all_offsets"]) == (64517, 3999999)
+
+
+def test_a_map_grows_with_the_screen_between_two_bounds(call, monkeypatch):
+    def lines_of_map(lines):
+        monkeypatch.setenv("LINES", str(lines))
+        _, out, _ = call("dot-similarity", "-s", "rope", "-l", "100")
+        return next(i for i, line in enumerate(out.splitlines()) if "└" in line)
+
+    least, same, more, most, again = map(lines_of_map, (20, 41, 50, 63, 90))
+    assert least == same < more < most == again

@@ -8,11 +8,13 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import matplotlib.image
 import numpy as np
 import pytest
 
+from posenc_cli.cli.pictures import _sides_of_data
 from tests.matrices import matrix
 from tests.render.ansi import cells_of
 
@@ -687,3 +689,24 @@ def test_what_has_no_weights_is_refused(arguments, says, call):
     status, out, err = call("heatmap", *arguments.split())
     assert (status, out) == (2, "")
     assert says in err
+
+
+@pytest.mark.parametrize("width", [24, 40, 60, 100])
+def test_the_scale_of_a_map_of_one_value_is_no_wider_than_the_map(width, call, tmp_path):
+    values = np.zeros((4, 6))
+    values[1, 2] = np.nan
+    np.save(tmp_path / "zeros.npy", values)
+    _, out, _ = call("heatmap", "--in", "zeros.npy", "--width", str(width))
+    assert max(map(len, out.splitlines())) <= width
+    assert "0 elsewhere" in out
+    assert ("not finite" in out) == (width >= 40)
+
+
+def test_maps_of_many_cells_are_told_in_json_by_halves_of_their_sides(monkeypatch):
+    monkeypatch.setattr("posenc_cli.cli.pictures.LISTED_VALUES", 3000)
+    heatmap = SimpleNamespace(
+        rows=SimpleNamespace(points=range(400)), columns=SimpleNamespace(points=range(100))
+    )
+    look = SimpleNamespace(height=None, width=None)
+    assert _sides_of_data(look, [heatmap]) == (32, 64)
+    assert _sides_of_data(look, [heatmap] * 2) == (16, 32)

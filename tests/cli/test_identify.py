@@ -351,3 +351,16 @@ def test_one_number_throughout_is_said_to_show_nothing(call, tmp_path):
     status, out, _ = call("identify", "a.npy")
     assert status == 1
     assert "one and the same, which shows no rule" in out
+
+
+def test_a_cell_that_does_not_fit_is_told_with_its_file_where_there_are_two(call, tmp_path):
+    tables = {table: matrix("rope", "0:256", dim=16, table=table) for table in ("cos", "sin")}
+    tables["sin"][120, 3] += 0.5
+    for table, values in tables.items():
+        np.save(tmp_path / f"{table}.npy", values)
+    status, out, _ = call("identify", "cos.npy", "sin.npy")
+    assert status == 1
+    assert "row 120, column 3 of 'sin.npy': " in " ".join(out.split())
+    status, out, _ = call("identify", "sin.npy")
+    assert status == 1
+    assert "row 120, column 3: " in " ".join(out.split())

@@ -9,6 +9,8 @@ import re
 import numpy as np
 import pytest
 
+from posenc_cli.cli.rotation import _room_for
+
 
 def asked(call, *arguments):
     status, out, err = call("rotation", *arguments, "--json")
@@ -108,3 +110,11 @@ def test_turns_on_a_grid_are_those_along_the_axis_of_the_pair(call):
     )
     titles = [panel["title"] for panel in document["panels"]]
     assert titles[0] == f"pair 0: {31 / (2 * math.pi):.3g} turns"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "sides"),
+    [(1, (1120, 700)), (2, (1120, 700)), (4, (2240, 700)), (5, (2240, 1260)), (8, (2240, 1260))],
+)
+def test_a_picture_has_room_for_four_circles_across(pairs, sides):
+    assert _room_for(pairs) == sides

@@ -88,3 +88,15 @@ def test_what_depends_on_content_is_said_to_be_out_of_reach(name, said, call):
     for line in (("schemes", name), ("generate", "-s", name, "-l", "4")):
         status, _, err = call(*line)
         assert (status, said in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "settled"),
+    [
+        ("learned", "a file of shape (max_len, dim) settles both"),
+        ("swin-v2", "a file of the tensors 0.weight (hidden, 2), 0.bias (hidden) and"),
+    ],
+)
+def test_a_scheme_says_what_a_file_of_weights_holds(scheme, settled, call):
+    _, out, _ = call("schemes", scheme)
+    assert f"Weights: {settled}" in " ".join(out.split())

@@ -272,3 +272,19 @@ def test_a_figure_says_what_it_is_of_and_shades_the_zones(call, tmp_path):
         assert f"<!-- {zone} -->" in drawn
     err = call("spectrum", "-s", "shaw", "-d", "8", "--out", "b.svg")[2]
     assert "shaw (dim=8, random weights, seed 0): power by wavelength" in err
+
+
+def test_rows_at_uneven_steps_have_no_spectrum(call):
+    status, _, err = call("spectrum", "-s", "learned", "--positions", "0:4,9:12")
+    assert status == 2
+    assert "--positions 0:4,9:12: a spectrum needs positions at equal steps" in err
+
+
+def test_each_spectrum_but_the_first_is_compared_with_the_first(call):
+    _, out, _ = call("spectrum", "-m", "llama-2-7b", "-m", "llama-3.1-8b", "-m", "llama-2-7b")
+    lines = out.splitlines()
+    begin = table_of(lines)
+    apart = lines[begin].index("differing")
+    rows = {line.split()[0]: line[apart:].split() for line in lines[begin + 2 :] if line}
+    assert [rows["a:"], rows["c:"]] == [[], ["none"]]
+    assert rows["llama-3.1-8b"][:2] == ["1–63", "(63)"]

@@ -122,3 +122,13 @@ def test_the_class_of_a_model_around_or_within_is_no_contradiction(model_type, a
     config = {"model_type": model_type, "architectures": [architecture], "qk_rope_head_dim": 64}
     config |= {"text_config": text} if text else {}
     assert resolve(config).contradicted == ()
+
+
+def test_two_families_are_alike_in_either_order_or_in_neither():
+    for one, other, alike in (
+        ("mistral", "llama", False),
+        ("llama", "mistral", False),
+        ("gemma3", "gemma3_text", True),
+        ("gemma3_text", "gemma3", True),
+    ):
+        assert is_alike(one, other) == alike, (one, other)

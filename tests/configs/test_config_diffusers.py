@@ -147,3 +147,10 @@ def test_explain_calls_it_a_class(call, tmp_path):
     assert out.startswith("class DiTTransformer2DModel")
     status, out, _ = call("explain", str(tmp_path), "--json")
     assert json.loads(out)["model_type"] == "DiTTransformer2DModel"
+
+
+@pytest.mark.parametrize(("added", "layers"), [("text_time", 2), ("text", 1), ("video", 1)])
+def test_sizes_are_embedded_where_timesteps_and_text_are_added_alone(added, layers):
+    config = {"_class_name": "UNet2DConditionModel", "block_out_channels": [32, 64]}
+    config |= {"addition_embed_type": added, "addition_time_embed_dim": 12}
+    assert len(resolve(config).layers) == layers

@@ -177,3 +177,27 @@ def test_the_last_layer_of_gemma4_is_told_only_where_the_config_says_otherwise(l
     config = json.loads(json.dumps({**given, "layer_types": ["sliding_attention"] * 2 + [last]}))
     assert told(config, "ends in") == (last != "full_attention")
     assert resolve(config).layer("full_attention").layers == (2,)
+
+
+def test_a_gptj_that_turns_the_whole_head_has_no_share():
+    (layers,) = resolve({"model_type": "gptj", "n_embd": 64, "n_head": 4, "rotary_dim": 16}).layers
+    assert layers.params["dim"].value == 16
+    assert "partial" not in layers.params
+
+
+def test_a_head_of_two_columns_is_one_pair_that_turns():
+    sizes = {"hidden_size": 24, "num_attention_heads": 12}
+    (layers,) = resolve({"model_type": "roformer", **sizes}).layers
+    assert layers.params["dim"].value == 2
+
+
+def test_a_config_without_a_number_of_layers_has_the_twelve_of_its_class():
+    (layers,) = resolve({"model_type": "roformer"}).layers
+    assert layers.layers == tuple(range(12))
+
+
+@pytest.mark.parametrize(("model_type", "dim"), [("pixtral", 8), ("dinov3_vit", 16)])
+def test_only_pixtral_among_vision_encoders_reads_a_head_dim(model_type, dim):
+    config = {"model_type": model_type, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 8}
+    (layers,) = resolve({**config, "image_size": 64, "patch_size": 16}).layers
+    assert layers.params["dim"].value == dim

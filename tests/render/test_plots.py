@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from posenc_cli.render.blocks import Medium, Page
 from posenc_cli.render.figure import Curve, Curves
-from posenc_cli.render.plots import _Across, curves_lines, grid
+from posenc_cli.render.plots import _Across, _short, _values_up, curves_lines, grid
 from posenc_cli.render.ticks import number
 from tests.examples import examples
 
@@ -231,3 +231,22 @@ def test_what_cannot_show_dots_is_known():
     assert not Medium.of(**shown, environment={"TERM": "linux"}).braille
     assert not Medium.of(encoding="cp437", colored=True, environment={}).braille
     assert not Medium.of(**shown, ascii_only=True, environment={}).braille
+
+
+@pytest.mark.parametrize(
+    ("value", "slack", "text"),
+    [(100000.4, 1.0, "1e+05"), (0.1 + 0.2, 0.0, "0.3"), (2 / 3, 0.01, "0.67"), (1e-9, 1e-6, "0")],
+)
+def test_a_label_has_no_more_digits_than_its_line_needs(value, slack, text):
+    assert _short(value, slack) == text
+
+
+def test_values_across_are_those_of_lines_as_far_apart_as_their_labels_are_wide():
+    rows = grid(-1.0, 1.0, 9)
+    across = _Across(-1.0, 1.0, 17, logarithmic=False)
+    labels = _values_up(rows, across)
+    assert labels[8] == "0"
+    places = sorted(labels)
+    assert all(b - a > max(map(len, labels.values())) for a, b in pairwise(places))
+    for place, text in labels.items():
+        assert across.column(float(text)) == place

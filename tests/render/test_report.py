@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -15,7 +16,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.render import report as rendering
-from posenc_cli.render.report_text import report_text
+from posenc_cli.render.report_text import deviation_figure, report_text
 from posenc_cli.render.typesetting import Typesetter
 
 FINDINGS = (
@@ -216,3 +217,12 @@ def test_verdicts_and_the_cause_stand_out_in_colour_and_nothing_else_changes():
     assert "\x1b" not in plain.replace("\x1b[0m", "", 1)  # of the message
     uncolored = re.sub(r"\x1b\[[\d;]*m", "", colored)
     assert uncolored.split() == plain.replace("\x1b[0m", "").split()
+
+
+def test_positions_without_a_deviation_are_no_points_of_its_figure():
+    errors = [0.0, 1e-6, float("inf"), 2e-3, 5e-1]
+    report = SimpleNamespace(curve=list(enumerate(errors)), ok=False, of=None, diagnosis=())
+    figure = deviation_figure(report)
+    (curve,) = figure.curves
+    assert (curve.x, curve.y) == ((1.0, 3.0, 4.0), (1e-6, 2e-3, 5e-1))
+    assert figure.y_scale == "log"

@@ -1,0 +1,119 @@
+"""What functions return, read as tables, as vectors, and as queries and keys."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from posenc_cli.checks import keys
+from posenc_cli.checks.answers import Returned, table_rows
+from posenc_cli.checks.batches import _Arrangement, _must_hold
+from posenc_cli.checks.call_forms import CallForm
+from posenc_cli.checks.called_function import CalledFunction
+from posenc_cli.checks.irregular import FunctionTrial, _added
+
+ANGLES = np.arange(12.0).reshape(4, 3)
+COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
+
+
+def rows_of(*arrays):
+    tables = table_rows([Returned(array, array.dtype.name) for array in arrays], 4)
+    return None if tables is None else [table.values for table in tables]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [(COS, SIN), (np.stack([COS, SIN], axis=-1),), (COS + 1j * SIN,), (ANGLES,)],
+    ids=["two tables", "pairs beside each other", "complex numbers", "angles"],
+)
+def test_a_table_may_be_returned_in_four_forms(arrays):
+    cos, sin = rows_of(*arrays)
+    np.testing.assert_allclose(cos, COS, atol=1e-15)
+    np.testing.assert_allclose(sin, SIN, atol=1e-15)
+
+
+def test_three_arrays_are_no_tables():
+    assert rows_of(COS, SIN, COS) is None
+
+
+def test_what_comes_after_queries_and_keys_is_left_out():
+    form = SimpleNamespace(vectors=(0, 1), axes="bnhd")
+    shape = (1, 4, 2, 6)
+    given = SimpleNamespace(shape=lambda _axes: shape, read=lambda values, _axes: values)
+    function = SimpleNamespace(invalid=ValueError)
+    results = [Returned(np.full(shape, place, np.float32), "float32") for place in range(3)]
+
+    def read(results):
+        return CalledFunction.as_vectors(function, results, form, [given, given])
+
+    with pytest.raises(ValueError, match="returned 1 array for q and k: both are wanted"):
+        read(results[:1])
+    for returned in (results, results[:2]):
+        assert [result.values[0, 0, 0, 0] for result in read(returned)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "places", "key_heads", "must"),
+    [(1, 1, 4, True), (2, 1, 4, False), (2, 2, 4, True), (1, 1, 2, False), (1, 1, 5, False)],
+)
+def test_a_function_surely_takes_what_is_no_more_than_the_form_it_takes(
+    sequences, places, key_heads, must
+):
+    form = CallForm((), "numpy", 8, axes="bnhd")
+    assert _must_hold(_Arrangement(form, sequences, places, 5, 4, key_heads), form) == must
+
+
+def of_q_or_k(factors, positions):
+    block = SimpleNamespace(turned=factors, stray=np.zeros(len(factors)), mirrored=None)
+    places = SimpleNamespace(sample=lambda: None, at=lambda _rows: positions)
+    own = SimpleNamespace(pairing=None, pairs=factors.shape[1], places=places)
+    own.read = lambda _rows: block
+    return SimpleNamespace(own=own)
+
+
+def test_keys_that_are_multiplied_differ_from_queries_at_all_positions_alike(monkeypatch):
+    monkeypatch.setattr(keys, "_strays", lambda _block: False)
+    positions = np.arange(4)
+    q = np.exp(1j * ANGLES)
+    told = keys._difference(of_q_or_k(q, positions), of_q_or_k(2 * q, positions))
+    assert told == "at all positions alike, k is multiplied 2 times as much as q"
+    one_place = q.copy()
+    one_place[2, 1] *= 1j
+    told = keys._difference(of_q_or_k(q, positions), of_q_or_k(one_place, positions))
+    assert told == "they differ by 1.4 at position 2, pair 1"
+    assert keys._difference(of_q_or_k(q, positions), of_q_or_k(q, positions)) is None
+
+
+def irregular(turned, added):
+    """What is said of a function that turns rows by some matrices, and adds some rows."""
+
+    def values(x, positions, _which):
+        where = np.searchsorted(np.arange(5), positions)
+        return (np.einsum("kj,kjo->ko", x, turned[where]) + added[where]).astype(np.float32)
+
+    function = SimpleNamespace(values=values, form=SimpleNamespace(columns=4))
+    matrices = turned + added[:, None, :]  # what becomes of unit vectors
+    trial = FunctionTrial.of(function, 0, np.arange(5), matrices)
+    found = _added(trial, trial.given(trial.x, trial.positions))
+    return found and (found.cause.value, found.message)
+
+
+def test_what_is_added_to_rows_is_told_by_how_it_goes_with_the_position():
+    plain = np.stack([np.eye(4)] * 5)
+    angles = np.arange(5.0)
+    turned = plain.copy()
+    turned[:, 0, 0] = turned[:, 1, 1] = np.cos(angles)
+    turned[:, 0, 1], turned[:, 1, 0] = np.sin(angles), -np.sin(angles)
+    row = np.array([1.0, 2.0, 0.5, 0.0])
+    rows = np.einsum("j,kjo->ko", row, turned)
+    assert irregular(turned, 0 * rows) is None
+    assert irregular(plain, rows)[0] == "no-rotation"
+    assert irregular(turned, np.stack([row] * 5))[1] == "the same vector is added to each row"
+    assert irregular(turned, rows) == (
+        "cos-sin-mispaired",
+        "rows are turned, and a vector of the same length at all positions is added",
+    )
+    growing = rows * (1 + np.arange(5))[:, None]
+    assert irregular(turned, growing) == ("unknown", "a vector is added to each row")
