@@ -281,3 +281,26 @@ def test_a_rounding_that_changes_nothing_is_no_cause():
     right = rope.reference("rope-linear", dim=DIM, factor=8.0)
     for why in causes_of(values, right):
         assert "rounded" not in " ".join(each.message for each in (why, *why.alike))
+
+
+@pytest.mark.parametrize(("start", "again"), [(900, ": they start again at 0"), (700, "")])
+def test_positions_that_begin_at_0_again_after_another_mistake_are_said_to(start, again):
+    values = MISTAKES["linear"][0].copy()
+    values[900:] = factors(AT[900:] - start)
+    (first, second) = causes_of(values)
+    assert (first.cause, second.cause) == ("frequency-rule", "position-offset")
+    assert second.message == f"from position 900 on: positions are off by -{start}{again}"
+
+
+@pytest.mark.parametrize("base", [1e4, 1e12])  # by which the slowest pair hardly turns
+def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
+    generator, rates = np.random.default_rng(0), ladder(DIM, base)
+    rows = generator.choice(ROWS, 40, replace=False)
+    positions = AT.copy()
+    positions[rows] = generator.integers(0, ROWS, 40)
+    right = rope.reference("rope", dim=DIM, base=base)
+    (cause,) = causes_of(factors(positions, rates), right)
+    message = "40 of 1500 positions are turned as others are, the first of them"
+    assert cause.message == f"{message} {rows.min()}"
+    assert cause.residual.largest < 1e-7
+    assert cause.residual.fields()["left_over"]["cells"] == 0

@@ -343,3 +343,24 @@ def test_nothing_finite_is_refused() -> None:
 
 def test_the_least_numbers_there_are_can_be_drawn() -> None:
     assert image_bytes(heatmap([[5e-324, 0], [1e-320, 3e-324]]), "png", SMALL).content
+
+
+def test_bands_of_columns_stand_beside_each_other_each_over_its_own_columns() -> None:
+    values = np.linspace(0, 1, 12 * 3).reshape(3, 12)
+    bands = (Band("cos", 0, 5), Band("sin", 5, 12))
+    figure = Heatmap(values, Axis("row", range(3)), Axis("column", range(12), bands), "t")
+    drawing = Drawing(SMALL)
+    drawing.add(figure)
+    (left, right) = (image.get_extent() for image in drawing.page.axes[0].images)
+    across = (left[1] - left[0]) / 5
+    assert right[1] - right[0] == pytest.approx(7 * across)
+    assert left[0] == 0
+    assert 0 < right[0] - left[1] < across
+
+
+@pytest.mark.parametrize("style", [SMALL, Style(1600, 1200, dpi=100)])
+def test_labels_of_minor_ticks_are_as_far_from_their_axis_as_the_others(style: Style) -> None:
+    settings = style.settings
+    for axis in "xy":
+        for what in ("size", "width", "pad"):
+            assert settings[f"{axis}tick.minor.{what}"] == settings[f"{axis}tick.major.{what}"]

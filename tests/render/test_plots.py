@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posenc_cli.records import replace
 from posenc_cli.render.blocks import Medium, Page
-from posenc_cli.render.figure import Curve, Curves
+from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap
+from posenc_cli.render.multiples import _plate_with_title
 from posenc_cli.render.plots import _Across, _short, _values_up, curves_lines, grid
 from posenc_cli.render.ticks import number
 from tests.examples import examples
@@ -250,3 +253,13 @@ def test_values_across_are_those_of_lines_as_far_apart_as_their_labels_are_wide(
     assert all(b - a > max(map(len, labels.values())) for a, b in pairwise(places))
     for place, text in labels.items():
         assert across.column(float(text)) == place
+
+
+def test_names_of_rows_take_at_most_half_of_the_width_of_one_of_several_maps() -> None:
+    rows = Axis("token", ["a name of a row that is long " * 2] * 3)
+    heatmap = Heatmap(np.zeros((3, 4)), rows, Axis("key", range(4)), "t")
+    for width in (20, 31):
+        plate, title = _plate_with_title(heatmap, Page(width, 12, Medium()))
+        assert (plate.frame.margin, title) == (width // 2, ["t"])
+    short = replace(heatmap, rows=Axis("row", range(3)))
+    assert _plate_with_title(short, Page(40, 12, Medium()))[0].frame.margin == 1
