@@ -37,11 +37,11 @@ def column(scheme, **parameters):
     return matrix(scheme, "0:40", dtype="float64", **parameters)[:, :, 0]
 
 
-@pytest.mark.parametrize("heads", [1, 2, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 112, 128])
-def test_a_head_of_alibi_may_be_one_of_any_number_that_models_have(heads):
-    last = column("alibi", heads=heads)[-1]
-    found = guesses("alibi", scores_of(last, single=True))
-    assert (heads, heads - 1) in {(guess.params["heads"], guess.head) for guess in found}
+def test_a_head_of_alibi_may_be_one_of_any_number_that_models_have():
+    for heads in (1, 2, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 112, 128):
+        last = column("alibi", heads=heads)[-1]
+        found = guesses("alibi", scores_of(last, single=True))
+        assert (heads, heads - 1) in {(guess.params["heads"], guess.head) for guess in found}
 
 
 def test_a_head_of_alibi_with_a_slope_of_its_own_is_a_multiple_of_the_first():
