@@ -52,7 +52,7 @@ def library() -> Any:
 
     Raises: Unavailable where it cannot be imported.
     """
-    if not _installed("torch"):
+    if not installed("torch"):
         raise Unavailable("torch is not installed", hint=HINT)
     try:
         os.getcwd()  # noqa: PTH109 - torch's libraries end a process that has none
@@ -117,7 +117,8 @@ def has_float64(torch: Any, device: Any) -> bool:
         return False
 
 
-def _installed(module: str) -> bool:
+def installed(module: str) -> bool:
+    """Whether there is a module of a name, without importing it."""
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):  # a finder that refuses, or a module without a spec

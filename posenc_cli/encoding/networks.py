@@ -31,8 +31,8 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
 
     Raises: InvalidInput where sums are past what float64 holds.
     """
-    coordinates = _all_coordinates(network, buckets)
-    axes = len(coordinates)
+    coordinates = network_coordinates(network, buckets)
+    axes = coordinates.shape[1]
     units = table[:-1] if network.shifted else table
     start = table[-1] if network.shifted else np.zeros(table.shape[1])
     scores = np.empty((buckets.size, table.shape[1] - axes - 1))
@@ -42,7 +42,7 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
             total = np.broadcast_to(start[axes + 1 :], scores[part].shape).copy()
             for unit in units:
                 value = np.full(len(total), unit[axes])
-                for weight, coordinate in zip(unit[:axes], coordinates, strict=True):
+                for weight, coordinate in zip(unit[:axes], coordinates.T, strict=True):
                     value = value + weight * coordinate[part]
                 total += np.maximum(value, 0.0)[:, None] * unit[axes + 1 :]
             scores[part] = total
@@ -54,17 +54,19 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
     return limited
 
 
-def _all_coordinates(network: Network, buckets: Integers) -> list[Reals]:
-    """What the network is given of some buckets: (n,) for each coordinate."""
+def network_coordinates(network: Network, buckets: Integers) -> RealRows:
+    """What the network is given of some buckets. Shape: (buckets, coordinates)."""
     offsets = [np.asarray(offset) for offset in network.offsets(np, buckets)]
     coordinates = [_coordinates(network, offset, axis) for axis, offset in enumerate(offsets)]
     if not network.quotient:
-        return [
+        coordinates = [
             coordinate * np.sign(offset)
             for coordinate, offset in zip(coordinates, offsets, strict=True)
         ]
-    dividend, divisor = coordinates
-    return [dividend / divisor]
+    else:
+        dividend, divisor = coordinates
+        coordinates = [dividend / divisor]
+    return np.stack(coordinates, axis=1)
 
 
 def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:

@@ -1,0 +1,1 @@
+"""Experiments: small transformers trained short and tested long, one for each encoding."""

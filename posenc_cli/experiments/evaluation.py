@@ -1,0 +1,108 @@
+"""How trained models do at a length: losses by place, over the last places and over all.
+
+Imports torch: import it only where something is trained.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from posenc_cli.experiments.results import DIGITS, LengthLosses
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+    from posenc_cli.experiments.batch import TestSet, TokenBatch
+    from posenc_cli.experiments.transformer import LengthModel
+    from posenc_cli.numerics.arrays import RealRows, Reals
+
+_SCORES = 1 << 21
+"""Scores that are held at once."""
+
+
+class BatchLosses:
+    """What models of some seeds make of a batch.
+
+    ``losses`` and ``right`` (seeds, sequences, columns): the loss of each target in nats, and
+    whether it is the likeliest token.
+    """
+
+    def __init__(
+        self, model: LengthModel, parameters: Mapping[str, Tensor], batch: TokenBatch
+    ) -> None:
+        seeds = len(parameters["tokens"])
+        device = parameters["tokens"].device
+        sequences, columns = batch.inputs.shape
+        size = max(1, _SCORES // (seeds * model.heads * columns * min(columns, 128)))
+        losses, right = [], []
+        with torch.no_grad():
+            for start in range(0, sequences, size):
+                part = slice(start, start + size)
+                inputs = torch.from_numpy(np.ascontiguousarray(batch.inputs[part])).to(device)
+                targets = torch.from_numpy(np.ascontiguousarray(batch.targets[part])).to(device)
+                logits = model.logits(parameters, inputs.expand(seeds, -1, -1))
+                wanted = targets.expand(seeds, -1, -1)
+                each = functional.cross_entropy(
+                    logits.flatten(0, 2), wanted.flatten(), reduction="none"
+                )
+                losses.append(each.view(wanted.shape).double().cpu().numpy())
+                right.append((logits.argmax(-1) == wanted).cpu().numpy())
+        self.losses = np.concatenate(losses, axis=1)
+        self.right = np.concatenate(right, axis=1)
+
+    def mean(self, batch: TokenBatch) -> Reals:
+        """The mean over what a batch of these sequences scores. Shape: (seeds,)."""
+        return np.asarray(self.losses[:, batch.scored].mean(axis=1))
+
+    def by_point(self, batch: TokenBatch) -> RealRows:
+        """The mean at each point of the axis, of which none is empty. Shape: (seeds, extent)."""
+        points = batch.axis[batch.scored]
+        counts = np.bincount(points, minlength=batch.extent)
+        sums = [np.bincount(points, seed[batch.scored], batch.extent) for seed in self.losses]
+        return np.asarray(sums) / counts
+
+    def accuracy(self, batch: TokenBatch) -> Reals:
+        """The share of sequences whose every target is the likeliest. Shape: (seeds,)."""
+        return np.asarray((self.right | ~batch.scored).all(axis=2).mean(axis=1))
+
+
+def length_results(
+    model: LengthModel,
+    parameters: Mapping[str, Tensor],
+    tests: TestSet,
+    *,
+    length: int,
+    answers: bool,
+    untrained: str | None,
+) -> Sequence[LengthLosses]:
+    """The result of each seed at a length."""
+    curve = BatchLosses(model, parameters, tests.curve)
+    whole = curve if tests.whole is tests.curve else BatchLosses(model, parameters, tests.whole)
+    losses, lasts = whole.mean(tests.whole), curve.mean(tests.last)
+    points = curve.by_point(tests.curve)
+    accuracy = whole.accuracy(tests.whole) if answers else None
+    return [
+        LengthLosses(
+            length,
+            round(float(losses[seed]), DIGITS),
+            round(float(lasts[seed]), DIGITS),
+            tuple(round(loss, DIGITS) for loss in points[seed].tolist()),
+            None if accuracy is None else round(float(accuracy[seed]), DIGITS),
+            untrained,
+        )
+        for seed in range(len(losses))
+    ]
+
+
+def induction_scores(
+    model: LengthModel, parameters: Mapping[str, Tensor], repeated: TokenBatch
+) -> Reals:
+    """By how many nats a piece is foretold better the second time. Shape: (seeds,)."""
+    first, second = BatchLosses(model, parameters, repeated).by_point(repeated).T
+    return np.asarray(first - second)

@@ -1,0 +1,213 @@
+"""A run folder: what was asked for, what each job found, and where those that run stand.
+
+``request.json`` is the request, ``results/KEY.json`` the result of a job,
+``checkpoints/KEY.safetensors`` where one stood that has none. Each file appears whole. No times
+are in it: the same request leaves the same bytes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import contextmanager
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.experiments.request import ExperimentRequest
+from posenc_cli.experiments.results import JobResult
+from posenc_cli.files.atomic import replacing
+from posenc_cli.records import Record
+from posenc_cli.transaction import note_read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from posenc_cli.experiments.request import Job
+
+PATIENCE = 10.0
+"""Seconds that a folder is waited for whose last run is still putting its checkpoints away."""
+
+
+class RunFolder(Record):
+    """The folder of a request's run."""
+
+    path: Path
+    request: ExperimentRequest
+
+    @classmethod
+    def made(cls, path: Path, request: ExperimentRequest) -> RunFolder:
+        """A new folder for a request.
+
+        Raises: InvalidInput where it is there and is not empty; Unavailable where it cannot be.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise InvalidInput(
+                    f"--out {quoted_name(path)}: is there, and is not empty",
+                    hint="--resume goes on with a run; a new one needs a folder of its own",
+                )
+            for name in ("results", "checkpoints"):
+                (path / name).mkdir()
+        except OSError as error:
+            raise Unavailable(f"--out {quoted_name(path)}: {error.strerror}") from error
+        folder = cls(path, request)
+        write_json(path / "request.json", request.fields())
+        return folder
+
+    @classmethod
+    def found(cls, path: Path) -> RunFolder:
+        """The folder of a run that is to go on, or whose results are read.
+
+        Raises: InvalidInput where there is none, or it is not what posenc wrote.
+        """
+        place = path / "request.json"
+        try:
+            return cls(path, ExperimentRequest.from_fields(_json_of(place)))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise InvalidInput(f"{quoted_name(place)}: is no request of an experiment") from error
+
+    def check_same(self, request: ExperimentRequest) -> None:
+        """Check that another request asks for the same.
+
+        Raises: InvalidInput, which names the first thing that differs.
+        """
+        mine, other = self.request.fields(), request.fields()
+        for name in mine:
+            if mine[name] != other[name]:
+                raise InvalidInput(
+                    f"{quoted_name(self.path)}: was made with other {name.replace('_', ' ')}: "
+                    f"{_short(mine[name])}, not {_short(other[name])}"
+                )
+
+    def checkpoint(self, job: Job) -> Path:
+        """Where a job puts its checkpoint."""
+        return self.path.resolve() / "checkpoints" / f"{job.key}.safetensors"
+
+    def keep(self, job: Job, result: JobResult) -> None:
+        """Keep what a job found, and its checkpoint no longer."""
+        write_json(self._result_path(job), result.fields())
+        self.checkpoint(job).unlink(missing_ok=True)
+
+    def result(self, job: Job) -> JobResult | None:
+        """What a job found, None where it has not ended.
+
+        Raises: InvalidInput where the file is not what posenc wrote.
+        """
+        place = self._result_path(job)
+        if not place.exists():
+            return None
+        try:
+            result = JobResult.from_fields(_json_of(place))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise _no_result(place) from error
+        if result.key != job.key:
+            raise _no_result(place)
+        return result
+
+    def missing(self, jobs: Sequence[Job]) -> list[Job]:
+        """Those of some jobs that have not ended."""
+        return [job for job in jobs if self.result(job) is None]
+
+    def _result_path(self, job: Job) -> Path:
+        return self.path / "results" / f"{job.key}.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """Within it no other run is in the folder; gives the descriptor that holds the lock.
+
+        Raises: InvalidInput where another run stays in it.
+        """
+        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            until = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise InvalidInput(
+                            f"--out {quoted_name(self.path)}: another run is in this folder"
+                        ) from None
+                    time.sleep(0.05)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def merged(paths: Sequence[Path]) -> tuple[ExperimentRequest, list[JobResult]]:
+    """The results of one request that several folders hold, in the order of its jobs.
+
+    Raises: InvalidInput where requests differ, a job has two results, or one is missing.
+    """
+    first, *others = [RunFolder.found(path) for path in paths]
+    for other in others:
+        first.check_same(other.request)
+    results, missing = [], []
+    jobs = first.request.jobs()
+    for place, job in enumerate(jobs, 1):
+        there = [
+            (folder, result)
+            for folder in (first, *others)
+            if (result := folder.result(job)) is not None
+        ]
+        for folder, result in there[1:]:
+            if result != there[0][1]:
+                raise InvalidInput(
+                    f"{quoted_name(folder.path)}: {job.key} has another result there than in "
+                    f"{quoted_name(there[0][0].path)}"
+                )
+        if there:
+            results.append(there[0][1])
+        else:
+            missing.append(f"{place}/{len(jobs)}")
+    if missing:
+        raise InvalidInput(
+            f"--merge: {len(missing)} of {len(jobs)} jobs are in none of these folders",
+            hint=f"--shard {missing[0]} runs the first of them",
+        )
+    return first.request, results
+
+
+def shard(jobs: Sequence[Job], part: tuple[int, int]) -> tuple[Job, ...]:
+    """Part K of N of the jobs: the Kth, and every Nth after it.
+
+    >>> shard("abcde", (2, 3))
+    ('b', 'e')
+    """
+    number, parts = part
+    return tuple(jobs[number - 1 :: parts])
+
+
+def write_json(path: Path, fields: Mapping[str, Any]) -> None:
+    """Write a file now, whole, whatever becomes of the run."""
+
+    def write() -> None:
+        with replacing(path) as stream:
+            stream.write(f"{json.dumps(fields, indent=1, sort_keys=True)}\n".encode())
+
+    Context().run(write)  # without the transaction of this run, which names its files at the end
+
+
+def _json_of(path: Path) -> Any:
+    try:
+        note_read(path)
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"{quoted_name(path)}: {error.strerror}") from error
+
+
+def _no_result(place: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{quoted_name(place)}: is no result of this job", hint="remove it to run the job again"
+    )
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

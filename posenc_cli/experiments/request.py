@@ -1,0 +1,160 @@
+"""What an experiment is asked for, and the jobs that it comes to.
+
+A request is plain values, so that a run folder, a process and a machine elsewhere hold the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from posenc_cli.choice import Choice
+
+MOST_SEEDS_A_JOB = 5
+"""Seeds that are trained as one batched model where nothing else is said."""
+
+
+class EncodingRequest(Record):
+    """An encoding to train: its parts, each a scheme's name and the parameters given for it.
+
+    ``label`` names it among the others of its request, and so in every result.
+    """
+
+    label: str
+    parts: tuple[tuple[str, Mapping[str, Any]], ...]
+
+    @classmethod
+    def of(cls, choice: Choice, label: str) -> EncodingRequest:
+        """The encoding that a command line chose."""
+        parts = choice.parts or (choice,)
+        return cls(label, tuple((part.scheme.name, dict(part.given)) for part in parts))
+
+    @property
+    def name(self) -> str:
+        """The names of its schemes, joined by ``+``."""
+        return "+".join(name for name, _ in self.parts)
+
+
+class ModelSize(Record):
+    """How large the transformers are: ``layers`` of ``heads`` heads of ``head_dim`` columns."""
+
+    layers: int = 2
+    heads: int = 4
+    head_dim: int = 16
+
+    @property
+    def width(self) -> int:
+        """The columns of a row of the model."""
+        return self.heads * self.head_dim
+
+    def __str__(self) -> str:
+        return f"{self.layers}x{self.heads}x{self.head_dim}"
+
+
+class ExperimentRequest(Record):
+    """What to train and where to test it.
+
+    Lengths are in the units of a task. Without ``trained`` each task has its own; ``tests`` are
+    lengths, or with an ``x`` as many times the trained one. ``last`` is how many of the last places
+    are averaged, half of the trained length unless said. ``text`` is the path of a text to model in
+    place of posenc's own, ``digest`` its SHA-256. ``positions`` is the number that training draws
+    its positions below, where they are drawn at random.
+    """
+
+    encodings: tuple[EncodingRequest, ...]
+    tasks: tuple[str, ...] = ("text",)
+    trained: int | None = None
+    tests: tuple[str, ...] = ("2x", "4x", "8x")
+    stretches: tuple[str, ...] = ("none",)
+    seeds: int = 3
+    steps: int = 1000
+    batch: int = 16
+    size: ModelSize = ModelSize()
+    learning_rate: float = 3e-3
+    last: int | None = None
+    text: str | None = None
+    digest: str | None = None
+    positions: int | None = None
+    seeds_per_job: int = MOST_SEEDS_A_JOB
+    device: str = "cpu"
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Every job, in one order: by task, then by encoding, then by block of seeds."""
+        return tuple(self._jobs())
+
+    def _jobs(self) -> Iterator[Job]:
+        for task in self.tasks:
+            for place in range(len(self.encodings)):
+                for first in range(0, self.seeds, self.seeds_per_job):
+                    stop = min(first + self.seeds_per_job, self.seeds)
+                    yield Job(self, task, place, range(first, stop))
+
+    def lengths(self, trained: int) -> tuple[int, ...]:
+        """The trained length and those of the tests, each once, the shortest first."""
+        numbers = {
+            int(text.removesuffix("x")) * (trained if text.endswith("x") else 1)
+            for text in self.tests
+        }
+        return tuple(sorted({trained, *numbers}))
+
+    def fields(self) -> dict[str, Any]:
+        """The request as JSON has it."""
+        fields = self.as_dict()
+        fields["encodings"] = [
+            {"label": item.label, "parts": [[name, dict(given)] for name, given in item.parts]}
+            for item in self.encodings
+        ]
+        return fields | {"size": str(self.size)}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> ExperimentRequest:
+        """The request that `fields` gave.
+
+        Raises: KeyError, TypeError, ValueError where that is no request.
+        """
+        encodings = tuple(
+            EncodingRequest(item["label"], tuple((name, given) for name, given in item["parts"]))
+            for item in fields["encodings"]
+        )
+        tuples = {name: tuple(fields[name]) for name in ("tasks", "tests", "stretches")}
+        size = ModelSize(*map(int, fields["size"].split("x")))
+        return cls(**{**fields, **tuples, "encodings": encodings, "size": size})
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that differ wherever requests do."""
+        text = json.dumps(self.fields(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Job(Record):
+    """What is trained at once: an encoding on a task, for some seeds, and then tested."""
+
+    request: ExperimentRequest
+    task: str
+    place: int
+    seeds: range
+
+    @property
+    def encoding(self) -> EncodingRequest:
+        """What it trains."""
+        return self.request.encodings[self.place]
+
+    @property
+    def key(self) -> str:
+        """A name for its files, of no two jobs of a request the same.
+
+        >>> request = ExperimentRequest((EncodingRequest("rope base=1", (("rope", {}),)),))
+        >>> request.jobs()[0].key
+        'text-0-rope-base-1-seeds-0-2'
+        """
+        label = re.sub(r"[^A-Za-z0-9]+", "-", self.encoding.label)[:40].strip("-").lower()
+        seeds = f"seeds-{self.seeds.start}-{self.seeds[-1]}"
+        return f"{self.task}-{self.place}-{label}-{seeds}"

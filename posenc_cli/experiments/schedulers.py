@@ -1,0 +1,264 @@
+"""What runs the jobs of an experiment: processes of this machine, or a cluster of dask.
+
+A job gives the same result wherever it runs alike; results are kept as they come, so that nothing
+is lost where a run ends early.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
+from posenc_cli.experiments.request import ExperimentRequest
+from posenc_cli.experiments.results import JobResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
+
+    from posenc_cli.experiments.folder import RunFolder
+    from posenc_cli.experiments.request import Job
+
+    Progress = Callable[[int, int], object]
+    """Told how many of how many steps of all jobs are done."""
+
+DASK = "dask://"
+ATTEMPTS = 3
+"""How often a job is begun whose process ends without a word: killed, or out of memory."""
+_CONNECTING = 10
+"""Seconds that a cluster may take to answer."""
+_WORKER = "posenc_cli.experiments.worker"
+
+
+def cores() -> int:
+    """How many processes run side by side where nothing is said."""
+    with suppress(AttributeError):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LocalScheduler:
+    """A process a job, so many side by side, each of one thread."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = workers or cores()
+
+    def run(
+        self,
+        jobs: Sequence[Job],
+        folder: RunFolder,
+        progress: Progress | None = None,
+        *,
+        lock: int | None = None,
+    ) -> None:
+        """Run the jobs, and keep what they find in the folder.
+
+        A job whose process dies goes on from its checkpoint. Where this process dies its workers
+        put their checkpoints away and end. They inherit the descriptor ``lock``.
+
+        Raises: what a job raises; Unavailable where a job's process dies each time.
+        """
+        steps = _StepsOfAll(jobs, progress)
+        stopped = threading.Event()
+        with ThreadPoolExecutor(self._workers) as pool:
+            futures = [
+                pool.submit(_run_in_process, job, folder, steps, stopped, lock) for job in jobs
+            ]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                stopped.set()  # those that still run are not wanted any more
+                pool.shutdown(cancel_futures=True)
+            errors = [future.exception() for future in done if future.exception() is not None]
+            for error in sorted(errors, key=lambda error: isinstance(error, _Unwanted)):
+                raise error  # type: ignore[misc]
+
+
+class _Unwanted(Exception):
+    """A job was called off."""
+
+
+class _StepsOfAll:
+    """How many steps of all jobs are done."""
+
+    def __init__(self, jobs: Sequence[Job], progress: Progress | None) -> None:
+        self._progress, self._lock = progress, threading.Lock()
+        self._done = dict.fromkeys((job.key for job in jobs), 0)
+        self._total = {job.key: job.request.steps for job in jobs}
+
+    def told(self, job: Job, done: int, total: int) -> None:
+        with self._lock:
+            self._done[job.key], self._total[job.key] = done, total
+            if self._progress is not None:
+                self._progress(sum(self._done.values()), sum(self._total.values()))
+
+
+def _run_in_process(
+    job: Job, folder: RunFolder, steps: _StepsOfAll, stopped: threading.Event, lock: int | None
+) -> None:
+    for _ in range(ATTEMPTS):
+        answer, status = _answer(job, folder, steps, stopped, lock)
+        if stopped.is_set():
+            raise _Unwanted
+        if answer is not None:
+            folder.keep(job, JobResult.from_fields(_value(answer)))
+            return
+    raise Unavailable(
+        f"the process of {job.key} ended {ATTEMPTS} times without a result ({_ending(status)})",
+        hint="--workers 1 needs the least memory; --resume goes on with what is kept",
+    )
+
+
+def _answer(
+    job: Job, folder: RunFolder, steps: _StepsOfAll, stopped: threading.Event, lock: int | None
+) -> tuple[Mapping[str, Any] | None, int]:
+    """What the process of a job says at last, None where it says nothing, and its status."""
+    place = job.request.jobs().index(job)
+    checkpoint = str(folder.checkpoint(job))
+    asked = {"request": job.request.fields(), "place": place, "checkpoint": checkpoint}
+    process = subprocess.Popen(
+        [sys.executable, "-m", _WORKER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+        pass_fds=() if lock is None else (lock,),
+        start_new_session=True,  # Ctrl-C in a terminal is for this process, which tells its workers
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    answer = None
+    with process:
+        try:
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                words = json.loads(line)
+                if "done" in words:
+                    steps.told(job, words["done"], words["total"])
+                else:
+                    answer = words
+                if stopped.is_set():
+                    break
+        except (BrokenPipeError, ValueError):
+            answer = None  # it died in the middle of a line, or before its first
+        finally:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+    return answer, process.returncode
+
+
+def _value(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The result that a worker gave.
+
+    Raises: the error that it met.
+    """
+    if "result" in answer:
+        return answer["result"]  # type: ignore[no-any-return]
+    kinds = {kind.status: kind for kind in (InvalidInput, Unavailable)}
+    raise kinds.get(answer["status"], PosencError)(answer["error"], hint=answer["hint"])
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"status {status}"
+    with suppress(ValueError):
+        return f"killed by {signal.Signals(-status).name}"
+    return f"killed by signal {-status}"
+
+
+class DaskScheduler:
+    """A cluster of dask.distributed: a task a job, on workers that have posenc and torch."""
+
+    def __init__(self, address: str) -> None:
+        self._address = f"tcp://{address.removeprefix(DASK)}"
+
+    def run(
+        self,
+        jobs: Sequence[Job],
+        folder: RunFolder,
+        progress: Progress | None = None,
+        *,
+        lock: int | None = None,  # noqa: ARG002 - no process of this machine
+    ) -> None:
+        """Run the jobs, and keep what they find in the folder.
+
+        The jobs of a worker that is lost start again on another.
+
+        Raises: what a job raises; Unavailable where no cluster answers.
+        """
+        distributed = _library()
+        steps = _StepsOfAll(jobs, progress)
+        try:
+            client = distributed.Client(self._address, timeout=_CONNECTING, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise Unavailable(
+                f"--scheduler {abbreviated(self._address.replace('tcp://', DASK))}: no scheduler "
+                "of dask answers there",
+                hint="dask scheduler starts one, dask worker its workers",
+            ) from error
+        with client:
+            futures = {}
+            for job in jobs:
+                place = job.request.jobs().index(job)
+                name = f"posenc-{job.request.fingerprint}-{job.key}"
+                future = client.submit(
+                    remote_job, job.request.fields(), place, key=name, pure=False, retries=ATTEMPTS
+                )
+                futures[future] = job
+            try:
+                for future in distributed.as_completed(futures, loop=client.loop):
+                    job = futures[future]
+                    answer = future.result()
+                    folder.keep(job, JobResult.from_fields(_value(answer)))
+                    steps.told(job, job.request.steps, job.request.steps)
+            except distributed.KilledWorker as error:
+                raise Unavailable(f"workers of dask died again and again of {job.key}") from error
+            finally:
+                client.cancel([*futures])
+
+
+def remote_job(request: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """Run a job of a request on a worker of a cluster: its result, or what is wrong."""
+    from posenc_cli.experiments.run import run_job
+
+    try:
+        job = ExperimentRequest.from_fields(request).jobs()[place]
+        return {"result": run_job(job).fields()}
+    except PosencError as error:
+        return {"error": error.message, "hint": error.hint, "status": error.status}
+
+
+def _library() -> ModuleType:
+    try:
+        import distributed
+    except ImportError as error:
+        raise Unavailable(
+            "--scheduler dask://…: dask.distributed is not installed",
+            hint='pip install "posenc-cli[dask]"',
+        ) from error
+    return distributed  # type: ignore[no-any-return]
+
+
+def scheduler_of(name: str, workers: int | None) -> LocalScheduler | DaskScheduler:
+    """The scheduler of a name: ``local``, or ``dask://HOST:PORT``.
+
+    Raises: InvalidInput.
+    """
+    if name == "local":
+        return LocalScheduler(workers)
+    host, colon, port = name.removeprefix(DASK).rpartition(":")
+    if name.startswith(DASK) and colon and host and port.isdigit():
+        if workers is not None:
+            raise InvalidInput(f"--workers {workers}: goes with --scheduler local")
+        return DaskScheduler(name)
+    raise InvalidInput(
+        f"--scheduler {abbreviated(name)}: must be local or {DASK}HOST:PORT",
+    )

@@ -1,0 +1,76 @@
+"""What a job comes to: its task, its lengths, and its encoding as the model has it.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from posenc_cli.budget import check_size
+from posenc_cli.errors import InvalidInput
+from posenc_cli.experiments.corpus import Corpus
+from posenc_cli.experiments.tables import parts_of
+from posenc_cli.experiments.tasks import task_of
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from posenc_cli.experiments.request import ExperimentRequest, Job
+    from posenc_cli.experiments.tables import EncodingPart
+    from posenc_cli.experiments.tasks import Task
+
+LONGEST = 1 << 13
+"""Columns of a sequence: its scores are as many, squared."""
+
+
+class JobSetting(Record):
+    """The task of a job, the lengths in its unit, and how many last places are averaged."""
+
+    task: Task
+    trained: int
+    lengths: tuple[int, ...]
+    last: int
+    parts: tuple[EncodingPart, ...]
+
+    @classmethod
+    def of(cls, job: Job) -> JobSetting:
+        """What a job comes to, checked.
+
+        Raises: InvalidInput where its request asks for what is not there; Unavailable where the
+        text cannot be read.
+        """
+        request = job.request
+        corpus = None
+        if job.task == "text" and request.text is not None:
+            corpus = Corpus.of_file(request.text)
+            if request.digest not in (None, corpus.digest):
+                raise InvalidInput(f"{corpus.name}: is another text than the request was made with")
+        task = task_of(job.task, corpus)
+        trained = request.trained or task.trained
+        lengths = request.lengths(trained)
+        last = request.last or max(1, trained // 2)
+        if lengths[0] < trained:
+            raise InvalidInput(f"--test {lengths[0]}: is shorter than --train {trained}")
+        if last > trained:
+            raise InvalidInput(f"--last {last}: is more than --train {trained}")
+        longest = task.tokens(lengths[-1])
+        check_size(f"--test {lengths[-1]}", longest, LONGEST, "columns of a sequence")
+        for length in lengths:
+            task.check(length, last)
+        _check_positions(request, longest)
+        reach = longest if request.positions is None else request.positions
+        return cls(task, trained, lengths, last, parts_of(job.encoding, request.size, reach))
+
+
+def _check_positions(request: ExperimentRequest, longest: int) -> None:
+    drawn = request.positions
+    if drawn is None:
+        return
+    check_size(f"--randomize {drawn}", drawn, LONGEST, "positions")
+    if drawn < longest:
+        raise InvalidInput(
+            f"--randomize {drawn}: the longest test has {longest} positions, each of them another"
+        )
+    stretched = [name for name in request.stretches if name != "none"]
+    if stretched:
+        raise InvalidInput(f"--randomize {drawn}: nothing is stretched whose positions are drawn")

@@ -1,0 +1,224 @@
+"""What the seeds of an encoding come to at each length, and what may be said of it.
+
+Encodings are not ranked: each is held against itself at the trained length. What is said follows
+`RULE`, of encodings all of whose models have learnt.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.experiments.statistics import Estimate, paired_difference
+from posenc_cli.experiments.tasks import TASKS
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from posenc_cli.experiments.request import ExperimentRequest
+    from posenc_cli.experiments.results import JobResult, RunResult
+
+TOLERATED = 0.1
+"""Nats: models of this size that differ by less do so from one order of training to another."""
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "not told apart"
+STOPPED = "stopped before the schemes differ"
+RULE = (
+    "An encoding holds at a length where its loss over the last places exceeds that at the trained "
+    f"length by less than {TOLERATED} nats, and fails where by more: with the whole 95% interval "
+    "of the difference, paired by seed. Else the seeds do not tell."
+)
+
+
+class LengthSummary(Record):
+    """What the seeds come to at a length.
+
+    ``rise`` is by how much ``last`` exceeds that of the same seed at the trained length, ``state``
+    what follows from it. ``by_seed`` has each seed's losses at the points of the task's axis.
+    """
+
+    length: int
+    last: Estimate
+    loss: Estimate
+    accuracy: Estimate | None
+    rise: Estimate
+    untrained: str | None
+    by_seed: tuple[tuple[float, ...], ...]
+
+    @property
+    def extent(self) -> int:
+        """The points of the task's axis."""
+        return len(self.by_seed[0])
+
+    def between(self, start: int, stop: int) -> Estimate:
+        """The loss at the points from one up to another."""
+        return Estimate.of([fmean(seed[start:stop]) for seed in self.by_seed])
+
+    @property
+    def state(self) -> str:
+        """Whether it holds there, fails, or neither can be said."""
+        low, high = self.rise.low, self.rise.high
+        if high is not None and high < TOLERATED:
+            return HOLDS
+        return FAILS if low is not None and low > TOLERATED else UNDECIDED
+
+
+class EncodingSummary(Record):
+    """What the seeds of an encoding come to on a task, under a stretch.
+
+    ``learnt`` is how many of them have learnt, ``reason`` what the first was held to that has not,
+    or else the first of all.
+    """
+
+    task: str
+    encoding: str
+    scheme: str
+    stretch: str
+    trained: int
+    seeds: tuple[int, ...]
+    learnt: int
+    reason: str
+    induction: Estimate | None
+    lengths: tuple[LengthSummary, ...]
+
+    @property
+    def name(self) -> str:
+        """The encoding, and how it is stretched if it is."""
+        return self.encoding if self.stretch == "none" else f"{self.encoding}, {self.stretch}"
+
+    @property
+    def judged(self) -> bool:
+        """Whether all models have learnt, so that something may be said of longer lengths."""
+        return self.learnt == len(self.seeds)
+
+    @property
+    def verdict(self) -> str:
+        """What may be said of the lengths past the trained one."""
+        count = len(self.seeds)
+        if not self.judged:
+            return f"{STOPPED}: {self.learnt} of {count} seeds have learnt ({self.reason})"
+        longer = [length for length in self.lengths if length.length > self.trained]
+        if not longer:
+            return "no longer length was tested"
+        parts = []
+        for state, group in groupby(longer, key=lambda length: length.state):
+            same = [*group]
+            first, last = (self.times(length.length) for length in (same[0], same[-1]))
+            if state == HOLDS:
+                word = "to" if same[0] is longer[0] else "at"
+                parts.append(f"holds {word} {last}")
+            elif state == FAILS:
+                word = "from" if same[-1] is longer[-1] else "at"
+                parts.append(f"fails {word} {first}")
+            else:
+                where = first if first == last else f"{first} to {last}"
+                seeds = "1 seed" if count == 1 else f"{count} seeds"
+                parts.append(f"not told apart at {where} by {seeds}")
+        return ", ".join(parts)
+
+    def times(self, length: int) -> str:
+        """A length as so many times the trained one, where it is.
+
+        >>> EncodingSummary.times(EncodingSummary(*"abcd", 100, (), 0, "", None, ()), 800)
+        '8x'
+        """
+        times, rest = divmod(length, self.trained)
+        return str(length) if rest else f"{times}x"
+
+    def fields(self) -> dict[str, Any]:
+        """The summary as JSON has it."""
+        lengths = [
+            {
+                "length": item.length,
+                "last": item.last.fields(),
+                "loss": item.loss.fields(),
+                "accuracy": None if item.accuracy is None else item.accuracy.fields(),
+                "rise": item.rise.fields(),
+                "state": item.state if self.judged and item.length > self.trained else None,
+                "untrained": item.untrained,
+            }
+            for item in self.lengths
+        ]
+        return {
+            "task": self.task,
+            "encoding": self.encoding,
+            "scheme": self.scheme,
+            "stretch": self.stretch,
+            "trained": self.trained,
+            "seeds": list(self.seeds),
+            "learnt": self.learnt,
+            "reason": self.reason,
+            "judged": self.judged,
+            "verdict": self.verdict,
+            "induction": None if self.induction is None else self.induction.fields(),
+            "lengths": lengths,
+        }
+
+
+def trained_length(request: ExperimentRequest, task: str) -> int:
+    """The length that models of a task are trained at."""
+    return request.trained or TASKS[task].trained
+
+
+def last_places(request: ExperimentRequest, task: str) -> int:
+    """How many last places are averaged."""
+    return request.last or max(1, trained_length(request, task) // 2)
+
+
+def summaries(
+    request: ExperimentRequest, results: Sequence[JobResult]
+) -> tuple[EncodingSummary, ...]:
+    """What results come to: by task, encoding and stretch, in the order of the request."""
+    return tuple(_summaries(request, results))
+
+
+def _summaries(
+    request: ExperimentRequest, results: Sequence[JobResult]
+) -> Iterator[EncodingSummary]:
+    every = [run for result in results for run in result.runs]
+    for task in request.tasks:
+        for encoding in request.encodings:
+            for stretch in request.stretches:
+                asked = (task, encoding.label, stretch)
+                runs = [run for run in every if (run.task, run.encoding, run.stretch) == asked]
+                if runs:
+                    yield _summary(sorted(runs, key=_seed), trained_length(request, task))
+
+
+def _seed(run: RunResult) -> int:
+    return run.seed
+
+
+def _summary(runs: Sequence[RunResult], trained: int) -> EncodingSummary:
+    """What the runs of some seeds come to."""
+    first = next((run for run in runs if not run.learnt), runs[0])
+    inductions = [run.induction for run in runs if run.induction is not None]
+    lengths = [result.length for result in runs[0].lengths]
+    return EncodingSummary(
+        first.task,
+        first.encoding,
+        first.scheme,
+        first.stretch,
+        trained,
+        tuple(run.seed for run in runs),
+        sum(run.learnt for run in runs),
+        f"seed {first.seed}: {first.reason}",
+        Estimate.of(inductions) if inductions else None,
+        tuple(_length_summary(runs, length, trained) for length in lengths),
+    )
+
+
+def _length_summary(runs: Sequence[RunResult], length: int, trained: int) -> LengthSummary:
+    results = [run.at(length) for run in runs]
+    accuracies = [result.accuracy for result in results if result.accuracy is not None]
+    lasts = [result.last for result in results]
+    return LengthSummary(
+        length,
+        Estimate.of(lasts),
+        Estimate.of([result.loss for result in results]),
+        Estimate.of(accuracies) if accuracies else None,
+        paired_difference(lasts, [run.at(trained).last for run in runs]),
+        results[0].untrained,
+        tuple(result.by_position for result in results),
+    )

@@ -1,0 +1,445 @@
+"""What an encoding gives a transformer at a length: arrays for the place where its kind enters.
+
+Owns the four hooks of the four kinds, without a framework: rows that are added to x, turns of
+queries and keys, scores by pair, and rows by distance that queries meet. A model knows these and
+no scheme. What training learns of an encoding is a :class:`Learnable`: its shape and its first
+values. Stretches that change an encoding at test time are applied here; those that change what a
+query sees of any model (``window``, ``log-n``) are the model's.
+
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.analysis.encoded import blocks_at
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.networks import network_coordinates
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
+from posenc_cli.encoding.scores import score_indices, score_rule
+from posenc_cli.errors import InvalidInput
+from posenc_cli.formulas.declare import Bias, BucketBias, Rows, Weights
+from posenc_cli.formulas.stretches import STRETCHES, UNSTRETCHED
+from posenc_cli.formulas.tables import paired_columns
+from posenc_cli.numerics.dtypes import FLOAT64
+from posenc_cli.positions import Positions
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.experiments.request import EncodingRequest, ModelSize
+    from posenc_cli.formulas.declare import Content, Network, Scheme
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows
+
+NONE, WINDOW, CLIP, LOG_N, LINEAR = "none", "window", "clip", "log-n", "linear"
+OF_THE_MODEL = (WINDOW, LOG_N)
+"""Stretches that change what a query sees, whatever the encoding is."""
+STRETCH_NAMES = (NONE, *STRETCHES, WINDOW, CLIP, LOG_N)
+
+
+class Learnable(Record):
+    """A table that training learns: its name in a model, and its first values.
+
+    ``values`` (rows, columns) are those of a file; without them they are drawn from
+    normal(0, ``std``). ``logarithms`` are learned in place of numbers that must stay above 0.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    std: float
+    values: RealRows | None = None
+    logarithms: bool = False
+
+
+class AddedRows(Record):
+    """Rows that are added to x: ``fixed`` (n, d), or ``mixing`` (n, rows) times a learned table."""
+
+    fixed: RealRows | None = None
+    mixing: RealRows | None = None
+
+
+class PairTurns(Record):
+    """Turns of pairs of columns of queries and keys: cos + i·sin, times an amplitude.
+
+    ``queries`` and ``keys`` (n, pairs); ``first`` and ``second`` name the columns of each pair.
+    """
+
+    queries: ComplexRows
+    keys: ComplexRows
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+
+class ScoresByPair(Record):
+    """Scores that are added, for each head, by a number that each pair of positions has.
+
+    ``index(queries, keys)`` gives those numbers, (queries, keys), of positions. They are places
+    among the columns of ``fixed`` (heads, m), or among the rows of a learned table; of a
+    ``network`` they are places among ``coordinates`` (m, inputs); of a ``formula`` among
+    ``arguments`` (m,), at which learned coefficients are put into it.
+    """
+
+    index: Any
+    fixed: RealRows | None = None
+    network: Network | None = None
+    coordinates: RealRows | None = None
+    formula: Bias | None = None
+    arguments: Integers | None = None
+
+
+class DistanceRows(Record):
+    """Rows that queries meet, by the distance back to a key: 0 … the last, which all beyond share.
+
+    ``fixed`` (distances, d), or ``mixing`` (distances, rows) times a learned table.
+    """
+
+    distances: int
+    fixed: RealRows | None = None
+    mixing: RealRows | None = None
+
+
+EncodingEntry = AddedRows | PairTurns | ScoresByPair | DistanceRows
+"""What a part of an encoding gives at a length, at the one place where its kind enters."""
+
+
+class EncodingPart(Record):
+    """A scheme as a transformer of a size has it, for sequences of up to ``longest`` positions."""
+
+    scheme: Scheme
+    given: Mapping[str, Any]
+    size: ModelSize
+    longest: int
+    place: int = 0
+
+    @property
+    def learnable(self) -> Learnable | None:
+        """What training learns of it, None where nothing is."""
+        encoding = self._encoding(self.longest)
+        content = encoding.bound.content
+        vectors = _coefficients(content)
+        if vectors is not None:
+            rows, columns = vectors.shape
+            return Learnable(self._table_name, rows, columns, 0.0, vectors, logarithms=True)
+        weights = content.weights
+        if weights is None:
+            return None
+        values = None
+        if weights.file is not None:
+            assert encoding.lookup is not None
+            values = np.asarray(encoding.lookup(np.arange(weights.rows)))
+        return Learnable(self._table_name, weights.rows, weights.columns, weights.std, values)
+
+    @property
+    def _table_name(self) -> str:
+        return f"encoding.{self.place}.{self.scheme.name}"
+
+    def entry(self, length: int, stretch: str, trained: int) -> EncodingEntry:
+        """What it gives at a length, as a stretch changes it.
+
+        Raises: InvalidInput where the scheme has not so many positions.
+        """
+        match self.scheme.kind:
+            case "absolute":
+                return self._added_rows(length, stretch, trained)
+            case "rotary":
+                return self._turns(length, stretch, trained)
+            case "bias":
+                return self._scores(length, stretch, trained)
+            case "relative":
+                return self._distance_rows(length, stretch, trained)
+
+    def is_stretched(self, stretch: str) -> bool:
+        """Whether a stretch changes what this part gives."""
+        if stretch == CLIP:
+            content = self._encoding(1).bound.content
+            by_offset = content.by == "offset" or self.scheme.kind in ("rotary", "relative")
+            return by_offset and (content.waves is None or content.waves.growth is None)
+        if stretch == LINEAR and self.scheme.kind == "absolute":
+            return self._is_interpolated
+        return stretch in STRETCHES and self.scheme is UNSTRETCHED
+
+    @property
+    def _is_interpolated(self) -> bool:
+        """Whether rows between whole positions can be had: by formula, or of a learned table."""
+        content = self._encoding(self.longest).bound.content
+        if content.weights is not None:
+            return True
+        return content.positions == "numbers" and content.domain in ("positive", "real")
+
+    def untrained(self, length: int, trained: int, stretch: str) -> str | None:
+        """What of a learned table is met at a length and was not at the trained one, in words."""
+        learnable = self.learnable
+        if learnable is None:
+            return None
+        then = self._rows_met(self.entry(trained, NONE, trained), trained)
+        now = self._rows_met(self.entry(length, stretch, trained), length)
+        new = sorted(now - then)
+        if not new:
+            return None
+        what = "bucket" if self.scheme.kind == "bias" else "row"
+        return f"{what}{'s' if new[1:] else ''} {_runs(new)} of {self.scheme.name}"
+
+    def _rows_met(self, entry: EncodingEntry, length: int) -> set[int]:
+        """The rows of the learned table that count at a length."""
+        match entry:
+            case AddedRows(mixing=mixing) | DistanceRows(mixing=mixing) if mixing is not None:
+                return set(np.flatnonzero(mixing.any(axis=0)).tolist())
+            case ScoresByPair(index=index, network=None, formula=None, fixed=None):
+                every = np.arange(length)
+                met: set[int] = set()
+                for query in every.tolist():
+                    met |= set(np.unique(index(every[query : query + 1], every[: query + 1])))
+                return {int(row) for row in met}
+        return set()
+
+    def _encoding(self, length: int, side: str = "query") -> Encoding:
+        return self._encoding_of(self.scheme, self.given, length, side)
+
+    def _encoding_of(
+        self, scheme: Scheme, given: Mapping[str, Any], length: int, side: Any = "query"
+    ) -> Encoding:
+        settled = {**self._settled(scheme), **given}
+        encoding = encoding_of_side(scheme, settled, seq_len=length, side=side)
+        self._check(encoding)
+        return encoding
+
+    def _settled(self, scheme: Scheme) -> dict[str, Any]:
+        """The parameters that the size of the model and the longest test settle."""
+        size = self.size
+        columns = size.width if scheme.kind == "absolute" else size.head_dim
+        # Keys to the right are hidden: buckets of their own would be lost.
+        mine: dict[str, Any] = {"dim": columns, "heads": size.heads, "bidirectional": False}
+        shape = scheme.weights
+        if scheme.kind == "absolute" and shape is not None and "weights" not in self.given:
+            mine[shape.rows] = self.longest  # a row for each position that is met
+        return {name: value for name, value in mine.items() if name in scheme.parameters}
+
+    def _check(self, encoding: Encoding) -> None:
+        """Refuse an encoding that does not fit the model.
+
+        Raises: InvalidInput.
+        """
+        content, name, size = encoding.bound.content, self.scheme.name, self.size
+        if content.heads is not None:
+            if content.heads != size.heads:
+                raise InvalidInput(
+                    f"{name}: has {content.heads} heads, and the model of --size {size} has "
+                    f"{size.heads}"
+                )
+            return
+        columns = size.width if self.scheme.kind == "absolute" else size.head_dim
+        whose = "a row" if self.scheme.kind == "absolute" else "a head"
+        least = 0 if self.scheme.kind == "rotary" else columns  # the others do not turn
+        if not least <= content.width <= columns:
+            raise InvalidInput(
+                f"{name}: has {content.width} columns, and {whose} of the model of --size {size} "
+                f"has {columns}"
+            )
+
+    def _added_rows(self, length: int, stretch: str, trained: int) -> AddedRows:
+        encoding = self._encoding(self.longest if self._has_table else length)
+        content = encoding.bound.content
+        every = Positions.contiguous(0, length)
+        if stretch == LINEAR and self._is_interpolated:
+            if content.weights is not None:
+                rows = _mixing(encoding, np.arange(trained))
+                return AddedRows(mixing=_interpolation(length, trained) @ rows)
+            share = Fraction(trained, length)
+            stop = length * share.numerator
+            every = Positions((range(0, stop, share.numerator),), share.denominator)
+        if content.weights is not None:
+            _checked(encoding, every)
+            return AddedRows(mixing=_mixing(encoding, np.arange(length)))
+        return AddedRows(fixed=_rows(encoding, every))
+
+    @property
+    def _has_table(self) -> bool:
+        return self.scheme.weights is not None
+
+    def _turns(self, length: int, stretch: str, trained: int) -> PairTurns:
+        scheme, given = self.scheme, self.given
+        if stretch in STRETCHES and scheme is UNSTRETCHED and length > trained:
+            other = STRETCHES[stretch]
+            bound = self._encoding(length).bound
+            mine = {name: bound.params[name] for name in UNSTRETCHED.parameters}
+            scheme, given = other.scheme, other.parameters(mine, trained, length)
+        every = Positions.contiguous(0, length)
+        query, key = (self._encoding_of(scheme, given, length, side) for side in ("query", "key"))
+        rotation = query.bound.rotation
+        first, second = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
+        return PairTurns(_complex(query, every), _complex(key, every), first, second)
+
+    def _scores(self, length: int, stretch: str, trained: int) -> ScoresByPair:
+        encoding = self._encoding(length)
+        content = encoding.bound.content
+        _checked(encoding, Positions.contiguous(0, length))
+        reach = trained - 1 if stretch == CLIP and content.by == "offset" else length
+
+        def numbers(queries: Integers, keys: Integers) -> Integers:
+            """What scores go by; keys after a query count as its own, since none sees them."""
+            own = queries[:, None]
+            return score_indices(content, own, np.clip(keys[None, :], own - reach, own))
+
+        match content:
+            case Bias():
+                every = np.arange(length, dtype=np.int64)
+                if content.by == "key":
+                    places, arguments = numbers, every
+                else:
+                    arguments = -every  # place d is the distance d
+
+                    def places(queries: Integers, keys: Integers) -> Integers:
+                        return -numbers(queries, keys)
+
+                if content.trained:
+                    return ScoresByPair(places, formula=content, arguments=arguments)
+                return ScoresByPair(places, fixed=_bias_values(encoding, arguments))
+            case BucketBias(bucket=bucket):
+                every = np.arange(length, dtype=np.int64)
+                met = np.unique(
+                    np.concatenate([np.unique(numbers(every[i : i + 1], every)) for i in every])
+                )
+                buckets = np.asarray(bucket(np, met), np.int64)
+                network = content.network
+
+                def table_places(queries: Integers, keys: Integers) -> Integers:
+                    places = np.searchsorted(met, numbers(queries, keys))
+                    return places if network is not None else buckets[places]
+
+                if network is None:
+                    return ScoresByPair(table_places)
+                return ScoresByPair(
+                    table_places, network=network, coordinates=network_coordinates(network, buckets)
+                )
+        raise TypeError(f"a {type(content).__name__} gives no scores")
+
+    def _distance_rows(self, length: int, stretch: str, trained: int) -> DistanceRows:
+        encoding = self._encoding(length)
+        content = encoding.bound.content
+        farthest = length - 1 if content.farthest is None else min(length - 1, content.farthest)
+        if stretch == CLIP:
+            farthest = min(farthest, trained - 1)
+        offsets = -np.arange(farthest + 1, dtype=np.int64)
+        if content.weights is not None:
+            return DistanceRows(farthest + 1, mixing=_mixing(encoding, offsets))
+        rows = _rows(encoding, Positions((range(-farthest, 1),)))[::-1]
+        return DistanceRows(farthest + 1, fixed=np.ascontiguousarray(rows))
+
+
+def parts_of(request: EncodingRequest, size: ModelSize, longest: int) -> tuple[EncodingPart, ...]:
+    """The parts of an encoding, each as a transformer of a size has it.
+
+    Raises: InvalidInput where a scheme does not exist, does not fit, or has not so many positions.
+    """
+    parts = tuple(
+        EncodingPart(catalogue.find(name), given, size, longest, place)
+        for place, (name, given) in enumerate(request.parts)
+    )
+    for part in parts:
+        part.entry(longest, NONE, longest)
+    return parts
+
+
+def applies(stretch: str, parts: tuple[EncodingPart, ...]) -> bool:
+    """Whether a stretch changes anything of a model with this encoding."""
+    return stretch in (NONE, *OF_THE_MODEL) or any(part.is_stretched(stretch) for part in parts)
+
+
+def _checked(encoding: Encoding, positions: Positions) -> None:
+    """Refuse positions that a scheme does not have.
+
+    Raises: InvalidInput.
+    """
+    Request(encoding, positions, Precision.of(FLOAT64, None)).row_positions()
+
+
+def _rows(encoding: Encoding, positions: Positions, table: str | None = None) -> RealRows:
+    _checked(encoding, positions)
+    request = Request(encoding, positions, Precision.of(FLOAT64, None), table=table)
+    return np.concatenate([*blocks_at(request, positions, lambda _: Engine())])
+
+
+def _complex(encoding: Encoding, positions: Positions) -> ComplexRows:
+    return np.asarray(_rows(encoding, positions, "complex"), np.complex128)
+
+
+def _mixing(encoding: Encoding, positions: Integers) -> RealRows:
+    """By how much each row of the learned table counts at each position, or offset.
+
+    Found by the formula itself, which is given the rows of an identity for those of its table.
+    Shape: (positions, rows of the table).
+    """
+    match encoding.bound.content:
+        case Rows(rows=rows_at, weights=Weights() as weights):
+            identity = np.eye(weights.rows)
+            with encoding.bound.scheme.answerable():
+                mixed = rows_at(np, positions, lambda rows: identity[np.asarray(rows, np.int64)])
+            mixed = mixed[0] if isinstance(mixed, tuple) else mixed
+            if mixed.shape == (positions.size, weights.rows):
+                return np.asarray(mixed, np.float64)
+    raise InvalidInput(
+        f"{encoding.bound.scheme.name}: its rows are not made of whole rows of its table, "
+        "which training could learn"
+    )
+
+
+def _interpolation(length: int, trained: int) -> RealRows:
+    """What row p of ``length`` takes of ``trained`` rows: those beside p · trained / length.
+
+    Shape: (length, trained).
+    """
+    steps = np.arange(length, dtype=np.int64) * trained
+    below = steps // length
+    share = (steps - below * length) / length
+    every = np.arange(length)
+    shares = np.zeros((length, trained))
+    shares[every, below] = 1 - share
+    shares[every, np.minimum(below + 1, trained - 1)] += share
+    return shares
+
+
+def _bias_values(encoding: Encoding, indices: Integers) -> RealRows:
+    """The scores of each head at some offsets or keys. Shape: (heads, indices)."""
+    content = encoding.bound.content
+    order = np.argsort(indices)
+    with encoding.bound.scheme.answerable():
+        rule = score_rule(content, None, precision=Precision.of(FLOAT64, None), engine=Engine())
+        values = [np.asarray(rule(head, indices[order])) for head in range(content.heads or 0)]
+    return np.asarray(values)[:, np.argsort(order)]
+
+
+def _coefficients(content: Content) -> RealRows | None:
+    """Coefficients that training learns: one row for each that a head has, all above 0.
+
+    None where it learns none, or some are not above 0, whose logarithms there are not.
+    Shape: (coefficients, heads).
+    """
+    match content:
+        case Bias() if content.trained:
+            given = content.coefficients(np)
+            vectors = np.asarray(given if isinstance(given, tuple) else (given,), np.float64)
+            return vectors if vectors.ndim == 2 and (vectors > 0).all() else None
+    return None
+
+
+def _runs(rows: list[int]) -> str:
+    """Whole numbers in rising order, runs of them as first–last.
+
+    >>> _runs([1, 2, 3, 7])
+    '1–3, 7'
+    """
+    texts, start = [], 0
+    for place in range(len(rows)):
+        if place + 1 == len(rows) or rows[place + 1] != rows[place] + 1:
+            first, last = rows[start], rows[place]
+            texts.append(str(first) if first == last else f"{first}–{last}")
+            start = place + 1
+    return ", ".join(texts)

@@ -1,0 +1,219 @@
+"""Training: AdamW on what a task draws, all seeds of an encoding at once, from any step on.
+
+What a step draws depends on the seed and the step alone, so that models of different encodings see
+the same, and a run that goes on from a checkpoint computes the bits of one that never stopped.
+
+Imports torch: import it only where something is trained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+from torch.nn import functional
+
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.experiments.tables import NONE
+from posenc_cli.files.atomic import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from posenc_cli.experiments.batch import TokenBatch
+    from posenc_cli.experiments.request import Job
+    from posenc_cli.experiments.tasks import Task
+    from posenc_cli.experiments.transformer import Transformer
+    from posenc_cli.numerics.arrays import Integers
+
+WARM_UP = 50
+"""Steps in which the learning rate grows to what was asked for."""
+LEAST_RATE = 0.1
+"""What is left of the learning rate at the last step, along half a cosine."""
+BETAS, DECAY, EPSILON = (0.9, 0.99), 0.01, 1e-8
+LARGEST_NORM = 1.0
+"""Of a seed's gradient."""
+STEPS_A_CHECKPOINT = 100
+STEPS_A_RECORD = 10
+"""After how many steps the losses of the seeds are kept."""
+
+_DATA, _POSITIONS = 0, 1
+"""What a step draws, apart from each other."""
+
+
+class ModelTraining:
+    """The parameters of a job's models, and where their training stands.
+
+    ``losses`` has a row for every tenth step: how many steps were done, then each seed's loss.
+    """
+
+    def __init__(self, job: Job, model: Transformer, task: Task, trained: int) -> None:
+        self._job, self._model, self._task, self._trained = job, model, task, trained
+        self._device = torch.device(job.request.device)
+        first = model.first_parameters(list(job.seeds))
+        self._first = {name: value.to(self._device) for name, value in first.items()}
+        self.parameters = self._first
+        self.losses: list[tuple[float, ...]] = []
+        self.step = 0
+
+    def run(self, checkpoint: Path | None, progress: Callable[[int], object] | None = None) -> None:
+        """Train to the end, from the checkpoint where there is one.
+
+        ``progress`` is told how many steps are done. Whatever it raises passes after a checkpoint.
+        """
+        request = self._job.request
+        self.parameters = {
+            name: value.clone().requires_grad_() for name, value in self._first.items()
+        }
+        optimizer = torch.optim.AdamW(
+            self.parameters.values(), betas=BETAS, weight_decay=DECAY, eps=EPSILON, fused=True
+        )
+        if checkpoint is not None and checkpoint.exists():
+            self._restore(checkpoint, optimizer)
+        columns = self._task.tokens(self._trained)
+        at = self._model.at(request.positions or columns, NONE, columns, self._device)
+        try:
+            while self.step < request.steps:
+                if request.positions is not None:
+                    at.taken(drawn_positions(request.positions, columns, self.step))
+                batch = self._batch()
+                inputs, targets, weights = (value.to(self._device) for value in batch)
+                logits = at.logits(self.parameters, inputs)
+                losses = _losses(logits, targets, weights)  # (seeds,)
+                optimizer.zero_grad()
+                losses.sum().backward()
+                self._limit_norms()
+                for group in optimizer.param_groups:
+                    group["lr"] = self._rate()
+                optimizer.step()
+                self.step += 1
+                if self.step % STEPS_A_RECORD == 0:
+                    self.losses.append((self.step, *losses.detach().double().tolist()))
+                if checkpoint is not None and self.step % STEPS_A_CHECKPOINT == 0:
+                    self._save(checkpoint, optimizer)
+                if progress is not None:
+                    progress(self.step)
+        except BaseException:
+            if checkpoint is not None:
+                self._save(checkpoint, optimizer)
+            raise
+        self.parameters = {name: value.detach() for name, value in self.parameters.items()}
+
+    def _rate(self) -> float:
+        request = self._job.request
+        warm = min(1.0, (self.step + 1) / WARM_UP)
+        falling = 0.5 * (1 + math.cos(math.pi * self.step / request.steps))
+        return request.learning_rate * warm * (LEAST_RATE + (1 - LEAST_RATE) * falling)
+
+    def _batch(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs, targets and the weights of losses of each seed: (seeds, sequences, columns)."""
+        request = self._job.request
+        batches: list[TokenBatch] = []
+        for seed in self._job.seeds:
+            generator = np.random.default_rng([seed, self.step, _DATA])
+            batches.append(self._task.training(generator, self._trained, request.batch))
+        inputs, targets, scored = (
+            torch.from_numpy(np.stack([getattr(batch, name) for batch in batches]))
+            for name in ("inputs", "targets", "scored")
+        )
+        weights = scored.float()
+        return inputs, targets, weights / weights.sum(dim=(1, 2), keepdim=True)
+
+    def _limit_norms(self) -> None:
+        """Make each seed's gradient no longer than the largest norm."""
+        gradients = [value.grad for value in self.parameters.values() if value.grad is not None]
+        squares = sum(gradient.square().sum(dim=(1, 2)) for gradient in gradients)
+        factors = (LARGEST_NORM / (torch.as_tensor(squares).sqrt() + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factors[:, None, None])
+
+    def _save(self, path: Path, optimizer: torch.optim.AdamW) -> None:
+        tensors = {}
+        for name, value in self.parameters.items():
+            state = optimizer.state[value]
+            tensors[f"{name}/value"] = value.detach()
+            for moment in ("exp_avg", "exp_avg_sq"):
+                there = state.get(moment)
+                tensors[f"{name}/{moment}"] = torch.zeros_like(value) if there is None else there
+        header = {
+            **self._identity(),
+            "step": str(self.step),
+            "losses": json.dumps(self.losses),
+        }
+        content = save({name: value.cpu().contiguous() for name, value in tensors.items()}, header)
+        with replacing(path) as stream:
+            stream.write(content)
+
+    def _identity(self) -> dict[str, str]:
+        """What must be the same for a checkpoint to be gone on from."""
+        request = self._job.request
+        versions = f"posenc {version('posenc-cli')}, torch {torch.__version__}"
+        return {"job": self._job.key, "request": request.fingerprint, "versions": versions}
+
+    def _restore(self, path: Path, optimizer: torch.optim.AdamW) -> None:
+        """Go on from a checkpoint.
+
+        Raises: InvalidInput where the file is none, or one of another job.
+        """
+        try:
+            with safe_open(path, "pt") as file:
+                header = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if {name: header[name] for name in self._identity()} != self._identity():
+                raise InvalidInput(
+                    f"{quoted_name(path)}: is a checkpoint of another job, or of another version",
+                    hint="remove it to train anew",
+                )
+            self.step = int(header["step"])
+            self.losses = [tuple(row) for row in json.loads(header["losses"])]
+            for name, value in self.parameters.items():
+                state: dict[str, Any] = {
+                    moment: tensors[f"{name}/{moment}"].to(self._device)
+                    for moment in ("exp_avg", "exp_avg_sq")
+                }
+                optimizer.state[value] = state | {
+                    "step": torch.tensor(float(self.step), device=self._device)
+                }
+                with torch.no_grad():
+                    value.copy_(tensors[f"{name}/value"])
+        except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise InvalidInput(
+                f"{quoted_name(path)}: is no checkpoint of this job",
+                hint="remove it to train anew",
+            ) from error
+
+
+def drawn_positions(below: int, count: int, draw: int) -> Integers:
+    """So many positions below a number, each once and in rising order. Shape: (count,)."""
+    generator = np.random.default_rng([draw, _POSITIONS])
+    return np.sort(generator.choice(below, count, replace=False)).astype(np.int64)
+
+
+def _losses(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """The mean loss of each seed, in nats a token that is scored. Shape: (seeds,)."""
+    each = functional.cross_entropy(logits.flatten(0, 2), targets.flatten(), reduction="none").view(
+        targets.shape
+    )
+    return (each * weights).sum(dim=(1, 2))
+
+
+@contextlib.contextmanager
+def reproducible() -> Any:
+    """Within it torch computes on one thread, by algorithms that give the same bits each time."""
+    threads, before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(before)

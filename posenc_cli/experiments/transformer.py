@@ -1,0 +1,444 @@
+"""A causal transformer, and as many of it at once as there are seeds.
+
+Every parameter and every value has the seeds as its first axis, so that one product computes all of
+them; no number of one seed meets one of another. The model is decoder-only, each layer normalized
+at its entry, without dropout and without biases. Where positions come in stand four hooks, one for
+each kind of encoding (:mod:`posenc_cli.experiments.tables`); the model knows no scheme.
+
+Imports torch: import it only where something is trained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from posenc_cli.experiments.tables import (
+    CLIP,
+    LOG_N,
+    WINDOW,
+    AddedRows,
+    DistanceRows,
+    PairTurns,
+    ScoresByPair,
+)
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from posenc_cli.experiments.request import ModelSize
+    from posenc_cli.experiments.tables import EncodingPart, Learnable
+    from posenc_cli.numerics.arrays import Integers
+
+    Parameters = Mapping[str, Tensor]
+
+WIDER = 2
+"""Times as wide as a row the middle of each layer's second half is."""
+
+_QUERIES_A_BLOCK = 128
+"""Queries that meet the keys before them at once: half of all pairs of a long sequence are not."""
+
+
+class Transformer(Record):
+    """What a model is made of: its size, the tokens that it knows, and its encoding."""
+
+    size: ModelSize
+    vocabulary: int
+    parts: tuple[EncodingPart, ...]
+
+    def first_parameters(self, seeds: Sequence[int]) -> dict[str, Tensor]:
+        """The parameters that training begins with, each (seeds, …) float32.
+
+        Those of a name depend on it, its shape and the seed: models of different encodings begin
+        alike in all that they share.
+        """
+        width = self.size.width
+        inner = WIDER * width
+        deep = (2 * self.size.layers) ** -0.5  # so that layers add up to about one
+        shapes: dict[str, tuple[int, int, float]] = {
+            "tokens": (self.vocabulary, width, width**-0.5),
+            "out": (width, self.vocabulary, width**-0.5),
+        }
+        for layer in range(self.size.layers):
+            shapes |= {
+                f"{layer}.queries-keys-values": (width, 3 * width, width**-0.5),
+                f"{layer}.heads": (width, width, deep * width**-0.5),
+                f"{layer}.inner": (width, inner, width**-0.5),
+                f"{layer}.outer": (inner, width, deep * inner**-0.5),
+            }
+        parameters = {
+            name: torch.stack([_drawn(name, rows, columns, std, seed) for seed in seeds])
+            for name, (rows, columns, std) in shapes.items()
+        }
+        for learnable in self._learnables():
+            parameters[learnable.name] = torch.stack(
+                [_first_values(learnable, seed) for seed in seeds]
+            )
+        return parameters
+
+    def _learnables(self) -> list[Learnable]:
+        return [part.learnable for part in self.parts if part.learnable is not None]
+
+    def at(self, length: int, stretch: str, trained: int, device: torch.device) -> LengthModel:
+        """The model for sequences of a length, as a stretch changes it after training."""
+        hooks = [_hook(part, part.entry(length, stretch, trained), device) for part in self.parts]
+        sees = _Sight.of(length, stretch, trained, device)
+        return LengthModel(self.size, hooks, sees, device)
+
+
+class LengthModel:
+    """A model at a length: everything that does not change from one step to the next."""
+
+    def __init__(
+        self, size: ModelSize, hooks: Sequence[Hook], sight: _Sight, device: torch.device
+    ) -> None:
+        self._size, self._hooks, self._sight, self._device = size, hooks, sight, device
+        self.taken(np.arange(sight.length))
+
+    @property
+    def heads(self) -> int:
+        """How many heads a layer has."""
+        return self._size.heads
+
+    def taken(self, places: Integers) -> None:
+        """Let sequences lie at these places (n,) of its positions, in rising order."""
+        self._places = places
+        self._blocks = self._made_blocks()
+
+    def logits(self, parameters: Parameters, tokens: Tensor) -> Tensor:
+        """What it makes of tokens (seeds, sequences, n): (seeds, sequences, n, vocabulary)."""
+        seeds, sequences, count = tokens.shape
+        size = self._size
+        wide = tokens.reshape(seeds, sequences * count, 1).expand(-1, -1, size.width)
+        x = torch.gather(parameters["tokens"], 1, wide).view(seeds, sequences, count, size.width)
+        for hook in self._hooks:
+            x = hook.entered(parameters, x, self._places)
+        x = x.reshape(seeds, sequences * count, size.width)
+        for layer in range(size.layers):
+            mixed = torch.bmm(_normalized(x), parameters[f"{layer}.queries-keys-values"])
+            split = mixed.view(seeds, sequences, count, 3, size.heads, size.head_dim)
+            query, key, value = split.permute(3, 0, 1, 4, 2, 5).unbind()  # (S, B, H, n, columns)
+            heads = self._attended(parameters, query, key, value).transpose(2, 3)
+            x = x + torch.bmm(heads.reshape(x.shape), parameters[f"{layer}.heads"])
+            inner = functional.relu(torch.bmm(_normalized(x), parameters[f"{layer}.inner"]))
+            x = x + torch.bmm(inner, parameters[f"{layer}.outer"])
+        out = torch.bmm(_normalized(x), parameters["out"])
+        return out.view(seeds, sequences, count, -1)
+
+    def _attended(
+        self, parameters: Parameters, query: Tensor, key: Tensor, value: Tensor
+    ) -> Tensor:
+        """What each query takes of the values: (seeds, sequences, heads, n, columns)."""
+        turned, keys, far = query, key, None
+        for hook in self._hooks:
+            turned, keys = hook.turned(turned, keys, self._places)
+            if self._sight.far is not None:
+                far = hook.turned_far(query, key, self._sight.far - 1) or far
+        blocks = []
+        for block in self._blocks:
+            queries, seen = block.queries, block.keys
+            scores = turned[..., queries, :] @ keys[..., seen, :].transpose(-1, -2)
+            if far is not None and block.far is not None:
+                distant = far[0][..., queries, :] @ far[1][..., seen, :].transpose(-1, -2)
+                scores = torch.where(block.far, distant, scores)
+            for hook, index in zip(self._hooks, block.indices, strict=True):
+                scores = hook.met(parameters, scores, query[..., queries, :], index)
+            scores = scores * self._size.head_dim**-0.5
+            for hook, index in zip(self._hooks, block.indices, strict=True):
+                scores = hook.scored(parameters, scores, index)
+            if self._sight.factors is not None:
+                scores = scores * self._sight.factors[self._places[queries], None]
+            blocks.append((scores + block.mask).softmax(-1) @ value[..., seen, :])
+        return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=3)
+
+    def _made_blocks(self) -> list[_QueryBlock]:
+        """The queries in blocks, each with the keys that it sees."""
+        count = len(self._places)
+        starts = range(0, count, _QUERIES_A_BLOCK)
+        return [self._block(slice(i, min(i + _QUERIES_A_BLOCK, count))) for i in starts]
+
+    def _block(self, queries: slice) -> _QueryBlock:
+        places = self._places
+        first = int(
+            np.searchsorted(places, places[queries.start] - self._sight.window, side="right")
+        )
+        keys = slice(first, queries.stop)
+        distances = places[queries, None] - places[None, keys]
+        hidden = (distances < 0) | (distances >= self._sight.window)
+        mask = np.where(hidden, -np.inf, 0.0).astype(np.float32)
+        far = None
+        beyond = distances >= (self._sight.far or self._sight.length)
+        if beyond.any():
+            far = torch.from_numpy(beyond).to(self._device)
+        return _QueryBlock(
+            queries,
+            keys,
+            torch.from_numpy(mask).to(self._device),
+            far,
+            tuple(hook.index(places[queries], places[keys]) for hook in self._hooks),
+        )
+
+
+class _Sight(Record):
+    """What queries see of sequences of a length: keys less than ``window`` back.
+
+    Those ``far`` back and farther are met as if they were just before; ``factors`` (length,)
+    multiply the scores of each query.
+    """
+
+    length: int
+    window: int
+    far: int | None
+    factors: Tensor | None
+
+    @classmethod
+    def of(cls, length: int, stretch: str, trained: int, device: torch.device) -> _Sight:
+        """What they see, as a stretch changes it."""
+        factors = None
+        if stretch == LOG_N and length > trained:
+            queries = torch.arange(1, length + 1, dtype=torch.float64)
+            factors = (queries.log() / math.log(trained)).clamp(min=1).float().to(device)
+        return cls(
+            length,
+            trained if stretch == WINDOW else length,
+            trained if stretch == CLIP and length > trained else None,
+            factors,
+        )
+
+
+class _QueryBlock(Record):
+    """Of some queries: the keys that they see, which pairs are hidden or far, and their numbers."""
+
+    queries: slice
+    keys: slice
+    mask: Tensor
+    far: Tensor | None
+    indices: tuple[Tensor | None, ...]
+
+
+class Hook:
+    """Where an encoding may enter: each place leaves what it is given as it is."""
+
+    def entered(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:  # noqa: ARG002
+        """Rows of the model (seeds, sequences, n, width), with their positions in them."""
+        return x
+
+    def turned(self, query: Tensor, key: Tensor, places: Integers) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """Queries and keys (…, n, columns), turned by their positions."""
+        return query, key
+
+    def turned_far(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor] | None:  # noqa: ARG002
+        """Queries and keys as if every pair were so far apart; None where nothing turns."""
+        return None
+
+    def index(self, queries: Integers, keys: Integers) -> Tensor | None:  # noqa: ARG002
+        """What number each pair has by which it is scored, (queries, keys)."""
+        return None
+
+    def met(
+        self,
+        parameters: Parameters,  # noqa: ARG002
+        scores: Tensor,
+        query: Tensor,  # noqa: ARG002
+        index: Tensor | None,  # noqa: ARG002
+    ) -> Tensor:
+        """Products of queries and keys, (…, queries, keys), with what queries meet beside keys."""
+        return scores
+
+    def scored(self, parameters: Parameters, scores: Tensor, index: Tensor | None) -> Tensor:  # noqa: ARG002
+        """Scores (…, queries, keys), with what a bias adds."""
+        return scores
+
+
+def _hook(part: EncodingPart, entry: Any, device: torch.device) -> Hook:
+    learnable = part.learnable
+    match entry:
+        case AddedRows():
+            return _RowsAdded(entry, learnable, device)
+        case PairTurns():
+            return _Turned(entry, device)
+        case ScoresByPair():
+            return _BiasAdded(entry, learnable, device)
+        case DistanceRows():
+            return _RowsMet(entry, learnable, device)
+    raise TypeError(f"no hook takes a {type(entry).__name__}")
+
+
+class _Mixed:
+    """Rows that are fixed, or mixed of those of a learned table."""
+
+    def __init__(
+        self, entry: AddedRows | DistanceRows, learnable: Learnable | None, device: torch.device
+    ) -> None:
+        self._name = None if learnable is None else learnable.name
+        rows = entry.fixed if entry.mixing is None else entry.mixing
+        self._rows = torch.from_numpy(np.asarray(rows, np.float32)).to(device)
+
+    def of(self, parameters: Parameters, places: Tensor | None = None) -> Tensor:
+        """All rows, or those at some places: (seeds or 1, places, columns)."""
+        rows = self._rows if places is None else self._rows[places]
+        return rows[None] if self._name is None else rows @ parameters[self._name]
+
+
+class _RowsAdded(Hook):
+    """Absolute: x + rows."""
+
+    def __init__(self, entry: AddedRows, learnable: Learnable | None, device: torch.device) -> None:
+        self._rows = _Mixed(entry, learnable, device)
+
+    def entered(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:
+        rows = self._rows.of(parameters, torch.from_numpy(places))
+        return x + rows[:, None]
+
+
+class _Turned(Hook):
+    """Rotary: pairs of columns of queries and keys, turned."""
+
+    def __init__(self, entry: PairTurns, device: torch.device) -> None:
+        def table(values: Any) -> Tensor:
+            return torch.from_numpy(np.asarray(values, np.float32)).to(device)
+
+        self._query = table(entry.queries.real), table(entry.queries.imag)
+        self._key = table(entry.keys.real), table(entry.keys.imag)
+        self._first, self._second = list(entry.first), list(entry.second)
+        pairs = len(self._first)
+        self._alternate = (self._first, self._second) == (
+            [*range(0, 2 * pairs, 2)],
+            [*range(1, 2 * pairs, 2)],
+        )
+
+    def turned(self, query: Tensor, key: Tensor, places: Integers) -> tuple[Tensor, Tensor]:
+        return self._by(query, self._query, places), self._by(key, self._key, places)
+
+    def turned_far(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor]:
+        count = query.shape[-2]
+        far, own = np.full(count, distance), np.zeros(count, np.int64)
+        return self._by(query, self._query, far), self._by(key, self._key, own)
+
+    def _by(self, x: Tensor, table: tuple[Tensor, Tensor], places: Integers) -> Tensor:
+        cos, sin = (values[places] for values in table)
+        turning = 2 * len(self._first)
+        if self._alternate:  # slices do what lists of columns would do slower
+            a, b = x[..., 0:turning:2], x[..., 1:turning:2]
+            pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+            return torch.cat([pairs, x[..., turning:]], dim=-1) if turning < x.shape[-1] else pairs
+        a, b = x[..., self._first], x[..., self._second]
+        turned = x.clone()
+        turned[..., self._first] = a * cos - b * sin
+        turned[..., self._second] = a * sin + b * cos
+        return turned
+
+
+class _RowsMet(Hook):
+    """Relative: q · row of the distance back to the key."""
+
+    def __init__(
+        self, entry: DistanceRows, learnable: Learnable | None, device: torch.device
+    ) -> None:
+        self._rows = _Mixed(entry, learnable, device)
+        self._last, self._device = entry.distances - 1, device
+
+    def index(self, queries: Integers, keys: Integers) -> Tensor:
+        distances = np.clip(queries[:, None] - keys[None, :], 0, self._last)
+        return torch.from_numpy(distances).to(self._device)
+
+    def met(
+        self, parameters: Parameters, scores: Tensor, query: Tensor, index: Tensor | None
+    ) -> Tensor:
+        assert index is not None
+        rows = self._rows.of(parameters)[:, None, None]  # (seeds or 1, 1, 1, distances, columns)
+        products = query @ rows.transpose(-1, -2)  # (…, queries, distances)
+        return scores + products.gather(-1, index.expand(scores.shape))
+
+
+class _BiasAdded(Hook):
+    """Bias: a score for each head and pair."""
+
+    def __init__(
+        self, entry: ScoresByPair, learnable: Learnable | None, device: torch.device
+    ) -> None:
+        self._entry, self._device = entry, device
+        self._name = None if learnable is None else learnable.name
+
+        def tensor(values: Any) -> Tensor | None:
+            if values is None:
+                return None
+            return torch.from_numpy(np.asarray(values, np.float32)).to(device)
+
+        self._fixed = tensor(entry.fixed)
+        self._coordinates, self._arguments = tensor(entry.coordinates), tensor(entry.arguments)
+
+    def index(self, queries: Integers, keys: Integers) -> Tensor:
+        numbers = np.ascontiguousarray(self._entry.index(queries, keys))
+        return torch.from_numpy(numbers).to(self._device)
+
+    def scored(self, parameters: Parameters, scores: Tensor, index: Tensor | None) -> Tensor:
+        values = self._values(parameters)  # (seeds or 1, heads, numbers)
+        assert index is not None
+        added = values[:, :, index.reshape(-1)].view(*values.shape[:2], *index.shape)
+        return scores + added[:, None]
+
+    def _values(self, parameters: Parameters) -> Tensor:
+        """The score of each number, for each head: (seeds or 1, heads, numbers)."""
+        if self._fixed is not None:
+            return self._fixed[None]
+        assert self._name is not None
+        table = parameters[self._name]
+        if self._entry.formula is not None:
+            return self._by_formula(table)
+        if self._entry.network is not None:
+            return self._by_network(table)
+        return table.transpose(1, 2)
+
+    def _by_formula(self, table: Tensor) -> Tensor:
+        """A formula's scores by its learned coefficients, whose logarithms (S, k, H) are given."""
+        formula = self._entry.formula
+        assert formula is not None
+        assert self._arguments is not None
+        arguments = self._arguments
+        if formula.profile is not None:
+            arguments = formula.profile(torch, arguments)
+        coefficients = tuple(row[..., None] for row in table.exp().unbind(1))  # (S, H, 1) each
+        given = coefficients if len(coefficients) > 1 else coefficients[0]
+        return formula.scores(torch, given, arguments)
+
+    def _by_network(self, table: Tensor) -> Tensor:
+        """The scores of two layers whose units are the rows of the table (S, units, …)."""
+        network = self._entry.network
+        assert network is not None
+        assert self._coordinates is not None
+        inputs = self._coordinates.shape[1]
+        units = table[:, :-1] if network.shifted else table
+        first, shift = units[..., :inputs], units[..., inputs]
+        hidden = functional.relu(self._coordinates @ first.transpose(1, 2) + shift[:, None])
+        scores = hidden @ units[..., inputs + 1 :]  # (S, numbers, heads)
+        if network.shifted:
+            scores = scores + table[:, -1:, inputs + 1 :]
+        if network.limit is not None:
+            scores = network.limit * scores.sigmoid()
+        return scores.transpose(1, 2)
+
+
+def _normalized(x: Tensor) -> Tensor:
+    return functional.layer_norm(x, x.shape[-1:])
+
+
+def _drawn(name: str, rows: int, columns: int, std: float, seed: int) -> Tensor:
+    """Normal values that the name of a parameter and the seed settle. Shape: (rows, columns)."""
+    words = np.frombuffer(hashlib.sha256(name.encode()).digest()[:16], np.uint32)
+    generator = np.random.default_rng([seed, *words.tolist()])
+    return torch.from_numpy((generator.standard_normal((rows, columns)) * std).astype(np.float32))
+
+
+def _first_values(learnable: Learnable, seed: int) -> Tensor:
+    if learnable.values is None:
+        return _drawn(learnable.name, learnable.rows, learnable.columns, learnable.std, seed)
+    values = np.log(learnable.values) if learnable.logarithms else learnable.values
+    return torch.from_numpy(np.asarray(values, np.float32))

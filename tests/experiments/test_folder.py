@@ -1,0 +1,132 @@
+"""Run folders: what they keep, what they refuse, and how several become one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.experiments.folder import RunFolder, merged, shard
+from posenc_cli.experiments.request import ExperimentRequest
+from posenc_cli.experiments.results import JobResult, LengthLosses, RunResult
+from tests.experiments.small import request
+
+
+def result(job, loss: float = 1.5) -> JobResult:
+    lengths = (LengthLosses(8, loss, 1.25, (2.0, 0.5), 0.5, None), LengthLosses(16, 3.0, 2.0, ()))
+    runs = tuple(
+        RunResult(job.encoding.label, "rope", "none", job.task, seed, True, "so", None, lengths)
+        for seed in job.seeds
+    )
+    return JobResult(job.key, 8, runs, ((10, 2.0, 2.5),), {"torch": "2"})
+
+
+def test_a_request_and_results_come_back_as_they_were(tmp_path) -> None:
+    asked = request("rope", "sinusoidal+alibi", seeds=7, stretches=("none", "yarn"))
+    folder = RunFolder.made(tmp_path / "run", asked)
+    jobs = asked.jobs()
+    assert [list(job.seeds) for job in jobs] == 2 * [[0, 1, 2, 3, 4], [5, 6]]
+    assert folder.missing(jobs) == [*jobs]
+    folder.checkpoint(jobs[0]).write_bytes(b"half done")
+    folder.keep(jobs[0], result(jobs[0]))
+    again = RunFolder.found(tmp_path / "run")
+    assert again.request == asked
+    assert again.result(jobs[0]) == result(jobs[0])
+    assert again.missing(jobs) == [*jobs[1:]]
+    assert not folder.checkpoint(jobs[0]).exists()
+
+
+def test_a_folder_that_holds_anything_is_not_taken_for_a_new_run(tmp_path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match="is there, and is not empty"):
+        RunFolder.made(tmp_path, request("rope"))
+    with pytest.raises(Unavailable, match="Not a directory"):
+        RunFolder.made(tmp_path / "mine.txt" / "run", request("rope"))
+
+
+def test_a_run_goes_on_with_the_same_request_alone(tmp_path) -> None:
+    folder = RunFolder.made(tmp_path / "run", request("rope"))
+    folder.check_same(request("rope"))
+    with pytest.raises(InvalidInput, match="was made with other steps: 6, not 7"):
+        folder.check_same(request("rope", steps=7))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"encodings": 3}', "\0", "[" * 9999])
+def test_a_file_that_is_not_posencs_is_named_in_one_line(tmp_path, content) -> None:
+    asked = request("rope")
+    folder = RunFolder.made(tmp_path / "run", asked)
+    (job,) = asked.jobs()
+    place = tmp_path / "run" / "results" / f"{job.key}.json"
+    place.write_text(content)
+    with pytest.raises(InvalidInput, match=r"is no result of this job"):
+        folder.result(job)
+    (tmp_path / "run" / "request.json").write_text(content)
+    with pytest.raises(InvalidInput, match=r"request\.json'?: is no request of an experiment"):
+        RunFolder.found(tmp_path / "run")
+
+
+def test_a_result_of_another_job_is_refused(tmp_path) -> None:
+    asked = request("rope", "alibi")
+    folder = RunFolder.made(tmp_path / "run", asked)
+    first, second = asked.jobs()
+    folder.keep(first, result(first))
+    names = [tmp_path / "run" / "results" / f"{job.key}.json" for job in (first, second)]
+    names[0].rename(names[1])
+    with pytest.raises(InvalidInput, match="is no result of this job"):
+        folder.result(second)
+
+
+def test_one_run_at_a_time_is_in_a_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("posenc_cli.experiments.folder.PATIENCE", 0.1)
+    folder = RunFolder.made(tmp_path / "run", request("rope"))
+    with (
+        folder.locked(),
+        pytest.raises(InvalidInput, match="another run is in this folder"),
+        folder.locked(),
+    ):
+        pass
+    with folder.locked():
+        pass
+
+
+def test_shards_are_all_jobs_and_each_once(tmp_path) -> None:
+    jobs = request("rope", "alibi", "t5", "nope", "xpos").jobs()
+    parts = [shard(jobs, (k, 3)) for k in (1, 2, 3)]
+    assert sorted(job.key for part in parts for job in part) == sorted(job.key for job in jobs)
+
+
+def test_the_folders_of_shards_become_one(tmp_path) -> None:
+    asked = request("rope", "alibi")
+    first, second = asked.jobs()
+    folders = []
+    for name, job in (("a", second), ("b", first)):
+        folder = RunFolder.made(tmp_path / name, asked)
+        folder.keep(job, result(job))
+        folders.append(tmp_path / name)
+    assert merged(folders) == (asked, [result(first), result(second)])
+    with pytest.raises(InvalidInput, match="1 of 2 jobs are in none of these folders") as error:
+        merged(folders[:1])
+    assert error.value.hint == "--shard 1/2 runs the first of them"
+
+
+def test_folders_that_differ_are_not_joined(tmp_path) -> None:
+    asked = request("rope")
+    (job,) = asked.jobs()
+    for name, loss in (("a", 1.5), ("b", 1.75)):
+        RunFolder.made(tmp_path / name, asked).keep(job, result(job, loss))
+    RunFolder.made(tmp_path / "c", request("rope", seeds=3))
+    with pytest.raises(InvalidInput, match="has another result there than in"):
+        merged([tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(InvalidInput, match="was made with other seeds: 2, not 3"):
+        merged([tmp_path / "a", tmp_path / "c"])
+
+
+def test_requests_differ_where_anything_does() -> None:
+    prints = {
+        request("rope", **change).fingerprint
+        for change in ({}, {"steps": 7}, {"seeds": 3}, {"text": "x"}, {"positions": 9})
+    }
+    assert len(prints) == 5
+    fields = json.loads(json.dumps(request("rope+t5").fields()))
+    assert ExperimentRequest.from_fields(fields) == request("rope+t5")

@@ -1,0 +1,168 @@
+"""Jobs in processes: results as of one process, whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.experiments import schedulers
+from posenc_cli.experiments.folder import RunFolder
+from posenc_cli.experiments.run import run_job
+from posenc_cli.experiments.schedulers import LocalScheduler, scheduler_of
+from tests.experiments.small import request
+
+LONG = 10**6
+"""Steps that no test waits for."""
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(number) for task in tasks for number in task.read_text().split()]
+
+
+def eventually(condition, seconds: float = 60.0):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError("it never came to be")
+
+
+@pytest.mark.slow
+def test_processes_find_what_one_process_finds(tmp_path) -> None:
+    asked = request("rope", "alibi", stretches=("none", "window"))
+    folder = RunFolder.made(tmp_path / "run", asked)
+    told: list[tuple[int, int]] = []
+    LocalScheduler(2).run(asked.jobs(), folder, lambda done, total: told.append((done, total)))
+    assert [folder.result(job) for job in asked.jobs()] == [run_job(job) for job in asked.jobs()]
+    assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_goes_on_from_its_checkpoint(tmp_path, monkeypatch) -> None:
+    asked = request("rope", steps=600)
+    folder = RunFolder.made(tmp_path / "run", asked)
+    (job,) = asked.jobs()
+    killed = threading.Event()
+
+    def kill_once(done: int, total: int) -> None:
+        if done > 150 and not killed.is_set():
+            killed.set()
+            (worker,) = children(os.getpid())
+            os.kill(worker, signal.SIGKILL)
+
+    LocalScheduler(1).run([job], folder, kill_once)
+    assert killed.is_set()
+    assert folder.result(job) == run_job(job)
+
+
+@pytest.mark.slow
+def test_a_worker_that_always_dies_is_given_up_by_name(tmp_path) -> None:
+    asked = request("rope", steps=LONG)
+    folder = RunFolder.made(tmp_path / "run", asked)
+
+    def kill(done: int, total: int) -> None:
+        for worker in children(os.getpid()):
+            os.kill(worker, signal.SIGKILL)
+
+    with pytest.raises(Unavailable, match=r"copy-0-rope-seeds-0-1 ended 3 times.*SIGKILL"):
+        LocalScheduler(1).run(asked.jobs(), folder, kill)
+
+
+@pytest.mark.slow
+def test_what_a_worker_refuses_is_raised_here(tmp_path) -> None:
+    asked = request("rope", steps=LONG, tests=("5",))
+    folder = RunFolder.made(tmp_path / "run", asked)
+    with pytest.raises(InvalidInput, match="--test 5: is shorter than --train 8"):
+        LocalScheduler(1).run(asked.jobs(), folder)
+
+
+_RUN = """
+import sys
+from pathlib import Path
+from posenc_cli import interrupts
+from posenc_cli.experiments.folder import RunFolder
+from posenc_cli.experiments.schedulers import LocalScheduler
+interrupts.handle()
+folder = RunFolder.found(Path(sys.argv[1]))
+with folder.locked() as lock:
+    LocalScheduler(2).run(folder.request.jobs(), folder, print, lock=lock)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_parent_and_leave_checkpoints(tmp_path, number) -> None:
+    asked = request("rope", "nope", steps=LONG)
+    folder = RunFolder.made(tmp_path / "run", asked)
+    command = [sys.executable, "-c", _RUN, str(folder.path)]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        workers = eventually(lambda: len(all_ := children(parent.pid)) == 2 and all_)
+        parent.stdout.readline()
+        parent.send_signal(number)
+    eventually(lambda: not any(Path(f"/proc/{worker}/cmdline").exists() for worker in workers))
+    with folder.locked():
+        assert any((folder.path / "checkpoints").iterdir())
+
+
+def test_a_scheduler_is_local_or_an_address_of_dask() -> None:
+    assert isinstance(scheduler_of("local", 3), LocalScheduler)
+    for wrong in ("dask", "dask://", "dask://host", "slurm", "dask://host:port"):
+        with pytest.raises(InvalidInput, match="must be local or dask://HOST:PORT"):
+            scheduler_of(wrong, None)
+    with pytest.raises(InvalidInput, match="goes with --scheduler local"):
+        scheduler_of("dask://host:80", 2)
+
+
+def test_without_dask_it_is_said_how_to_install_it(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    folder = RunFolder.made(tmp_path / "run", request("rope"))
+    with pytest.raises(Unavailable, match="is not installed") as error:
+        scheduler_of("dask://localhost:1", None).run(folder.request.jobs(), folder)
+    assert error.value.hint == 'pip install "posenc-cli[dask]"'
+
+
+@pytest.mark.slow
+def test_a_cluster_finds_what_one_process_finds_and_survives_a_worker(tmp_path) -> None:
+    distributed = pytest.importorskip("distributed")
+    asked = request("rope", "alibi", steps=400)
+    folder = RunFolder.made(tmp_path / "run", asked)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        victim = next(iter(cluster.workers.values()))
+
+        def kill() -> None:
+            eventually(lambda: cluster.scheduler.tasks)
+            os.kill(victim.pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        address = cluster.scheduler_address.removeprefix("tcp://")
+        scheduler_of(f"{schedulers.DASK}{address}", None).run(asked.jobs(), folder)
+        killer.join()
+    assert [folder.result(job) for job in asked.jobs()] == [run_job(job) for job in asked.jobs()]
+
+
+@pytest.mark.slow
+def test_an_address_where_nothing_answers_is_said_in_a_line(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(schedulers, "_CONNECTING", 1)
+    folder = RunFolder.made(tmp_path / "run", request("rope"))
+    with pytest.raises(Unavailable, match="no scheduler of dask answers there"):
+        scheduler_of("dask://127.0.0.1:9", None).run(folder.request.jobs(), folder)

@@ -1,0 +1,97 @@
+"""Intervals of means: Student's quantiles, and pairs of seeds."""
+
+from __future__ import annotations
+
+import random
+import statistics
+
+import pytest
+
+from posenc_cli.experiments.statistics import (
+    Estimate,
+    paired_difference,
+    student_quantile,
+    student_share,
+)
+
+# Two-sided 95% points of Student's t as tables print them: Abramowitz and Stegun, table 26.10;
+# NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
+PUBLISHED = {
+    1: 12.706,
+    2: 4.303,
+    3: 3.182,
+    4: 2.776,
+    5: 2.571,
+    6: 2.447,
+    7: 2.365,
+    8: 2.306,
+    9: 2.262,
+    10: 2.228,
+    15: 2.131,
+    20: 2.086,
+    29: 2.045,
+    30: 2.042,
+    60: 2.000,
+    100: 1.984,
+    120: 1.980,
+}
+OF_99_PERCENT = {1: 63.657, 2: 9.925, 3: 5.841, 4: 4.604, 9: 3.250, 30: 2.750}
+
+
+@pytest.mark.parametrize(("freedom", "printed"), PUBLISHED.items())
+def test_quantiles_are_those_of_printed_tables(freedom, printed):
+    assert student_quantile(freedom) == pytest.approx(printed, abs=5.1e-4)  # three decimals
+
+
+@pytest.mark.parametrize(("freedom", "printed"), OF_99_PERCENT.items())
+def test_other_confidences_have_theirs(freedom, printed):
+    assert student_quantile(freedom, 0.99) == pytest.approx(printed, abs=5.1e-4)
+
+
+def test_many_seeds_come_to_the_quantile_of_the_normal_distribution():
+    normal = statistics.NormalDist().inv_cdf(0.975)
+    assert student_quantile(100_000) == pytest.approx(normal, abs=3e-5)  # (z³ + z) / 4n
+    assert student_share(0.0, 7) == 0
+
+
+def test_an_interval_is_the_quantile_times_the_error_of_the_mean():
+    values = [1.398, 1.375, 1.44, 1.497, 1.402]
+    estimate = Estimate.of(values)
+    assert estimate.mean == pytest.approx(statistics.fmean(values), abs=1e-6)
+    assert estimate.deviation == pytest.approx(statistics.stdev(values), abs=1e-6)
+    assert estimate.half == pytest.approx(2.776 * statistics.stdev(values) / 5**0.5, abs=1e-4)
+    assert (estimate.low, estimate.high) == (
+        pytest.approx(estimate.mean - estimate.half),
+        pytest.approx(estimate.mean + estimate.half),
+    )
+
+
+def test_one_seed_has_no_interval():
+    estimate = Estimate.of([1.5])
+    assert estimate == Estimate(1, 1.5)
+    assert estimate.fields() == {"mean": 1.5, "deviation": None, "low": None, "high": None}
+
+
+def test_pairs_leave_out_what_a_seed_does_to_both():
+    drawn = random.Random(0)
+    seeds = [drawn.gauss(0, 5) for _ in range(4)]
+    plain, better = [2 + seed for seed in seeds], [1.5 + seed for seed in seeds]
+    difference = paired_difference(plain, better)
+    assert difference.mean == pytest.approx(0.5)
+    assert difference.half == pytest.approx(0, abs=1e-9)
+    assert Estimate.of(plain).half > 1
+
+
+def test_pairs_are_of_as_many_seeds():
+    with pytest.raises(ValueError, match="shorter"):
+        paired_difference([1.0, 2.0], [1.0])
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 4])
+def test_intervals_hold_the_mean_as_often_as_they_say(freedom):
+    drawn = random.Random(freedom)
+    held = 0
+    for _ in range(2000):
+        estimate = Estimate.of([drawn.gauss(3, 1) for _ in range(freedom + 1)])
+        held += estimate.low <= 3 <= estimate.high
+    assert held / 2000 == pytest.approx(0.95, abs=0.02)  # four times its own spread

@@ -1,0 +1,162 @@
+"""The model, held against one written out here for a single seed and sequence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from posenc_cli.experiments.request import EncodingRequest, ModelSize  # noqa: E402
+from posenc_cli.experiments.tables import CLIP, LOG_N, NONE, WINDOW, parts_of  # noqa: E402
+from posenc_cli.experiments.transformer import Transformer  # noqa: E402
+
+SIZE = ModelSize(2, 2, 4)
+VOCABULARY, LENGTH, TRAINED = 5, 11, 6
+CPU = torch.device("cpu")
+
+
+def transformer(name: str, longest: int = LENGTH) -> Transformer:
+    request = EncodingRequest(name, tuple((part, {}) for part in name.split("+")))
+    return Transformer(SIZE, VOCABULARY, parts_of(request, SIZE, longest))
+
+
+def logits(name: str, tokens, stretch: str = NONE, *, seeds=(3, 4), longest: int = LENGTH):
+    model = transformer(name, longest)
+    parameters = model.first_parameters(seeds)
+    return model.at(tokens.shape[-1], stretch, TRAINED, CPU).logits(parameters, tokens)
+
+
+def some_tokens(length: int = LENGTH, sequences: int = 2):
+    generator = np.random.default_rng(1)
+    one = generator.integers(0, VOCABULARY, (1, sequences, length))
+    return torch.from_numpy(one).expand(2, -1, -1)
+
+
+def written_out(parameters, tokens, *, bias=None, turn=lambda x: x, added=0.0, hidden=None):
+    """The logits of one sequence (n,), in float64 NumPy. Bias: (heads, n, n)."""
+
+    def normal(x):
+        return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+    weights = {name: value.double().numpy() for name, value in parameters.items()}
+    count = len(tokens)
+    hidden = np.triu(np.ones((count, count), bool), 1) if hidden is None else hidden
+    x = weights["tokens"][tokens] + added
+    for layer in range(SIZE.layers):
+        mixed = normal(x) @ weights[f"{layer}.queries-keys-values"]
+        query, key, value = mixed.reshape(count, 3, SIZE.heads, 4).transpose(1, 2, 0, 3)
+        scores = turn(query) @ turn(key).transpose(0, 2, 1) / 2
+        scores = scores + (0 if bias is None else bias)
+        scores = np.where(hidden, -np.inf, scores)
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        shares /= shares.sum(-1, keepdims=True)
+        heads = (shares @ value).transpose(1, 0, 2).reshape(count, -1)
+        x = x + heads @ weights[f"{layer}.heads"]
+        inner = np.maximum(normal(x) @ weights[f"{layer}.inner"], 0)
+        x = x + inner @ weights[f"{layer}.outer"]
+    return normal(x) @ weights["out"]
+
+
+def held(name: str, stretch: str = NONE, length: int = LENGTH, **places: object) -> None:
+    tokens = some_tokens(length)
+    computed = logits(name, tokens, stretch, longest=length)
+    for place, seed in enumerate((3, 4)):
+        first = transformer(name, length).first_parameters([seed])
+        parameters = {key: value[0] for key, value in first.items()}
+        expected = written_out(parameters, tokens[0, 1].numpy(), **places)
+        np.testing.assert_allclose(computed[place, 1].numpy(), expected, atol=2e-4)
+
+
+def test_without_positions_it_is_a_causal_transformer() -> None:
+    held("nope")
+
+
+def test_absolute_rows_are_added_to_the_tokens() -> None:
+    angles = np.arange(LENGTH)[:, None] * 10000.0 ** (-np.arange(4) / 4)
+    rows = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(LENGTH, 8)
+    held("sinusoidal", added=rows)
+
+
+def turned(x):
+    angles = np.arange(x.shape[1])[:, None] * 10000.0 ** (-np.arange(2) / 2)
+    pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
+    return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
+
+
+def test_queries_and_keys_are_turned_by_rope() -> None:
+    held("rope", turn=turned)
+
+
+def falling(length: int = LENGTH):
+    distances = np.arange(length)[:, None] - np.arange(length)[None, :]
+    return -np.array([2.0**-4, 2.0**-8])[:, None, None] * distances
+
+
+def test_a_bias_is_added_to_the_scores_and_a_hybrid_has_both() -> None:
+    held("alibi", bias=falling())
+    held("rope+alibi", bias=falling(), turn=turned)
+
+
+def test_queries_in_blocks_see_what_they_see_at_once() -> None:
+    held("alibi", length=300, bias=falling(300))
+
+
+def test_a_window_hides_keys_as_far_back_as_training_and_farther() -> None:
+    distances = np.arange(LENGTH)[:, None] - np.arange(LENGTH)[None, :]
+    held("nope", WINDOW, hidden=(distances < 0) | (distances >= TRAINED))
+
+
+def test_log_n_multiplies_the_scores_of_late_queries() -> None:
+    tokens = some_tokens()
+    plain, scaled = (logits("nope", tokens, stretch) for stretch in (NONE, LOG_N))
+    assert torch.equal(plain[..., :TRAINED, :], scaled[..., :TRAINED, :])
+    assert not torch.allclose(plain[..., TRAINED:, :], scaled[..., TRAINED:, :])
+
+
+def test_clipping_meets_far_keys_as_if_they_were_the_farthest_trained() -> None:
+    distances = np.arange(LENGTH)[:, None] - np.arange(LENGTH)[None, :]
+    held(
+        "alibi",
+        CLIP,
+        bias=falling()[:, :1, :1]
+        + -np.array([2.0**-4, 2.0**-8])[:, None, None] * np.minimum(distances, TRAINED - 1),
+    )
+    tokens = some_tokens()
+    plain, clipped = (logits("rope", tokens, stretch) for stretch in (NONE, CLIP))
+    assert torch.equal(plain[..., :TRAINED, :], clipped[..., :TRAINED, :])
+    assert not torch.allclose(plain[..., -1, :], clipped[..., -1, :])
+
+
+def test_a_later_token_changes_nothing_before_it() -> None:
+    for name in ("rope", "t5", "shaw", "xpos", "kerple-log", "learned"):
+        tokens = some_tokens().clone()
+        before = logits(name, tokens)
+        tokens[..., -1] = (tokens[..., -1] + 1) % VOCABULARY
+        after = logits(name, tokens)
+        assert torch.equal(before[..., :-1, :], after[..., :-1, :]), name
+        assert not torch.equal(before[..., -1, :], after[..., -1, :]), name
+
+
+def test_a_seed_has_the_same_first_parameters_alone_and_beside_others() -> None:
+    model = transformer("t5")
+    both, alone = model.first_parameters([3, 4]), model.first_parameters([4])
+    for name, value in alone.items():
+        assert torch.equal(both[name][1], value[0])
+    shared = transformer("nope").first_parameters([4])
+    assert all(torch.equal(shared[name], alone[name]) for name in shared)
+
+
+def test_learned_numbers_of_every_kind_have_gradients() -> None:
+    for name in ("learned", "t5", "shaw", "fire", "kerple-log", "kerple-power", "t5-clipped"):
+        model = transformer(name)
+        parameters = {
+            key: value.requires_grad_() for key, value in model.first_parameters([3, 4]).items()
+        }
+        out = model.at(LENGTH, NONE, LENGTH, CPU).logits(parameters, some_tokens())
+        out.square().sum().backward()
+        (own,) = (key for key in parameters if key.startswith("encoding."))
+        gradient = parameters[own].grad
+        assert gradient is not None
+        assert torch.isfinite(gradient).all(), name
+        assert gradient.abs().sum() > 0, name
