@@ -41,6 +41,7 @@ COMMANDS = {
     "order-check": "posenc_cli.cli.order_check:order_check",
     "inspect": "posenc_cli.cli.inspect:inspect",
     "heads": "posenc_cli.cli.heads:heads",
+    "extrapolate": "posenc_cli.cli.extrapolate:extrapolate",
     "compare": "posenc_cli.cli.compare:compare",
     "explain": "posenc_cli.cli.explain:explain",
     "identify": "posenc_cli.cli.identify:identify",
@@ -54,7 +55,7 @@ COMMANDS = {
 GROUPS = {
     "make": ("generate", "apply", "alibi-slopes", "buckets", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
-    "check": ("rope-check", "order-check", "inspect", "heads", "compare"),
+    "check": ("rope-check", "order-check", "inspect", "heads", "extrapolate", "compare"),
     "read": ("explain", "identify", "weights"),
     "list": ("schemes", "models", "backends"),
     "shell": ("completion",),

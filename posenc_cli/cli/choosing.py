@@ -231,7 +231,7 @@ class ParameterOptions(OptionGroup):
         return dict([*settings, *own])
 
 
-def _device(flag: str, name: str) -> str | None:
+def device_name(flag: str, name: str) -> str | None:
     """A device, None for the CPU, which every backend has."""
     if name in ("cpu", "cpu:0"):
         return None
@@ -265,7 +265,7 @@ class ComputeOptions(OptionGroup):
         ),
     ] = None
     device: Annotated[
-        str | None, option("--device", metavar="NAME", help="cpu|cuda|mps…", parse=_device)
+        str | None, option("--device", metavar="NAME", help="cpu|cuda|mps…", parse=device_name)
     ] = None
     threads: Annotated[
         int | None,

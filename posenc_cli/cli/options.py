@@ -212,6 +212,8 @@ class OutputOptions(OptionGroup):
     """
 
     heading = "Output"
+    file_flag: ClassVar[str] = "--out"
+    """The option that names the file, where a command calls it otherwise."""
 
     out: Annotated[
         str | None, option("--out", "-o", metavar="FILE", help="a file in place of stdout")
@@ -248,7 +250,9 @@ class OutputOptions(OptionGroup):
         Raises: InvalidInput.
         """
         if self.json and self.to_stdout:
-            raise InvalidInput("--json: stdout is taken by --out -", hint="write to a file")
+            raise InvalidInput(
+                f"--json: stdout is taken by {self.file_flag} -", hint="write to a file"
+            )
 
     def prepare(self) -> None:
         """Refuse, before anything is computed, a file that could not be written.

@@ -159,7 +159,7 @@ class FigureOutput(OutputOptions):
         Raises: InvalidInput, Unavailable.
         """
         if self.out is not None:
-            image_format(self.out)
+            image_format(self.out, self.file_flag)
             self.check_stdout()
         super().prepare()
 
@@ -188,7 +188,9 @@ class PlotOutput(FigureOutput):
         """
         if look.given and not self.draws:
             flag, value = next(iter(look.given.items()))
-            raise InvalidInput(f"{flag} {abbreviated(value)}: needs --plot, or --out with a file")
+            raise InvalidInput(
+                f"{flag} {abbreviated(value)}: needs --plot, or {self.file_flag} with a file"
+            )
         self.prepare()
 
     def look_above(self, text: str, look: PictureOptions, console: Console) -> PictureOptions:
@@ -203,8 +205,8 @@ class PlotOutput(FigureOutput):
         print(text, file=sys.stderr if self.to_stdout else sys.stdout)
 
 
-def image_format(out: str) -> ImageFormat:
-    """The format of a picture, by the suffix of its file; PNG to standard output.
+def image_format(out: str, flag: str = "--out") -> ImageFormat:
+    """The format of a picture, by the suffix of the file that an option names; PNG to stdout.
 
     Raises: InvalidInput where no picture has that suffix.
     """
@@ -218,7 +220,7 @@ def image_format(out: str) -> ImageFormat:
         hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
         if not suffix and Path(out).exists():  # a device
             hint = None
-        raise InvalidInput(f"--out {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
+        raise InvalidInput(f"{flag} {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]
 
 
@@ -268,9 +270,10 @@ def _saved_picture(figure: Figure, output: OutputOptions, style: Style) -> Pictu
     from posenc_cli.render.image import image_bytes
 
     out = output.out or ""
-    form = image_format(out)
+    flag = output.file_flag
+    form = image_format(out, flag)
     if output.to_stdout and sys.stdout.isatty():
-        raise InvalidInput(f"--out -: {form} is binary and standard output is a terminal")
+        raise InvalidInput(f"{flag} -: {form} is binary and standard output is a terminal")
     picture = image_bytes(figure, form, style)
     target = standard_output() if output.to_stdout else replacing(out, clobber=output.clobber)
     with target as stream:

@@ -33,6 +33,7 @@ from posenc_cli.render.figure import (
 from posenc_cli.render.image import drawn_page, image_bytes
 from posenc_cli.render.style import Style
 from posenc_cli.render.terminal import picture_text
+from tests.experiments.made import MadeScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,11 @@ DRAWN: dict[str, list[tuple[list[str], str]]] = {
         (["-s", "learned", "--dim", "8", "--train", "8"], "random weights, seed 0"),
         (["-s", "rope", "-s", "t5", "--dim", "8", "--train", "8"], "t5"),
     ],
+    "extrapolate": [
+        (["-s", "rope", "--base", "500", "--train", "8"], "rope base=500:"),
+        (["-s", "rope", "-s", "t5", "--train", "8", "--stretch", "none,window"], "rope, window"),
+        (["-s", "nope", "--task", "needle", "--train", "16"], "depth of the needle"),
+    ],
     "alibi-slopes": [(["--plot", "--heads", "6", "--convention", "naive"], "naive")],
 }
 """What each command is asked to draw, and what its title must say of that."""
@@ -99,9 +105,13 @@ def figure_of(call, monkeypatch):
         return Picture(b"")
 
     monkeypatch.setattr("posenc_cli.render.image.image_bytes", note)
+    monkeypatch.setattr(
+        "posenc_cli.experiments.schedulers.scheduler_of", lambda *_: MadeScheduler()
+    )
 
     def run(*arguments: str) -> Figure:
-        status, _, err = call(*arguments, "--out", "a.png", "-q")
+        flag = "--picture" if arguments[0] == "extrapolate" else "--out"  # there a folder
+        status, _, err = call(*arguments, flag, "a.png", "-q")
         assert status == 0, err
         return drawn[-1]
 
@@ -118,6 +128,7 @@ def words_of(figure: Figure) -> str:
     for panel in panels_of(figure):
         parts += [panel.title, *panel.notes]
         parts += [curve.name for curve in getattr(panel, "curves", ())]
+        parts.append(getattr(panel, "x_label", ""))
     return "\n".join(parts)
 
 

@@ -1,0 +1,385 @@
+"""What models trained short do at longer lengths: as text, Markdown, CSV, JSON, and a figure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.budget import LISTED_VALUES, check_size
+from posenc_cli.experiments.statistics import Estimate
+from posenc_cli.experiments.summary import (
+    RULE,
+    STOPPED,
+    EncodingSummary,
+    last_places,
+    summaries,
+    trained_length,
+)
+from posenc_cli.experiments.tasks import TASKS
+from posenc_cli.records import Record
+from posenc_cli.render.figure import Curve, Curves, Envelope, Panels
+from posenc_cli.render.overlays import check_looks, grouped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from posenc_cli.experiments.request import ExperimentRequest
+    from posenc_cli.experiments.results import JobResult, LengthLosses, RunResult
+    from posenc_cli.experiments.summary import LengthSummary
+    from posenc_cli.render.typesetting import Typesetter
+
+_UNITS = {"nats": 1.0, "bits": math.log(2)}
+_AXES = {
+    "text": "position, in characters",
+    "first": "position, in symbols",
+    "needle": "depth of the needle, in tenths",
+}
+"""What the points of a task's axis are; of the others they are places of the answer."""
+_BINS = 80
+"""Points of a curve by position: so many means are less ragged than every place is."""
+_DEPTHS = 5
+"""Columns of a table by position, of a task whose axis does not grow."""
+_DIGITS = 2
+_MOST_BANDS = 3
+"""Curves whose intervals are drawn: more bands hide each other, and the tables have them."""
+
+
+class ExperimentReport(Record):
+    """What an experiment found, with losses in a unit: ``nats`` or ``bits`` a token."""
+
+    request: ExperimentRequest
+    results: tuple[JobResult, ...]
+    summaries: tuple[EncodingSummary, ...]
+    unit: str = "nats"
+
+    @classmethod
+    def of(
+        cls, request: ExperimentRequest, results: Sequence[JobResult], unit: str = "nats"
+    ) -> ExperimentReport:
+        """The report on the results of a request, or of some of its jobs."""
+        return cls(request, tuple(results), summaries(request, results), unit)
+
+    @property
+    def _by_task(self) -> list[list[EncodingSummary]]:
+        return grouped(self.summaries, lambda summary: summary.task)
+
+    @property
+    def runs(self) -> list[RunResult]:
+        """The runs of all jobs, in their order."""
+        return [run for result in self.results for run in result.runs]
+
+    def text(self, typesetter: Typesetter) -> str:
+        """The report for a person: tables of each task, what may be said, and what it rests on."""
+        blocks = [block for items in self._by_task for block in self._task_blocks(items)]
+        lines = [*self._verdict_lines(), *self._notes()]
+        texts = [
+            f"{typesetter.paragraph(title)}\n\n{typesetter.table(header, rows)}"
+            for title, header, rows in blocks
+        ]
+        return "\n\n".join([*texts, "\n".join(map(typesetter.paragraph, lines))])
+
+    def markdown(self) -> str:
+        """The report as tables in Markdown."""
+        parts = []
+        for items in self._by_task:
+            for title, header, rows in self._task_blocks(items):
+                cells = [header, ["---"] * len(header), *rows]
+                lines = [f"| {' | '.join(map(_cell_text, row))} |" for row in cells]
+                parts.append("\n".join([_cell_text(title), "", *lines]))
+        lines = [*self._verdict_lines(), *self._notes()]
+        return "\n\n".join([*parts, "\n".join(f"- {_cell_text(line)}" for line in lines)])
+
+    def _task_blocks(
+        self, summaries: Sequence[EncodingSummary]
+    ) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+        """The tables of a task: a title, a header and the rows of each."""
+        task, trained = TASKS[summaries[0].task], summaries[0].trained
+        last = last_places(self.request, task.name)
+        names = _name_columns(summaries)
+        lengths = [item.length for item in summaries[0].lengths]
+        longest = lengths[-1]
+        ranges = _ranges(summaries[0].lengths)
+        first = names.pop(0)
+        several = any(len(item.seeds) > 1 for item in summaries)
+        interval = ", with half its 95% interval over seeds" if several else ""
+        yield (
+            (
+                f"{task.name}, trained at {trained} {task.unit}: loss by position at {longest}, in "
+                f"{self.unit} a token{interval}"
+            ),
+            [*first, *(f"{start}:{stop}" for start, stop in ranges)],
+            [
+                [*name, *(self._cell(item.lengths[-1].between(*part)) for part in ranges)]
+                for name, item in zip(names, summaries, strict=True)
+            ],
+        )
+        yield (
+            (f"loss over the last {_places_text(last)} of each length, and over all of {longest}"),
+            [*first, *map(str, lengths), f"mean {longest}"],
+            [
+                [*name, *(self._cell(at.last) for at in item.lengths), self._cell(at_longest.loss)]
+                for name, item in zip(names, summaries, strict=True)
+                for at_longest in item.lengths[-1:]
+            ],
+        )
+        if task.answers:
+            yield (
+                "share of answers with every token right",
+                [*first, *map(str, lengths)],
+                [
+                    [*name, *(_share_cell(at.accuracy) for at in item.lengths)]
+                    for name, item in zip(names, summaries, strict=True)
+                ],
+            )
+
+    def _cell(self, loss: Estimate) -> str:
+        return _estimate_text(loss, _UNITS[self.unit])
+
+    def _verdict_lines(self) -> list[str]:
+        """What may be said of each row; of what has not learnt once, however it is stretched."""
+        several = len(self.request.tasks) > 1
+        lines = [
+            f"{f'{item.task}, ' if several else ''}"
+            f"{item.name if item.judged else item.encoding}: {item.verdict}"
+            for item in self.summaries
+        ]
+        return [*dict.fromkeys(lines)]
+
+    def _notes(self) -> list[str]:
+        """What the tables rest on, and what of them is not as it seems."""
+        notes = [RULE] if any(item.judged for item in self.summaries) else []
+        notes += [text for item in self.summaries if (text := _untrained_text(item))]
+        notes += self._unstretched()
+        request, seeds = self.request, self.request.seeds
+        models = f"{seeds} {'seed' if seeds == 1 else 'seeds'}"
+        drawn = "" if request.positions is None else f", positions drawn below {request.positions}"
+        notes.append(
+            f"Each model: {request.size} (layers, heads, columns of a head), {request.steps} "
+            f"steps of {request.batch} sequences; {models}{drawn}. Encodings are not ranked."
+        )
+        missing = len(request.jobs()) - len(self.results)
+        if missing:
+            notes.append(f"{missing} of {len(request.jobs())} jobs are not in this report.")
+        return [*dict.fromkeys(notes)]
+
+    def _unstretched(self) -> list[str]:
+        """Which encodings a stretch that was asked for does not change."""
+        there = {(run.encoding, run.stretch) for run in self.runs}
+        trained = {key.key for key in self.results}
+        ended = {job.encoding.label for job in self.request.jobs() if job.key in trained}
+        lines = []
+        for stretch in self.request.stretches:
+            names = [
+                item.label
+                for item in self.request.encodings
+                if item.label in ended and (item.label, stretch) not in there
+            ]
+            if names:
+                lines.append(f"{stretch} changes nothing of {', '.join(names)}.")
+        return lines
+
+    def fields(self) -> dict[str, Any]:
+        """The report as JSON has it; losses are in nats."""
+        runs = [self._run_fields(run) for run in self.runs]
+        size = sum(len(item["curve"]) for run in runs for item in run["lengths"])
+        check_size("the runs", size, LISTED_VALUES, "losses in JSON", hint="--csv has them all")
+        return {
+            "runs": runs,
+            "summary": [item.fields() for item in self.summaries],
+            "rule": RULE,
+            "request": self.request.fields(),
+            "environment": self._environment(),
+        }
+
+    def _run_fields(self, run: RunResult) -> dict[str, Any]:
+        return {
+            "scheme": run.scheme,
+            "encoding": run.encoding,
+            "stretch": run.stretch,
+            "task": run.task,
+            "seed": run.seed,
+            "learnt": run.learnt,
+            "reason": run.reason,
+            "induction": run.induction,
+            "lengths": [self._length_fields(run, item) for item in run.lengths],
+        }
+
+    def _length_fields(self, run: RunResult, item: LengthLosses) -> dict[str, Any]:
+        trained = run.at(trained_length(self.request, run.task))
+        last = last_places(self.request, run.task)
+        points = item.by_position
+        width = last if len(trained.by_position) >= last else 1
+        return {
+            "length": item.length,
+            "loss": item.loss,
+            "last": item.last,
+            "accuracy": item.accuracy,
+            "untrained": item.untrained,
+            "curve": [
+                {
+                    "from": start,
+                    "to": min(start + width, len(points)),
+                    "loss": Estimate.of(points[start : start + width]).mean,
+                }
+                for start in range(0, len(points), width)
+            ],
+        }
+
+    def _environment(self) -> dict[str, str]:
+        """What jobs ran with; where that differs all of it, with slashes between."""
+        names = dict.fromkeys(name for result in self.results for name in result.environment)
+        return {
+            name: " / ".join(
+                dict.fromkeys(result.environment.get(name, "?") for result in self.results)
+            )
+            for name in names
+        }
+
+    def csv(self) -> Iterator[bytes]:
+        """The loss at every position, as lines of CSV; in nats."""
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(["task", "encoding", "stretch", "seed", "length", "position", "loss"])
+        for run in self.runs:
+            for item in run.lengths:
+                key = run.task, run.encoding, run.stretch, run.seed, item.length
+                lines.writerows(
+                    [*key, position, loss] for position, loss in enumerate(item.by_position)
+                )
+                yield text.getvalue().encode()
+                text.seek(0)
+                text.truncate()
+
+    def figure(self) -> Panels:
+        """Loss by position at the longest length, beside the loss over the last places by length.
+
+        Raises: InvalidInput where there are too many encodings to be told apart.
+        """
+        panels = []
+        for items in self._by_task:
+            check_looks(range(len(items)))
+            task = f"{items[0].task}: " if len(self._by_task) > 1 else ""
+            panels += [self._by_position(items, task), self._by_length(items, task)]
+        request = self.request
+        names = ", ".join(item.label for item in request.encodings)
+        tasks = ", ".join(f"{name} at {trained_length(request, name)}" for name in request.tasks)
+        seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
+        notes = [
+            f"transformers of {request.size}, {request.steps} steps of {request.batch}, {seeds}",
+            *(text for item in self.summaries if (text := _untrained_text(item))),
+        ]
+        stopped = dict.fromkeys(item.encoding for item in self.summaries if not item.judged)
+        if stopped:
+            notes.append(f"{STOPPED}: {', '.join(stopped)}")
+        title = f"{names}: loss past the trained length, {tasks}"
+        return Panels(tuple(panels), title, shared=False, notes=tuple(dict.fromkeys(notes)))
+
+    def _by_position(self, summaries: Sequence[EncodingSummary], task: str) -> Curves:
+        lengths = summaries[0].lengths
+        extent, trained = lengths[-1].extent, lengths[0].extent
+        width = -(-extent // _BINS)
+        curves = []
+        for item in summaries:
+            starts = range(0, extent, width)
+            means = [item.lengths[-1].between(start, start + width) for start in starts]
+            middles = [(start + min(start + width, extent) - 1) / 2 for start in starts]
+            curves.append(self._curve(item, middles, means))
+        grows = trained < extent
+        return Curves(
+            tuple(curves),
+            f"{task}by position, at {lengths[-1].length}",
+            x_label=_AXES.get(summaries[0].task, "place in the answer"),
+            y_label=self._loss_label,
+            spans=((0.0, trained - 1.0, "trained"),) if grows and trained > 1 else (),
+            notes=(f"means of {width} places each",) if width > 1 else (),
+        )
+
+    def _by_length(self, summaries: Sequence[EncodingSummary], task: str) -> Curves:
+        kind = TASKS[summaries[0].task]
+        curves = [
+            self._curve(
+                item,
+                [float(at.length) for at in item.lengths],
+                [at.last for at in item.lengths],
+            )
+            for item in summaries
+        ]
+        last = last_places(self.request, kind.name)
+        return Curves(
+            tuple(curves),
+            f"{task}over the last {_places_text(last)}",
+            x_label=f"length, in {kind.unit}",
+            y_label=self._loss_label,
+            x_scale="log",
+        )
+
+    @property
+    def _loss_label(self) -> str:
+        return f"loss, in {self.unit} a token"
+
+    def _curve(
+        self, item: EncodingSummary, places: Sequence[float], losses: Sequence[Estimate]
+    ) -> Curve:
+        """A curve of means, with their intervals where there are several seeds."""
+        unit = _UNITS[self.unit]
+        envelope = None
+        if len(item.seeds) > 1 and len(self.summaries) <= _MOST_BANDS:
+            low = tuple((loss.low or 0.0) / unit for loss in losses)
+            high = tuple((loss.high or 0.0) / unit for loss in losses)
+            envelope = Envelope(low, high, "95% of the mean")
+        heights = tuple(loss.mean / unit for loss in losses)
+        return Curve(tuple(places), heights, item.name, envelope=envelope)
+
+
+def _name_columns(summaries: Sequence[EncodingSummary]) -> list[list[str]]:
+    """The header of what names a row, then the names of each row."""
+    if all(item.stretch == "none" for item in summaries):
+        return [["encoding"], *([item.encoding] for item in summaries)]
+    return [["encoding", "stretch"], *([item.encoding, item.stretch] for item in summaries)]
+
+
+def _ranges(lengths: Sequence[LengthSummary]) -> list[tuple[int, int]]:
+    """The parts of the axis of the longest length: up to the first, and from each to the next."""
+    extents = sorted({length.extent for length in lengths})
+    if len(extents) > 1:
+        return [*pairwise([0, *extents])]
+    extent = extents[0]
+    width = -(-extent // _DEPTHS)
+    return [(start, min(start + width, extent)) for start in range(0, extent, width)]
+
+
+def _estimate_text(loss: Estimate, unit: float = 1.0) -> str:
+    """A mean and half its interval.
+
+    >>> _estimate_text(Estimate(3, 1.3982, 0.1, 0.0249)), _estimate_text(Estimate(1, 1.3982))
+    ('1.40 ±.02', '1.40')
+    """
+    mean = f"{loss.mean / unit:.{_DIGITS}f}"
+    if loss.half is None:
+        return mean
+    half = f"{loss.half / unit:.{_DIGITS}f}"
+    return f"{mean} ±{half.removeprefix('0')}"
+
+
+def _places_text(count: int) -> str:
+    return "place" if count == 1 else f"{count} places"
+
+
+def _share_cell(share: Estimate | None) -> str:
+    return "-" if share is None else _estimate_text(share)
+
+
+def _untrained_text(item: EncodingSummary) -> str:
+    """What of a learned table is met at a length that training never met."""
+    first = next((length for length in item.lengths if length.untrained), None)
+    if first is None:
+        return ""
+    return f"{item.name}: never trained, and met at length {first.length}: {first.untrained}."
+
+
+def _cell_text(text: str) -> str:
+    """A text that is one cell of a table in Markdown."""
+    return text.replace("|", "\\|")

@@ -1,0 +1,312 @@
+"""``posenc extrapolate``: what is asked for, what runs, what is kept, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from posenc_cli.cli import extrapolate
+from posenc_cli.experiments import tables
+from posenc_cli.experiments.folder import RunFolder
+from posenc_cli.experiments.request import ExperimentRequest, ModelSize
+from posenc_cli.experiments.schedulers import scheduler_of
+from tests.experiments.made import MadeScheduler
+
+SMALL = ("--size", "1x2x4", "--train", "8", "--steps", "4", "--seeds", "2")
+OWN = '''
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+
+
+@rotary(source="mine", formula="2^−i")
+def halving(*, dim: int = 8, rate: float = 2.0) -> Rotation:
+    """Each pair turns half as fast as the one before it."""
+    return Rotation(Waves(dim // 2, lambda xp: 1 / xp.asarray(2) ** xp.arange(0, dim // 2)), "half")
+'''
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Let jobs run that need no torch, and tell which do."""
+    asked = []
+
+    def made_scheduler(name, workers):
+        asked.append((name, workers))
+        return MadeScheduler()
+
+    monkeypatch.setattr("posenc_cli.experiments.schedulers.scheduler_of", made_scheduler)
+    return asked
+
+
+def request_of(folder: Path | str) -> ExperimentRequest:
+    return RunFolder.found(Path(folder)).request
+
+
+def refused(call, *arguments, status=2):
+    got, out, err = call("extrapolate", *arguments)
+    assert (got, out) == (status, ""), err
+    lines = err.splitlines()
+    assert lines[0].startswith("posenc: error: ")
+    assert len(lines) <= 2
+    return err
+
+
+def test_what_nobody_says_is_one_encoding_of_each_way_to_tell_positions(call, made):
+    assert call("extrapolate", "--train", "8", "--out", "run")[0] == 0
+    request = request_of("run")
+    names = ["nope", "sinusoidal", "rope", "alibi", "t5"]
+    assert [encoding.label for encoding in request.encodings] == names
+    assert request == ExperimentRequest(extrapolate.default_encodings(), trained=8)
+    assert made == [("local", None)]
+
+
+def test_every_option_comes_into_the_request(call, made):
+    arguments = (
+        "-s rope --stretch none,yarn,yarn --task text,copy --train 6 --test 1e1,3x --seeds 4"
+    )
+    arguments += " --steps 7 --batch 3 --size 1x2x8 --learning-rate 1e-3 --last 2"
+    arguments += " --seeds-per-job 2"
+    status, _, err = call("extrapolate", *arguments.split(), "--device", "cpu", "--out", "run")
+    assert status == 0, err
+    request = request_of("run")
+    assert (request.stretches, request.tasks) == (("none", "yarn"), ("text", "copy"))
+    assert (request.trained, request.tests, request.lengths(6)) == (6, ("10", "3x"), (6, 10, 18))
+    assert (request.seeds, request.steps, request.batch, request.last) == (4, 7, 3, 2)
+    assert (request.size, request.learning_rate) == (ModelSize(1, 2, 8), 1e-3)
+    assert (request.seeds_per_job, request.device) == (2, "cpu")
+
+
+def test_labels_are_schemes_and_the_parameters_that_are_not_the_default(call, made):
+    arguments = "-s rope -s rope -s sinusoidal+t5 --set a.base=5e5 --set b.base=10000"
+    arguments += " --set t5.num_buckets=16 --dim 16"
+    assert call("extrapolate", *arguments.split(), "--size", "1x1x16", "--out", "run")[0] == 0
+    labels = [encoding.label for encoding in request_of("run").encodings]
+    assert labels == ["rope base=500000", "rope", "sinusoidal+t5 num_buckets=16"]
+
+
+def test_a_scheme_of_ones_own_is_found_from_any_folder(call, made, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    asked = ("-s", "./own.py:halving", "--set", "rate=3")
+    assert call("extrapolate", *asked, *SMALL, "--out", "run")[0] == 0
+    (encoding,) = request_of("run").encodings
+    assert encoding.label == "halving rate=3"
+    assert encoding.parts == ((f"{tmp_path / 'own.py'}:halving", {"rate": 3.0}),)
+
+
+def test_a_text_of_ones_own_is_known_by_its_bytes(call, made, tmp_path):
+    text = tmp_path / "mine.txt"
+    text.write_text("to be, or not to be, that is the question. " * 200)
+    asked = (*SMALL, "--out", "run")
+    assert call("extrapolate", "-s", "rope", "--text", "mine.txt", *asked)[0] == 0
+    assert request_of("run").text == str(text)
+    text.write_text(text.read_text()[:-1])
+    assert "--out run" not in refused(call, "--out", "run", "--resume")
+    assert "is another text than" in refused(call, "--out", "run", "--resume")
+    assert "other digest" in refused(call, "--out", "run", "--resume", "--text", "mine.txt")
+
+
+def test_stretches_are_those_that_there_are():
+    assert extrapolate.STRETCH_NAMES == tables.STRETCH_NAMES
+
+
+def test_a_run_is_kept_where_out_says_and_nowhere_else(call, made, tmp_path):
+    status, out, err = call("extrapolate", "-s", "rope", *SMALL)
+    assert (status, [*tmp_path.iterdir()]) == (0, [])
+    assert err == "nothing of this run is kept; --out FOLDER keeps it, for --resume\n"
+    assert call("extrapolate", "-s", "rope", *SMALL, "-q") == (0, out, "")
+    assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run") == (0, out, "")
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"request.json", "results"}
+
+
+def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made):
+    assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run")[0] == 0
+    whole = call("extrapolate", "--out", "run", "--resume")
+    assert whole[0] == 0
+    assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run", "--resume") == whole
+    for option, said in (
+        ("-s alibi", "other encodings"),
+        ("--steps 5", "other steps: 4, not 5"),
+        ("--size 1x1x4", "other size"),
+        ("--set base=500", "other encodings"),
+        ("--task copy", "other tasks"),
+    ):
+        assert said in refused(call, "--out", "run", "--resume", *option.split())
+    assert "--resume goes on" in refused(call, "-s", "rope", *SMALL, "--out", "run")
+
+
+def test_shards_are_reported_by_themselves_and_merged(call, made):
+    asked = ("-s", "rope", "-s", "alibi", *SMALL)
+    whole = call("extrapolate", *asked, "--json")[1]
+    for part in "12":
+        status, out, _ = call("extrapolate", *asked, "--shard", f"{part}/2", "--out", f"r{part}")
+        assert status == 0
+        assert "1 of 2 jobs are not in this report." in out
+    assert call("extrapolate", "--merge", "r1", "--merge", "r2", "--json") == (0, whole, "")
+    merged = ("--merge", "r2", "--merge", "r1", "--out", "both")
+    assert call("extrapolate", *merged, "--json") == (0, whole, "")
+    assert call("extrapolate", "--out", "both", "--resume", "--json") == (0, whole, "")
+    assert "1 of 2 jobs are in none" in refused(call, "--merge", "r1")
+    assert "other steps" in refused(call, "--merge", "r1", "--merge", "r2", "--steps", "9")
+
+
+def test_reports_come_as_text_json_markdown_and_csv(call, made, tmp_path):
+    asked = ("-s", "rope", "-s", "alibi", *SMALL)
+    status, out, _ = call("extrapolate", *asked, "--csv", "losses.csv")
+    assert status == 0
+    assert "rope: fails from 2x" in out
+    rows = [*csv.DictReader((tmp_path / "losses.csv").read_text().splitlines())]
+    assert len(rows) == 2 * 2 * (8 + 16 + 32 + 64)
+    assert call("extrapolate", *asked, "--markdown")[1].count("| rope |") == 2
+    assert "in bits a token" in call("extrapolate", *asked, "--unit", "bits")[1].replace("\n", " ")
+    document = json.loads(call("extrapolate", *asked, "--json")[1])
+    assert next(iter(document.items())) == ("schema", "posenc/extrapolate/1")
+    assert {run["scheme"] for run in document["runs"]} == {"rope", "alibi"}
+
+
+def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
+    asked = ("-s", "rope", "-s", "alibi", *SMALL)
+    status, out, err = call("extrapolate", *asked, "--picture", "loss.svg")
+    assert (status, "<svg" in (tmp_path / "loss.svg").read_text()) == (0, True)
+    title = "rope, alibi: loss past the trained length, text at 8"
+    assert f"wrote 'loss.svg': {title}, " in err
+    assert "rope: fails from 2x" in out
+    assert title in " ".join(call("extrapolate", *asked, "--plot", "-q")[1].split())
+    document = json.loads(call("extrapolate", *asked, "--plot", "--json")[1])
+    assert [panel["y_label"] for panel in document["panels"]] == ["loss, in nats a token"] * 2
+
+
+@pytest.mark.parametrize("name", ["loss.gif", "loss", "no/loss.png"])
+def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, call, tmp_path):
+    for option in ("--picture", "--csv"):
+        if option == "--csv" and "/" not in name:
+            continue
+        status, out, err = call("extrapolate", option, name, "--out", "run")
+        assert (status, out, [*tmp_path.iterdir()]) == (3 if "/" in name else 2, "", [])
+        assert name in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--size 2x4", "LAYERSxHEADSxCOLUMNS"),
+        ("--size 0x1x1", "LAYERSxHEADSxCOLUMNS"),
+        ("--size 99999999999999999999999x1x1", "at most 16 are taken"),
+        ("--seeds 0", "at least 1"),
+        ("--seeds 1e9", "at most 1000 are taken"),
+        ("--steps 1e9", "at most 1048576 are taken"),
+        ("--batch 1000000", "at most 4096 are taken"),
+        ("--batch 4096", "scores of a step; at most"),
+        ("--train 9007199254740992", "columns of a sequence; at most 8192"),
+        ("--test 1.5x", "must be an integer"),
+        ("--test x", "must be an integer"),
+        ("--test 50", "--test 50: is shorter than --train 100"),
+        ("--last 101", "is more than --train 100"),
+        ("--learning-rate 0", "must be above 0"),
+        ("--learning-rate nan", "must be a number"),
+        ("--task text,foo", "must be one of text, copy"),
+        ("--stretch foo", "must be one of none, linear"),
+        ("--task needle --train 3", "it takes 12 or more"),
+        ("--randomize 99", "each of them another"),
+        ("--randomize 800 --stretch yarn", "nothing is stretched"),
+        ("--text - ", "must be a file"),
+        ("--text x.txt --task copy", "goes with --task text"),
+        ("-s rope -s rope", "is asked for twice"),
+        ("-s rope -s rope --set base=10000", "is asked for twice"),
+        ("-s rope+rope", "is in it twice"),
+        ("-s rope --set max_bias=3", "none of rope has a parameter"),
+        ("-s rope --base x", "must be a number"),
+        ("-s rope --dim 32", "of --size 2x4x16"),
+        ("-s alibi --heads 3", "of --size 2x4x16"),
+        ("-s foo", "unknown scheme 'foo'"),
+        ("--shard 3/2 --out q", "must be K/N"),
+        ("--shard 1/2", "--shard: needs --out"),
+        ("--shard 1/9 -s rope --out q", "at most 1 are taken"),
+        ("--resume", "--resume: needs --out"),
+        ("--merge a --resume", "nothing runs with --merge"),
+        ("--merge a --workers 2", "--workers 2: nothing runs with --merge"),
+        ("--merge a --shard 1/2", "--shard 1/2: nothing runs with --merge"),
+        ("--merge nothere", "'nothere/request.json'"),
+        ("--out -", "must be a folder"),
+        ("--scheduler slurm", "must be local or dask://HOST:PORT"),
+        ("--device cuda:x", "must be a device"),
+        ("--workers 0", "at least 1"),
+        ("--csv -", "must be a file"),
+        ("--markdown --json", "cannot go with --json"),
+        ("--width 400", "needs --plot, or --picture with a file"),
+        ("--picture - --json", "stdout is taken by --picture -"),
+    ],
+)
+def test_what_is_wrong_is_one_line_before_anything_is_made(arguments, said, call, tmp_path):
+    assert said in refused(call, *arguments.split())
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("arguments", ["--text nothere.txt", "-s ./nothere.py:x"])
+def test_what_is_not_there_is_status_3(arguments, call):
+    assert "nothere" in refused(call, *arguments.split(), status=3)
+
+
+def test_without_torch_there_is_a_hint_and_nothing_is_made(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("posenc_cli.backends.torch_device.installed", lambda _: False)
+    err = refused(call, "-s", "rope", "--out", "run", status=3)
+    assert err == (
+        "posenc: error: torch is not installed, by which extrapolate trains\n"
+        'hint: pip install "posenc-cli[torch]"; posenc heads runs without it\n'
+    )
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_results_that_are_there_need_no_torch(call, made, monkeypatch):
+    assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run")[0] == 0
+    monkeypatch.setattr("posenc_cli.experiments.schedulers.scheduler_of", scheduler_of)
+    monkeypatch.setattr("posenc_cli.backends.torch_device.installed", lambda _: False)
+    assert call("extrapolate", "--out", "run", "--resume")[0] == 0
+    next(Path("run/results").iterdir()).unlink()
+    assert "torch is not installed" in refused(call, "--out", "run", "--resume", status=3)
+
+
+@pytest.fixture
+def trained(call):
+    """A run of two encodings, and what it printed."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    asked = ("extrapolate", "-s", "rope", "-s", "alibi", *SMALL, "--workers", "2", "--json")
+    status, out, err = call(*asked, "--out", "run")
+    assert (status, err) == (0, "")
+    return asked, out
+
+
+@pytest.mark.slow
+def test_models_are_trained_kept_and_gone_on_with(trained, call, tmp_path):
+    asked, out = trained
+    document = json.loads(out)
+    assert [len(run["lengths"]) for run in document["runs"]] == [4] * 4
+    # Of 4 steps nobody has learnt; chance is the logarithm of how many characters there are.
+    assert not any(run["learnt"] for run in document["runs"])
+    assert {4 < run["lengths"][0]["loss"] < 5 for run in document["runs"]} == {True}
+    before = {path: path.read_bytes() for path in Path("run").rglob("*.json")}
+    assert call("extrapolate", "--out", "run", "--resume", "--json") == (0, out, "")
+    result = next(path for path in before if "rope" in path.name)
+    result.unlink()
+    assert call(*asked, "--out", "run", "--resume") == (0, out, "")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.slow
+def test_shards_come_to_the_bytes_of_one_run(trained, call):
+    asked, out = trained
+    for part in "12":
+        assert call(*asked, "--shard", f"{part}/2", "--out", f"r{part}")[0] == 0
+    assert call("extrapolate", "--merge", "r1", "--merge", "r2", "--json") == (0, out, "")
+    shutil.copytree("r1/results", "r2/results", dirs_exist_ok=True)
+    assert call("extrapolate", "--out", "r2", "--resume", "--json") == (0, out, "")
+
+
+def test_the_help_says_what_is_promised(call):
+    text = " ".join(call("extrapolate", "--help")[1].split())
+    for said in ("the same bytes", "the printed spread", "has learnt", "No ranking is made"):
+        assert said in text
+    assert re.search(r"--stretch NAMES at test time alone, by commas: none\| ?linear", text)

@@ -1,0 +1,194 @@
+"""The report on models trained short: its tables, its JSON, CSV and Markdown, and its figure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+
+import pytest
+
+from posenc_cli.errors import InvalidInput
+from posenc_cli.experiments.request import ExperimentRequest
+from posenc_cli.experiments.summary import RULE, STOPPED
+from posenc_cli.records import replace
+from posenc_cli.render.extrapolation import ExperimentReport
+from posenc_cli.render.typesetting import Typesetter
+from tests.experiments.made import encodings, results
+
+
+def law(label, stretch, seed, _length, place):
+    """Rope fails past 8 places unless it is stretched; seeds differ by a constant."""
+    fails = label == "rope" and stretch == "none" and place >= 8
+    return 1.4 + 0.01 * seed + 2.0 * fails
+
+
+def request_of(*names, **fields):
+    return ExperimentRequest(encodings(*names), **{"trained": 8, **fields})
+
+
+def report_of(*names, unit="nats", jobs=slice(None), made=None, **fields):
+    request = request_of(*names, **fields)
+    return ExperimentReport.of(request, results(request, law, **(made or {}))[jobs], unit)
+
+
+def lines_of(report, width=140):
+    return [" ".join(line.split()) for line in report.text(Typesetter(width)).splitlines()]
+
+
+def test_the_loss_by_position_comes_first_and_its_parts_are_the_lengths():
+    lines = lines_of(report_of("rope", "alibi"))
+    assert lines[0].startswith("text, trained at 8 characters: loss by position at 64")
+    assert lines[2] == "encoding 0:8 8:16 16:32 32:64"
+    assert lines[4:6] == [
+        "rope 1.41 ±.02 3.41 ±.02 3.41 ±.02 3.41 ±.02",
+        "alibi 1.41 ±.02 1.41 ±.02 1.41 ±.02 1.41 ±.02",
+    ]
+
+
+def test_the_last_places_of_each_length_follow_and_the_mean_that_hides_them():
+    lines = lines_of(report_of("rope", tests=("2x",)))
+    row = next(place for place, line in enumerate(lines) if line.startswith("loss over the last 4"))
+    assert lines[row].endswith("last 4 places of each length, and over all of 16")
+    assert lines[row + 2] == "encoding 8 16 mean 16"
+    assert lines[row + 4] == "rope 1.41 ±.02 3.41 ±.02 2.41 ±.02"
+
+
+def test_verdicts_stand_below_with_their_rule_and_no_ranking():
+    text = " ".join(report_of("rope", "alibi").text(Typesetter(80)).split())
+    assert "rope: fails from 2x alibi: holds to 8x" in text
+    assert RULE in text
+    assert "Encodings are not ranked." in text
+
+
+def test_what_has_not_learnt_is_named_once_and_no_rule_is_told():
+    report = report_of("rope", stretches=("none", "yarn"), made={"learnt": lambda *_: False})
+    text = " ".join(report.text(Typesetter(80)).split())
+    assert text.count(STOPPED) == 1
+    assert "0 of 3 seeds have learnt (seed 0: 2.500 nats at 8; at most 2.000 is asked)" in text
+    assert RULE not in text
+
+
+def test_stretches_have_rows_and_what_they_do_not_change_is_said():
+    report = report_of(
+        "rope", "alibi", stretches=("none", "yarn"), made={"unstretched": ("alibi",)}
+    )
+    lines = lines_of(report)
+    assert [line.split()[:2] for line in lines[4:7]] == [
+        ["rope", "none"],
+        ["rope", "yarn"],
+        ["alibi", "none"],
+    ]
+    assert "yarn changes nothing of alibi." in lines
+    assert "rope, yarn: holds to 8x" in lines
+
+
+def test_untrained_buckets_are_named_where_they_are_met_first():
+    untrained = {("t5", length): "bucket 31 of t5" for length in (32, 64)}
+    text = "\n".join(lines_of(report_of("t5", made={"untrained": untrained})))
+    assert "t5: never trained, and met at length 32: bucket 31 of t5." in text
+
+
+def test_answers_have_a_share_and_a_needle_its_depths():
+    lines = lines_of(report_of("rope", tasks=("needle",), trained=16, tests=("2x",)))
+    assert lines[0].startswith("needle, trained at 16 symbols: loss by position at 32")
+    assert lines[2] == "encoding 0:2 2:4 4:6 6:8 8:10"
+    shares = lines.index("share of answers with every token right")
+    assert lines[shares + 4] == "rope 0.50 ±.00 0.50 ±.00"
+
+
+def test_bits_are_nats_by_the_logarithm_of_two():
+    first = lines_of(report_of("alibi", unit="bits", seeds=1))
+    assert "in bits a token" in first[0]
+    assert first[4] == " ".join(["alibi", *[f"{1.4 / math.log(2):.2f}"] * 4])
+
+
+def test_jobs_that_are_elsewhere_are_counted():
+    report = report_of("rope", "alibi", seeds_per_job=2, jobs=slice(1, 3))
+    assert "2 of 4 jobs are not in this report." in lines_of(report)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_no_line_is_wider_than_the_screen(width):
+    report = report_of("rope base=500000", "alibi", stretches=("none", "window"))
+    assert max(map(len, report.text(Typesetter(width)).splitlines())) <= max(width, 25)
+
+
+def test_json_has_what_was_promised():
+    report = report_of("rope", "alibi", stretches=("none", "yarn"))
+    document = json.loads(json.dumps(report.fields(), allow_nan=False))
+    run = document["runs"][0]
+    promised = {"scheme", "stretch", "task", "seed", "learnt", "lengths"}
+    assert promised | {"encoding", "reason", "induction"} == {*run}
+    assert len(document["runs"]) == 2 * 2 * 3
+    assert [item["length"] for item in run["lengths"]] == [8, 16, 32, 64]
+    assert run["lengths"][1]["last"] == pytest.approx(3.4)
+    assert run["lengths"][1]["curve"] == [
+        {"from": 0, "to": 4, "loss": 1.4},
+        {"from": 4, "to": 8, "loss": 1.4},
+        {"from": 8, "to": 12, "loss": 3.4},
+        {"from": 12, "to": 16, "loss": 3.4},
+    ]
+    assert document["summary"][0]["verdict"] == "fails from 2x"
+    assert ExperimentRequest.from_fields(document["request"]) == report.request
+    assert document["environment"] == {"torch": "2.13", "numpy": "2"}
+
+
+def test_environments_that_differ_are_all_told():
+    report = report_of("rope", "alibi")
+    first, second = report.results
+    other = replace(second, environment={"torch": "2.14", "numpy": "2"})
+    fields = replace(report, results=(first, other)).fields()
+    assert fields["environment"] == {"torch": "2.13 / 2.14", "numpy": "2"}
+
+
+def test_csv_has_a_line_for_every_place_of_every_run():
+    report = report_of("rope", "alibi, so to speak", seeds=2, tests=("2x",))
+    rows = [*csv.reader(io.StringIO(b"".join(report.csv()).decode()))]
+    assert rows[0] == ["task", "encoding", "stretch", "seed", "length", "position", "loss"]
+    assert len(rows) == 1 + 2 * 2 * (8 + 16)
+    assert rows[-1] == ["text", "alibi, so to speak", "none", "1", "16", "15", "1.41"]
+
+
+def test_markdown_is_tables_and_a_list():
+    text = report_of("rope|mine", "alibi", tests=("2x",)).markdown()
+    assert "| encoding | 0:8 | 8:16 |\n| --- | --- | --- |\n| rope\\|mine | 1.41 ±.02 |" in text
+    assert "\n- alibi: holds to 2x\n" in text
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(widths) == 1
+
+
+def test_the_figure_is_the_loss_by_position_and_by_length():
+    by_position, by_length = report_of("rope", "alibi").figure().panels
+    assert by_position.x_label == "position, in characters"
+    assert by_position.spans == ((0.0, 7.0, "trained"),)
+    assert [curve.name for curve in by_position.curves] == ["rope", "alibi"]
+    assert by_position.curves[0].y[:9] == (*[pytest.approx(1.41)] * 8, pytest.approx(3.41))
+    assert by_length.curves[0].x == (8.0, 16.0, 32.0, 64.0)
+    assert by_length.x_scale == "log"
+    assert by_position.y_label == by_length.y_label == "loss, in nats a token"
+
+
+def test_the_intervals_are_drawn_of_few_curves_with_several_seeds():
+    (curve,) = report_of("alibi").figure().panels[1].curves
+    assert curve.envelope.low[0] < curve.y[0] < curve.envelope.high[0]
+    assert report_of("alibi", seeds=1).figure().panels[1].curves[0].envelope is None
+    many = report_of("alibi", "rope", "t5", "nope").figure().panels[1].curves
+    assert {curve.envelope for curve in many} == {None}
+
+
+def test_a_figure_of_several_tasks_has_panels_of_each():
+    report = report_of("rope", tasks=("text", "needle"), trained=16, tests=("2x",))
+    panels = report.figure().panels
+    assert [panel.title.partition(":")[0] for panel in panels] == ["text", "text", *["needle"] * 2]
+    assert panels[2].x_label == "depth of the needle, in tenths"
+    assert panels[2].spans == ()
+
+
+def test_more_encodings_than_looks_are_refused_in_one_figure():
+    names = [f"rope base={number}" for number in range(40)]
+    with pytest.raises(InvalidInput, match="can be told apart"):
+        report_of(*names, seeds=1, tests=("2x",)).figure()
