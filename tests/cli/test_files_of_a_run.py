@@ -279,6 +279,9 @@ OWN = {
     "render/graphics.py",  # a picture in memory
     "loading.py",  # code, here and in the process of a function
     "checks/worker.py",  # another process
+    "experiments/corpus.py",  # a text of posenc's own
+    "experiments/folder.py",  # what runs keep
+    "experiments/worker.py",  # another process
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to
     "cli/completion.py",  # the file that a shell starts with, which is added to
 }
