@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.budget import check_size
+from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.corpus import Corpus
 from posenc_cli.experiments.tables import parts_of
@@ -15,12 +15,16 @@ from posenc_cli.experiments.tasks import task_of
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from posenc_cli.experiments.request import ExperimentRequest, Job
     from posenc_cli.experiments.tables import EncodingPart
     from posenc_cli.experiments.tasks import Task
 
 LONGEST = 1 << 13
 """Columns of a sequence: its scores are as many, squared."""
+STEP_SCORES = 1 << 27
+"""Scores of a training step: half a GiB in float32, of which a step needs a few."""
 
 
 class JobSetting(Record):
@@ -59,7 +63,38 @@ class JobSetting(Record):
             task.check(length, last)
         _check_positions(request, longest)
         reach = longest if request.positions is None else request.positions
-        return cls(task, trained, lengths, last, parts_of(job.encoding, request.size, reach))
+        setting = cls(task, trained, lengths, last, parts_of(job.encoding, request.size, reach))
+        setting._check_step(job)
+        return setting
+
+    def _check_step(self, job: Job) -> None:
+        """Refuse a step of training that would not go into memory."""
+        request = job.request
+        columns = self.task.tokens(self.trained)
+        seeds = min(request.seeds, request.seeds_per_job)
+        check_size(
+            f"--train {self.trained} --batch {request.batch}",
+            seeds * request.batch * request.size.heads * columns**2,
+            STEP_SCORES,
+            "scores of a step",
+            hint="--seeds-per-job 1 trains one seed at a time",
+        )
+        tables = [part.learnable for part in self.parts]
+        check_size(
+            f"--scheme {job.encoding.label}",
+            seeds * sum(table.rows * table.columns for table in tables if table is not None),
+            HELD_VALUES,
+            "learned numbers",
+        )
+
+
+def check_jobs(jobs: Sequence[Job]) -> None:
+    """Refuse what a job would refuse, before any is run.
+
+    Raises: InvalidInput, Unavailable.
+    """
+    for job in {(job.task, job.place): job for job in jobs}.values():
+        JobSetting.of(job)
 
 
 def _check_positions(request: ExperimentRequest, longest: int) -> None:

@@ -1,0 +1,312 @@
+"""Options of experiments: what is trained, where it is tested, and what runs it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from posenc_cli.budget import check_size
+from posenc_cli.cli.choosing import device_name
+from posenc_cli.cli.options import OptionGroup, one_of, option, whole_number, whole_option
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.experiments.request import ModelSize
+from posenc_cli.experiments.tasks import TASKS
+from posenc_cli.files.atomic import STANDARD_OUTPUT
+from posenc_cli.formulas.parameters import Param, parameter
+from posenc_cli.formulas.stretches import STRETCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STRETCH_NAMES = ("none", *STRETCHES, "window", "clip", "log-n")
+MOST_SEEDS, MOST_STEPS, MOST_BATCH, MOST_WORKERS = 1000, 1 << 20, 1 << 12, 256
+LARGEST_SIZE = ModelSize(16, 64, 256)
+_RATE = parameter(
+    "learning_rate", Annotated[float, Param("largest step", above=0, maximum=1)], default=3e-3
+)
+
+
+def _stretches(flag: str, text: str) -> tuple[str, ...]:
+    return _names(flag, text, STRETCH_NAMES)
+
+
+def _tasks(flag: str, text: str) -> tuple[str, ...]:
+    return _names(flag, text, [*TASKS])
+
+
+def _names(flag: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one_of(flag, part.strip(), known) for part in text.split(",")))
+
+
+def _rate(flag: str, text: str) -> Any:
+    return _RATE.value(text, flag=flag)
+
+
+def _device(flag: str, text: str) -> str:
+    return device_name(flag, text) or "cpu"
+
+
+def _lengths(flag: str, text: str) -> tuple[str, ...]:
+    """Lengths, or as many times the trained one: whole numbers, an x after some.
+
+    Raises: InvalidInput.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    return tuple(
+        f"{whole_number(flag, part.removesuffix('x') or part, minimum=1)}{'x' * part.endswith('x')}"
+        for part in parts
+    )
+
+
+def _size(flag: str, text: str) -> ModelSize:
+    numbers = re.fullmatch(r"([1-9][0-9]*)[x×]([1-9][0-9]*)[x×]([1-9][0-9]*)", text, re.ASCII)
+    if numbers is None:
+        raise InvalidInput(
+            f"{flag} {abbreviated(text)}: must be LAYERSxHEADSxCOLUMNS, as in 2x4x16"
+        )
+    size = ModelSize(*(int(number[:20]) for number in numbers.groups()))
+    for name, unit in (("layers", "layers"), ("heads", "heads"), ("head_dim", "columns of a head")):
+        check_size(
+            f"{flag} {abbreviated(text)}", getattr(size, name), getattr(LARGEST_SIZE, name), unit
+        )
+    check_size(f"{flag} {size}", size.width, 4096, "columns")
+    return size
+
+
+def _bounded(flag: str, most: int, unit: str, **settings: Any) -> Any:
+    """An option that is a whole number from 1 to the most that is taken."""
+
+    def parse(flag: str, text: str) -> int:
+        number = whole_number(flag, text, minimum=1)
+        check_size(f"{flag} {number}", number, most, unit)
+        return number
+
+    return option(flag, metavar="N", parse=parse, **settings)
+
+
+def _shard(flag: str, text: str) -> tuple[int, int]:
+    numbers = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text, re.ASCII)
+    part, parts = map(int, numbers.groups()) if numbers else (0, 0)
+    if not 1 <= part <= parts:
+        raise InvalidInput(f"{flag} {abbreviated(text)}: must be K/N, K from 1 to N")
+    return part, parts
+
+
+class TrainingOptions(OptionGroup):
+    """What is trained and where it is tested: what is not said has a default, or the folder's."""
+
+    stretches: Annotated[
+        Any,  # tuple[str, ...] | None, which Typer would read word by word
+        option(
+            "--stretch",
+            metavar="NAMES",
+            help=f"at test time alone, by commas: {'|'.join(STRETCH_NAMES)} [default: none]",
+            parse=_stretches,
+        ),
+    ] = None
+    tasks: Annotated[
+        Any,  # tuple[str, ...] | None
+        option(
+            "--task",
+            metavar="NAMES",
+            help=f"what is learned, by commas: {'|'.join(TASKS)} [default: text]",
+            parse=_tasks,
+        ),
+    ] = None
+    trained: Annotated[
+        int | None,
+        whole_option(
+            "--train",
+            minimum=1,
+            help="the trained length, in characters, symbols, numbers or digits [default: by the "
+            f"task, {', '.join(f'{name} {task.trained}' for name, task in TASKS.items())}]",
+        ),
+    ] = None
+    tests: Annotated[
+        Any,  # tuple[str, ...] | None
+        option(
+            "--test",
+            metavar="LENGTHS",
+            help="longer lengths, by commas: 200,400 or 2x,4x [default: 2x,4x,8x]",
+            parse=_lengths,
+        ),
+    ] = None
+    seeds: Annotated[
+        int | None,
+        _bounded("--seeds", MOST_SEEDS, "seeds", help="models of each encoding [default: 3]"),
+    ] = None
+    steps: Annotated[
+        int | None,
+        _bounded("--steps", MOST_STEPS, "steps", help="of training [default: 1000]"),
+    ] = None
+    batch: Annotated[
+        int | None,
+        _bounded("--batch", MOST_BATCH, "sequences", help="sequences of a step [default: 16]"),
+    ] = None
+    size: Annotated[
+        ModelSize | None,
+        option(
+            "--size",
+            metavar="SIZE",
+            help="LAYERSxHEADSxCOLUMNS, columns of a head [default: 2x4x16]",
+            parse=_size,
+        ),
+    ] = None
+    learning_rate: Annotated[
+        float | None,
+        option(
+            "--learning-rate",
+            metavar="X",
+            help="the largest; it rises to it and falls again [default: 0.003]",
+            parse=_rate,
+        ),
+    ] = None
+    last: Annotated[
+        int | None,
+        whole_option(
+            "--last", minimum=1, help="last places that are averaged [default: half of --train]"
+        ),
+    ] = None
+    text: Annotated[
+        str | None,
+        option("--text", metavar="FILE", help="a text to learn in place of posenc's own"),
+    ] = None
+    positions: Annotated[
+        int | None,
+        whole_option(
+            "--randomize",
+            minimum=1,
+            help="train at positions drawn below N, in order (after Ruoss et al.)",
+        ),
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """What of a request is said, by the names of its fields.
+
+        Raises: InvalidInput, Unavailable where the text cannot be had.
+        """
+        said = {name: value for name, value in self.as_dict().items() if value is not None}
+        if self.text is None:
+            return said
+        if self.text == STANDARD_OUTPUT:
+            raise InvalidInput("--text -: must be a file, which each job reads by itself")
+        if self.tasks is not None and "text" not in self.tasks:
+            raise InvalidInput(f"--text {abbreviated(self.text)}: goes with --task text")
+        from posenc_cli.experiments.corpus import Corpus
+
+        digest = Corpus.of_file(self.text).digest
+        return {**said, "text": str(Path(self.text).absolute()), "digest": digest}
+
+
+class RunningOptions(OptionGroup):
+    """What runs the jobs, and where."""
+
+    heading = "Computing"
+
+    scheduler: Annotated[
+        str | None,
+        option(
+            "--scheduler",
+            metavar="NAME",
+            help="local, or dask://HOST:PORT (extra: dask) [default: local]",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        _bounded(
+            "--workers",
+            MOST_WORKERS,
+            "processes",
+            help="local processes side by side, of one thread each [default: one a core]",
+        ),
+    ] = None
+    device: Annotated[
+        str | None,
+        option(
+            "--device",
+            metavar="NAME",
+            help="cpu|cuda|mps… [default: cpu]",
+            parse=_device,
+        ),
+    ] = None
+    seeds_per_job: Annotated[
+        int | None,
+        _bounded(
+            "--seeds-per-job",
+            MOST_SEEDS,
+            "seeds",
+            help="seeds that are trained as one batched model [default: 5]",
+        ),
+    ] = None
+    shard: Annotated[
+        Any,  # tuple[int, int] | None
+        option(
+            "--shard",
+            metavar="K/N",
+            help="run the Kth of N parts of the jobs, for arrays of jobs; --merge joins them",
+            parse=_shard,
+        ),
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """What of a request is said, by the names of its fields."""
+        asked = {"device": self.device, "seeds_per_job": self.seeds_per_job}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def check_none(self) -> None:
+        """Refuse what says how jobs run, where none does.
+
+        Raises: InvalidInput.
+        """
+        shard = None if self.shard is None else "{}/{}".format(*self.shard)
+        for flag, value in (
+            ("--shard", shard),
+            ("--scheduler", self.scheduler),
+            ("--workers", self.workers),
+        ):
+            if value is not None:
+                raise InvalidInput(f"{flag} {value}: nothing runs with --merge")
+
+
+class FolderOptions(OptionGroup):
+    """The folder of a run, and the folders of others that are joined."""
+
+    heading = "Output"
+
+    folder: Annotated[
+        str | None,
+        option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="keep the run there: request, seeds, versions, losses; new, or else --resume",
+        ),
+    ] = None
+    resume: Annotated[
+        bool, option("--resume", help="go on with the run of --out, to the same bits")
+    ] = False
+    merge: Annotated[
+        list[str] | None,
+        option(
+            "--merge",
+            metavar="FOLDER",
+            help="run nothing: join the results of a run's shards; repeatable",
+        ),
+    ] = None
+
+    def check(self, running: RunningOptions) -> None:
+        """Refuse options that do not go together.
+
+        Raises: InvalidInput.
+        """
+        if self.merge:
+            running.check_none()
+            if self.resume:
+                raise InvalidInput("--resume: nothing runs with --merge")
+        elif self.folder is None and self.resume:
+            raise InvalidInput("--resume: needs --out with the folder of the run")
+        elif self.folder is None and running.shard is not None:
+            raise InvalidInput("--shard: needs --out, from which --merge joins the parts")
+        if self.folder == STANDARD_OUTPUT:
+            raise InvalidInput("--out -: must be a folder")
