@@ -99,8 +99,8 @@ class Regression(Record):
             work += products * (2 * self.scores.work + _CELL_WORK * self.seen.size)
             if work > _MOST_WORK:
                 raise InvalidInput(
-                    f"the optimum takes too long: step {steps} of Newton's method ends beyond the "
-                    f"{_MOST_WORK:.0e} multiplications that are taken",
+                    f"the optimum takes too long: at most {_MOST_WORK:.0e} multiplications are "
+                    f"made, and step {steps} of Newton's method ends beyond them",
                     hint="a larger --l2, or a smaller --dim or --train",
                 )
             moved = self._largest(self.scores.of(step)) / max(1.0, self._largest(here.scores))

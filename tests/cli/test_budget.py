@@ -56,7 +56,7 @@ TABLE = [
     ),
     ("inspect -s alibi --heads 65536", REFUSED),
     ("inspect -s sinusoidal --dim 65536 --len 8", REFUSED),
-    ("inspect -s swin --set window_size=1000x1000", REFUSED),
+    ("inspect -s swin --set window_size=1000x1000", WHOLE),
     ("inspect -s sinusoidal-nd --set grid=100000x100000 --len 1000000000", REFUSED),
     (f"inspect -s rope --len {MILLION}", WHOLE),
     ("inspect -s integer -d 8 --len 1000000", SAMPLE),
