@@ -93,12 +93,15 @@ def _requests(
                 hint="--set a.NAME=VALUE is of the first alone, b.NAME=VALUE of the second",
             )
     labels = [request.label for request in requests]
-    return tuple(
+    labelled = [
         replace(request, label=f"{LETTERS[place % len(LETTERS)]}: {request.label}")
         if labels.count(request.label) > 1
         else request
         for place, request in enumerate(requests)
-    )
+    ]
+    from posenc_cli.experiments.sources import source_digest
+
+    return tuple(replace(request, digest=source_digest(request)) for request in labelled)
 
 
 def _anywhere(name: str) -> str:

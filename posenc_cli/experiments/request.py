@@ -15,8 +15,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.choice import Choice
-
 MOST_SEEDS_A_JOB = 5
 """Seeds that are trained as one batched model where nothing else is said."""
 
@@ -24,17 +22,13 @@ MOST_SEEDS_A_JOB = 5
 class EncodingRequest(Record):
     """An encoding to train: its parts, each a scheme's name and the parameters given for it.
 
-    ``label`` names it among the others of its request, and so in every result.
+    ``label`` names it among the others of its request, and so in every result. ``digest`` is of the
+    code and the tables that are not posenc's own: see `experiments.sources`.
     """
 
     label: str
     parts: tuple[tuple[str, Mapping[str, Any]], ...]
-
-    @classmethod
-    def of(cls, choice: Choice, label: str) -> EncodingRequest:
-        """The encoding that a command line chose."""
-        parts = choice.parts or (choice,)
-        return cls(label, tuple((part.scheme.name, dict(part.given)) for part in parts))
+    digest: str | None = None
 
     @property
     def name(self) -> str:
@@ -108,7 +102,7 @@ class ExperimentRequest(Record):
         """The request as JSON has it."""
         fields = self.as_dict()
         fields["encodings"] = [
-            {"label": item.label, "parts": [[name, dict(given)] for name, given in item.parts]}
+            item.as_dict() | {"parts": [[name, dict(given)] for name, given in item.parts]}
             for item in self.encodings
         ]
         return fields | {"size": str(self.size)}
@@ -120,7 +114,11 @@ class ExperimentRequest(Record):
         Raises: KeyError, TypeError, ValueError where that is no request.
         """
         encodings = tuple(
-            EncodingRequest(item["label"], tuple((name, given) for name, given in item["parts"]))
+            EncodingRequest(
+                item["label"],
+                tuple((name, given) for name, given in item["parts"]),
+                item.get("digest"),
+            )
             for item in fields["encodings"]
         )
         tuples = {name: tuple(fields[name]) for name in ("tasks", "tests", "stretches")}

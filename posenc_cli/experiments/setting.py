@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.corpus import Corpus
+from posenc_cli.experiments.sources import check_sources
 from posenc_cli.experiments.tables import parts_of
 from posenc_cli.experiments.tasks import task_of
 from posenc_cli.records import Record
@@ -44,6 +45,7 @@ class JobSetting(Record):
         text cannot be read.
         """
         request = job.request
+        check_sources(job.encoding)
         corpus = None
         if job.task == "text" and request.text is not None:
             corpus = Corpus.of_file(request.text)

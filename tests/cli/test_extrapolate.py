@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from posenc_cli.cli import experiment_options, extrapolate
@@ -95,6 +96,20 @@ def test_a_scheme_of_ones_own_is_found_from_any_folder(call, made, tmp_path):
     (encoding,) = request_of("run").encodings
     assert encoding.label == "halving rate=3"
     assert encoding.parts == ((f"{tmp_path / 'own.py'}:halving", {"rate": 3.0}),)
+
+
+def test_code_and_tables_of_ones_own_are_known_by_what_they_hold(call, made, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    np.save(tmp_path / "rows.npy", np.ones((200, 8)))
+    asked = {"code": ("-s", "./own.py:halving"), "table": ("-s", "learned")}
+    asked["table"] += ("--set", "weights=rows.npy")
+    for out, arguments in asked.items():
+        assert call("extrapolate", *arguments, *SMALL, "--out", out)[0] == 0
+        assert call("extrapolate", "--out", out, "--resume")[0] == 0
+    np.save(tmp_path / "rows.npy", np.full((200, 8), 2.0))
+    (tmp_path / "own.py").write_text(OWN + "# changed")
+    for out in asked:
+        assert "another than the run began with" in refused(call, "--out", out, "--resume")
 
 
 def test_a_text_of_ones_own_is_known_by_its_bytes(call, made, tmp_path):

@@ -1,0 +1,55 @@
+"""The files that an encoding is made of: a user's code, and tables that somebody trained."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import TYPE_CHECKING
+
+from posenc_cli import catalogue
+from posenc_cli.errors import InvalidInput
+from posenc_cli.transaction import open_input
+
+if TYPE_CHECKING:
+    from posenc_cli.experiments.request import EncodingRequest
+    from posenc_cli.formulas.declare import Scheme
+
+
+def source_digest(request: EncodingRequest) -> str | None:
+    """The SHA-256 of the code and the tables of an encoding, None where all of it is posenc's own.
+
+    Raises: InvalidInput, Unavailable where one cannot be had.
+    """
+    parts = []
+    for name, given in request.parts:
+        scheme = catalogue.find(name)
+        if scheme.origin is not None:
+            parts.append(_code(scheme))
+        if scheme.weights is not None and given.get("weights") is not None:
+            from posenc_cli.encoding.weights import LoadedTable
+
+            parts.append(LoadedTable.read(given["weights"], scheme.weights).values.tobytes())
+    if not parts:
+        return None
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def check_sources(request: EncodingRequest) -> None:
+    """Refuse an encoding whose code or tables are others than when it was asked for.
+
+    Raises: InvalidInput, Unavailable.
+    """
+    if source_digest(request) != request.digest:
+        raise InvalidInput(
+            f"--scheme {request.label}: its code or its table is another than the run began with",
+            hint="a run of its own is as the files are now",
+        )
+
+
+def _code(scheme: Scheme) -> bytes:
+    """The file that declares a scheme of a user's own, empty where there is none."""
+    path = getattr(sys.modules.get(scheme.build.__module__), "__file__", None)
+    if path is None:
+        return b""
+    with open_input(path) as file:
+        return file.read()
