@@ -49,6 +49,7 @@ RECORDED: Mapping[str, str] = {
     "config_diffusers": "diffusers, its source, is not among the extra's packages",
     "cape": REPOSITORY,
     "fire_arithmetic": REPOSITORY,
+    "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
     "kerple": REPOSITORY,
     "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
     "mrope_xd_hunyuan": REPOSITORY,

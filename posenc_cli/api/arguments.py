@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from posenc_cli.configs.resolved import Layers, Resolved, Sourced
+    from posenc_cli.files.gguf import GGUFHeader
 
 Parameters = ParamSpec("Parameters")
 Returns = TypeVar("Returns")
@@ -278,6 +279,7 @@ def model_encoding(
             raise ArgumentError("config: was read already; layer_type and runtime go with a config")
         return config
     name = "config"
+    content: Mapping[str, Any] | GGUFHeader
     if isinstance(config, str) and config in names():
         name, content = config, find(config).config
     elif isinstance(config, str | os.PathLike):

@@ -77,7 +77,7 @@ class SourceOptions(OptionGroup):
         option(
             "--config",
             metavar="FILE",
-            help="the encoding of a Hugging Face config.json, or of the folder that holds one",
+            help="the encoding of a Hugging Face config.json, of its folder, or of a GGUF file",
         ),
     ] = None
     model: Annotated[

@@ -1,4 +1,4 @@
-"""``posenc explain``: what a config.json says of positions, each value with where it came from."""
+"""``posenc explain``: what a config says of positions, each value with where it came from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.listing import parameters_text
 from posenc_cli.cli.options import Json, Setting, settings_of, settings_option
-from posenc_cli.configs import diffusion, library
+from posenc_cli.configs import library
 from posenc_cli.configs.config import (
     override,
     read_config,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from posenc_cli.configs.config import Layers, Resolved, Sourced
+    from posenc_cli.files.gguf import GGUFHeader
 
 _LONGEST_VALUE = 24
 
@@ -42,7 +43,7 @@ def explain(
         typer.Argument(
             metavar="CONFIG...",
             autocompletion=model_names,
-            help="a config.json, its folder, - (stdin), or a model; or several",
+            help="a config.json, its folder, a GGUF file, - (stdin), or a model; or several",
         ),
     ],
     *,
@@ -71,12 +72,14 @@ def explain(
     """Say what a Hugging Face config means, value by value.
 
     Each value with where it comes from. A config means what transformers 5 makes of it: the
-    warnings say what that leaves out, and what the model type adds.
+    warnings say what that leaves out, and what the model type adds. A GGUF file means what
+    llama.cpp makes of it: each value with its key, or DEFAULT where that is absent.
 
     Examples:
       posenc explain config.json
       posenc explain ~/models/llama --json
       posenc explain config.json --strict
+      posenc explain model.gguf
       posenc explain llama-3.1-8b
     """
     if as_json and len(configs) > 1:
@@ -127,7 +130,7 @@ def _doubts(resolved: Resolved) -> str:
     return "; ".join(f"{doubt}: {', '.join(keys)}" for doubt, keys in doubts.items() if keys)
 
 
-def _config(source: str) -> Mapping[str, Any]:
+def _config(source: str) -> Mapping[str, Any] | GGUFHeader:
     """What a file holds, else the config of a model of that name.
 
     Raises: InvalidInput, Unavailable.
@@ -177,8 +180,7 @@ def _text(console: Console, name: str, resolved: Resolved) -> str:
         for warnings in (resolved.headlines, rest)
     )
     tables = [_group_text(console, group) for group in groups]
-    noun = "class" if resolved.model_type in diffusion.FAMILIES else "model type"
-    model_type = console.typesetter.line(f"{name}{noun} {resolved.model_type}")
+    model_type = console.typesetter.line(f"{name}{resolved.noun} {resolved.model_type}")
     return "\n\n".join([model_type, *first, *tables, *last])
 
 
@@ -223,6 +225,13 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
             f"logits are multiplied by {values['softmax_multiplier']} beside the rotation "
             f"({derived['softmax_multiplier'].source})"
         )
+    if "permuted" in values:
+        yield (
+            "the converter permutes the rows of q and k: columns 2i and 2i + 1 were i and i + n/2 "
+            f"in the checkpoint ({derived['permuted'].source})"
+        )
+    if "window" in values:
+        yield f"window: {values['window']} positions ({derived['window'].source})"
     if "first_position" in values:
         yield f"the first token has position {values['first_position']}"
     if "context" in values:

@@ -9,6 +9,7 @@ from posenc_cli import catalogue
 from posenc_cli.checks.compare import Side
 from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
+from posenc_cli.configs.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest
 from posenc_cli.files.formats import READ_BY_SUFFIX
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.cli.choosing import ParameterOptions
+    from posenc_cli.files.gguf import GGUFHeader
 
 
 def sides_of(
@@ -82,14 +84,14 @@ def _layer_type(key: str, layer_types: Sequence[str]) -> str | None:
 def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
     """The side that an operand names.
 
-    A file of numbers goes by its suffix, ``path:member`` included; a .json file or a folder is a
-    config; any other name is that of a model or a scheme, and else that of a file whose content
-    tells.
+    A file of numbers goes by its suffix, ``path:member`` included; a .json file, a folder or a
+    .gguf file is a config; any other name is that of a model or a scheme, and else that of a file
+    whose content tells.
 
     Raises: InvalidInput, Unavailable: there is no such thing, or it cannot be read.
     """
     if not _is_array(text):
-        if PurePath(text).suffix.lower() == ".json" or Path(text).is_dir():
+        if PurePath(text).suffix.lower() in (".json", ".gguf") or Path(text).is_dir():
             return _side_of_config(text, read_config(text, flag=None), runtime, layer_type)
         if text in library.names():
             return _side_of_config(text, library.find(text).config, runtime, layer_type)
@@ -101,6 +103,8 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
                 f"{abbreviated(text)}: is neither a file, nor a scheme, nor a model",
                 hint=nearest(text, known) or "posenc schemes and posenc models list what there is",
             )
+        if begins_a_gguf(text):
+            return _side_of_config(text, read_config(text, flag=None), runtime, layer_type)
     _check_no_runtime(text, runtime)
     return Side(text, loaded=read_array(text))
 
@@ -128,7 +132,7 @@ def _side_of_scheme(name: str, runtime: str | None) -> Side:
 
 
 def _side_of_config(
-    name: str, config: Mapping[str, Any], runtime: str | None, layer_type: str | None
+    name: str, config: Mapping[str, Any] | GGUFHeader, runtime: str | None, layer_type: str | None
 ) -> Side:
     resolved = resolve(config, runtime=runtime or TRANSFORMERS, name=name)
     alike = all(layers.layer_type is None for layers in resolved.layers)

@@ -32,6 +32,7 @@ from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude
 from posenc_cli.configs.text_models import SAME, TextModel, text_model
 from posenc_cli.configs.unread import note_unread
 from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.numerics import exact
 from posenc_cli.records import replace
 
@@ -52,11 +53,12 @@ __all__ = [
 
 
 def resolve(
-    config: Mapping[str, Any], *, runtime: str = TRANSFORMERS, name: str = FILE
+    config: Mapping[str, Any] | GGUFHeader, *, runtime: str = TRANSFORMERS, name: str = FILE
 ) -> Resolved:
     """What a config says of positions, in the schemes of the catalogue.
 
-    ``runtime`` reads it as another program does, and ``name`` is how errors call the config.
+    ``runtime`` reads it as another program does, and ``name`` is how errors call the config. A GGUF
+    file is llama.cpp's own, and read as it does.
 
     Raises: InvalidInput, naming the key, for what contradicts itself, lacks a value, or stands for
     no scheme.
@@ -65,6 +67,14 @@ def resolve(
     >>> resolve(config).layer().params["base"]
     Sourced(value=10000.0, source='default of llama')
     """
+    if isinstance(config, GGUFHeader):
+        from posenc_cli.configs.gguf import resolve_gguf
+
+        if runtime not in (TRANSFORMERS, "llama.cpp"):
+            raise InvalidInput(
+                f"--as {runtime}: {config.name} is a GGUF file, which is llama.cpp's"
+            )
+        return resolve_gguf(config)
     top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
     if diffusion.is_diffusers(top):
         return _diffusers(top, runtime, notes)
@@ -112,6 +122,7 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
         unread=unread,
         warnings=tuple(notes.warnings),
         defaulted=tuple(notes.defaulted),
+        noun="class",
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
+from posenc_cli.files.gguf import MAGIC, GGUFHeader
 from posenc_cli.transaction import STANDARD_INPUT, check_name, open_input
 
 if TYPE_CHECKING:
@@ -17,20 +19,21 @@ FILE = "config.json"
 LARGEST_FILE = 8 << 20  # bytes; the largest config of a model is a thousandth of it
 
 
-def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any]:
+def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any] | GGUFHeader:
     """The JSON object in a file or a pipe, in the config.json of a folder, or in stdin (``-``).
 
-    ``flag`` is the option that errors name, None where the path is an argument.
+    ``flag`` is the option that errors name, None where the path is an argument. Of a GGUF file
+    it is its header.
 
     Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
     """
     where = quoted_name(path) if flag is None else f"{flag} {quoted_name(path)}"
     try:
+        content = _content(path, where)
+        if isinstance(content, GGUFHeader):
+            return content
         # NaN and Infinity, which Python's JSON writes, are refused where a number is read.
-        found = json.loads(
-            _content(path, where).decode("utf-8-sig"),
-            object_pairs_hook=_object,
-        )
+        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object)
     except InvalidInput as error:
         raise InvalidInput(error.message.replace("the file", where, 1)) from error
     except RecursionError as error:
@@ -47,12 +50,12 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     return found
 
 
-def _content(path: str, where: str) -> bytes:
-    """The bytes of a config file or a pipe; of no device, which may never end."""
+def _content(path: str, where: str) -> bytes | GGUFHeader:
+    """The bytes of a config file or a pipe, or a GGUF header; of no device, which may never end."""
     check_name(path)
     try:
         if path == STANDARD_INPUT:
-            return _of_allowed_size(open_input(path).read(LARGEST_FILE + 1))
+            return _read(open_input(path), path, where)
         file = Path(path)
         if file.is_dir():
             file = file / FILE
@@ -62,11 +65,23 @@ def _content(path: str, where: str) -> bytes:
         if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
             raise InvalidInput("the file: is neither a regular file nor a pipe")
         with open_input(file) as config:
-            content = config.read(LARGEST_FILE + 1)
+            return _read(config, str(file), where)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Unavailable(f"{where}: {reason}") from error
-    return _of_allowed_size(content)
+
+
+def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
+    """The bytes of an open config, or the header of what begins as a GGUF file."""
+    ahead = file.read(len(MAGIC))
+    if ahead != MAGIC:
+        return _of_allowed_size(ahead + file.read(LARGEST_FILE + 1 - len(ahead)))
+    from posenc_cli.configs.gguf_file import read_gguf_model
+
+    status = os.fstat(file.fileno())
+    regular = stat.S_ISREG(status.st_mode) and path != STANDARD_INPUT
+    size = status.st_size if regular else None
+    return read_gguf_model(file, path, size=size, name=where, ahead=ahead)
 
 
 def _of_allowed_size(content: bytes) -> bytes:

@@ -77,7 +77,8 @@ class Resolved(Record):
     ``unread`` are the rope-like keys that nothing read, ``defaulted`` the rope values that the
     config leaves to its model type, ``contradicted`` the keys that say otherwise than others do;
     each means that a model may not be what its config says. ``headlines`` are the warnings that
-    come before the rest: what the whole reading stands on.
+    come before the rest: what the whole reading stands on. ``noun`` is what a reader calls the
+    model type.
     """
 
     model_type: str
@@ -87,6 +88,7 @@ class Resolved(Record):
     defaulted: tuple[str, ...] = ()
     contradicted: tuple[str, ...] = ()
     headlines: tuple[str, ...] = ()
+    noun: str = "model type"
 
     def layer(self, layer_type: str | None = None) -> Layers:
         """The layers of a type; without one, those that all are like.

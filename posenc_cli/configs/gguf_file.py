@@ -1,0 +1,103 @@
+"""The file of a GGUF model: its header, and the tensors that divide frequencies, of all shards."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.files.gguf import MAGIC, GGUFHeader, read_gguf
+from posenc_cli.records import replace
+from posenc_cli.transaction import open_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.gguf)", re.DOTALL)
+_MOST_SHARDS = 1024
+
+
+def begins_a_gguf(path: str) -> bool:
+    """Whether a regular file begins as GGUF files do.
+
+    Raises: OSError where it cannot be read.
+    """
+    file = Path(path)
+    if not file.is_file():
+        return False
+    with file.open("rb") as content:
+        return content.read(len(MAGIC)) == MAGIC
+
+
+def read_gguf_model(
+    file: BinaryIO, path: str, *, size: int | None, name: str, ahead: bytes
+) -> GGUFHeader:
+    """The header of a GGUF model that is open; of a shard, that of the whole model.
+
+    ``size`` is None of a stream, whose other shards are not looked for. ``ahead`` are the bytes
+    that were read already.
+
+    Raises: InvalidInput where it is malformed, or a shard without the first.
+    """
+    header = read_gguf(file, name=name, size=size, asked=FACTOR_TENSORS, ahead=ahead)
+    number, count = (_count(header, f"split.{key}") for key in ("no", "count"))
+    if count <= 1:
+        return header
+    if size is None:
+        if number:
+            raise InvalidInput(f"{name}: is shard {number + 1} of {count}; the first has the keys")
+        return replace(header, absent=tuple(range(2, count + 1)))
+    first = header
+    if number:
+        first = _first_shard(header, path, name, number, count)
+    return _with_shards(first, path, name, count)
+
+
+def _count(header: GGUFHeader, key: str) -> int:
+    stated = header.metadata.get(key)
+    return stated.value if stated is not None and type(stated.value) is int else 0
+
+
+def _shards(path: str, count: int) -> Iterator[tuple[int, Path]]:
+    """The names of all shards, as llama.cpp gives them; none where the name is no shard's."""
+    match = _SHARD.fullmatch(path)
+    if match is None or int(match[3]) != count or count > _MOST_SHARDS:
+        return
+    for number in range(1, count + 1):
+        yield number, Path(f"{match[1]}-{number:05d}-of-{count:05d}{match[4]}")
+
+
+def _first_shard(header: GGUFHeader, path: str, name: str, number: int, count: int) -> GGUFHeader:
+    """The first shard, which alone has the model's keys."""
+    place = next((place for _, place in _shards(path, count)), None)
+    if place is None or not place.is_file():
+        raise InvalidInput(
+            f"{name}: is shard {number + 1} of {count}, and the keys of the model stand in the "
+            "first, which is not beside it"
+        )
+    return _read(place, header.name)
+
+
+def _read(place: Path, name: str) -> GGUFHeader:
+    with open_input(place) as file:
+        size = os.fstat(file.fileno()).st_size
+        beside = f"{name}, its shard {quoted_name(place.name)}"
+        return read_gguf(file, name=beside, size=size, asked=FACTOR_TENSORS)
+
+
+def _with_shards(first: GGUFHeader, path: str, name: str, count: int) -> GGUFHeader:
+    """The first shard with the tensors of those that lie beside it."""
+    tensors, numbers, absent = dict(first.tensors), dict(first.numbers), []
+    places = dict(_shards(path, count))
+    for number in range(2, count + 1):
+        place = places.get(number)
+        if place is None or not place.is_file():
+            absent.append(number)
+            continue
+        shard = _read(place, name)
+        tensors |= shard.tensors
+        numbers |= shard.numbers
+    return replace(first, name=name, tensors=tensors, numbers=numbers, absent=tuple(absent))

@@ -1,0 +1,399 @@
+"""GGUF, the format of llama.cpp: its header, and the few small tensors that speak of positions.
+
+Nothing that a header claims is believed before the file has it: counts and lengths are held against
+the bytes that are left, nothing longer than a name is kept, and no tensor is read but those asked
+for. Versions 1 to 3 are read, of either byte order, from files and from pipes.
+
+Source: the format, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; version 1 had 32 bits
+where the others have 64 (https://github.com/ggml-org/llama.cpp/pull/2821).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.records import Record, fresh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+MAGIC = b"GGUF"
+
+_CHUNK = 1 << 18
+_LARGEST_HEADER = 64 << 20  # bytes; 262,144 tokens and their merges take a quarter of it
+_MOST_STRINGS = 4 << 20  # of all arrays together; a vocabulary and its merges are some 800,000
+_MOST_KEYS = 1 << 16
+_MOST_TENSORS = 1 << 16  # the largest models, with an expert a tensor, have some 50,000
+_LONGEST_NAME = 256  # bytes; ggml's own tensors have 63
+_LONGEST_TEXT = 1024
+_LONGEST_LIST = 4096  # items of an array that are kept: numbers a layer, or a pair
+_LONGEST_SKIP = 1 << 30  # bytes of a stream that are read to get to a tensor
+_AXES = 4
+_ALIGNMENT = 32
+
+_ARRAY, _STRING, _BOOL = 9, 8, 7
+_CODES = {
+    0: ("uint8", "B"),
+    1: ("int8", "b"),
+    2: ("uint16", "H"),
+    3: ("int16", "h"),
+    4: ("uint32", "I"),
+    5: ("int32", "i"),
+    6: ("float32", "f"),
+    7: ("bool", "?"),
+    10: ("uint64", "Q"),
+    11: ("int64", "q"),
+    12: ("float64", "d"),
+}
+"""By its code, the name of each type of a value and what struct calls it."""
+
+NUMBERS = {0: ("float32", "f"), 1: ("float16", "e"), 28: ("float64", "d"), 30: ("bfloat16", "H")}
+"""By its code in ggml, each number format of a tensor that is not quantized."""
+
+
+class GGUFValue(Record):
+    """A value of the metadata: its type (``uint32``, ``array of int32``), and itself.
+
+    ``value`` is None of what is too long to be kept: texts, and arrays of texts above all.
+    """
+
+    type: str
+    value: Any
+
+
+class GGUFTensor(Record):
+    """What the header says of a tensor; ``shape`` has the slowest axis first, as NumPy has it."""
+
+    name: str
+    shape: tuple[int, ...]
+    code: int
+    offset: int
+
+    @property
+    def values(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+
+class GGUFHeader(Record):
+    """The header of a GGUF file: its metadata by key, its tensors by name.
+
+    ``name`` is what errors call the file. ``numbers`` are those of the tensors that were asked for,
+    ``missing`` is how many tensors lie past the end of the file, and ``absent`` are the shards of
+    the model that were not there, from 1 on.
+    """
+
+    name: str
+    version: int
+    big_endian: bool
+    metadata: Mapping[str, GGUFValue]
+    tensors: Mapping[str, GGUFTensor]
+    numbers: Mapping[str, tuple[float, ...]] = fresh(dict)
+    missing: int = 0
+    absent: tuple[int, ...] = ()
+
+
+def read_gguf(
+    file: BinaryIO, *, name: str, size: int | None, asked: Sequence[str] = (), ahead: bytes = b""
+) -> GGUFHeader:
+    """The header of an open file, and the numbers of the tensors ``asked`` for that it has.
+
+    ``ahead`` are bytes of it that were read already; ``size`` is None of a stream.
+
+    Raises: InvalidInput where it is malformed, too long to be a header, or ends too soon.
+    """
+    data = _Bytes(file, name, size, ahead)
+    version, big_endian = _version(data)
+    reader = _HeaderReader(data, version, ">" if big_endian else "<")
+    tensor_count, key_count = reader.count(), reader.count()
+    for count, most, what in (
+        (key_count, _MOST_KEYS, "keys"),
+        (tensor_count, _MOST_TENSORS, "tensors"),
+    ):
+        if count > most:
+            raise InvalidInput(f"{name}: claims {count} {what}; at most {most} are read")
+    metadata = dict(reader.metadata(key_count))
+    tensors = dict(reader.tensors(tensor_count))
+    start = _aligned(data.position, _alignment(name, metadata))
+    numbers = {}
+    wanted = [tensors[tensor] for tensor in asked if tensor in tensors]
+    for tensor in sorted(wanted, key=lambda tensor: tensor.offset):
+        numbers[tensor.name] = reader.numbers(tensor, start + tensor.offset)
+    past = 0 if size is None else sum(start + each.offset >= size for each in tensors.values())
+    return GGUFHeader(name, version, big_endian, metadata, tensors, numbers, past)
+
+
+def _version(data: _Bytes) -> tuple[int, bool]:
+    """The version of the format, and whether the file is big-endian."""
+    if data.take(4) != MAGIC:
+        raise InvalidInput(f"{data.name}: is no GGUF file: it does not begin with GGUF")
+    number = data.take(4)
+    for order in ("little", "big"):
+        version = int.from_bytes(number, order)
+        if 1 <= version <= 3:
+            return version, order == "big"
+    raise InvalidInput(
+        f"{data.name}: is GGUF of version {int.from_bytes(number, 'little')}; 1, 2 and 3 are read"
+    )
+
+
+def _alignment(name: str, metadata: Mapping[str, GGUFValue]) -> int:
+    """What the tensors are aligned to.
+
+    Raises: InvalidInput where that is no power of 2.
+    """
+    stated = metadata.get("general.alignment")
+    if stated is None:
+        return _ALIGNMENT
+    value = stated.value
+    if type(value) is not int or value < 1 or value & (value - 1):
+        raise InvalidInput(f"{name}: general.alignment {value}: must be a power of 2")
+    return value
+
+
+def _aligned(position: int, alignment: int) -> int:
+    return -(-position // alignment) * alignment
+
+
+class _Bytes:
+    """The bytes of a file or a stream, in their order."""
+
+    def __init__(self, file: BinaryIO, name: str, size: int | None, ahead: bytes) -> None:
+        self.file, self.name, self.size = file, name, size
+        self.buffer, self.at = ahead, 0
+        self.before = 0  # bytes of the file before those of the buffer
+
+    @property
+    def position(self) -> int:
+        """How many bytes were taken or skipped."""
+        return self.before + self.at
+
+    def expect(self, count: int, what: str) -> None:
+        """Check that the file has so many bytes more, and that its header may.
+
+        Raises: InvalidInput.
+        """
+        end = self.position + count
+        if self.size is not None and end > self.size:
+            left = self.size - self.position
+            raise InvalidInput(f"{self.name}: claims {what}, and only {left} bytes are left")
+        if end > _LARGEST_HEADER:
+            raise InvalidInput(
+                f"{self.name}: claims {what}; headers of at most {_LARGEST_HEADER >> 20} MiB are "
+                "read"
+            )
+
+    def fill(self, count: int) -> None:
+        """Have so many bytes in the buffer.
+
+        Raises: InvalidInput where the file ends before.
+        """
+        rest = self.buffer[self.at :]
+        self.before, self.at = self.position, 0
+        pieces, have = [rest], len(rest)
+        while have < count:
+            piece = self.file.read(max(_CHUNK, count - have))
+            if not piece:
+                self.buffer = b"".join(pieces)
+                raise InvalidInput(
+                    f"{self.name}: ends within its header (byte {self.before + have})"
+                )
+            pieces.append(piece)
+            have += len(piece)
+        self.buffer = b"".join(pieces)
+
+    def take(self, count: int) -> bytes:
+        """The next bytes, which must be there."""
+        if len(self.buffer) - self.at < count:
+            self.fill(count)
+        self.at += count
+        return self.buffer[self.at - count : self.at]
+
+    def skip(self, count: int) -> None:
+        """Pass over bytes; a file need not read them."""
+        here = len(self.buffer) - self.at
+        if count <= here:
+            self.at += count
+            return
+        if self.size is not None:
+            target = self.position + count
+            self.file.seek(target)
+            self.before, self.buffer, self.at = target, b"", 0
+            return
+        while count:
+            if self.at == len(self.buffer):
+                self.fill(1)
+            step = min(count, len(self.buffer) - self.at)
+            self.at += step
+            count -= step
+
+
+class _HeaderReader:
+    """What stands in the bytes of a header, by the format's rules."""
+
+    def __init__(self, data: _Bytes, version: int, order: str) -> None:
+        self.data, self.name = data, data.name
+        self.length = struct.Struct(order + ("I" if version == 1 else "Q"))
+        self.order = order
+        self.strings = 0
+
+    def unpack(self, code: str, count: int = 1) -> tuple[Any, ...]:
+        """Some numbers of one format."""
+        form = struct.Struct(f"{self.order}{count}{code}")
+        return form.unpack(self.data.take(form.size))
+
+    def count(self) -> int:
+        """A count or a length."""
+        return int(self.length.unpack(self.data.take(self.length.size))[0])
+
+    def text(self, what: str, longest: int = _LONGEST_NAME) -> str:
+        """A name.
+
+        Raises: InvalidInput where it is longer than names are, or no text.
+        """
+        length = self.count()
+        if length > longest:
+            raise InvalidInput(f"{self.name}: claims {what} of {length} bytes; {longest} are read")
+        self.data.expect(length, f"{what} of {length} bytes")
+        try:
+            return self.data.take(length).decode("utf-8")
+        except UnicodeDecodeError:
+            raise InvalidInput(f"{self.name}: {what} is not UTF-8 text") from None
+
+    def metadata(self, count: int) -> Iterator[tuple[str, GGUFValue]]:
+        """The keys and their values.
+
+        Raises: InvalidInput where they are malformed, or one stands there twice.
+        """
+        seen = set()
+        least = self.length.size + 5  # bytes of a key without a name, and of its value
+        self.data.expect(count * least, f"{count} keys")
+        for _ in range(count):
+            key = self.text("a key")
+            if key in seen:
+                raise InvalidInput(f"{self.name}: the key {abbreviated(key)} stands there twice")
+            seen.add(key)
+            yield key, self.value(key)
+
+    def value(self, key: str) -> GGUFValue:
+        """The value of a key."""
+        (code,) = self.unpack("I")
+        if code == _STRING:
+            return GGUFValue("string", self.string(key))
+        if code == _ARRAY:
+            return self.array(key)
+        kind, form = self.kind(code, key)
+        return GGUFValue(kind, self.unpack(form)[0])
+
+    def kind(self, code: int, key: str) -> tuple[str, str]:
+        """The name of a type of numbers, and its format."""
+        if code not in _CODES:
+            raise InvalidInput(f"{self.name}: {abbreviated(key)} has a type {code} that GGUF lacks")
+        return _CODES[code]
+
+    def string(self, key: str) -> str | None:
+        """A text, None where it is a long one, or no UTF-8."""
+        length = self.count()
+        self.data.expect(length, f"a text of {length} bytes for {abbreviated(key)}")
+        if length > _LONGEST_TEXT:
+            self.data.skip(length)
+            return None
+        try:
+            return self.data.take(length).decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+
+    def array(self, key: str) -> GGUFValue:
+        """An array, whose items are kept where they are few numbers."""
+        (code,) = self.unpack("I")
+        count = self.count()
+        what = f"an array of {count} items for {abbreviated(key)}"
+        if code == _ARRAY:
+            raise InvalidInput(f"{self.name}: {abbreviated(key)} is an array of arrays")
+        if code == _STRING:
+            self.data.expect(count * self.length.size, what)
+            self.skip_strings(count, key)
+            return GGUFValue("array of string", None)
+        kind, form = self.kind(code, key)
+        width = struct.calcsize(f"={form}")
+        self.data.expect(count * width, what)
+        if count > _LONGEST_LIST:
+            self.data.skip(count * width)
+            return GGUFValue(f"array of {kind}", None)
+        return GGUFValue(f"array of {kind}", self.unpack(form, count))
+
+    def skip_strings(self, count: int, key: str) -> None:
+        """Pass over texts, of which only their lengths are read."""
+        self.strings += count
+        if self.strings > _MOST_STRINGS:
+            raise InvalidInput(
+                f"{self.name}: claims {self.strings} texts in arrays; {_MOST_STRINGS} are read"
+            )
+        data, unpack, width = self.data, self.length.unpack_from, self.length.size
+        buffer, at, end = data.buffer, data.at, len(data.buffer)
+        for _ in range(count):
+            if at + width > end:
+                data.at = at
+                data.fill(width)
+                buffer, at, end = data.buffer, data.at, len(data.buffer)
+            (length,) = unpack(buffer, at)
+            at += width + length
+            if at > end:
+                data.at = at - length
+                data.expect(length, f"a text of {length} bytes in {abbreviated(key)}")
+                data.skip(length)
+                buffer, at, end = data.buffer, data.at, len(data.buffer)
+        data.at = at
+        data.expect(0, f"the texts of {abbreviated(key)}")
+
+    def tensors(self, count: int) -> Iterator[tuple[str, GGUFTensor]]:
+        """The tensors by name.
+
+        Raises: InvalidInput where they are malformed, or one stands there twice.
+        """
+        seen = set()
+        self.data.expect(count * (self.length.size + 16), f"{count} tensors")
+        for _ in range(count):
+            name = self.text("the name of a tensor")
+            if name in seen:
+                raise InvalidInput(f"{self.name}: the tensor {abbreviated(name)} is there twice")
+            seen.add(name)
+            (axes,) = self.unpack("I")
+            if axes > _AXES:
+                raise InvalidInput(
+                    f"{self.name}: the tensor {abbreviated(name)} has {axes} axes; ggml has {_AXES}"
+                )
+            shape = tuple(self.count() for _ in range(axes))
+            code, offset = *self.unpack("I"), *self.unpack("Q")
+            yield name, GGUFTensor(name, shape[::-1], code, offset)
+
+    def numbers(self, tensor: GGUFTensor, position: int) -> tuple[float, ...]:
+        """The numbers of a small tensor.
+
+        Raises: InvalidInput where it is none, or lies past the end of the file.
+        """
+        what = f"{self.name}: the tensor {abbreviated(tensor.name)}"
+        if tensor.code not in NUMBERS:
+            raise InvalidInput(f"{what} is quantized (ggml's type {tensor.code})")
+        if tensor.values > _LONGEST_LIST:
+            raise InvalidInput(f"{what} has {tensor.values} numbers: a pair has one")
+        dtype, form = NUMBERS[tensor.code]
+        data, width = self.data, struct.calcsize(f"={form}")
+        if data.size is not None and position + width * tensor.values > data.size:
+            raise InvalidInput(f"{what} lies past the end of the file, which is incomplete")
+        gap = position - data.position
+        if gap < 0:
+            raise InvalidInput(f"{what} overlaps another, or the header")
+        if data.size is None and gap > _LONGEST_SKIP:
+            raise InvalidInput(
+                f"{what} lies {gap} bytes on in a stream", hint="name the file, which can be sought"
+            )
+        data.skip(gap)
+        values = self.unpack(form, tensor.values)
+        if dtype == "bfloat16":
+            bits = struct.pack(f"={tensor.values}I", *(value << 16 for value in values))
+            values = struct.unpack(f"={tensor.values}f", bits)
+        return tuple(map(float, values))

@@ -1,0 +1,129 @@
+"""GGUF files on the command line: wherever a config is taken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.gguf_files import converted, gguf_bytes, llama
+
+
+@pytest.fixture
+def gguf(tmp_path):
+    def write(content, name="model.gguf"):
+        data = converted(content)[1] if isinstance(content, str) else content
+        (tmp_path / name).write_bytes(data)
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_explain_says_each_value_with_its_key(call, gguf):
+    status, out, err = call("explain", gguf("llama-3.1-8b"))
+    assert (status, err) == (0, "")
+    assert out.startswith("GGUF architecture llama\n")
+    words = " ".join(out.split())
+    assert "llama.rope.freq_base" in words
+    assert "the converter permutes the rows of q and k" in words
+    assert "context: 131072 positions (llama.context_length)" in words
+
+
+def test_a_file_is_told_by_its_first_bytes_and_may_come_through_a_pipe(gguf):
+    path = gguf("gemma-3-4b", "config.json")
+    run = subprocess.run(
+        [sys.executable, "-m", "posenc_cli", "explain", "-", "--json"],
+        input=Path(path).read_bytes(),
+        capture_output=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    layers = json.loads(run.stdout)["layers"]
+    assert [group["layer_type"] for group in layers] == ["sliding_attention", "full_attention"]
+    assert layers[0]["derived"]["window"] == {
+        "value": 1024,
+        "source": "gemma3.attention.sliding_window",
+    }
+
+
+def test_strict_is_status_1_where_a_key_is_absent(call, gguf):
+    path = gguf(gguf_bytes(llama(rope__freq_base=None)))
+    assert call("explain", path)[0] == 0
+    status, _, err = call("explain", path, "--strict")
+    assert status == 1
+    assert "llama.rope.freq_base" in err
+
+
+def test_other_commands_take_it_as_a_config(call, gguf, tmp_path):
+    path, out = gguf("llama-3.1-8b"), tmp_path / "inv.npy"
+    generated = ("--table", "inv-freq", "--out", str(out), "--dtype", "float64")
+    assert call("generate", "--config", path, *generated)[0] == 0
+    expected = tmp_path / "model.npy"
+    assert (
+        call(
+            "generate",
+            "-m",
+            "llama-3.1-8b",
+            *generated[:2],
+            "--dtype",
+            "float64",
+            "--out",
+            str(expected),
+        )[0]
+        == 0
+    )
+    assert np.array_equal(np.load(out), np.load(expected))
+    assert call("spectrum", "--config", path)[0] == 0
+    assert call("rope-check", "--config", path, "--len", "64")[0] == 0
+
+
+def test_another_engine_does_not_read_it(call, gguf):
+    path = gguf("llama-3.1-8b")
+    assert call("explain", path, "--as", "llama.cpp")[0] == 0
+    status, _, err = call("explain", path, "--as", "vllm")
+    assert status == 2
+    assert "is a GGUF file, which is llama.cpp's" in err
+
+
+def shards(tmp_path, count=3):
+    """Three shards as gguf-split writes them, the divisors in the last."""
+    split = {"split.count": ("uint16", count)}
+    names = [tmp_path / f"m-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+    for number, name in enumerate(names):
+        keys = {**(llama() if not number else {}), **split, "split.no": ("uint16", number)}
+        tensors = {"rope_freqs.weight": ([1.0] * 4 + [8.0] * 4, 0)} if number == count - 1 else {}
+        name.write_bytes(gguf_bytes(keys, tensors))
+    return names
+
+
+def test_a_shard_stands_for_its_model(call, tmp_path):
+    names = shards(tmp_path)
+    texts = {call("explain", str(name), "--json")[1] for name in names}
+    assert len(texts) == 1
+    assert "rope_freqs.weight" in texts.pop()
+
+
+def test_a_missing_shard_is_told(call, tmp_path):
+    names = shards(tmp_path)
+    names[2].unlink()
+    status, out, _ = call("explain", str(names[0]))
+    assert status == 0
+    assert "shards are not beside the file (3)" in " ".join(out.split())
+    names[0].unlink()
+    status, _, err = call("explain", str(names[1]))
+    assert status == 2
+    assert "is shard 2 of 3, and the keys of the model stand in the first" in err
+
+
+@pytest.mark.parametrize(
+    "data", [b"GGUF", b"GGUF\3\0\0\0", b"GGUF" + b"\xff" * 64, b"GGUF" + bytes(64)]
+)
+def test_a_broken_file_is_one_line_and_status_2(call, gguf, data):
+    status, out, err = call("explain", gguf(data))
+    assert (status, out) == (2, "")
+    assert err.startswith("posenc: error: ")
+    assert err.count("\n") == 1

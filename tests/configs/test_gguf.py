@@ -1,0 +1,272 @@
+"""What llama.cpp makes of a GGUF file, value by value."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+
+from posenc_cli.configs.config import override, resolve
+from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
+from posenc_cli.errors import InvalidInput
+from posenc_cli.files.gguf import read_gguf
+from tests.gguf_files import CASES, converted, gguf_bytes, llama
+
+FREQS, LONG, SHORT = FACTOR_TENSORS
+
+
+def read(metadata, tensors=(), **how):
+    data = metadata if isinstance(metadata, bytes) else gguf_bytes(metadata, tensors, **how)
+    return resolve(
+        read_gguf(io.BytesIO(data), name="'m.gguf'", size=len(data), asked=FACTOR_TENSORS)
+    )
+
+
+def of_case(name):
+    return read(converted(name)[1])
+
+
+def sources(layers):
+    return {name: param.source for name, param in layers.params.items()}
+
+
+def absent(key):
+    return f"DEFAULT: key absent ({key})"
+
+
+def test_each_value_comes_with_its_key():
+    resolved = of_case("llama-3.1-8b")
+    layers = resolved.layer()
+    assert resolved.model_type == "llama"
+    assert layers.scheme == "rope-llama3"
+    assert layers.values() == {
+        "dim": 128,
+        "base": 500000.0,
+        "layout": "interleaved",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    }
+    assert sources(layers)["base"] == "llama.rope.freq_base"
+    assert sources(layers)["dim"] == "llama.attention.key_length"
+    assert sources(layers)["factor"] == "derived: rope_freqs.weight"
+    assert layers.derived["context"].source == "llama.context_length"
+    assert layers.derived["permuted"].value is True
+    assert (resolved.defaulted, resolved.unread, resolved.warnings) == ((), (), ())
+
+
+def test_an_absent_key_is_told_as_the_default_it_is():
+    resolved = read(llama(rope__freq_base=None, rope__dimension_count=None))
+    layers = resolved.layer()
+    assert layers.params["base"].value == 10000.0
+    assert layers.params["base"].source == absent("llama.rope.freq_base")
+    assert layers.params["dim"].value == 16
+    assert layers.params["dim"].source.startswith(absent("llama.attention.key_length"))
+    assert resolved.defaulted == ("llama.rope.freq_base",)
+    assert "llama.rope.freq_base is not given: llama.cpp takes 10000" in resolved.warnings
+
+
+def test_a_factor_alone_stretches_linearly_and_the_old_key_says_the_same():
+    for key in ("rope__scaling__factor", "rope__scale_linear"):
+        layers = read(llama(**{key: ("float32", 4.0)})).layer()
+        assert (layers.scheme, layers.values()["factor"]) == ("rope-linear", 4.0)
+        assert layers.params["factor"].source == f"llama.{key.replace('__', '.')}"
+    both = llama(rope__scaling__factor=("float32", 2.0), rope__scale_linear=("float32", 4.0))
+    resolved = read(both)
+    assert resolved.layer().values()["factor"] == 2.0
+    assert resolved.unread == ("llama.rope.scale_linear",)
+
+
+@pytest.mark.parametrize("kind", ["none", "linear", "yarn"])
+def test_a_factor_of_0_or_1_or_none_stretches_nothing(kind):
+    for value in (None, 0.0, 1.0):
+        more = {"rope__scaling__type": ("string", kind)}
+        if value is not None:
+            more["rope__scaling__factor"] = ("float32", value)
+        assert read(llama(**more)).layer().scheme == "rope"
+    none = llama(rope__scaling__type=("string", "none"), rope__scaling__factor=("float32", 8.0))
+    assert read(none).layer().scheme == "rope"
+
+
+def test_yarn_without_its_original_length_takes_the_context_and_says_so():
+    yarn = {
+        "rope__scaling__type": ("string", "yarn"),
+        "rope__scaling__factor": ("float32", 4.0),
+    }
+    resolved = read(llama(**yarn))
+    original = resolved.layer().params["original_max_position_embeddings"]
+    assert original.value == 4096
+    assert original.source.startswith(absent("llama.rope.scaling.original_context_length"))
+    assert "llama.rope.scaling.original_context_length" in resolved.defaulted
+    stated = {**yarn, "rope__scaling__original_context_length": ("uint32", 1024)}
+    layers = read(llama(**stated)).layer()
+    assert layers.values()["original_max_position_embeddings"] == 1024
+    assert "attention_factor" not in layers.params
+    assert layers.derived["attention_factor"].value == pytest.approx(0.1 * math.log(4) + 1)
+    amplified = read(llama(**stated, rope__scaling__attn_factor=("float32", 0.5))).layer()
+    assert amplified.values()["attention_factor"] == pytest.approx(0.5 * (0.1 * math.log(4) + 1))
+
+
+def test_yarns_own_keys_are_read_where_llama_cpp_reads_them_alone():
+    yarn = {
+        "rope__scaling__type": ("string", "yarn"),
+        "rope__scaling__factor": ("float32", 4.0),
+        "rope__scaling__original_context_length": ("uint32", 1024),
+        "rope__scaling__yarn_beta_fast": ("float32", 64.0),
+        "rope__scaling__yarn_attn_factor": ("float32", 2.0),
+    }
+    resolved = read(llama(**yarn))
+    assert "beta_fast" not in resolved.layer().params
+    assert set(resolved.unread) == {
+        "llama.rope.scaling.yarn_beta_fast",
+        "llama.rope.scaling.yarn_attn_factor",
+    }
+    mistral = {key.replace("llama", "mistral3"): value for key, value in llama(**yarn).items()} | {
+        "general.architecture": ("string", "mistral3")
+    }
+    assert read(mistral).layer().values()["beta_fast"] == 64.0
+    usual = {**yarn, "rope__scaling__yarn_beta_fast": ("float32", 32.0)}
+    usual["rope__scaling__yarn_attn_factor"] = ("float32", 0.1 * math.log(4) + 1)
+    assert read(llama(**usual)).unread == ()
+
+
+def test_deepseeks_log_multiplier_cancels_in_the_rotation_and_stays_in_the_softmax():
+    layers = of_case("deepseek-v3").layer()
+    assert layers.values()["attention_factor"] == 1.0
+    assert layers.derived["softmax_multiplier"].value == pytest.approx(1.8738542070926265)
+    assert (layers.values()["dim"], layers.derived["beside_slice"].value) == (64, 128)
+
+
+def test_long_and_short_factors_are_those_of_the_tensors():
+    layers = of_case("phi-3-vision-128k").layer()
+    assert layers.scheme == "rope-longrope"
+    assert layers.params["short_factor"].source == SHORT
+    assert layers.params["long_factor"].source == LONG
+    assert layers.params["attention_factor"].source == "phi3.rope.scaling.attn_factor"
+    assert layers.values()["seq_len"] == 131072
+    config = converted("phi-3-vision-128k")[0]
+    assert layers.values()["long_factor"][:3] == pytest.approx(
+        config["rope_scaling"]["long_factor"][:3], rel=1e-7
+    )
+
+
+@pytest.mark.parametrize("name", ["gemma-3-4b", "gpt-oss-20b", "modernbert-base", "olmo-3-7b"])
+def test_sliding_layers_are_those_of_the_config(name):
+    config, _ = converted(name)
+    expected = {group.layer_type: group.layers for group in resolve(config).layers}
+    assert {group.layer_type: group.layers for group in of_case(name).layers} == expected
+    window = of_case(name).layer("sliding_attention").derived["window"]
+    assert window.value == config.get("sliding_window", 128)
+
+
+def test_sliding_layers_have_a_base_of_their_own_or_a_default():
+    data = converted("gemma-3-4b")[1]
+    assert read(data).layer("sliding_attention").values()["base"] == 10000.0
+    lost = read(data.replace(b"rope.freq_base_swa", b"rope.freq_base_swb"))
+    base = lost.layer("sliding_attention").params["base"]
+    assert base.source == absent("gemma3.rope.freq_base_swa")
+    assert lost.unread == ("gemma3.rope.freq_base_swb",)
+
+
+def test_layers_without_rotation_are_those_of_the_config():
+    groups = {group.scheme: group.layers for group in of_case("smollm3-3b").layers}
+    assert groups["nope"] == tuple(range(3, 36, 4))
+
+
+def test_axes_are_the_sections_of_the_file():
+    name = "qwen2-vl-7b"
+    layers = of_case(name).layer()
+    assert layers.scheme == "mrope"
+    assert layers.values()["sections"] == (16, 24, 24)
+    assert layers.params["sections"].source == "qwen2vl.rope.dimension_sections"
+
+
+def test_alibi_is_read_off_its_key_or_the_architecture():
+    assert of_case("bloom-560m").layer().values() == {
+        "heads": 16,
+        "max_bias": 8.0,
+        "form": "symmetric",
+    }
+    mpt = of_case("mpt-7b").layer()
+    assert mpt.params["max_bias"].source == "mpt.attention.max_alibi_bias"
+
+
+def test_divisors_that_no_rule_gives_are_kept_as_they_are():
+    divisors = [1.0, 2.0, 1.5, 7.0, 3.0, 1.0, 1.0, 9.0]
+    layers = read(llama(), {FREQS: (divisors, 0)}).layer()
+    assert layers.scheme == "rope-longrope"
+    assert layers.values()["short_factor"] == layers.values()["long_factor"] == tuple(divisors)
+    assert layers.derived["attention_factor"].value == 1.0
+
+
+def test_pairs_divided_by_a_huge_number_stand_still():
+    gemma = {
+        key.replace("llama", "gemma4"): value
+        for key, value in llama(
+            attention__sliding_window=("uint32", 512),
+            attention__sliding_window_pattern=("array of bool", [True, False]),
+            attention__key_length=("uint32", 16),
+            attention__key_length_swa=("uint32", 8),
+            rope__dimension_count_swa=("uint32", 8),
+        ).items()
+    } | {"general.architecture": ("string", "gemma4")}
+    resolved = read(gemma, {FREQS: ([1.0] * 2 + [1e30] * 6, 0)})
+    full, sliding = resolved.layer("full_attention"), resolved.layer("sliding_attention")
+    assert (full.scheme, full.values()["partial"]) == ("rope-proportional", 0.25)
+    assert (sliding.scheme, sliding.values()["dim"]) == ("rope", 8)
+
+
+@pytest.mark.parametrize(
+    ("more", "tensors", "message"),
+    [
+        ({"rope__freq_base": ("uint32", 10000)}, {}, "is of type uint32: llama.cpp takes float32"),
+        ({"rope__freq_base": ("float32", math.nan)}, {}, "must be a finite number"),
+        ({"rope__freq_base": ("float32", 1.0)}, {}, "must be above 1"),
+        ({"context_length": None}, {}, "llama.context_length is missing"),
+        ({"rope__dimension_count": ("uint32", 8)}, {}, "not all 16 columns of a head turn"),
+        ({"rope__dimension_count": ("uint32", 15)}, {}, "must be even"),
+        ({"rope__scaling__type": ("string", "ntk")}, {}, "llama.cpp knows none, linear, yarn"),
+        ({"attention__head_count": ("uint32", 0)}, {}, "head_count 0: must be at least 1"),
+        ({}, {FREQS: ([1.0] * 7, 0)}, "has 7 numbers: 16 turning columns make 8 pairs"),
+        ({}, {FREQS: ([0.0] * 8, 0)}, "a number that is not above 0"),
+        ({"block_count": ("uint32", 1 << 31)}, {}, "takes at most 512"),
+    ],
+)
+def test_what_llama_cpp_does_not_load_is_refused_by_its_key(more, tensors, message):
+    with pytest.raises(InvalidInput, match=message) as refused:
+        read(llama(**more), tensors)
+    assert refused.value.message.startswith("'m.gguf': ")
+
+
+def test_an_architecture_that_was_not_read_is_refused():
+    with pytest.raises(InvalidInput, match="'lama' was not read in its code") as refused:
+        read({**llama(), "general.architecture": ("string", "lama")})
+    assert refused.value.hint == "did you mean 'llama'?"
+
+
+def test_a_tensor_that_llama_cpp_does_not_look_for_is_told_first():
+    resolved = read(llama(), {LONG: ([1.0] * 8, 0), SHORT: ([1.0] * 8, 0)})
+    assert LONG in resolved.headlines[0]
+    assert {LONG, SHORT} <= set(resolved.contradicted)
+
+
+def test_an_older_or_incomplete_file_is_told_as_such():
+    assert "llama.cpp reads it no more" in read(llama(), version=1).headlines[0]
+    resolved = read(llama(), {"token_embd.weight": ([1.0], 0)}, data=b"")
+    assert "ends before 1 of its 1 tensors" in resolved.headlines[0]
+
+
+def test_all_files_of_the_converter_are_read_but_those_that_lack_what_llama_cpp_needs():
+    refused = {}
+    for case in CASES:
+        try:
+            resolved = of_case(case["name"])
+        except InvalidInput as error:
+            refused[case["name"]] = error.message
+            continue
+        for group in resolved.layers:
+            assert override(group, {}).values() == group.values()
+    assert all("is missing" in message or "'t5'" in message for message in refused.values())
+    assert len(refused) < len(CASES) / 10
