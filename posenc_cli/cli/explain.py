@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +14,9 @@ from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.listing import parameters_text
-from posenc_cli.cli.options import Json, Setting, settings_of, settings_option
+from posenc_cli.cli.options import Json, Setting, one_of, option, settings_of, settings_option
 from posenc_cli.configs import library
+from posenc_cli.configs.conclusions import ConclusionCode, conclusions
 from posenc_cli.configs.config import (
     override,
     read_config,
@@ -30,10 +32,17 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from posenc_cli.configs.conclusions import Conclusion
     from posenc_cli.configs.config import Layers, Resolved, Sourced
     from posenc_cli.files.gguf import GGUFHeader
 
 _LONGEST_VALUE = 24
+
+
+def _codes(flag: str, text: str) -> tuple[ConclusionCode, ...]:
+    return tuple(
+        ConclusionCode(one_of(flag, part.strip(), [*ConclusionCode])) for part in text.split(",")
+    )
 
 
 def explain(
@@ -67,6 +76,15 @@ def explain(
             help="status 1 if a value is a default, or a rope key unread or contradicted",
         ),
     ] = False,
+    fail_on: Annotated[
+        Any,  # tuple[ConclusionCode, ...] | None, which Typer would read word by word
+        option(
+            "--fail-on",
+            metavar="CODES",
+            help=f"status 1 if the summary has one of these, by commas: {'|'.join(ConclusionCode)}",
+            parse=_codes,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Say what a Hugging Face config means, value by value.
@@ -75,11 +93,15 @@ def explain(
     warnings say what that leaves out, and what the model type adds. A GGUF file means what
     llama.cpp makes of it: each value with its key, or DEFAULT where that is absent.
 
+    A summary stands on top: the trained length and what it is stretched to, what multiplies logits,
+    layers without positions, how an indexer pairs, what is not read. Lines with ! are doubtful.
+
     Examples:
       posenc explain config.json
       posenc explain ~/models/llama --json
       posenc explain config.json --strict
       posenc explain model.gguf
+      posenc explain config.json --fail-on context,no-positions
       posenc explain llama-3.1-8b
     """
     if as_json and len(configs) > 1:
@@ -89,20 +111,22 @@ def explain(
 
         find(runtime)
     given, status = settings_of(settings), 0
-    texts, doubts = [], []
+    texts: list[str] = []
+    doubts: list[str] = []
     for config in configs:
         name = f"{quoted_name(config)}: " if len(configs) > 1 else ""
         try:
-            resolved = _resolved(config, runtime, given)
+            found = _config(config)
+            resolved = _resolved(found, config, runtime, given)
+            summary = conclusions(resolved, found)
         except PosencError as error:
             status = max(status, report_error(error, debug=console.debug))
             continue
         if as_json:
-            console.json("explain", _fields(resolved))
+            console.json("explain", _fields(resolved, summary))
         else:
-            texts.append(_text(console, name, resolved))
-        if strict and (doubt := _doubts(resolved)):
-            doubts.append(f"--strict: {name}{doubt}")
+            texts.append(_text(console, name, resolved, summary, _next(config, resolved)))
+        doubts += _failed(name, resolved, summary, strict=strict, codes=fail_on or ())
     if texts:
         console.result("\n\n".join(texts))
     for doubt in doubts:
@@ -110,14 +134,32 @@ def explain(
     return status or int(bool(doubts))
 
 
-def _resolved(config: str, runtime: str, given: Mapping[str, Any]) -> Resolved:
+def _resolved(
+    config: Mapping[str, Any] | GGUFHeader, name: str, runtime: str, given: Mapping[str, Any]
+) -> Resolved:
     """What a config resolves to, with the parameters ``given`` in place of its own.
 
-    Raises: InvalidInput, Unavailable.
+    Raises: InvalidInput.
     """
-    resolved = resolve(_config(config), runtime=runtime, name=config)
+    resolved = resolve(config, runtime=runtime, name=name)
     layers = [override(kind, given) if given else kind for kind in resolved.layers]
     return replace(resolved, layers=tuple(map(with_turning_columns, layers)))
+
+
+def _failed(
+    name: str,
+    resolved: Resolved,
+    summary: Sequence[Conclusion],
+    *,
+    strict: bool,
+    codes: Sequence[ConclusionCode],
+) -> Iterator[str]:
+    """What of a config --strict and --fail-on fail it for."""
+    if strict and (doubt := _doubts(resolved)):
+        yield f"--strict: {name}{doubt}"
+    for conclusion in summary:
+        if conclusion.code in codes:
+            yield f"--fail-on {conclusion.code}: {name}{conclusion.text}"
 
 
 def _doubts(resolved: Resolved) -> str:
@@ -145,9 +187,22 @@ def _config(source: str) -> Mapping[str, Any] | GGUFHeader:
         raise
 
 
-def _fields(resolved: Resolved) -> dict[str, Any]:
+def _next(config: str, resolved: Resolved) -> str:
+    """The command that comes next: a check of an implementation, or a look at the encoding."""
+    of = "--model" if not Path(config).exists() and config in library.names() else "--config"
+    first, *others = resolved.layers
+    chosen = f" --layer-type {first.layer_type}" if others and first.layer_type else ""
+    command = {"rotary": "rope-check", "bias": "alibi-slopes" if first.scheme == "alibi" else ""}
+    kind = find_scheme(first.scheme).kind
+    name = command.get(kind) or "heatmap"
+    impl = " --impl ./port.py:rotate" if name == "rope-check" else ""
+    return f"posenc {name} {of} {shlex.quote(config)}{chosen}{impl}"
+
+
+def _fields(resolved: Resolved, summary: Sequence[Conclusion]) -> dict[str, Any]:
     return {
         "model_type": resolved.model_type,
+        "summary": [conclusion.as_dict() for conclusion in summary],
         "layers": [
             {
                 "layer_type": layers.layer_type,
@@ -165,7 +220,9 @@ def _fields(resolved: Resolved) -> dict[str, Any]:
     }
 
 
-def _text(console: Console, name: str, resolved: Resolved) -> str:
+def _text(
+    console: Console, name: str, resolved: Resolved, summary: Sequence[Conclusion], following: str
+) -> str:
     """The resolution, for a reader, after the name of its config where that is to be told."""
     groups: list[list[Layers]] = []
     for layers in resolved.layers:
@@ -181,7 +238,13 @@ def _text(console: Console, name: str, resolved: Resolved) -> str:
     )
     tables = [_group_text(console, group) for group in groups]
     model_type = console.typesetter.line(f"{name}{resolved.noun} {resolved.model_type}")
-    return "\n\n".join([model_type, *first, *tables, *last])
+    told = [f"! {line.text}" if line.doubtful else line.text for line in summary]
+    head = [
+        model_type,
+        *(console.paragraph_text(text, indent=2, hanging=4) for text in told),
+        console.paragraph_text(f"next: {following}", indent=2, hanging=4),
+    ]
+    return "\n\n".join(["\n".join(head), *first, *tables, *last])
 
 
 def _group_text(console: Console, group: Sequence[Layers]) -> str:

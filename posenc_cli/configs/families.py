@@ -43,6 +43,7 @@ class Rotary(Record):
     own_original: bool = False
     plain_softmax: bool = False
     layout: str = "half"
+    indexer: Literal["half", "interleaved"] | None = None
     nope: Nope | None = None
     cycle: tuple[str, ...] = ()
     cycle_key: str | None = None

@@ -302,6 +302,8 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
     softmax = _softmax_multiplier(keys, params)
     if softmax is not None:
         derived["softmax_multiplier"] = softmax
+    if keys.family.indexer is not None:
+        derived["indexer"] = Sourced(keys.family.indexer, keys.family.default_source)
     return derived | _context(keys)
 
 

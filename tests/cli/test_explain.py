@@ -74,7 +74,7 @@ def test_json_holds_every_value_with_its_source(call, config):
     )
     text = call("explain", path)[1]
     assert "2.5,2.5 … 2.5 (48)" in " ".join(text.split())
-    assert text.count("rotary_pct") == 1
+    assert text.count("rotary_pct") == 2  # in the summary, and in a warning that says more
 
 
 def test_strict_fails_where_a_base_is_a_default_or_a_key_is_unread(call, config):

@@ -1,0 +1,176 @@
+"""What a reading of a config comes to, in a line each: lengths, logits, and what is left out.
+
+Each line has a code, by which ``explain --fail-on`` asks for it. A line is doubtful where the
+config contradicts itself or leaves to others what it should say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from posenc_cli.positions import range_texts
+from posenc_cli.records import Record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posenc_cli.configs.resolved import Layers, Resolved
+
+_RATIO = ("rope-yarn", "rope-linear", "rope-ntk")
+"""Schemes whose factor is the ratio of two lengths, as that of Llama 3 is not."""
+_PAIRING = {"half": "column i with i + n/2", "interleaved": "columns 2i and 2i + 1"}
+_TOLERATED = 0.02
+"""The share by which a stated length may miss a stretched one: some state one token less."""
+_NOT_TEXT = ("vision", "audio", "image", "video", "speech", "vq", "vit")
+"""What the configs of parts are called that are no text model."""
+
+
+class ConclusionCode(StrEnum):
+    """What a conclusion is of."""
+
+    CONTEXT = "context"
+    LOGITS = "logits"
+    NO_POSITIONS = "no-positions"
+    INDEXER = "indexer"
+    NOT_READ = "not-read"
+    UNREAD = "unread"
+    DEFAULTED = "defaulted"
+    CONTRADICTED = "contradicted"
+
+
+class Conclusion(Record):
+    """A line of the summary: what it is of, its words, and whether it is doubtful."""
+
+    code: ConclusionCode
+    text: str
+    doubtful: bool = False
+
+
+def conclusions(resolved: Resolved, config: Any) -> tuple[Conclusion, ...]:
+    """The summary of a reading; ``config`` is what was read, for the parts that nobody read."""
+    return tuple(_conclusions(resolved, config))
+
+
+def _conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
+    for of in (_context, _logits, _indexer):
+        yield from _by_layers(resolved, of)
+    yield from _no_positions(resolved)
+    if isinstance(config, Mapping):
+        yield from _not_read(config)
+    for code, names, words in (
+        (ConclusionCode.UNREAD, resolved.unread, "nothing reads"),
+        (ConclusionCode.DEFAULTED, resolved.defaulted, "taken by default:"),
+        (ConclusionCode.CONTRADICTED, resolved.contradicted, "contradicted:"),
+    ):
+        if names:
+            yield Conclusion(code, f"{words} {', '.join(names)}", doubtful=True)
+
+
+def _by_layers(
+    resolved: Resolved, of: Callable[[Layers], Conclusion | None]
+) -> Iterator[Conclusion]:
+    """A conclusion once for all layers of which it holds, after their names where it is not all."""
+    found: dict[Conclusion, list[Layers]] = {}
+    for layers in resolved.layers:
+        conclusion = None if layers.scheme == "nope" else of(layers)
+        if conclusion is not None:
+            found.setdefault(conclusion, []).append(layers)
+    for conclusion, groups in found.items():
+        names = [layers.layer_type for layers in groups if layers.layer_type is not None]
+        whose = "" if len(found) == 1 or not names else f"{', '.join(names)}: "
+        yield replace(conclusion, text=whose + conclusion.text)
+
+
+def _context(layers: Layers) -> Conclusion | None:
+    """Trained length → stretched → stated, and whether they fit."""
+    values = {**layers.values(), **{name: item.value for name, item in layers.derived.items()}}
+    stated, trained = values.get("context"), values.get("original_max_position_embeddings")
+    factor = values.get("factor")
+    if layers.scheme in _RATIO and trained and factor:
+        return _stretched(trained, factor, stated)
+    if stated is None:
+        return None
+    if trained:
+        times = stated / trained
+        text = f"trained at {trained} positions; {stated} are stated, {times:g} times as many"
+        return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
+    text = f"{stated} positions are stated"
+    if layers.scheme == "rope-dynamic":
+        text += "; past them the base grows with the sequence"
+    elif factor:
+        text += f", stretched by {factor:g}; the trained are not stated"
+    else:
+        text += ", and nothing is stretched"
+    return Conclusion(ConclusionCode.CONTEXT, text)
+
+
+def _stretched(trained: int, factor: float, stated: int | None) -> Conclusion:
+    """A trained length, what a factor makes of it, and whether that is what is stated."""
+    reach = trained * factor
+    text = f"trained at {trained} positions, stretched by {factor:g} to {reach:g}"
+    if stated is None:
+        return Conclusion(ConclusionCode.CONTEXT, text)
+    if abs(stated - reach) <= _TOLERATED * reach:
+        return Conclusion(ConclusionCode.CONTEXT, f"{text}, as stated")
+    if stated < reach:
+        return Conclusion(ConclusionCode.CONTEXT, f"{text}; {stated} are stated")
+    beyond = f"{text}, but {stated} are stated: {stated / reach:.3g} times as many"
+    return Conclusion(ConclusionCode.CONTEXT, beyond, doubtful=True)
+
+
+def _logits(layers: Layers) -> Conclusion | None:
+    """What multiplies logits, in all."""
+    derived = layers.derived
+    if "logit_multiplier" not in derived and "softmax_multiplier" not in derived:
+        return None
+    turning = derived["logit_multiplier"].value if "logit_multiplier" in derived else 1.0
+    softmax = derived["softmax_multiplier"].value if "softmax_multiplier" in derived else 1.0
+    if turning == softmax == 1:
+        return None
+    whole = "beside_slice" not in derived
+    whose = "logits are" if whole or turning == 1 else "what turning columns add to logits is"
+    text = f"{whose} multiplied by {turning * softmax:.6g} in all"
+    if turning != 1 and softmax != 1:
+        text += f": {turning:.6g} by cos and sin, {softmax:.6g} by the scale of the softmax"
+    else:
+        text += ", by cos and sin" if softmax == 1 else ", by the scale of the softmax"
+    return Conclusion(ConclusionCode.LOGITS, text)
+
+
+def _indexer(layers: Layers) -> Conclusion | None:
+    """How the indexer of sparse attention pairs columns."""
+    indexer = layers.derived.get("indexer")
+    if indexer is None:
+        return None
+    own = str(layers.values().get("layout"))
+    text = f"the indexer pairs {_PAIRING[indexer.value]}"
+    text += ", as attention does" if indexer.value == own else f", attention {_PAIRING[own]}"
+    return Conclusion(ConclusionCode.INDEXER, f"{text} ({indexer.source})")
+
+
+def _no_positions(resolved: Resolved) -> Iterator[Conclusion]:
+    """Layers that have none, where others have."""
+    without = [layers for layers in resolved.layers if layers.scheme == "nope"]
+    if not without:
+        return
+    if len(without) == len(resolved.layers):
+        yield Conclusion(ConclusionCode.NO_POSITIONS, "no layer is told positions")
+        return
+    numbers = sorted(number for layers in without for number in layers.layers)
+    every = sum(len(layers.layers) for layers in resolved.layers)
+    which = ", ".join(range_texts(numbers)) if numbers else without[0].layer_type
+    count = f" ({len(numbers)} of {every})" if numbers else ""
+    yield Conclusion(ConclusionCode.NO_POSITIONS, f"layers without positions: {which}{count}")
+
+
+def _not_read(config: Mapping[str, Any]) -> Iterator[Conclusion]:
+    """The configs of parts that are no text model, which nothing here reads."""
+    parts = [
+        name
+        for name, value in config.items()
+        if isinstance(value, dict) and name.endswith("_config") and name.startswith(_NOT_TEXT)
+    ]
+    if parts:
+        yield Conclusion(ConclusionCode.NOT_READ, f"not read: {', '.join(parts)}")

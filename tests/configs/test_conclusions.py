@@ -1,0 +1,105 @@
+"""The summary of a config: what its lengths, factors, layers and parts come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from posenc_cli.configs.conclusions import ConclusionCode, conclusions
+from posenc_cli.configs.config import resolve
+
+LLAMA = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8}
+LLAMA |= {"num_hidden_layers": 4, "rope_theta": 1e4, "max_position_embeddings": 32768}
+DEEPSEEK = {"num_attention_heads": 128, "rope_theta": 1e4, "max_position_embeddings": 163840}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+def of(config, code):
+    found = conclusions(resolve(config), config)
+    return [
+        (conclusion.text, conclusion.doubtful) for conclusion in found if conclusion.code == code
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stated", "ending", "doubtful"),
+    [
+        (32768, "to 32768, as stated", False),
+        (32767, "to 32768, as stated", False),
+        (8192, "to 32768; 8192 are stated", False),
+        (131072, "to 32768, but 131072 are stated: 4 times as many", True),
+    ],
+)
+def test_a_stated_length_is_held_against_the_stretched_one(stated, ending, doubtful):
+    config = {**LLAMA, "max_position_embeddings": stated, "rope_scaling": YARN}
+    start = "trained at 8192 positions, stretched by 4 "
+    assert of(config, ConclusionCode.CONTEXT) == [(start + ending, doubtful)]
+
+
+def test_a_factor_that_is_no_ratio_of_lengths_is_not_read_as_one():
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
+    llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    config = {**LLAMA, "max_position_embeddings": 131072, "rope_scaling": llama3}
+    text = "trained at 8192 positions; 131072 are stated, 16 times as many"
+    assert of(config, ConclusionCode.CONTEXT) == [(text, False)]
+    short = {**config, "max_position_embeddings": 4096}
+    assert of(short, ConclusionCode.CONTEXT) == [
+        ("trained at 8192 positions; 4096 are stated, 0.5 times as many", True)
+    ]
+
+
+def test_what_is_not_stretched_is_said_to_be_so():
+    text = "32768 positions are stated, and nothing is stretched"
+    assert of(LLAMA, ConclusionCode.CONTEXT) == [(text, False)]
+    assert of(LLAMA, ConclusionCode.LOGITS) == []
+    linear = {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
+    text = "32768 positions are stated, stretched by 4; the trained are not stated"
+    assert of(linear, ConclusionCode.CONTEXT) == [(text, False)]
+
+
+def test_logits_are_multiplied_by_all_factors_together():
+    """YaRN's rule for factor 40: (0.1 · ln 40 + 1)², once for mscale, once for mscale_all_dim."""
+    both = {"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+    config = {"model_type": "deepseek_v3", **DEEPSEEK}
+    config["rope_scaling"] = {**both, "mscale": 1.0, "mscale_all_dim": 1.0}
+    text = "logits are multiplied by 1.87385 in all, by the scale of the softmax"
+    assert of(config, ConclusionCode.LOGITS) == [(text, False)]
+    config["rope_scaling"] = {**both, "mscale": 1.0, "mscale_all_dim": 0.5}
+    text = (
+        "what turning columns add to logits is multiplied by 1.87385 in all: 1.33569 by cos and "
+        "sin, 1.40291 by the scale of the softmax"
+    )
+    assert of(config, ConclusionCode.LOGITS) == [(text, False)]
+    plain = {**LLAMA, "rope_scaling": YARN}
+    text = "logits are multiplied by 1.29648 in all, by cos and sin"
+    assert of(plain, ConclusionCode.LOGITS) == [(text, False)]
+
+
+def test_an_indexer_that_pairs_otherwise_is_told():
+    """As modeling_deepseek_v32.py and modeling_glm_moe_dsa.py of transformers 5.23 turn it."""
+    apart = "the indexer pairs column i with i + n/2, attention columns 2i and 2i + 1"
+    found = of({"model_type": "deepseek_v32", **DEEPSEEK}, ConclusionCode.INDEXER)
+    assert found == [(f"{apart} (default of deepseek_v32)", False)]
+    alike = "the indexer pairs columns 2i and 2i + 1, as attention does"
+    found = of({"model_type": "glm_moe_dsa", **DEEPSEEK}, ConclusionCode.INDEXER)
+    assert found == [(f"{alike} (default of glm_moe_dsa)", False)]
+
+
+def test_layers_without_positions_are_named():
+    config = {**LLAMA, "model_type": "smollm3", "no_rope_layer_interval": 4}
+    assert of(config, ConclusionCode.NO_POSITIONS) == [
+        ("layers without positions: 3 (1 of 4)", False)
+    ]
+    assert of(LLAMA, ConclusionCode.NO_POSITIONS) == []
+
+
+def test_parts_that_nothing_reads_are_named():
+    config = {"model_type": "llava", "text_config": LLAMA, "vision_config": {"hidden_size": 8}}
+    config["quantization_config"] = {}
+    assert of(config, ConclusionCode.NOT_READ) == [("not read: vision_config", False)]
+
+
+def test_doubts_are_told_with_their_keys():
+    config = {**LLAMA, "rotary_pct": 0.5}
+    del config["rope_theta"]
+    assert of(config, ConclusionCode.UNREAD) == [("nothing reads rotary_pct", True)]
+    assert of(config, ConclusionCode.DEFAULTED) == [("taken by default: rope_theta", True)]
