@@ -88,7 +88,12 @@ class Transaction:
         """Remove what has got no name, if it ever came to be."""
         for temporary in self._temporaries:
             with contextlib.suppress(OSError):
-                temporary.unlink()
+                if temporary.is_dir():
+                    from shutil import rmtree
+
+                    rmtree(temporary)
+                else:
+                    temporary.unlink()
 
 
 _running: ContextVar[Transaction | None] = ContextVar("the transaction of this run", default=None)

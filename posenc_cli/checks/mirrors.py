@@ -76,8 +76,8 @@ def _explained_cells(
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
     followed = reference.angle_positions(block.positions)
     right = "", (unit.real, -unit.imag, unit.imag, unit.real), reference.frequencies
-    wrong_places = _wrong_places(reference, unit.real, unit.imag)
-    for message, (a, b, c, d), fastest in (right, *wrong_places):
+    mistakes = wrong_places(reference, unit.real, unit.imag)
+    for message, (a, b, c, d), fastest in (right, *mistakes):
         allowed = 2 * examination.tolerance.cells(followed, fastest)
         z = size * ((a + d) + 1j * (c - b)) / 2
         w = size * ((a - d) + 1j * (c + b)) / 2
@@ -105,7 +105,7 @@ def _residual(examination: Examination, place: int, pairs: Flags) -> Residual:
     return Residual.measure(held())
 
 
-def _wrong_places(
+def wrong_places(
     reference: Reference, cos: RealRows, sin: RealRows
 ) -> Iterator[tuple[str, _Entries, Reals]]:
     """What may stand in the matrices ((a, b), (c, d)) of the pairs instead.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "generate": "posenc_cli.cli.generate:generate",
     "apply": "posenc_cli.cli.apply:apply",
+    "emit": "posenc_cli.cli.emit:emit",
     "alibi-slopes": "posenc_cli.cli.alibi_slopes:alibi_slopes",
     "buckets": "posenc_cli.cli.buckets:buckets",
     "resize": "posenc_cli.cli.resize:resize",
@@ -53,7 +54,7 @@ COMMANDS = {
 }
 
 GROUPS = {
-    "make": ("generate", "apply", "alibi-slopes", "buckets", "resize"),
+    "make": ("generate", "apply", "emit", "alibi-slopes", "buckets", "resize"),
     "see": ("heatmap", "curve", "rotation", "spectrum", "dot-similarity"),
     "check": ("rope-check", "order-check", "inspect", "heads", "extrapolate", "compare"),
     "read": ("explain", "identify", "weights"),

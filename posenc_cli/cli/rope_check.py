@@ -157,22 +157,26 @@ def _tolerance_rule(flag: str, text: str) -> ToleranceRule:
     return value
 
 
+TOLERANCE = Annotated[
+    Any,  # a ToleranceRule: Typer takes no unions
+    option(
+        "--tol",
+        metavar="X",
+        parse=_tolerance_rule,
+        autocompletion=completed_from(RULES),
+        help="auto (what float32 code can show), float32 (frequencies rounded once), float64, "
+        "exact (correctly rounded), or a largest deviation",
+    ),
+]
+"""What an implementation may be off by."""
+
+
 def rope_check(
     choice: Choice,
     console: Console,
     *,
     subject: SubjectOptions,
-    tol: Annotated[
-        Any,  # a ToleranceRule: Typer takes no unions
-        option(
-            "--tol",
-            metavar="X",
-            parse=_tolerance_rule,
-            autocompletion=completed_from(RULES),
-            help="auto (what float32 code can show), float32 (frequencies rounded once), float64, "
-            "exact (correctly rounded), or a largest deviation",
-        ),
-    ] = "auto",
+    tol: TOLERANCE = "auto",
     strict: Annotated[bool, option("--strict", help="the same as --tol exact")] = False,
     output: RopeCheckOutput,
 ) -> int:

@@ -131,10 +131,7 @@ def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
         return
     yield _end(first - 1)
     yield _restart(first)
-    yield PositionMap(
-        f"positions start again at every {first}th: a buffer or a chunk of that length",
-        lambda p: p % first,
-    )
+    yield _buffer(first)
 
 
 def _end(last: int) -> PositionMap:
@@ -151,6 +148,51 @@ def _restart(start: int) -> PositionMap:
     )
 
 
+def usual_maps(context: int) -> Iterator[PositionMap]:
+    """The rules by which positions get lost most often, of a model of so many positions."""
+    yield PositionMap(
+        "each row is turned by its number in the array, not by its position",
+        lambda p: np.arange(p.size),
+    )
+    yield _end(context - 1)
+    yield _restart(context)
+    yield _off_from(context, 1)
+    yield _off_from(context, -1)
+    for period in dict.fromkeys((512, context)):
+        if period not in _WIDTHS:
+            yield _buffer(period)
+    for period in (2**8, 2**16):
+        yield _signed_wrap(period)
+        yield _unsigned_wrap(period)
+    yield _padding(8, 0, 8)
+    yield _decoding(8, 0)
+    yield _divided(2)
+    yield _rounded_down(2)
+
+
+def _buffer(period: int, off: str = "", shift: int = 0) -> PositionMap:
+    return PositionMap(
+        f"positions start again at every {period}th{off}: a buffer or a chunk of that length",
+        lambda p: p % period + shift,
+    )
+
+
+def _unsigned_wrap(period: int, off: str = "", shift: int = 0) -> PositionMap:
+    return PositionMap(
+        f"positions wrap at {period}{off}, as {_WIDTHS[period]} does, or a buffer or a chunk "
+        f"of {period} rows",
+        lambda p: p % period + shift,
+    )
+
+
+def _signed_wrap(period: int) -> PositionMap:
+    half = period // 2
+    return PositionMap(
+        f"positions wrap as {_SIGNED[period]} does: {half} is turned as {-half}",
+        lambda p: (p + half) % period - half,
+    )
+
+
 def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     """Positions modulo a number."""
     lags = np.unique(positions - read)
@@ -159,12 +201,8 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         return
     low = int(read.min())
     if low < 0:
-        half = period // 2
         if period in _SIGNED:
-            yield PositionMap(
-                f"positions wrap as {_SIGNED[period]} does: {half} is turned as {-half}",
-                lambda p: (p + half) % period - half,
-            )
+            yield _signed_wrap(period)
         return
     first = int(positions[int(np.argmax(read != positions - lags[0]))])
     shift = -int(lags[0])
@@ -174,14 +212,11 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
             f"positions start again at {first}{off}: counting restarts there, or wraps at every "
             f"{period}th (a buffer or a chunk of {period} rows)"
         )
+        yield PositionMap(how, lambda p: p % period + shift)
     elif period in _WIDTHS:
-        how = (
-            f"positions wrap at {period}{off}, as {_WIDTHS[period]} does, or a buffer or a chunk "
-            f"of {period} rows"
-        )
+        yield _unsigned_wrap(period, off, shift)
     else:
-        how = f"positions start again at every {period}th{off}: a buffer or a chunk of that length"
-    yield PositionMap(how, lambda p: p % period + shift)
+        yield _buffer(period, off, shift)
 
 
 def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
@@ -197,11 +232,7 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         if start == last:
             yield _end(last)
         else:
-            yield PositionMap(
-                f"every position from {start} on is turned as {last}: what comes before it is "
-                "not counted, as by steps of decoding without the length of the cache",
-                lambda p: np.where(p < start, p, last),
-            )
+            yield _decoding(start, last)
     head = _run(read[::-1])
     rest = np.unique(lags[head:])
     if 1 < head < read.size and rest.size == 1:
@@ -209,17 +240,29 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
         start = int(positions[head])
         if positions[head - 1] <= shift <= start:
             start = shift  # rows between those of the sample
-        off = "" if shift == 0 else f", and every later one is off by {-shift:+d}"
-        yield PositionMap(
-            f"the first {start} positions are turned as {first}{off}, as padding on the left is",
-            lambda p: np.where(p < start, first, p - shift),
-        )
+        yield _padding(start, first, shift)
     moved = np.flatnonzero(lags)
     beyond = np.unique(lags[moved[0] :]) if moved.size else lags
     if moved[0] > 0 and beyond.size == 1:
         start, shift = int(positions[moved[0]]), int(beyond[0])
         if shift < start or (shift == start and positions[-1] >= 2 * start):
             yield _restart(start) if shift == start else _off_from(start, shift)
+
+
+def _decoding(start: int, last: int) -> PositionMap:
+    return PositionMap(
+        f"every position from {start} on is turned as {last}: what comes before it is "
+        "not counted, as by steps of decoding without the length of the cache",
+        lambda p: np.where(p < start, p, last),
+    )
+
+
+def _padding(start: int, first: int, shift: int) -> PositionMap:
+    off = "" if shift == 0 else f", and every later one is off by {-shift:+d}"
+    return PositionMap(
+        f"the first {start} positions are turned as {first}{off}, as padding on the left is",
+        lambda p: np.where(p < start, first, p - shift),
+    )
 
 
 def _off_from(start: int, shift: int) -> PositionMap:
@@ -241,16 +284,24 @@ def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     if read[far] > 0:
         step = round(int(positions[far]) / int(read[far]))
         if step > 1:
-            yield PositionMap(
-                f"positions are divided by {step} and rounded down: every {step} rows share one",
-                lambda p: p // step,
-            )
+            yield _divided(step)
     multiple = math.gcd(*(int(position) for position in read))
     if multiple > 1:
-        yield PositionMap(
-            f"positions are rounded down to multiples of {multiple}",
-            lambda p: p // multiple * multiple,
-        )
+        yield _rounded_down(multiple)
+
+
+def _divided(step: int) -> PositionMap:
+    return PositionMap(
+        f"positions are divided by {step} and rounded down: every {step} rows share one",
+        lambda p: p // step,
+    )
+
+
+def _rounded_down(multiple: int) -> PositionMap:
+    return PositionMap(
+        f"positions are rounded down to multiples of {multiple}",
+        lambda p: p // multiple * multiple,
+    )
 
 
 def _countdown(positions: Integers, read: Integers) -> Iterator[PositionMap]:

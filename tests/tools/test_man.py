@@ -91,6 +91,7 @@ def test_a_failed_check_is_a_status_of_the_commands_that_check(manuals):
     rest = {
         "alibi-slopes",
         "compare",
+        "emit",
         "explain",
         "heads",
         "identify",

@@ -1,0 +1,361 @@
+"""A golden pack as a folder that other languages read, and a port's result held against it.
+
+The arrays are .npy files of little-endian float32, positions of int64: ten bytes, of which the last
+two say how long the header is that follows, then the values. ``pack.json`` says what they are;
+``mistakes.json`` what each known mistake makes of a few cells. The same request gives the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli.checks.pack_readers import READERS, reader_text
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.files.atomic import replacing
+from posenc_cli.files.folder import new_folder
+from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.npy import FORMAT
+from posenc_cli.files.reading import NoMatrix, read_array
+from posenc_cli.files.save import save
+from posenc_cli.numerics.dtypes import FLOAT32, INT64
+from posenc_cli.numerics.rounding import narrow
+from posenc_cli.records import Record
+from posenc_cli.transaction import open_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from posenc_cli.checks.golden_pack import Cell, GoldenPack, Outcome
+    from posenc_cli.numerics.arrays import NumberArray, RealRows
+
+MANIFEST, MISTAKES = "pack.json", "mistakes.json"
+_SCHEMA = "posenc/pack/1"
+_ARRAYS = {
+    "positions": "(n,) int64: the position of each vector",
+    "x": "(n, columns): vectors, as of queries or keys; odd multiples of 1/32, exact in any format",
+    "y": "(n, columns): what becomes of x, each value correctly rounded",
+    "tolerance": "(n, columns): what each value of y may be off by",
+    "cos": "(n, pairs): cosines, the attention factor in them, correctly rounded",
+    "sin": "(n, pairs): sines, the attention factor in them, correctly rounded",
+    "inv_freq": "(pairs,): frequencies in radians a position, correctly rounded",
+}
+_LARGEST_FILE = 64 << 20
+"""Bytes of a JSON file of a pack, of which one has some hundred thousand."""
+_MOST_CAUSES = 3
+_MOSTLY = 0.75
+"""Of the cells of a rounding, which may fall otherwise at ties; others must agree in all."""
+
+
+def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
+    """Write a pack to a new or empty folder, whole or not at all; return its manifest.
+
+    Raises: InvalidInput where ``path`` is no such folder; Unavailable where it cannot be written.
+    """
+    arrays = {
+        "positions": pack.positions, "x": pack.x, "y": pack.y, "tolerance": pack.tolerance,
+        **pack.tables,
+    }  # fmt: skip
+    files: dict[str, dict[str, Any]] = {}
+    with new_folder(path, option="--out", last=MANIFEST) as folder:
+        for name, values in arrays.items():
+            place = f"{name}.npy"
+            saved = save(_matrix(values), str(folder / place), format=FORMAT, digest=True)
+            files[place] = {
+                "what": _ARRAYS[name],
+                "shape": list(values.shape),
+                "dtype": _stored(values).name,
+                "sha256": saved.sha256,
+            }
+        texts = {MISTAKES: _json_bytes(_mistake_fields(pack))}
+        texts |= {READERS[language]: reader_text(language) for language in readers}
+        for place, content in texts.items():
+            what = "known mistakes" if place == MISTAKES else "a reader to be compiled with yours"
+            files[place] = {"what": what, "sha256": _write(folder / place, content)}
+        manifest = _manifest(pack, files)
+        _write(folder / MANIFEST, _json_bytes(manifest))
+    return manifest
+
+
+def _stored(values: NumberArray) -> Any:
+    return INT64 if values.dtype.kind == "i" else FLOAT32
+
+
+def _matrix(values: NumberArray) -> Matrix:
+    stored = values if values.dtype.kind == "i" else narrow(values, None, FLOAT32)
+    return Matrix(values.shape, _stored(values), lambda: iter([stored]), {})
+
+
+def _json_bytes(fields: Mapping[str, Any]) -> bytes:
+    """Strict JSON, in which a row of numbers is a line."""
+    text = json.dumps(fields, indent=1, allow_nan=False, ensure_ascii=False)
+    text = re.sub(r"\[[-+\d.e,\s]+\]", _on_one_line, text)
+    return f"{text}\n".encode()
+
+
+def _on_one_line(row: re.Match[str]) -> str:
+    return "[" + " ".join(row[0][1:-1].split()) + "]"
+
+
+def _write(path: Path, content: bytes) -> str:
+    from hashlib import sha256
+
+    with replacing(path) as stream:
+        stream.write(content)
+    return sha256(content).hexdigest()
+
+
+def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
+    """What pack.json says."""
+    reference, choice = pack.reference, pack.applied.choice
+    pairing, columns = reference.pairing, pack.x.shape[1]
+    turning = 2 * reference.pairs
+    side = None if reference.symmetric else reference.params.get("side")
+    encoding = {
+        name: value
+        for name, value in pack.applied.fields.items()
+        if name not in ("arithmetic", "left_out")
+    }
+    return {
+        "schema": _SCHEMA,
+        "summary": f"{reference.text}: {pack.score}",
+        "encoding": {
+            **encoding,
+            **choice.origin,
+            "context": pack.context[0],
+            "context_source": pack.context[1],
+            "warnings": list(choice.warnings),
+        },
+        "conventions": {
+            "turns": {"query": "queries", "key": "keys"}.get(
+                str(side), "queries and keys, both alike"
+            ),
+            "rotation": "y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin, for each pair (x1, x2)",
+            "angle": "position times inv_freq of the pair, in radians",
+            "layout": reference.content.layout,
+            "pairs": f"columns {pairing.text}",
+            "first_columns": list(pairing.first),
+            "second_columns": list(pairing.second),
+            "unchanged": f"columns {turning} to {columns - 1}" if columns > turning else None,
+            "attention_factor": reference.scale,
+            "dtype": pack.dtype.name,
+            "stored": "little-endian float32, rows one after another",
+            "tolerance": {
+                "rule": pack.rule,
+                "reason": pack.tolerance_reason,
+                "largest": float(pack.tolerance.max()),
+            },
+            "x": f"seed {pack.seed}",
+        },
+        "score": {
+            "killed": pack.killed,
+            "known": len(pack.known),
+            "survivors": [_named(outcome) for outcome in pack.known if not outcome.killed],
+            "not_applicable": [_named(one) for one in pack.outcomes if one.killed is None],
+        },
+        "files": files,
+    }
+
+
+def _named(outcome: Outcome) -> dict[str, str]:
+    return {"cause": outcome.cause, "message": outcome.message, "reason": outcome.reason}
+
+
+def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
+    """What mistakes.json says: of each mistake that is killed, cells of the y that it gives."""
+    numbers = [number for number, one in enumerate(pack.outcomes) if one.killed]
+    place_of = {number: place for place, number in enumerate(numbers)}
+    return {
+        "schema": "posenc/pack-mistakes/1",
+        "cells": "row, column, the value that the mistake gives, and what code may be off by",
+        "mistakes": [
+            {
+                "cause": outcome.cause,
+                "message": outcome.message,
+                "margin": _short(outcome.margin or 0.0),
+                "cells": [_cell_fields(cell) for cell in outcome.cells],
+                "alike": [place_of[number] for number in outcome.alike],
+            }
+            for outcome in map(pack.outcomes.__getitem__, numbers)
+        ],
+    }
+
+
+def _cell_fields(cell: Cell) -> list[float]:
+    value, tolerance = (float(str(np.float32(number))) for number in (cell.value, cell.tolerance))
+    return [cell.row, cell.column, value, tolerance]
+
+
+def _short(number: float) -> float | None:
+    return float(f"{number:.3g}") if np.isfinite(number) else None
+
+
+class LikelyMistake(Record):
+    """A known mistake whose cells a result has: so many of those that the pack keeps of it."""
+
+    cause: str
+    message: str
+    cells: int
+    of_cells: int
+
+
+class PackComparison(Record):
+    """A port's result beside a pack: how many values are wrong, the farthest of them, and why.
+
+    ``worst`` is in tolerances, infinite for what is no number.
+    """
+
+    pack: str
+    path: str
+    values: int
+    wrong: int
+    worst: float
+    row: int
+    column: int
+    position: int
+    given: float
+    right: float
+    tolerance: float
+    causes: tuple[LikelyMistake, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every value is within the tolerance."""
+        return self.wrong == 0
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """It as JSON."""
+        return {
+            "ok": self.ok,
+            "pack": self.pack,
+            "path": self.path,
+            "values": self.values,
+            "wrong": self.wrong,
+            "worst": self.worst if np.isfinite(self.worst) else None,
+            "at": {"row": self.row, "column": self.column, "position": self.position},
+            "given": self.given if np.isfinite(self.given) else None,
+            "right": self.right,
+            "tolerance": self.tolerance,
+            "diagnosis": [
+                {
+                    "cause": cause.cause,
+                    "message": cause.message,
+                    "cells": cause.cells,
+                    "of_cells": cause.of_cells,
+                }
+                for cause in self.causes
+            ],
+        }
+
+
+def compare_with_pack(pack: str, path: str) -> PackComparison:
+    """The array of a file beside the y of a pack.
+
+    Raises: InvalidInput where the pack is not as posenc wrote it, or the array has another shape;
+        Unavailable where a file cannot be read.
+    """
+    folder = Path(pack)
+    manifest = _json(folder / MANIFEST)
+    try:
+        if manifest["schema"] != _SCHEMA:
+            raise _no_pack(folder / MANIFEST)
+        digests = {str(name): str(file["sha256"]) for name, file in manifest["files"].items()}
+    except (KeyError, TypeError, AttributeError):
+        raise _no_pack(folder / MANIFEST) from None
+    names = ["positions.npy", "y.npy", "tolerance.npy"]
+    for name in (*names, MISTAKES):
+        _check_digest(folder / name, digests.get(name))
+    positions, y, tolerance = (read_array(str(folder / name)).values for name in names)
+    loaded = read_array(path)
+    given = loaded.values
+    if given.dtype.kind == "c":
+        raise NoMatrix(quoted_name(path), "complex numbers")
+    if given.size != y.size or given.shape[-2:] != y.shape:
+        raise InvalidInput(
+            f"{quoted_name(path)}: has the shape {given.shape}, and y of the pack {y.shape}"
+        )
+    given = given.reshape(y.shape).astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        missed = np.abs(given - y) / tolerance
+    missed = np.where(np.isnan(missed), np.inf, missed)
+    row, column = (int(index) for index in np.unravel_index(int(np.argmax(missed)), y.shape))
+    wrong = int(np.count_nonzero(missed > 1))
+    causes = _causes(_mistakes(folder / MISTAKES), given, y, tolerance) if wrong else ()
+    return PackComparison(
+        pack, path, y.size, wrong, float(missed[row, column]), row, column, int(positions[row]),
+        float(given[row, column]), float(y[row, column]), float(tolerance[row, column]), causes,
+    )  # fmt: skip
+
+
+def _causes(
+    mistakes: Sequence[Mapping[str, Any]], given: RealRows, y: RealRows, tolerance: RealRows
+) -> tuple[LikelyMistake, ...]:
+    """The mistakes whose cells a result has, of roundings also those whose cells it mostly has.
+
+    Where roundings have some, a mistake that has all comes before them.
+    """
+    likely = []
+    for mistake in mistakes:
+        cells = np.array(mistake["cells"], np.float64)  # (cells, 4)
+        places = cells[:, 0].astype(int), cells[:, 1].astype(int)
+        values, allowed = cells[:, 2], cells[:, 3]
+        with np.errstate(invalid="ignore"):
+            there = np.abs(given[places] - values) <= allowed
+            telling = np.abs(values - y[places]) > allowed + tolerance[places]
+        cause, message = str(mistake["cause"]), str(mistake["message"])
+        mostly = cause.endswith("-precision") and there[telling].mean() >= _MOSTLY
+        if there.all() or mostly:
+            count = int(np.count_nonzero(there))
+            likely.append(LikelyMistake(cause, message, count, there.size))
+    whole = [mistake for mistake in likely if mistake.cells == mistake.of_cells]
+    likely.sort(key=lambda mistake: -mistake.cells / mistake.of_cells)
+    return tuple((whole or likely)[:_MOST_CAUSES])
+
+
+def _mistakes(path: Path) -> Sequence[Mapping[str, Any]]:
+    try:
+        mistakes: Sequence[Mapping[str, Any]] = _json(path)["mistakes"]
+    except (KeyError, TypeError):
+        raise _no_pack(path) from None
+    return mistakes
+
+
+def _check_digest(path: Path, digest: str | None) -> None:
+    from hashlib import sha256
+
+    if sha256(_content(path)).hexdigest() != digest:
+        raise InvalidInput(
+            f"{quoted_name(path)}: is not the file that the pack was written with",
+            hint="write the pack again",
+        )
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_content(path))
+    except (ValueError, RecursionError):
+        raise _no_pack(path) from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open_input(path) as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise Unavailable(f"--check {quoted_name(path)}: {error.strerror}") from error
+    if len(content) > _LARGEST_FILE:
+        raise InvalidInput(f"{quoted_name(path)}: is larger than {_LARGEST_FILE >> 20} MiB")
+    return content
+
+
+def _no_pack(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{quoted_name(path)}: is of no pack that posenc emit wrote",
+        hint="--check takes the folder of a pack",
+    )

@@ -1,0 +1,20 @@
+"""Programs that hold a function against a golden pack, one a language, for users to compile."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+READERS = {
+    "c": "reader.c",
+    "rust": "reader.rs",
+    "swift": "reader.swift",
+    "js": "reader.js",
+    "go": "reader.go",
+}
+"""The file of each language's reader."""
+
+
+def reader_text(language: str) -> bytes:
+    """The reader of a language."""
+    folder = resources.files("posenc_cli.examples") / "readers"
+    return (folder / READERS[language]).read_bytes()

@@ -1,0 +1,182 @@
+"""``posenc emit``: golden packs, which tests in any language hold a port against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posenc_cli.checks.pack_readers import READERS
+from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import required_choice
+from posenc_cli.cli.console import Console
+from posenc_cli.cli.options import Json, completed_from, one_of, option, whole_option
+from posenc_cli.cli.rope_check import TOLERANCE
+from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from posenc_cli.checks.golden_pack import GoldenPack
+    from posenc_cli.checks.pack_folder import PackComparison
+
+FORMATS = {dtype.name: dtype for dtype in (FLOAT32, BFLOAT16, FLOAT16)}
+_LARGEST_SEED = 2**64 - 1
+
+
+def _languages(flag: str, text: str) -> tuple[str, ...]:
+    """The languages that a text lists.
+
+    Raises: InvalidInput for one that there is no reader for.
+    """
+    names = (one_of(flag, name.strip(), READERS) for name in text.split(","))
+    return tuple(dict.fromkeys(names))
+
+
+def emit(
+    choice: Choice | None,
+    console: Console,
+    result: Annotated[
+        str | None, typer.Argument(metavar="[Y]", help="with --check: what your code makes of x")
+    ] = None,
+    *,
+    out: Annotated[
+        str | None,
+        option("--out", "-o", metavar="DIR", help="the folder of the pack, new or empty"),
+    ] = None,
+    check: Annotated[
+        str | None,
+        option("--check", metavar="DIR", help="hold Y against this pack; status 1 if it is wrong"),
+    ] = None,
+    reader: Annotated[
+        Any,
+        option(
+            "--reader",
+            metavar="NAME",
+            help=f"add readers to compile with your code: {','.join(READERS)}",
+            parse=_languages,
+            autocompletion=completed_from(READERS),
+        ),
+    ] = (),
+    dtype: Annotated[
+        str,
+        option(
+            "--dtype",
+            known=FORMATS,
+            help=f"what y is rounded to, stored as float32: {'|'.join(FORMATS)}",
+        ),
+    ] = "float32",
+    tol: TOLERANCE = "auto",
+    seed: Annotated[int, whole_option("--seed", minimum=0, help="draws x")] = 0,
+    as_json: Json = False,
+) -> int:
+    """Write a golden pack for a port, or check one.
+
+    A folder of positions, vectors x, what becomes of them, y, what each value may be off by, tables
+    and expected failures, in JSON and .npy that thirty lines of any language read. Every mistake
+    that posenc knows is made of the pack's own vectors: the score says how many of them the pack
+    kills, and mistakes.json has what each gives. Without --len or --positions those are taken that
+    show most. The same request gives the same bytes.
+
+    Examples:
+      posenc emit -m llama-3-8b --out pack
+      posenc emit -s rope -d 128 --layout half --reader c,rust --out port
+      posenc emit --config config.json --dtype bfloat16 --out halves
+      posenc apply -m llama-3-8b --in pack/x.npy --positions pack/positions.npy --out y.npy
+      posenc emit --check pack y.npy
+    """
+    if check is not None:
+        return _check(choice, check, result, out, console, as_json=as_json)
+    if result is not None:
+        raise InvalidInput(f"{quoted_name(result)}: goes with --check, the pack that it is held to")
+    chosen = required_choice(choice)
+    if out is None:
+        raise InvalidInput("--out: is missing: the folder that the pack goes to")
+    if seed > _LARGEST_SEED:
+        raise InvalidInput(f"--seed {seed}: must be at most {_LARGEST_SEED}")
+    from posenc_cli.checks.golden_pack import GoldenPack
+    from posenc_cli.checks.pack_folder import write_pack
+
+    pack = GoldenPack.of(chosen, seed=seed, dtype=FORMATS[dtype], rule=tol)
+    for part in pack.applied.left_out:
+        console.warning(f"{part}: is added to scores, and left out")
+    manifest = write_pack(pack, out, reader)
+    if as_json:
+        console.json("emit", {"path": out, **_fields(manifest)})
+    else:
+        console.summary(_summary(pack, out, manifest))
+    return 0
+
+
+def _fields(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in manifest.items() if name != "schema"}
+
+
+def _summary(pack: GoldenPack, out: str, manifest: Mapping[str, Any]) -> str:
+    """What was written, and what it is worth."""
+    rows, columns = pack.x.shape
+    text = (
+        f"wrote {quoted_name(out)}: {pack.reference.text}, {rows} × {columns} {pack.dtype.name}, "
+        f"positions 0 to {pack.positions.max()}, {len(manifest['files']) + 1} files; {pack.score}"
+    )
+    survivors = len(pack.known) - pack.killed
+    if survivors:
+        text += f" ({survivors} it cannot show: pack.json says why)"
+    return text
+
+
+def _check(
+    choice: Choice | None,
+    pack: str,
+    result: str | None,
+    out: str | None,
+    console: Console,
+    *,
+    as_json: bool,
+) -> int:
+    """Hold a result against a pack."""
+    if choice is not None or out is not None:
+        other = "--out" if choice is None else "--scheme, --config or --model"
+        raise InvalidInput(f"--check: cannot go with {other}: the pack says what it is of")
+    if result is None:
+        raise InvalidInput(
+            "--check: needs the file of what your code makes of x.npy",
+            hint=f"posenc emit --check {pack} FILE",
+        )
+    from posenc_cli.checks.pack_folder import compare_with_pack
+
+    comparison = compare_with_pack(pack, result)
+    if as_json:
+        console.json("emit", comparison.fields)
+    else:
+        for line in _comparison_lines(comparison):
+            console.result(console.paragraph_text(line, hanging=2))
+    return 0 if comparison.ok else 1
+
+
+def _comparison_lines(comparison: PackComparison) -> list[str]:
+    """A result beside a pack, in words."""
+    sides = f"{quoted_name(comparison.path)} against {quoted_name(comparison.pack)}"
+    if comparison.ok:
+        within = f"{comparison.worst:.2g} of the tolerance"
+        return [f"ok: {sides}: all {comparison.values} values are right, within {within}"]
+    place = f"row {comparison.row}, column {comparison.column} (position {comparison.position})"
+    right = f"{comparison.right:.9g} ± {comparison.tolerance:.2g}"
+    lines = [
+        f"FAILED: {sides}: {comparison.wrong} of {comparison.values} values are wrong",
+        f"farthest: {place} is {comparison.given:.9g}, not {right}",
+    ]
+    for cause in comparison.causes:
+        cells = f"all {cause.of_cells}"
+        if cause.cells < cause.of_cells:
+            cells = f"{cause.cells} of the {cause.of_cells}"
+        has = f"it has {cells} cells that the pack keeps of this"
+        lines.append(f"cause: {cause.cause}: {cause.message}; {has}")
+    if not comparison.causes:
+        files = f"--positions {comparison.pack}/positions.npy --rotated {comparison.pack}/x.npy"
+        lines += [
+            "cause: unknown: no one mistake that the pack knows gives these values",
+            f"posenc rope-check … {files} {comparison.path} looks for several at once",
+        ]
+    return lines

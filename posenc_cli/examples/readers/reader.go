@@ -1,0 +1,42 @@
+// Hold your rotate against a golden pack: go run reader.go yours.go pack
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+)
+
+// Yours is func rotate(x []float32, position int64), in package main: it turns one vector in place.
+
+func read[T float32 | int64](pack, name string, size int) []T {
+	content, err := os.ReadFile(pack + "/" + name + ".npy")
+	if err != nil {
+		panic(err)
+	}
+	content = content[10+int(binary.LittleEndian.Uint16(content[8:])):] // after 10 bytes and a header
+	values := make([]T, len(content)/size)
+	binary.Read(bytes.NewReader(content), binary.LittleEndian, values)
+	return values
+}
+
+func main() {
+	pack := append(os.Args, ".")[1]
+	positions, x := read[int64](pack, "positions", 8), read[float32](pack, "x", 4)
+	y, tolerance := read[float32](pack, "y", 4), read[float32](pack, "tolerance", 4)
+	columns, wrong := len(x)/len(positions), 0
+	for row, position := range positions {
+		rotate(x[row*columns:(row+1)*columns], position)
+	}
+	for i := range x {
+		if !(math.Abs(float64(x[i])-float64(y[i])) <= float64(tolerance[i])) {
+			if wrong++; wrong == 1 {
+				fmt.Printf("row %d column %d: %v, not %v\n", i/columns, i%columns, x[i], y[i])
+			}
+		}
+	}
+	fmt.Printf("%d of %d values are wrong\n", wrong, len(x))
+	os.Exit(min(wrong, 1))
+}

@@ -1,0 +1,26 @@
+// Hold your rotate against a golden pack: node reader.js pack
+const fs = require("fs");
+const rotate = require("./rotate.js"); // yours: (x: Float32Array, position) turns one vector
+
+const pack = process.argv[2] || ".";
+
+function values(name, type) {
+  const bytes = fs.readFileSync(`${pack}/${name}.npy`);
+  const start = 10 + bytes.readUInt16LE(8); // an .npy: 10 bytes, its header, the values
+  return new type(Uint8Array.from(bytes.subarray(start)).buffer);
+}
+
+const positions = values("positions", BigInt64Array);
+const [x, y, tolerance] = ["x", "y", "tolerance"].map((name) => values(name, Float32Array));
+const columns = x.length / positions.length;
+positions.forEach((position, row) =>
+  rotate(x.subarray(row * columns, (row + 1) * columns), Number(position)),
+);
+let wrong = 0;
+for (let i = 0; i < x.length; i++) {
+  if (Math.abs(x[i] - y[i]) <= tolerance[i]) continue; // what is no number is wrong, too
+  if (wrong++) continue;
+  console.log(`row ${Math.floor(i / columns)} column ${i % columns}: ${x[i]}, not ${y[i]}`);
+}
+console.log(`${wrong} of ${x.length} values are wrong`);
+process.exitCode = wrong > 0 ? 1 : 0;

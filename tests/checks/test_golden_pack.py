@@ -1,0 +1,218 @@
+"""Golden packs: that they pass what is right, kill what is wrong, and say which mistake it is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import posenc_cli as posenc
+from posenc_cli.checks.golden_pack import GoldenPack, telling_positions
+from posenc_cli.checks.known_mistakes import TurnedVectors, known_mistakes
+from posenc_cli.checks.pack_folder import compare_with_pack, write_pack
+from posenc_cli.choice import choice_of_schemes
+from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from posenc_cli.numerics.rounding import narrow, widen
+from posenc_cli.positions import Positions
+from posenc_cli.records import replace
+
+pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
+from tests.checks.mutants import MUTANTS
+from tests.checks.textbook import CASES
+
+ALONG_A_LINE = [name for name, case in CASES.items() if case.axes is None]
+BEYOND = {
+    "nearly": "within the tolerance: correct float32 code errs as much",
+    "float32_far": "past 2^24, which no pack reaches",
+    "one_missing": "of a position that the pack has not",
+    "row_missing": "of a position that the pack has not",
+    "rows_exchanged": "of positions that the pack has not",
+}
+"""Mutants that a pack of one row a position cannot see, and why."""
+
+
+def pack_of(scheme, *, positions=None, dtype=FLOAT32, rule="auto", seed=0, **given):
+    choice = choice_of_schemes(scheme, given, positions=positions)
+    return GoldenPack.of(choice, seed=seed, dtype=dtype, rule=rule)
+
+
+@pytest.fixture(scope="module")
+def packs(tmp_path_factory):
+    """The pack of a case of the textbook, and its folder."""
+    folder, made = tmp_path_factory.mktemp("packs"), {}
+
+    def pack(name):
+        if name not in made:
+            made[name] = pack_of(CASES[name].scheme, **CASES[name].given)
+            write_pack(made[name], str(folder / name))
+        return made[name], folder / name
+
+    return pack
+
+
+def comparison_of(folder, tmp_path, y):
+    np.save(tmp_path / "y.npy", y)
+    return compare_with_pack(str(folder), str(tmp_path / "y.npy"))
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", ALONG_A_LINE)
+def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tmp_path):
+    pack, folder = packs(name)
+    for compute in (np.float64, np.float32):
+        right = replace(CASES[name].right, compute=compute)
+        comparison = comparison_of(folder, tmp_path, right(np.float32(pack.x), pack.positions))
+        assert comparison.ok
+        assert comparison.worst < 0.5
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("name", ALONG_A_LINE)
+def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, packs):
+    pack, _ = packs(name)
+    assert pack.killed == len(pack.known) > 190
+    assert not any(outcome.alike for outcome in pack.outcomes)
+
+
+@pytest.mark.sweep(11)
+@pytest.mark.parametrize("name", [n for n, m in MUTANTS.items() if m.case in ALONG_A_LINE])
+def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
+    name, packs, tmp_path
+):
+    mutant = MUTANTS[name]
+    pack, folder = packs(mutant.case)
+    if mutant.wrong.rotated > pack.x.shape[1]:
+        pytest.skip("it turns more columns than there are")
+    with np.errstate(all="ignore"):
+        y = mutant.wrong(pack.x, pack.positions)
+    comparison = comparison_of(folder, tmp_path, y)
+    assert comparison.ok == (name in BEYOND)
+    causes = [cause.cause for cause in comparison.causes[:1]]
+    assert set(causes) <= {*mutant.causes, *mutant.also}
+
+
+def test_each_known_mistake_is_named_by_the_cells_that_the_pack_keeps(packs, tmp_path):
+    pack, folder = packs("yarn")
+    vectors = TurnedVectors(pack.reference, pack.x, pack.positions, _tolerance_of(pack))
+    kept = json.loads((folder / "mistakes.json").read_text())["mistakes"]
+    mistakes = [one for one in known_mistakes(vectors, pack.context[0]) if one.wrong is not None]
+    for mistake in mistakes[::9]:
+        comparison = comparison_of(folder, tmp_path, mistake.wrong.values)
+        assert [cause.cause for cause in comparison.causes] == [mistake.cause]
+        assert mistake.message in comparison.causes[0].message
+    assert len(kept) == pack.killed
+    assert all(len(one["cells"]) >= 8 for one in kept)
+
+
+def _tolerance_of(pack):
+    from posenc_cli.inference.tolerance import Tolerance
+
+    return Tolerance.of("auto", dtype="float32", roundings=4, amplitude=pack.reference.scale)
+
+
+def test_what_survives_is_counted_with_its_reason():
+    pack = pack_of("rope", positions=Positions.parse("0:4"))
+    survivors = [one for one in pack.known if not one.killed]
+    assert len(survivors) == len(pack.known) - pack.killed > 5
+    assert "positions end at 4095: every later one is turned as that" in [
+        one.message for one in survivors
+    ]
+    assert all(one.reason and not one.cells for one in survivors)
+    assert f"kills {pack.killed} of {len(pack.known)} known mistakes" == pack.score
+
+
+def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
+    pack = pack_of("rope", dim=16)
+    reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
+    assert reasons["the attention factor is not applied"] == "it is 1"
+    assert reasons["all columns turn"] == "all 16 columns turn"
+
+
+def test_what_changes_no_position_that_there_is_is_no_mistake():
+    pack = pack_of("rope-axial", dim=16, grid="4x4")
+    assert pack.positions.tolist() == [*range(16)]
+    reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
+    assert reasons["positions were bfloat16"] == "it changes no value at any position that there is"
+    assert pack.killed == len(pack.known)
+
+
+def test_mistakes_that_give_the_same_values_count_once():
+    pack = pack_of("rope", dim=16)
+    messages = [one.message for one in pack.known]
+    assert "the sines are 0, or there are cosines only" in messages
+    assert len({*messages}) == len(messages)
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("scheme", ["rope", "rope-llama3", "rope-resonance", "mrope", "xpos"])
+def test_y_is_what_apply_gives_and_tables_what_generate_gives(scheme):
+    pack = pack_of(scheme, dim=128)
+    positions = pack.positions.tolist()
+    expected = posenc.apply(np.float32(pack.x), scheme, positions, dim=128)
+    assert np.array_equal(pack.y, expected)
+    cos, sin = (posenc.encode(scheme, positions, dim=128, table=name) for name in ("cos", "sin"))
+    assert np.array_equal(pack.tables["cos"], cos)
+    assert np.array_equal(pack.tables["sin"], sin)
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
+    pack = pack_of("rope", dim=64, layout="half", dtype=dtype)
+
+    def rounded(values):
+        return widen(narrow(np.float64(values), None, dtype), dtype)
+
+    assert np.array_equal(rounded(pack.x), pack.x)
+    assert np.array_equal(rounded(pack.y), pack.y)
+    cos, sin = (rounded(part) for part in CASES["plain"].right.pair_tables(pack.positions))
+    a, b = np.split(pack.x, 2, axis=1)
+    first = rounded(rounded(a * cos) - rounded(b * sin))
+    second = rounded(rounded(b * cos) + rounded(a * sin))
+    missed = np.abs(np.concatenate([first, second], 1) - pack.y)
+    assert (missed <= pack.tolerance).all()
+    assert 250 < pack.killed < len(pack.known)  # half precision hides some roundings
+
+
+def test_float32_code_passes_a_pack_of_amplitudes_that_grow():
+    pack = pack_of("xpos", dim=64)
+    waves = pack.reference.content.waves
+    growth = np.float32([float(base) for base in waves.growth.bases(np)])
+    exponents = np.float32(pack.positions - waves.growth.centre) / np.float32(waves.growth.span)
+    sizes = growth ** exponents[:, None]
+    angles = np.float32(pack.positions)[:, None] * np.float32(pack.reference.frequencies)
+    cos, sin = np.cos(angles) * sizes, np.sin(angles) * sizes
+    first, second = list(pack.reference.pairing.first), list(pack.reference.pairing.second)
+    a, b = np.float32(pack.x)[:, first], np.float32(pack.x)[:, second]
+    y = np.empty_like(pack.x)
+    y[:, first], y[:, second] = a * cos - b * sin, b * cos + a * sin
+    assert (np.abs(y - pack.y) <= pack.tolerance).all()
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("rule", ["float32", "exact", 1e-3])
+def test_the_score_is_that_of_the_tolerance_asked_for(rule):
+    loose, asked = pack_of("rope", dim=32), pack_of("rope", dim=32, rule=rule)
+    assert (
+        (asked.tolerance == np.float32(1e-3)).all()
+        if rule == 1e-3
+        else (asked.tolerance.max() < loose.tolerance.max())
+    )
+    killed = [outcome.margin > 1 for outcome in asked.known]
+    assert sum(killed) == asked.killed
+
+
+def test_positions_show_powers_of_two_the_end_of_the_context_and_what_is_past_it():
+    positions = {*telling_positions(8192)}
+    assert {0, 1, 7, 127, 128, 255, 256, 257, 8191, 8192, 8193, 65535, 65536, 131073} <= positions
+    assert max(telling_positions(1_000_000)) == 1_000_001
+    assert [*telling_positions(4096, 5)] == [0, 1, 2, 3, 4]
+
+
+def test_vectors_are_exact_in_every_format_and_never_zero():
+    x = pack_of("rope", dim=128).x
+    assert x.all()
+    assert (x * 32 % 2 == 1).all()
+    assert np.abs(x).max() < 4
+    assert not np.array_equal(x, pack_of("rope", dim=128, seed=1).x)

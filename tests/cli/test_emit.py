@@ -1,0 +1,175 @@
+"""``posenc emit``: the folder that it writes, the results that it checks, and what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def refused(call, *arguments):
+    before = sorted(os.listdir())
+    status, out, err = call("emit", *arguments)
+    assert (status, out) == (2, "")
+    first, *rest = err.splitlines()
+    assert first.startswith("posenc: error: ")
+    assert not rest or (len(rest) == 1 and rest[0].startswith("hint: "))
+    assert sorted(os.listdir()) == before
+    return err
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.fixture
+def pack(call):
+    """A pack of a small head in the current folder."""
+    status, out, err = call("emit", "-s", "rope", "-d", "16", "--layout", "half", "-o", "pack")
+    assert (status, out) == (0, "")
+    assert "known mistakes" in err
+    return Path("pack")
+
+
+def test_a_pack_has_the_files_that_its_manifest_names(call, pack):
+    manifest = json.loads((pack / "pack.json").read_text())
+    assert manifest["schema"] == "posenc/pack/1"
+    assert {*manifest["files"], "pack.json"} == {*contents(pack)}
+    for name, file in manifest["files"].items():
+        assert hashlib.sha256((pack / name).read_bytes()).hexdigest() == file["sha256"]
+        if name.endswith(".npy"):
+            values = np.load(pack / name)
+            assert (list(values.shape), values.dtype.name) == (file["shape"], file["dtype"])
+    conventions = manifest["conventions"]
+    assert conventions["first_columns"] == [*range(8)]
+    assert conventions["second_columns"] == [*range(8, 16)]
+    score = manifest["score"]
+    assert score["killed"] == score["known"] > 200
+    assert score["survivors"] == []
+    assert all(one["reason"] for one in score["not_applicable"])
+
+
+def test_the_same_request_gives_the_same_bytes(call, pack):
+    assert call("emit", "-s", "rope", "-d", "16", "--layout", "half", "-o", "again")[0] == 0
+    assert contents("again") == contents(pack)
+    other = "--seed", "1", "-o", "other"
+    assert call("emit", "-s", "rope", "-d", "16", "--layout", "half", *other)[0] == 0
+    assert contents("other")["x.npy"] != contents(pack)["x.npy"]
+
+
+def test_json_has_the_manifest_and_the_place(call):
+    status, out, _ = call("emit", "-m", "llama-3-8b", "-o", "pack", "--json")
+    printed = json.loads(out)
+    assert status == 0
+    assert printed["schema"] == "posenc/emit/1"
+    assert printed["path"] == "pack"
+    assert printed["encoding"]["model"] == "llama-3-8b"
+    assert (printed["encoding"]["context"], printed["score"]["killed"]) == (8192, 280)
+
+
+def test_the_right_result_passes_and_a_mistake_is_named(call, pack):
+    status, out, _ = call("emit", "--check", "pack", "pack/y.npy")
+    assert status == 0
+    assert out.startswith("ok: ")
+    np.save("still.npy", np.load("pack/x.npy")[None])
+    status, out, _ = call("emit", "--check", "pack", "still.npy")
+    assert status == 1
+    assert out.startswith("FAILED: 'still.npy' against 'pack': ")
+    assert "cause: no-rotation: nothing turns" in out
+    status, out, _ = call("emit", "--check", "pack", "still.npy", "--json")
+    report = json.loads(out)
+    assert (status, report["ok"], report["diagnosis"][0]["cause"]) == (1, False, "no-rotation")
+    assert report["diagnosis"][0]["cells"] == report["diagnosis"][0]["of_cells"] >= 8
+
+
+def test_what_is_no_number_is_wrong_and_no_known_mistake(call, pack):
+    y = np.load("pack/y.npy")
+    y[3, 5] = np.nan
+    np.save("y.npy", y)
+    status, out, _ = call("emit", "--check", "pack", "y.npy", "--json")
+    report = json.loads(out)
+    assert (status, report["wrong"], report["worst"], report["given"]) == (1, 1, None, None)
+    assert (report["at"], report["diagnosis"]) == ({"row": 3, "column": 5, "position": 3}, [])
+    assert "cause: unknown" in call("emit", "--check", "pack", "y.npy")[1]
+
+
+def test_a_pack_that_was_changed_is_refused(call, pack):
+    y = np.load("pack/y.npy")
+    np.save("y.npy", y)
+    np.save("pack/tolerance.npy", 1 + y)
+    assert "'pack/tolerance.npy': is not the file" in refused(call, "--check", "pack", "y.npy")
+    for text in (
+        "{}",
+        "[]",
+        "{",
+        '{"schema": "posenc/pack/1"}',
+        "null",
+        '{"files": 3}',
+        "[" * 9999,
+    ):
+        (pack / "pack.json").write_text(text)
+        assert "is of no pack that posenc emit wrote" in refused(call, "--check", "pack", "y.npy")
+
+
+def test_an_empty_folder_is_filled_and_another_is_left_alone(call):
+    Path("empty").mkdir()
+    assert call("emit", "-s", "rope", "-d", "4", "-o", "empty")[0] == 0
+    written = contents("empty")
+    assert "pack.json" in written
+    assert "is not empty" in refused(call, "-s", "rope", "-d", "4", "-o", "empty")
+    assert contents("empty") == written
+    Path("file").write_text("mine")
+    assert "is a file" in refused(call, "-s", "rope", "-d", "4", "-o", "file")
+    assert Path("file").read_text() == "mine"
+
+
+def test_a_run_that_fails_leaves_no_folder(call, monkeypatch):
+    from posenc_cli.checks import pack_folder
+
+    monkeypatch.setattr(pack_folder, "_manifest", lambda *_: 1 / 0)
+    assert call("emit", "-s", "rope", "-d", "4", "-o", "pack")[0] == 70
+    assert os.listdir() == []
+
+
+def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
+    assert "is bias" in refused(call, "-s", "alibi", "-o", "new")
+    assert "packs are of rotary encodings" in refused(call, "-s", "sinusoidal", "-o", "new")
+    assert "--out: is missing" in refused(call, "-s", "rope")
+    assert "one of them is needed" in refused(call, "-o", "new")
+    assert "goes with --check" in refused(call, "y.npy", "-s", "rope", "-o", "new")
+    assert "needs the file" in refused(call, "--check", "pack")
+    assert "cannot go with" in refused(call, "--check", "pack", "pack/y.npy", "-s", "rope")
+    assert "cannot go with --out" in refused(call, "--check", "pack", "pack/y.npy", "-o", "new")
+    assert "has the shape (44, 8)" in refused(call, "--check", "pack", "pack/cos.npy").replace(
+        str(np.load("pack/cos.npy").shape), "(44, 8)"
+    )
+    assert "must be one of c, rust" in refused(call, "-s", "rope", "--reader", "java", "-o", "new")
+    assert "is not whole" in refused(call, "-s", "rope", "--positions", "0.5", "-o", "new")
+    assert "at most 262144" in refused(call, "-s", "rope", "-l", "1e9", "-o", "new")
+    assert "past the largest number" in refused(
+        call, "-s", "xpos", "--set", "side=key", "-d", "64", "--positions", "99999", "-o", "new"
+    )
+
+
+OWN = '''
+from posenc_cli.formulas.declare import Rotation, Waves, rotary
+
+@rotary(source="mine", formula="mine")
+def mine(*, dim: int = 8):
+    """Mine."""
+    return Rotation(Waves(dim // 2, lambda xp: 1 / (1 + xp.arange(0, dim // 2))), "half")
+'''
+
+
+def test_a_scheme_of_ones_own_and_a_hybrid_have_packs(call):
+    Path("own.py").write_text(OWN)
+    assert call("emit", "-s", "./own.py:mine", "-o", "own")[0] == 0
+    score = json.loads(Path("own/pack.json").read_text())["score"]
+    assert score["killed"] == score["known"] > 80
+    status, _, err = call("emit", "-s", "rope+alibi", "-d", "8", "-o", "hybrid")
+    assert status == 0
+    assert "alibi: is added to scores, and left out" in err
