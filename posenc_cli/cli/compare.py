@@ -26,7 +26,9 @@ from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from posenc_cli.checks.losses import Model
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
 
@@ -38,6 +40,25 @@ class PairParameterOptions(ParameterOptions):
         list[Setting] | None,
         settings_option("any other parameter, for both; a.NAME=VALUE or b.NAME=VALUE for one"),
     ] = None
+
+
+def _compare_models(
+    models: Sequence[Model], tol: float, output: PlotOutput, console: Console
+) -> int:
+    """Say what of one model the other has lost."""
+    from posenc_cli.checks.losses import compare_models
+    from posenc_cli.render.losses import losses_fields, losses_text
+
+    first, second = models
+    for key, model in zip("AB", models, strict=True):
+        for warning in model.reading.warnings:
+            console.warning(f"{key}: {warning}")
+    result = compare_models(first, second, tolerance=tol)
+    if output.json:
+        console.json("compare", losses_fields(result))
+    else:
+        output.report(losses_text(result, console.typesetter))
+    return 0 if result.ok else 1
 
 
 def compare(
@@ -115,7 +136,8 @@ def compare(
 ) -> int:
     """Compare two arrays or encodings.
 
-    A and B are files (.npy .npz .csv .safetensors), schemes, configs or models. Two rotary
+    A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. Of a
+    GGUF file and a config, a model or another one it is said by name what is lost. Two rotary
     encodings without positions are compared pair by pair: frequencies and amplitude, to which
     --tol is then relative. Status 1 where they differ by more than --tol, by default at all; NaN
     equals NaN. With --as alone, A is what another engine makes of it beside transformers. --plot
@@ -126,13 +148,19 @@ def compare(
       posenc compare rope rope --dim 64 --set b.base=500000 --len 128
       posenc compare gemma-3-4b rope --layer-type full_attention --set b.dim=256
       posenc compare llama-2-7b --as vllm
+      posenc compare config.json model.gguf
       posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png
     """
     output.check(picture)
     from posenc_cli.checks.compare import ArrayComparison, comparison
-    from posenc_cli.cli.operands import sides_of
+    from posenc_cli.cli.operands import models_of, sides_of
     from posenc_cli.render.comparison import comparison_fields, comparison_text
 
+    chosen = (table, head, dtype, *where.texts, *(layer_types or ()), *parameters.texts)
+    if not output.draws and not any(each is not None for each in chosen):
+        models = models_of((a, b), runtimes or [])
+        if models is not None:
+            return _compare_models(models, tol, output, console)
     sides = sides_of(
         (a, b), runtimes=runtimes or [], layer_types=layer_types or [], parameters=parameters
     )

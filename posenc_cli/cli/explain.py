@@ -288,6 +288,17 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
             f"logits are multiplied by {values['softmax_multiplier']} beside the rotation "
             f"({derived['softmax_multiplier'].source})"
         )
+    if "scaling_type" in values:
+        kind, factor = derived["scaling_type"], derived["scaling_factor"]
+        yield f"scaling type: {values['scaling_type']} ({kind.source})"
+        yield f"scaling factor: {values['scaling_factor']} ({factor.source})"
+    if "divisors" in derived:
+        divisors = derived["divisors"]
+        yield (
+            f"frequencies are divided by {divisors.value}"
+            if divisors.value
+            else f"no tensor divides frequencies ({divisors.source})"
+        )
     if "permuted" in values:
         yield (
             "the converter permutes the rows of q and k: columns 2i and 2i + 1 were i and i + n/2 "

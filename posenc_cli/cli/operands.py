@@ -13,6 +13,7 @@ from posenc_cli.configs.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest
 from posenc_cli.files.formats import READ_BY_SUFFIX
+from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.files.reading import read_array
 from posenc_cli.formulas.parameters import flag
 from posenc_cli.records import replace
@@ -20,8 +21,11 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from posenc_cli.checks.losses import Model
     from posenc_cli.cli.choosing import ParameterOptions
-    from posenc_cli.files.gguf import GGUFHeader
+
+
+_LLAMA_CPP = "llama.cpp"
 
 
 def sides_of(
@@ -52,6 +56,54 @@ def sides_of(
             f"--layer-type {abbreviated(layer_types[0])}: the layers of neither of the two differ"
         )
     return sides
+
+
+def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Model] | None:
+    """A and B where one is a GGUF file and the other a model too, None where they are not.
+
+    A config is read as llama.cpp reads it, where that is known and no engine is named.
+
+    Raises: InvalidInput, Unavailable: one cannot be read.
+    """
+    a, b = names
+    if b is None or not any(map(_is_gguf, (a, b))) or not all(map(_is_model, (a, b))):
+        return None
+    models = []
+    for key, name, runtime in zip("AB", (a, b), _runtimes(runtimes, alone=False), strict=True):
+        try:
+            models.append(_model(name, runtime))
+        except PosencError as error:
+            error.message = f"{key}: {error.message}"
+            raise
+    return models
+
+
+def _model(name: str, runtime: str | None) -> Model:
+    from posenc_cli.checks.losses import Model, config_window
+
+    config = library.find(name).config if name in library.names() else read_config(name, flag=None)
+    if isinstance(config, GGUFHeader):
+        return Model(name, resolve(config, runtime=runtime or TRANSFORMERS))
+    window = config_window(config)
+    if runtime is None:
+        try:
+            return Model(name, resolve(config, runtime=_LLAMA_CPP, name=name), _LLAMA_CPP, window)
+        except InvalidInput:  # what llama.cpp makes of it was not read, or is nothing
+            runtime = TRANSFORMERS
+    return Model(name, resolve(config, runtime=runtime, name=name), runtime, window)
+
+
+def _is_gguf(text: str) -> bool:
+    try:
+        return begins_a_gguf(text)
+    except OSError:
+        return False
+
+
+def _is_model(text: str) -> bool:
+    if _is_gguf(text) or text in library.names():
+        return True
+    return PurePath(text).suffix.lower() in (".json", ".gguf") or Path(text).is_dir()
 
 
 def _runtimes(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:

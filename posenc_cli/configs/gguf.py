@@ -53,7 +53,7 @@ def resolve_gguf(header: GGUFHeader) -> Resolved:
 
     Raises: InvalidInput where llama.cpp refuses the file, or what it does was not read in its code.
     """
-    return _Model(header).resolved()
+    return _GGUFModel(header).resolved()
 
 
 class _AlikeLayers(Record):
@@ -64,7 +64,7 @@ class _AlikeLayers(Record):
     layers: tuple[int, ...]
 
 
-class _Model:
+class _GGUFModel:
     """A GGUF file as it is read."""
 
     def __init__(self, header: GGUFHeader) -> None:
@@ -300,6 +300,15 @@ class _Model:
         softmax = self._softmax_multiplier(params)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
+        derived["scaling_type"], derived["scaling_factor"] = self._type(), self._factor()
+        wanted = self._wanted(self._type().value)
+        if wanted:
+            found = [name for name in wanted if name in self.header.numbers]
+            derived["divisors"] = (
+                Sourced(" ".join(found), "llama.cpp divides frequencies by them")
+                if found
+                else Sourced(None, f"DEFAULT: tensor absent ({wanted[0]})")
+            )
         if self.architecture.permuted:
             derived["permuted"] = Sourced(True, f"{LLAMA_CPP}/conversion")
         self._note_ignored_factor(params)

@@ -164,3 +164,32 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 
 WHOLE_HEAD = ("llama", "deci", "falcon", "llama-embed")
 """Architectures that llama.cpp refuses to load where part of the head turns."""
+
+_LLAMAS = ("llama", "llama-embed", "deci", "arcee", "mistral3")
+
+OF_MODEL_TYPES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("llama", "mistral", "mixtral"), _LLAMAS),
+    **{name: (name,) for name in ("falcon", "gemma", "gemma2", "apertus", "bitnet", "exaone4")},
+    **{name: (name,) for name in ("glm4", "granite", "granitemoe", "nemotron", "olmo", "olmo2")},
+    **{name: (name,) for name in ("olmoe", "phi3", "qwen2", "qwen3", "seed_oss", "smollm3")},
+    **{name: (name,) for name in ("stablelm", "starcoder2", "bloom", "mpt", "ernie4_5")},
+    "cohere": ("command-r",),
+    "cohere2": ("cohere2",),
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3"), ("deepseek2",)),
+    "gemma3_text": ("gemma3", "gemma-embedding"),
+    "gemma3n_text": ("gemma3n",),
+    "glm4_moe": ("glm4moe",),
+    "gpt_neox": ("gptneox",),
+    "gpt_oss": ("gpt-oss",),
+    "llama4_text": ("llama4",),
+    "modernbert": ("modern-bert",),
+    "olmo3": ("olmo2",),
+    "phi": ("phi2",),
+    "qwen2_moe": ("qwen2moe",),
+    "qwen3_moe": ("qwen3moe",),
+    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), ("qwen2vl",)),
+    "qwen3_vl_text": ("qwen3vl",),
+    "qwen3_vl_moe_text": ("qwen3vlmoe",),
+}
+"""By a model type of transformers, the architectures that the converter writes it as, where its own
+classes wrote some: in any other q and k may be permuted, or not, as they should not be."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.gguf_files import converted, gguf_bytes, llama
+from tests.gguf_files import converted, gguf_bytes, llama, parsed
 
 
 @pytest.fixture
@@ -87,6 +87,45 @@ def test_another_engine_does_not_read_it(call, gguf):
     status, _, err = call("explain", path, "--as", "vllm")
     assert status == 2
     assert "is a GGUF file, which is llama.cpp's" in err
+
+
+def test_compare_says_by_name_what_a_file_has_lost(call, gguf, tmp_path):
+    config, data = converted("llama-3.1-8b")
+    stated = tmp_path / "config.json"
+    stated.write_text(json.dumps(config), "utf-8")
+    good = gguf(data, "good.gguf")
+    status, out, err = call("compare", str(stated), good)
+    assert (status, err) == (0, "")
+    assert "ok: nothing is lost of architecture, layers, context" in " ".join(out.split())
+    keys, tensors = parsed(data)
+    del keys["llama.rope.freq_base"]
+    bad = gguf(gguf_bytes(keys, tensors), "bad.gguf")
+    status, out, err = call("compare", str(stated), bad)
+    assert status == 1
+    assert "DIFFERENT: base, llama3-factors" in out
+    assert "500000 (rope_theta)" in out
+    assert "llama.rope.freq_base is not given: llama.cpp takes 10000" in err
+    document = json.loads(call("compare", good, bad, "--json")[1])
+    assert document["kind"] == "models"
+    assert document["ok"] is False
+    assert document["losses"][0] == {
+        "name": "base",
+        "layers": None,
+        "a": {"value": 500000.0, "source": "llama.rope.freq_base"},
+        "b": {"value": 10000.0, "source": "DEFAULT: key absent (llama.rope.freq_base)"},
+    }
+    assert call("compare", "llama-3.1-8b", good)[0] == 0
+
+
+def test_compare_goes_pair_by_pair_where_positions_or_layers_are_named(call, gguf):
+    path = gguf("gemma-3-4b")
+    status, out, _ = call("compare", path, "gemma-3-4b", "--layer-type", "full_attention")
+    assert status == 0
+    assert "all 128 frequencies are the same" in out
+    assert (
+        call("compare", path, "rope", "--layer-type", "sliding_attention", "--set", "b.dim=256")[0]
+        == 1
+    )
 
 
 def shards(tmp_path, count=3):

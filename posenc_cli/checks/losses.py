@@ -1,0 +1,445 @@
+"""What a model file has lost of what a config, or another file, says of positions: by name.
+
+Two readings are held against each other layer by layer. Frequencies and amplitude decide whether a
+rotation is the same, whatever its spelling; where they are not, the parameters that differ are
+named. GGUF keeps numbers in float32, which is why numbers agree within :data:`CLOSE`.
+Imports NumPy: import it only where something is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posenc_cli import catalogue
+from posenc_cli.checks.lengths import length_rule
+from posenc_cli.configs.gguf import NOUN
+from posenc_cli.configs.gguf_architectures import FREQS, OF_MODEL_TYPES
+from posenc_cli.configs.resolved import Sourced
+from posenc_cli.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from posenc_cli.configs.resolved import Layers, Resolved
+
+CLOSE = 1e-5
+"""The relative error that float32 leaves: of a factor 6e-8, of divisors that the converter computes
+from a power of the base in float32 up to 1e-5."""
+
+NAMES = {
+    "architecture": "the model's code, and so whether q and k were permuted",
+    "encoding": "the kind of encoding",
+    "layers": "how many layers there are",
+    "sliding-layers": "which layers see a window only",
+    "unturned-layers": "which layers do not turn",
+    "window": "how many positions sliding layers see",
+    "context": "how many positions the model takes",
+    "head-dim": "the columns of a head",
+    "rotary-width": "how many columns turn",
+    "layout": "which columns turn together",
+    "base": "the base of the wavelengths",
+    "sliding-base": "that of the sliding layers",
+    "scaling-type": "the rule that stretches frequencies",
+    "factor": "by how much",
+    "original-length": "the length that the model was trained on first",
+    "beta-fast": "where YaRN's ramp begins, in turns",
+    "beta-slow": "where it ends",
+    "truncate": "whether its ends are whole pairs",
+    "llama3-factors": "the blend of Llama 3.1",
+    "low-freq-factor": "where that begins",
+    "high-freq-factor": "where it ends",
+    "short-factors": "LongRoPE's factors for short texts",
+    "long-factors": "those for long texts",
+    "attention-factor": "what cosines and sines are multiplied by",
+    "softmax-factor": "what scores are multiplied by beside the rotation",
+    "sections": "which pairs turn by which axis",
+    "axes-order": "whether axes alternate pair by pair",
+    "heads": "how many slopes ALiBi has",
+    "max-bias": "the largest of them",
+    "rows": "how many rows a trained table has",
+    "columns": "how many columns",
+    "frequencies": "frequencies, for a reason that is none of these",
+}
+"""Every name of a loss, and what it is of."""
+
+_PARAMETERS = {
+    "factor": "factor",
+    "original_max_position_embeddings": "original-length",
+    "low_freq_factor": "low-freq-factor",
+    "high_freq_factor": "high-freq-factor",
+    "short_factor": "short-factors",
+    "long_factor": "long-factors",
+    "beta_fast": "beta-fast",
+    "beta_slow": "beta-slow",
+    "truncate": "truncate",
+    "sections": "sections",
+    "interleaved": "axes-order",
+}
+"""By a parameter of rotary schemes, the name of its loss."""
+
+_OTHERS = {
+    "alibi": {"heads": "heads", "max_bias": "max-bias"},
+    "learned": {"max_len": "rows", "dim": "columns"},
+    "t5": {"heads": "heads"},
+    "nope": {},
+}
+"""The parameters of schemes that do not turn; ALiBi's form is the same to every softmax."""
+
+_LATENT = (
+    *("short_factor", "long_factor", "original_max_position_embeddings"),
+    *("sections", "interleaved"),
+)
+"""Parameters that may wait for another length than was compared, or for images."""
+
+_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+_SLIDING = ("sliding_attention", "chunked_attention")
+_ABSENT = Sourced(None, "not there")
+
+
+class Loss(Record):
+    """A value that two readings do not share: its name, of which layers, and both of it.
+
+    ``layers`` is the label of the layers, None where all are alike.
+    """
+
+    name: str
+    layers: str | None
+    a: Sourced
+    b: Sourced
+
+
+class Model(Record):
+    """A reading to be compared, and what messages call it.
+
+    ``window`` is what a config says of its sliding layers, which its reading has no place for.
+    """
+
+    name: str
+    reading: Resolved
+    runtime: str | None = None
+    window: Sourced | None = None
+
+
+class ModelComparison(Record):
+    """Which values two models share, by name, and which they do not."""
+
+    models: Sequence[Model]
+    compared: tuple[str, ...]
+    losses: tuple[Loss, ...]
+    tolerance: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is lost."""
+        return not self.losses
+
+
+def compare_models(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelComparison:
+    """What two models share and do not.
+
+    Numbers may differ by the relative ``tolerance``, and by what float32 leaves.
+    """
+    comparing = _Comparing(max(tolerance, CLOSE))
+    comparing.models(a, b)
+    losses = sorted(comparing.losses, key=lambda loss: [*NAMES].index(loss.name))
+    compared = tuple(name for name in NAMES if name in comparing.compared)
+    return ModelComparison((a, b), compared, tuple(losses), comparing.tolerance)
+
+
+class _Comparing:
+    """A comparison as it goes on: what was compared, and what was lost."""
+
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
+        self.compared: set[str] = set()
+        self.losses: list[Loss] = []
+
+    def models(self, a: Model, b: Model) -> None:
+        """Compare the layers of two models."""
+        first, second = a.reading.layers, b.reading.layers
+        self.known("context", None, *(_derived(group[0], "context") for group in (first, second)))
+        pairs = list(_pairs(first, second))
+        self.architectures(a, b)
+        self.layer_sets(first, second)
+        self.windows(a, b)
+        for one, other in pairs:
+            self.groups(one, other)
+
+    def architectures(self, a: Model, b: Model) -> None:
+        """Compare the architecture of a file with the model type of a config, where it is known."""
+        one, other = a.reading.model_type, b.reading.model_type
+        expected = OF_MODEL_TYPES.get(one if a.reading.noun != NOUN else other)
+        files = [model.reading for model in (a, b) if model.reading.noun == NOUN]
+        if expected is None or len(files) == 2:
+            return
+        stated = files[0].model_type
+        self.compared.add("architecture")
+        if stated not in expected:
+            self.losses.append(
+                Loss("architecture", None, Sourced(one, "model type"), Sourced(other, "model type"))
+            )
+
+    def layer_sets(self, first: Sequence[Layers], second: Sequence[Layers]) -> None:
+        """Compare which layers there are, which slide and which do not turn."""
+        counts = [sum(len(group.layers) for group in groups) for groups in (first, second)]
+        if not all(counts):
+            return
+        self.value(
+            "layers", None, *(Sourced(count, "the layers with attention") for count in counts)
+        )
+        if counts[0] != counts[1]:
+            return
+        for name, member in (("sliding-layers", _slides), ("unturned-layers", _stands)):
+            if member is _stands and not all(any(map(_turns, each)) for each in (first, second)):
+                continue
+            a, b = (
+                tuple(sorted(layer for group in groups if member(group) for layer in group.layers))
+                for groups in (first, second)
+            )
+            if a or b:
+                self.value(name, None, Sourced(a, "its layers"), Sourced(b, "its layers"))
+
+    def windows(self, a: Model, b: Model) -> None:
+        """Compare how many positions sliding layers see, where both say it."""
+        self.known("window", "sliding_attention", _window(a), _window(b))
+
+    def groups(self, one: Layers, other: Layers) -> None:
+        """Compare the layers of one kind in both."""
+        kinds = [catalogue.find(group.scheme).kind for group in (one, other)]
+        label = one.layer_type
+        if kinds == ["rotary", "rotary"]:
+            self.rotations(one, other)
+        elif one.scheme != other.scheme:
+            if "unturned-layers" not in {loss.name for loss in self.losses}:
+                self.value("encoding", label, _scheme(one), _scheme(other))
+        else:
+            for parameter, name in _OTHERS.get(one.scheme, {}).items():
+                self.value(name, label, *(_settled(group, parameter) for group in (one, other)))
+
+    def rotations(self, one: Layers, other: Layers) -> None:
+        """Compare two rotations: whether they are the same, and what differs if they are not."""
+        label, both = one.layer_type, (one, other)
+        before = len(self.losses)
+        for derived, name in (
+            ("attention_factor", "attention-factor"),
+            ("softmax_multiplier", "softmax-factor"),
+        ):
+            self.value(name, label, *(_derived(group, derived, 1.0) for group in both))
+        self.value("layout", label, *map(_layout, both))
+        self.known("head-dim", label, *map(_head, both))
+        self.value("rotary-width", label, *(_width(group) for group in both))
+        same = self.same_frequencies(one, other)
+        self.compared |= {"frequencies", "base", "scaling-type"}
+        if same:
+            if one.scheme == other.scheme:
+                self.parameters(one, other, _LATENT)
+            elif "mrope" in (one.scheme, other.scheme):
+                self.value("sections", label, _sections(one), _sections(other))
+            return
+        if len(self.losses) > before and self.losses[-1].name == "rotary-width":
+            before -= 1  # frequencies of other widths differ for that reason alone
+        base = "sliding-base" if _slides(one) else "base"
+        self.value(base, label, *(group.params["base"] for group in both))
+        if one.scheme == other.scheme:
+            self.parameters(one, other, tuple(_PARAMETERS))
+        else:
+            self.schemes(one, other)
+        if len(self.losses) == before:
+            self.losses.append(Loss("frequencies", label, _scheme(one), _scheme(other)))
+
+    def parameters(self, one: Layers, other: Layers, names: Sequence[str]) -> None:
+        """Compare the parameters that both have."""
+        known = catalogue.find(one.scheme).parameters
+        for parameter in names:
+            if parameter in known:
+                a, b = (_settled(group, parameter) for group in (one, other))
+                self.value(_PARAMETERS[parameter], one.layer_type, a, b)
+
+    def schemes(self, one: Layers, other: Layers) -> None:
+        """Say what two schemes do not share."""
+        label = one.layer_type
+        a, b = _scheme(one), _scheme(other)
+        schemes = {one.scheme, other.scheme}
+        named: tuple[str, ...] = ()
+        if "rope-llama3" in schemes or any(value.source == FREQS for value in (a, b)):
+            named, a, b = ("llama3-factors",), _divisors(one), _divisors(other)
+        elif "rope-longrope" in schemes:
+            named = "short-factors", "long-factors"
+        if "mrope" in schemes:
+            self.value("sections", label, _sections(one), _sections(other))
+        for name in named:
+            self.value(name, label, a, b)
+        if named:
+            return
+        self.value("scaling-type", label, a, b)
+        for parameter, name in _PARAMETERS.items():
+            if parameter in one.params and name in ("factor", "original-length"):
+                found = other.params.get(parameter) or (
+                    _unstretched(other) if name == "factor" else None
+                )
+                if found is not None:
+                    self.value(name, label, one.params[parameter], found)
+            elif parameter == "factor" and parameter in other.params:
+                self.value(name, label, _unstretched(one), other.params[parameter])
+
+    def same_frequencies(self, one: Layers, other: Layers) -> bool:
+        """Whether frequencies agree at every length at which either changes."""
+        rules = [
+            length_rule(catalogue.find(group.scheme), group.values()) for group in (one, other)
+        ]
+        lengths = sorted({length for rule in rules for length in rule.lengths})
+        for length in lengths or (None,):
+            a, b = (_frequencies(group, length) for group in (one, other))
+            if a.shape != b.shape or not np.allclose(a, b, rtol=self.tolerance, atol=0):
+                return False
+        return True
+
+    def known(self, name: str, label: str | None, a: Sourced, b: Sourced) -> None:
+        """Compare a value where both say it."""
+        if a.value is not None and b.value is not None:
+            self.value(name, label, a, b)
+
+    def value(self, name: str, label: str | None, a: Sourced, b: Sourced) -> None:
+        """Compare a value of both."""
+        self.compared.add(name)
+        if not self.alike(a.value, b.value):
+            loss = Loss(name, label, a, b)
+            if loss not in self.losses:
+                self.losses.append(loss)
+
+    def alike(self, a: Any, b: Any) -> bool:
+        """Whether two values are the same, or numbers that are close."""
+        if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+            return len(a) == len(b) and all(map(self.alike, a, b))
+        if isinstance(a, float | int) and isinstance(b, float | int):
+            exact = isinstance(a, int) and isinstance(b, int)
+            return a == b if exact else math.isclose(a, b, rel_tol=self.tolerance)
+        return bool(a == b)
+
+
+def _pairs(first: Sequence[Layers], second: Sequence[Layers]) -> Iterator[tuple[Layers, Layers]]:
+    """The kinds of layers that stand for each other: of the same layers, else of one label."""
+    places: dict[int, Layers] = {layer: group for group in second for layer in group.layers}
+    for group in first:
+        if group.layers and places:
+            others = {id(places[i]): places[i] for i in group.layers if i in places}
+            yield from ((group, other) for other in others.values())
+            continue
+        alike = [other for other in second if other.layer_type == group.layer_type]
+        for other in alike or second:
+            yield group, other
+
+
+def _divisors(group: Layers) -> Sourced:
+    """What divides frequencies: the numbers of Llama 3.1's rule, or factors, or nothing."""
+    if group.scheme == "rope-llama3":
+        numbers = [group.params[name] for name in _LLAMA3]
+        return Sourced(tuple(number.value for number in numbers), numbers[0].source)
+    return group.params.get("short_factor") or group.derived.get("divisors") or _scheme(group)
+
+
+def _unstretched(group: Layers) -> Sourced:
+    stated = group.derived.get("scaling_factor")
+    return Sourced(1.0, stated.source if stated else "by default")
+
+
+def _scheme(group: Layers) -> Sourced:
+    source = (
+        group.params.get("short_factor")
+        or group.derived.get("scaling_type")
+        or group.params.get("factor")
+    )
+    return Sourced(group.scheme, source.source if source else "")
+
+
+def _derived(group: Layers, name: str, usual: Any = None) -> Sourced:
+    return group.derived.get(name) or (_ABSENT if usual is None else Sourced(usual, "by default"))
+
+
+def _settled(group: Layers, parameter: str) -> Sourced:
+    """A parameter as it holds: as it is given, else by default."""
+    if parameter in group.params:
+        return group.params[parameter]
+    bound = catalogue.find(group.scheme).bind(group.values())
+    return Sourced(bound.params.get(parameter), "by default")
+
+
+def _turns(group: Layers) -> bool:
+    return catalogue.find(group.scheme).kind == "rotary"
+
+
+def _stands(group: Layers) -> bool:
+    return group.scheme == "nope"
+
+
+def _sections(group: Layers) -> Sourced:
+    return group.params.get("sections") or Sourced(None, group.scheme)
+
+
+def _slides(group: Layers) -> bool:
+    return group.layer_type in _SLIDING or "window" in group.derived
+
+
+def _layout(group: Layers) -> Sourced:
+    """The pairs as the checkpoint had them, before a converter permuted q and k."""
+    layout = _settled(group, "layout")
+    if "permuted" in group.derived:
+        return Sourced("half", f"{layout.source}, permuted")
+    return layout
+
+
+def _head(group: Layers) -> Sourced:
+    """The columns of a head; of latent attention those of the slice and beside it."""
+    beside, dim = group.derived.get("beside_slice"), group.params["dim"]
+    if beside is None:
+        return dim
+    if beside.value is None:
+        return beside
+    return Sourced(dim.value + beside.value, f"{dim.source} + {beside.source}")
+
+
+def _width(group: Layers) -> Sourced:
+    """How many columns turn."""
+    dim = group.params["dim"]
+    share = group.params.get("partial")
+    if share is None:
+        return dim
+    return Sourced(2 * int(dim.value * share.value / 2 + 1e-9), share.source)
+
+
+def _frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, Any]:
+    """The frequencies of the turning pairs at a length, (pairs,)."""
+    bound = catalogue.find(group.scheme).bind(group.values(), seq_len=seq_len)
+    frequencies: np.ndarray[Any, Any] = np.asarray(bound.rotation.waves.frequencies(np))
+    turning: np.ndarray[Any, Any] = frequencies[frequencies != 0]
+    return turning
+
+
+def _window(model: Model) -> Sourced:
+    """The window of the sliding layers, of the value None where the model does not say it."""
+    for group in model.reading.layers:
+        if "window" in group.derived:
+            return group.derived["window"]
+    if model.window is not None and any(_slides(group) for group in model.reading.layers):
+        return model.window
+    return _ABSENT
+
+
+def config_window(config: Mapping[str, Any]) -> Sourced | None:
+    """The window that a config states, None where it states none.
+
+    >>> config_window({"text_config": {"sliding_window": 512}}).source
+    'text_config.sliding_window'
+    """
+    nested = config.get("text_config")
+    for values, prefix in ((config, ""), (nested, "text_config.")):
+        if not isinstance(values, dict):
+            continue
+        for key in ("sliding_window", "local_attention", "attention_chunk_size"):
+            value = values.get(key)
+            if type(value) is int and value > 0:
+                return Sourced(value, f"{prefix}{key}")
+    return None
