@@ -106,7 +106,7 @@ def extrapolate(
         if where.merge:
             request, results = _merged(where, said)
         else:
-            request, results = _run(stack, where, running, said, console)
+            request, results = _run(stack, where, running, said, console, draws=output.draws)
         _report(request, results, picture, output, console, unit=unit)
 
 
@@ -132,11 +132,14 @@ def _run(
     running: RunningOptions,
     said: Mapping[str, Any],
     console: Console,
+    *,
+    draws: bool,
 ) -> tuple[ExperimentRequest, Sequence[JobResult]]:
     """Run the jobs that have no result yet: the request, and the results of those asked for."""
     from posenc_cli.experiments.folder import RunFolder, shard
     from posenc_cli.experiments.schedulers import scheduler_of
-    from posenc_cli.experiments.setting import check_jobs
+    from posenc_cli.experiments.setting import settings_of_jobs
+    from posenc_cli.render.extrapolation import check_pictured
 
     scheduler = scheduler_of(running.scheduler or "local", running.workers)
     if where.resume:
@@ -149,7 +152,9 @@ def _run(
     if running.shard is not None:
         check_size("--shard {}/{}".format(*running.shard), running.shard[1], len(jobs), "parts")
         jobs = shard(jobs, running.shard)
-    check_jobs(jobs)
+    settings = settings_of_jobs(jobs)
+    if draws:
+        check_pictured([(setting.task.name, len(setting.stretches)) for setting in settings])
     if not where.resume:
         _check_torch(scheduler, request.device)
         path = stack.enter_context(_folder(where, console))

@@ -16,7 +16,7 @@ from posenc_cli.experiments.evaluation import induction_scores, length_results
 from posenc_cli.experiments.judging import LearningRule
 from posenc_cli.experiments.results import DIGITS, JobResult, RunResult
 from posenc_cli.experiments.setting import JobSetting
-from posenc_cli.experiments.tables import NONE, applies
+from posenc_cli.experiments.tables import NONE
 from posenc_cli.experiments.training import ModelTraining, drawn_positions, reproducible
 from posenc_cli.experiments.transformer import Transformer
 
@@ -60,9 +60,8 @@ class _JobRun:
         self, checkpoint: Path | None, progress: Callable[[int, int], object] | None
     ) -> JobResult:
         request, setting = self._job.request, self._setting
-        stretches = [name for name in request.stretches if applies(name, setting.parts)]
         # Without what is not stretched nothing could be judged.
-        names = list(dict.fromkeys([NONE, *stretches]))
+        names = list(dict.fromkeys([NONE, *setting.stretches]))
         tests = [(name, length) for name in names for length in setting.lengths]
         steps = request.steps + len(tests)
 

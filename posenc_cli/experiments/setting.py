@@ -11,7 +11,7 @@ from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.corpus import Corpus
 from posenc_cli.experiments.sources import check_sources
-from posenc_cli.experiments.tables import parts_of
+from posenc_cli.experiments.tables import applies, parts_of
 from posenc_cli.experiments.tasks import task_of
 from posenc_cli.records import Record
 
@@ -29,13 +29,17 @@ STEP_SCORES = 1 << 27
 
 
 class JobSetting(Record):
-    """The task of a job, the lengths in its unit, and how many last places are averaged."""
+    """The task of a job, the lengths in its unit, and how many last places are averaged.
+
+    ``stretches`` are those asked for that change anything of its encoding.
+    """
 
     task: Task
     trained: int
     lengths: tuple[int, ...]
     last: int
     parts: tuple[EncodingPart, ...]
+    stretches: tuple[str, ...]
 
     @classmethod
     def of(cls, job: Job) -> JobSetting:
@@ -65,7 +69,9 @@ class JobSetting(Record):
             task.check(length, last)
         _check_positions(request, longest)
         reach = longest if request.positions is None else request.positions
-        setting = cls(task, trained, lengths, last, parts_of(job.encoding, request.size, reach))
+        parts = parts_of(job.encoding, request.size, reach)
+        stretches = tuple(name for name in request.stretches if applies(name, parts))
+        setting = cls(task, trained, lengths, last, parts, stretches)
         setting._check_step(job)
         return setting
 
@@ -90,13 +96,12 @@ class JobSetting(Record):
         )
 
 
-def check_jobs(jobs: Sequence[Job]) -> None:
-    """Refuse what a job would refuse, before any is run.
+def settings_of_jobs(jobs: Sequence[Job]) -> Sequence[JobSetting]:
+    """What each encoding and task comes to, before any job is run.
 
-    Raises: InvalidInput, Unavailable.
+    Raises: InvalidInput, Unavailable where a job would.
     """
-    for job in {(job.task, job.place): job for job in jobs}.values():
-        JobSetting.of(job)
+    return [JobSetting.of(job) for job in {(job.task, job.place): job for job in jobs}.values()]
 
 
 def _check_positions(request: ExperimentRequest, longest: int) -> None:

@@ -19,7 +19,7 @@ from posenc_cli.experiments.summary import (
     trained_length,
 )
 from posenc_cli.experiments.tasks import TASKS
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Curve, Curves, Envelope, Panels
 from posenc_cli.render.overlays import check_looks, grouped
 
@@ -45,6 +45,8 @@ _DEPTHS = 5
 _DIGITS = 2
 _MOST_BANDS = 3
 """Curves whose intervals are drawn: more bands hide each other, and the tables have them."""
+_NAMED_TWICE = 4
+"""Curves that both panels name: more names would hide them."""
 
 
 class ExperimentReport(Record):
@@ -269,13 +271,14 @@ class ExperimentReport(Record):
         seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
         notes = [
             f"transformers of {request.size}, {request.steps} steps of {request.batch}, {seeds}",
-            *(text for item in self.summaries if (text := _untrained_text(item))),
+            *(_untrained_text(item).removesuffix(".") for item in self.summaries),
         ]
         stopped = dict.fromkeys(item.encoding for item in self.summaries if not item.judged)
         if stopped:
             notes.append(f"{STOPPED}: {', '.join(stopped)}")
         title = f"{names}: loss past the trained length, {tasks}"
-        return Panels(tuple(panels), title, shared=False, notes=tuple(dict.fromkeys(notes)))
+        told = tuple(filter(None, dict.fromkeys(notes)))
+        return Panels(tuple(panels), title, shared=False, notes=told)
 
     def _by_position(self, summaries: Sequence[EncodingSummary], task: str) -> Curves:
         lengths = summaries[0].lengths
@@ -308,9 +311,12 @@ class ExperimentReport(Record):
             for item in summaries
         ]
         last = last_places(self.request, kind.name)
+        beside = len(curves) > _NAMED_TWICE
+        if beside:
+            curves = [replace(curve, name="") for curve in curves]
         return Curves(
             tuple(curves),
-            f"{task}over the last {_places_text(last)}",
+            f"{task}over the last {_places_text(last)}{', in the colors beside' * beside}",
             x_label=f"length, in {kind.unit}",
             y_label=self._loss_label,
             x_scale="log",
@@ -332,6 +338,17 @@ class ExperimentReport(Record):
             envelope = Envelope(low, high, "95% of the mean")
         heights = tuple(loss.mean / unit for loss in losses)
         return Curve(tuple(places), heights, item.name, envelope=envelope)
+
+
+def check_pictured(counts: Sequence[tuple[str, int]]) -> None:
+    """Refuse, before anything is trained, more curves of a task than can be told apart.
+
+    ``counts`` has a task and a number of curves for each of its encodings.
+
+    Raises: InvalidInput.
+    """
+    for task in dict.fromkeys(task for task, _ in counts):
+        check_looks(range(sum(count for name, count in counts if name == task)))
 
 
 def _name_columns(summaries: Sequence[EncodingSummary]) -> list[list[str]]:

@@ -325,3 +325,11 @@ def test_the_help_says_what_is_promised(call):
     for said in ("the same bytes", "the printed spread", "has learnt", "No ranking is made"):
         assert said in text
     assert re.search(r"--stretch NAMES at test time alone, by commas: none\| ?linear", text)
+
+
+def test_too_many_curves_are_refused_before_anything_is_trained(call, made, tmp_path):
+    asked = ("-s", "rope", "-s", "alibi", "-s", "t5", "--stretch", "none,window,log-n,clip,linear")
+    kept = (*asked, *SMALL, "--out", "run")
+    assert "13 encodings share one set of axes" in refused(call, *kept, "--picture", "all.png")
+    assert not (tmp_path / "run").exists()
+    assert call("extrapolate", *kept)[0] == 0
