@@ -152,15 +152,17 @@ def compare(
       posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png
     """
     output.check(picture)
-    from posenc_cli.checks.compare import ArrayComparison, comparison
-    from posenc_cli.cli.operands import models_of, sides_of
-    from posenc_cli.render.comparison import comparison_fields, comparison_text
-
     chosen = (table, head, dtype, *where.texts, *(layer_types or ()), *parameters.texts)
     if not output.draws and not any(each is not None for each in chosen):
+        from posenc_cli.cli.model_files import models_of
+
         models = models_of((a, b), runtimes or [])
         if models is not None:
             return _compare_models(models, tol, output, console)
+    from posenc_cli.checks.compare import ArrayComparison, comparison
+    from posenc_cli.cli.operands import sides_of
+    from posenc_cli.render.comparison import comparison_fields, comparison_text
+
     sides = sides_of(
         (a, b), runtimes=runtimes or [], layer_types=layer_types or [], parameters=parameters
     )

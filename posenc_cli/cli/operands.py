@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.checks.compare import Side
+from posenc_cli.cli.model_files import engines_of
 from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
 from posenc_cli.configs.gguf_file import begins_a_gguf
@@ -21,11 +22,7 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from posenc_cli.checks.losses import Model
     from posenc_cli.cli.choosing import ParameterOptions
-
-
-_LLAMA_CPP = "llama.cpp"
 
 
 def sides_of(
@@ -43,7 +40,7 @@ def sides_of(
     """
     a, b = names
     sides = []
-    engines = _runtimes(runtimes, alone=b is None)
+    engines = engines_of(runtimes, alone=b is None)
     for key, name, runtime in zip("AB", (a, a if b is None else b), engines, strict=True):
         try:
             sides.append(_side(name, runtime, _layer_type(key, layer_types)))
@@ -56,68 +53,6 @@ def sides_of(
             f"--layer-type {abbreviated(layer_types[0])}: the layers of neither of the two differ"
         )
     return sides
-
-
-def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Model] | None:
-    """A and B where one is a GGUF file and the other a model too, None where they are not.
-
-    A config is read as llama.cpp reads it, where that is known and no engine is named.
-
-    Raises: InvalidInput, Unavailable: one cannot be read.
-    """
-    a, b = names
-    if b is None or not any(map(_is_gguf, (a, b))) or not all(map(_is_model, (a, b))):
-        return None
-    models = []
-    for key, name, runtime in zip("AB", (a, b), _runtimes(runtimes, alone=False), strict=True):
-        try:
-            models.append(_model(name, runtime))
-        except PosencError as error:
-            error.message = f"{key}: {error.message}"
-            raise
-    return models
-
-
-def _model(name: str, runtime: str | None) -> Model:
-    from posenc_cli.checks.losses import Model, config_window
-
-    config = library.find(name).config if name in library.names() else read_config(name, flag=None)
-    if isinstance(config, GGUFHeader):
-        return Model(name, resolve(config, runtime=runtime or TRANSFORMERS))
-    window = config_window(config)
-    if runtime is None:
-        try:
-            return Model(name, resolve(config, runtime=_LLAMA_CPP, name=name), _LLAMA_CPP, window)
-        except InvalidInput:  # what llama.cpp makes of it was not read, or is nothing
-            runtime = TRANSFORMERS
-    return Model(name, resolve(config, runtime=runtime, name=name), runtime, window)
-
-
-def _is_gguf(text: str) -> bool:
-    try:
-        return begins_a_gguf(text)
-    except OSError:
-        return False
-
-
-def _is_model(text: str) -> bool:
-    if _is_gguf(text) or text in library.names():
-        return True
-    return PurePath(text).suffix.lower() in (".json", ".gguf") or Path(text).is_dir()
-
-
-def _runtimes(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:
-    """The engines of A and B; one name is for both, but of A alone for B."""
-    if len(names) > 2:
-        raise InvalidInput(f"--as {names[2]}: is the third; there are but two sides")
-    if alone and not names:
-        raise InvalidInput(
-            "B is missing: what A is to be compared with",
-            hint="--as vllm compares what two engines make of one config",
-        )
-    if alone and len(names) == 1:
-        return TRANSFORMERS, names[0]
-    return (names[0], names[-1]) if names else (None, None)
 
 
 def _layer_type(key: str, layer_types: Sequence[str]) -> str | None:
