@@ -47,12 +47,15 @@ def identify(
 
     Scheme, base, scaling and its factors, layout, attention factor, positions, number format and
     the arithmetic that made it, with what is left over, runners-up, and the command that writes
-    the same array. What the number format does not explain is not identified: status 1.
+    the same array. What the number format does not explain is not identified: status 1. Of a GGUF
+    file, and of its divisors (FILE:rope_freqs.weight), the frequencies are meant that llama.cpp
+    makes of them.
 
     Examples:
       posenc identify dump.npy
       posenc identify cos.npy sin.npy --json
       posenc identify table.npy
+      posenc identify model.gguf
     """
     from posenc_cli.checks.identify import identify_files
 
@@ -68,9 +71,10 @@ def identify(
 
 def _numbers(path: str) -> Loaded:
     """The array in a file, with enough values to be anything."""
+    from posenc_cli.checks.gguf_frequencies import gguf_frequencies
     from posenc_cli.files.reading import read_array
 
-    loaded = read_array(path)
+    loaded = gguf_frequencies(path) or read_array(path)
     values = loaded.values
     if values.size < 2 or values.ndim == 0:
         raise InvalidInput(f"{quoted_name(path)}: holds one number, which could be anything")

@@ -97,6 +97,8 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
 
 
 def _is_array(text: str) -> bool:
+    if PurePath(text).suffix.lower() == ".gguf":
+        return False  # a model; one of its tensors is named as FILE:TENSOR
     path, colon, _ = text.partition(":")
     suffixes = [PurePath(name).suffix.lower() for name in (text, path)[: 1 + bool(colon)]]
     return text == "-" or any(suffix in READ_BY_SUFFIX for suffix in suffixes)

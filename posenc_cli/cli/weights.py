@@ -24,8 +24,8 @@ def weights(
         str,
         typer.Argument(
             metavar="FILE",
-            help="a checkpoint: .safetensors .npz .npy, a folder of .safetensors files, or an "
-            "index of shards",
+            help="a checkpoint: .safetensors .gguf .npz .npy, a folder of .safetensors files, or "
+            "an index of shards",
         ),
     ],
     as_json: Json = False,

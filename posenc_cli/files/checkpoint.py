@@ -23,7 +23,7 @@ def checkpoint_files(given: str) -> list[str]:
         given: a file, the folder that holds a model's .safetensors files, or their index.
 
     Raises:
-        InvalidInput: it holds pickles, a GGUF model or a malformed index.
+        InvalidInput: it holds pickles, or a malformed index.
         Unavailable: a folder or an index cannot be read.
     """
     path = Path(given)
@@ -45,8 +45,6 @@ def checkpoint_files(given: str) -> list[str]:
             "code when it is read",
             hint=_UNPICKLE,
         )
-    if known and path.suffix.lower() == ".gguf":
-        raise InvalidInput(f"{quoted_name(given)} is a GGUF model, whose tensors are not listed")
     return [given]
 
 

@@ -44,3 +44,21 @@ class Format(Record):
     def suffix(self) -> str:
         """The suffix of its files, which tells the format."""
         return f".{self.name}"
+
+
+class InputFormat(Record):
+    """A file format that is read and never written, whose fields are as `Format` has them."""
+
+    name: str
+    content: str
+    read: Callable[[Source], Stored]
+    headers: Callable[[Source], tuple[ArrayHeader, ...]]
+    recognizes: Callable[[bytes], bool]
+    other_suffixes: tuple[str, ...] = ()
+    binary: bool = True
+    holds_several: bool = True
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of its files, which tells the format."""
+        return f".{self.name}"

@@ -14,10 +14,13 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from posenc_cli.errors import InvalidInput, abbreviated
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
+from posenc_cli.files.declare import InputFormat
+from posenc_cli.files.source import ArrayHeader, Source, Stored, select_member, value_count
 from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterator, Mapping, Sequence
 
 MAGIC = b"GGUF"
@@ -82,8 +85,8 @@ class GGUFHeader(Record):
     """The header of a GGUF file: its metadata by key, its tensors by name.
 
     ``name`` is what errors call the file. ``numbers`` are those of the tensors that were asked for,
-    ``missing`` is how many tensors lie past the end of the file, and ``absent`` are the shards of
-    the model that were not there, from 1 on.
+    ``start`` is where all data begin, ``missing`` how many tensors lie past the end of the file,
+    ``absent`` are the shards of the model that were not there, from 1 on.
     """
 
     name: str
@@ -91,6 +94,7 @@ class GGUFHeader(Record):
     big_endian: bool
     metadata: Mapping[str, GGUFValue]
     tensors: Mapping[str, GGUFTensor]
+    start: int
     numbers: Mapping[str, tuple[float, ...]] = fresh(dict)
     missing: int = 0
     absent: tuple[int, ...] = ()
@@ -123,7 +127,7 @@ def read_gguf(
     for tensor in sorted(wanted, key=lambda tensor: tensor.offset):
         numbers[tensor.name] = reader.numbers(tensor, start + tensor.offset)
     past = 0 if size is None else sum(start + each.offset >= size for each in tensors.values())
-    return GGUFHeader(name, version, big_endian, metadata, tensors, numbers, past)
+    return GGUFHeader(name, version, big_endian, metadata, tensors, start, numbers, past)
 
 
 def _version(data: _Bytes) -> tuple[int, bool]:
@@ -397,3 +401,77 @@ class _HeaderReader:
             bits = struct.pack(f"={tensor.values}I", *(value << 16 for value in values))
             values = struct.unpack(f"={tensor.values}f", bits)
         return tuple(map(float, values))
+
+
+_STORAGE = {"float32": "f4", "float16": "f2", "float64": "f8", "bfloat16": "u2"}
+"""How NumPy stores each number format, but for the byte order."""
+
+
+def headers(source: Source) -> tuple[ArrayHeader, ...]:
+    """What the header of a GGUF file says of each tensor.
+
+    Raises: InvalidInput where it is malformed.
+    """
+    header = _header(source)
+    return tuple(
+        ArrayHeader(tensor.name, tensor.shape, NUMBERS.get(tensor.code, _quantized(tensor))[0])
+        for tensor in header.tensors.values()
+    )
+
+
+def _quantized(tensor: GGUFTensor) -> tuple[str]:
+    return (f"ggml type {tensor.code}",)
+
+
+def _header(source: Source) -> GGUFHeader:
+    return read_gguf(source.seekable(), name=source.name, size=_size(source))
+
+
+def _size(source: Source) -> int | None:
+    return source.size if source.regular else None
+
+
+def read(source: Source) -> Stored:
+    """The tensor that is asked for in a GGUF file, where it is not quantized.
+
+    Raises: InvalidInput where the file is malformed, or holds no such tensor of numbers.
+    """
+    import numpy as np
+
+    content = source.whole()
+    file = source.seekable() if source.regular else _rewound(content)
+    header = read_gguf(file, name=source.name, size=len(content))
+    tensors = header.tensors
+    if not tensors:
+        raise InvalidInput(f"{source.name} is empty: it holds no tensors")
+
+    def numeric(name: str) -> bool:
+        return tensors[name].code in NUMBERS and bool(tensors[name].shape)
+
+    chosen = select_member(source, list(tensors), numeric=numeric)
+    tensor = tensors[chosen]
+    name = f"{source.name} tensor {quoted_name(chosen)}"
+    if tensor.code not in NUMBERS:
+        raise InvalidInput(f"{name} is quantized (ggml's type {tensor.code})")
+    dtype = NUMBERS[tensor.code][0]
+    storage = np.dtype((">" if header.big_endian else "<") + _STORAGE[dtype])
+    count, start = value_count(name, tensor.shape), header.start + tensor.offset
+    if start + count * storage.itemsize > len(content):
+        raise InvalidInput(f"{name} lies past the end of the file, which is incomplete")
+    values = np.frombuffer(content, storage, count=count, offset=start)
+    return Stored(values.reshape(tensor.shape), dtype)
+
+
+def _rewound(content: bytes | mmap.mmap) -> BinaryIO:
+    import io
+
+    return io.BytesIO(content)
+
+
+FORMAT = InputFormat(
+    "gguf",
+    content="a GGUF model",
+    read=read,
+    headers=headers,
+    recognizes=lambda head: head.startswith(MAGIC),
+)

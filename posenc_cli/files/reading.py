@@ -18,7 +18,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.files import safetensors
-from posenc_cli.files.formats import FORMATS, READ_BY_SUFFIX
+from posenc_cli.files.formats import READ, READ_BY_SUFFIX
 from posenc_cli.files.source import Stored, open_source, without_leading_ones
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record
@@ -26,7 +26,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.files.declare import Format
+    from posenc_cli.files.declare import Format, InputFormat
     from posenc_cli.files.source import ArrayHeader, Source
     from posenc_cli.numerics.arrays import Integers, NumberArray, StoredArray
 
@@ -241,7 +241,7 @@ def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
 @contextlib.contextmanager
 def _reading(
     path: str | os.PathLike[str], max_bytes: int | None
-) -> Iterator[tuple[Source, Format]]:
+) -> Iterator[tuple[Source, Format | InputFormat]]:
     """An open file and its format; what fails as it is read is told as its fault."""
     source = open_source(os.fsdecode(path), max_bytes=4 << 30 if max_bytes is None else max_bytes)
     try:
@@ -253,7 +253,7 @@ def _reading(
         raise Unavailable(f"cannot read {source.name}: not enough memory") from None
 
 
-def _format(source: Source) -> Format:
+def _format(source: Source) -> Format | InputFormat:
     """Return the format that the suffix tells, having compared that with the first bytes."""
     suffix = PurePath(source.path).suffix.lower()
     form = READ_BY_SUFFIX.get(suffix)
@@ -277,17 +277,17 @@ def _format(source: Source) -> Format:
             hint=f"give it a name that ends in {inside.suffix}",
         )
     if source.member is not None and not form.holds_several:
-        several = [form.suffix for form in FORMATS.values() if form.read and form.holds_several]
+        several = [form.suffix for form in READ if form.holds_several]
         raise InvalidInput(
             f"{source.name} is a single array; only {' and '.join(several)} files have members"
         )
     return form
 
 
-def _format_by_content(head: bytes) -> Format | None:
+def _format_by_content(head: bytes) -> Format | InputFormat | None:
     """Return the format whose files begin so; text, which many bytes could be, last."""
-    for form in sorted(FORMATS.values(), key=lambda form: not form.binary):
-        if form.read is not None and form.recognizes is not None and form.recognizes(head):
+    for form in sorted(READ, key=lambda form: not form.binary):
+        if form.recognizes is not None and form.recognizes(head):
             return form
     return None
 

@@ -166,3 +166,61 @@ def test_a_broken_file_is_one_line_and_status_2(call, gguf, data):
     assert (status, out) == (2, "")
     assert err.startswith("posenc: error: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "scheme", "params"),
+    [
+        (("llama-3.1-8b", ""), "rope-llama3", {"base": 500000.0, "factor": 8.0}),
+        (("llama-3.1-8b", ":rope_freqs.weight"), "rope-llama3", {"base": 500000.0, "factor": 8.0}),
+        (("phi-3-vision-128k", ":rope_factors_long.weight"), "rope-longrope", {"base": 10000.0}),
+        (("qwen2.5-7b-yarn", ""), "rope-yarn", {"base": 1000000.0, "factor": 4.0}),
+    ],
+)
+def test_identify_says_which_rule_made_the_frequencies(call, gguf, file, scheme, params):
+    name, tensor = file
+    status, out, _ = call("identify", gguf(name) + tensor, "--json")
+    found = json.loads(out)
+    assert (status, found["scheme"]) == (0, scheme)
+    assert params.items() <= found["params"].items()
+
+
+def test_identify_refuses_a_file_whose_layers_differ_or_that_has_no_frequencies(call, gguf):
+    status, _, err = call("identify", gguf("gemma-3-4b"))
+    assert status == 2
+    assert "--layer-type sliding_attention" in err
+    status, _, err = call("identify", gguf("bloom-560m"))
+    assert (status, "is alibi, which has no frequencies" in err) == (2, True)
+    status, _, err = call("identify", gguf("qwen3-8b") + ":rope_freqs.weight")
+    assert (status, "has no tensor rope_freqs.weight" in err) == (2, True)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_tensor_is_read_as_a_file_of_numbers(call, gguf, tmp_path, order):
+    tensors = {"a.weight": ([1.0, 2.5, 4.0], 0), "b.weight": ([1.5, 3.0], 1)}
+    path = gguf(gguf_bytes(llama(), tensors, order=order))
+    for name, (numbers, _) in tensors.items():
+        np.save(tmp_path / "it.npy", np.array(numbers))
+        assert call("compare", f"{path}:{name}", str(tmp_path / "it.npy"))[0] == 0
+    status, _, err = call("compare", f"{path}:c.weight", str(tmp_path / "it.npy"))
+    assert (status, "holds no 'c.weight', only 'a.weight', 'b.weight'" in err) == (2, True)
+    cut = gguf(gguf_bytes(llama(), tensors, order=order, data=b"\0" * 8), "cut.gguf")
+    status, _, err = call("compare", f"{cut}:a.weight", str(tmp_path / "it.npy"))
+    assert (status, "past the end of the file" in err) == (2, True)
+    quantized = {"q.weight": ([1.0], 0)}
+    data = gguf_bytes(llama(), quantized)
+    at = data.index(b"q.weight") + 8 + 4 + 8
+    data = data[:at] + bytes([12]) + data[at + 1 :]
+    status, _, err = call("compare", f"{gguf(data, 'q.gguf')}:q.weight", str(tmp_path / "it.npy"))
+    assert (status, "is quantized" in err) == (2, True)
+
+
+def test_weights_lists_the_tensors_that_hold_positions(call, gguf):
+    status, out, _ = call("weights", gguf("phi-3-vision-128k"), "--json")
+    tensors = json.loads(out)["tensors"]
+    assert status == 0
+    assert [tensor["name"] for tensor in tensors] == [
+        "rope_factors_long.weight",
+        "rope_factors_short.weight",
+    ]
+    assert {tensor["kind"] for tensor in tensors} == {"factors"}
