@@ -50,6 +50,7 @@ RECORDED: Mapping[str, str] = {
     "cape": REPOSITORY,
     "fire_arithmetic": REPOSITORY,
     "gguf_llama_cpp": "its source needs transformers 4.57, and llama.cpp's converter",
+    "gguf_rotations": "the lines of its source were compiled alone, by gcc",
     "kerple": REPOSITORY,
     "llama_cpp_converter": "its source needs transformers 4.57, and llama.cpp's converter",
     "mrope_xd_hunyuan": REPOSITORY,

@@ -387,6 +387,13 @@ def llama_cpp_yarn(reading: LayerReading) -> Changes:
     return changes
 
 
+def llama_cpp_betas(reading: LayerReading) -> Changes:
+    """llama.cpp ramps from 32 to 1 turns whatever a file says, but in Ministral 3."""
+    usual = {"beta_fast": 32.0, "beta_slow": 1.0}
+    params = reading.params
+    return {name: None for name, turns in usual.items() if params.get(name, turns) != turns}
+
+
 def llama_cpp_longrope(reading: LayerReading) -> Changes:
     """llama.cpp chooses the factors once, and takes s from the two contexts."""
     return {

@@ -419,6 +419,16 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
     ),
     RuntimeDifference(
         "llama.cpp",
+        "ramp",
+        _YARN,
+        "ramps from 32 to 1 turns whatever beta_fast and beta_slow say, but in Ministral 3: its "
+        "loader of no other model reads their keys",
+        f"{_LLAMA_CPP}/blob/master/src/models/mistral3.cpp",
+        rules.llama_cpp_betas,
+        frozenset({*_LLAMA_LIKE, "mixtral", *rules.DEEPSEEK, "olmo3", "gpt_oss"}),
+    ),
+    RuntimeDifference(
+        "llama.cpp",
         "choice of factors",
         _LONGROPE,
         "chooses once, by the context it allocates (here seq_len; the whole context by default); "

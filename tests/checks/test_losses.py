@@ -67,10 +67,6 @@ LOST_BY_THE_CONVERTER = {
     "config_rope/llama/toppartial-linear": "Llama's class writes the whole head",
     "config_rope/llama/bothcontainers-linear": "it takes the other of two rope objects",
     "config_rope/llama/bothcontainers-yarn": "it takes the other of two rope objects",
-    **{
-        f"config_rope/llama/{case}": "betas are read of Mistral 3 and Grok alone"
-        for case in ("new-yarn", "legacy-yarn", "yarn0", "yarn1", "yarn2", "yarn3")
-    },
     "config_rope/llama/newpartial-yarn": "both",
     "config_rope/llama/toppartial-yarn": "both",
     **{

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 
+import numpy as np
 import pytest
 
+from posenc_cli import catalogue
 from posenc_cli.configs.config import override, resolve
 from posenc_cli.configs.gguf_architectures import FACTOR_TENSORS
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
-from tests.gguf_files import CASES, converted, gguf_bytes, llama
+from tests.gguf_files import CASES, GOLDEN, converted, gguf_bytes, llama
 
 FREQS, LONG, SHORT = FACTOR_TENSORS
 
@@ -270,3 +273,23 @@ def test_all_files_of_the_converter_are_read_but_those_that_lack_what_llama_cpp_
             assert override(group, {}).values() == group.values()
     assert all("is missing" in message or "'t5'" in message for message in refused.values())
     assert len(refused) < len(CASES) / 10
+
+
+ROTATIONS = json.loads((GOLDEN / "gguf_rotations.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "case", ROTATIONS["cases"], ids=lambda case: f"{case['name']}, {case['layers']}"
+)
+def test_pairs_turn_as_ggmls_own_functions_turn_them(case, golden):
+    _, arrays = golden("gguf_rotations")
+    slides = case["layers"] == "sliding"
+    group = next(
+        group
+        for group in of_case(case["name"]).layers
+        if group.scheme != "nope" and ("window" in group.derived) == slides
+    )
+    waves = catalogue.find(group.scheme).bind(group.values()).rotation.waves
+    relative = ROTATIONS["tolerance"]["relative"]
+    np.testing.assert_allclose(waves.frequencies(np), arrays[case["array"]], rtol=relative)
+    assert float(waves.scale) == pytest.approx(case["attention_factor"], rel=1e-6)
