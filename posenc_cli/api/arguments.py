@@ -260,7 +260,7 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
 
 def _is_path(text: str) -> bool:
     own = any(map(catalogue.is_own, catalogue.parts_of(text)))
-    return text.endswith(".json") or (os.sep in text and not own)
+    return text.endswith((".json", ".gguf")) or (os.sep in text and not own)
 
 
 def model_encoding(

@@ -81,6 +81,17 @@ def test_other_commands_take_it_as_a_config(call, gguf, tmp_path):
     assert call("rope-check", "--config", path, "--len", "64")[0] == 0
 
 
+def test_the_library_takes_it_as_a_config(gguf, monkeypatch, tmp_path):
+    import posenc_cli as posenc
+
+    gguf("llama-3.1-8b")
+    monkeypatch.chdir(tmp_path)
+    encoding = posenc.from_config("model.gguf")
+    assert encoding.params["base"] == 500000.0
+    own, model = (posenc.frequencies(name) for name in ("model.gguf", "llama-3.1-8b"))
+    assert np.array_equal(own, model)
+
+
 def test_another_engine_does_not_read_it(call, gguf):
     path = gguf("llama-3.1-8b")
     assert call("explain", path, "--as", "llama.cpp")[0] == 0
