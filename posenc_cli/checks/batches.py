@@ -7,8 +7,9 @@ where some of its sequences and heads come back right: else it is none that the 
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from posenc_cli.checks.patterns import PatternFault, PatternReport
 from posenc_cli.checks.payloads import Vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
+from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -34,11 +36,21 @@ _MORE_AXES = {"nd": ("bhnd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nh
 _SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 """Rows, heads, and heads of k: the first of which none is the length of another axis."""
 
-_STARTS = (9, 2, 5)
-"""The first position of each sequence."""
+_STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8)
+"""The first position of each sequence, also of a larger batch."""
+
+_MANY_SEQUENCES, _MANY_HEADS, _MANY_KEY_HEADS = len(_STARTS), 40, 20
+"""Of the larger batch: more than kernels take in one block of 8, 16 or 32."""
+
+_DRAWN_HEADS = (0, 1, 2, 1, 0, 2, 2, 0, 1, 1, 2)
+"""Which of three vectors a head of the larger batch is given, again and again: a cycle of 11, which
+is no multiple of a block, so that few heads have the vector of the one a block before."""
 
 _SAME_CELL = 1e-3
 """Of values near 1: cells of one position agree to this in any format, the next one's do not."""
+
+_LISTED = 3
+"""Sequences or heads that are listed one by one."""
 
 _TILED = "heads of k are repeated all in turn, though neighbouring heads of q share one"
 
@@ -68,6 +80,17 @@ class _Arrangement(Record):
         return f"a batch of {self.sequences} sequences{own} with {heads}"
 
     @property
+    def larger(self) -> _Arrangement:
+        """The same with as many sequences and heads as show what is done in blocks of them."""
+        return replace(
+            self,
+            sequences=self.sequences if self.sequences == 1 else _MANY_SEQUENCES,
+            places=self.places if self.places == 1 else _MANY_SEQUENCES,
+            heads=_MANY_HEADS,
+            key_heads=_MANY_HEADS if self.key_heads == self.heads else _MANY_KEY_HEADS,
+        )
+
+    @property
     def untried(self) -> list[str]:
         """What callers do that it does not."""
         untried = []
@@ -94,11 +117,29 @@ def try_batches(function: ServedFunction, differs: Differs, *, context: int) -> 
                 function.revive()
                 continue
             if blocks.some_right or _must_hold(arrangement, function.form):
-                return PatternReport((arrangement.text,), blocks.faults, tuple(arrangement.untried))
+                if blocks.faults:
+                    return PatternReport(
+                        (arrangement.text,), blocks.faults, tuple(arrangement.untried)
+                    )
+                return _larger_report(function, arrangement, differs)
             refused = (f"{arrangement.text} (all come out otherwise than alone: none it is for)",)
     return PatternReport(
         refused, (), () if refused else ("several sequences or heads in one call",)
     )
+
+
+def _larger_report(
+    function: ServedFunction, arrangement: _Arrangement, differs: Differs
+) -> PatternReport:
+    """The report where a batch came out right: also of one with more sequences and heads."""
+    untried = tuple(arrangement.untried)
+    larger = arrangement.larger
+    try:
+        blocks = _Blocks(function, larger, differs)
+    except InvalidInput:
+        function.revive()
+        return PatternReport((arrangement.text,), (), (*untried, larger.text))
+    return PatternReport((arrangement.text, larger.text), blocks.faults, untried)
 
 
 def try_table_batches(function: ServedFunction, *, context: int) -> PatternReport:
@@ -112,7 +153,7 @@ def try_table_batches(function: ServedFunction, *, context: int) -> PatternRepor
     untried = PatternReport((), (), ("positions of several sequences in one call",))
     if context < _CONTEXT or form.position_axes != "bn":
         return untried
-    positions = np.add.outer(_STARTS, np.arange(_SIZES[0][0]))
+    positions = np.add.outer(_STARTS[:_SEQUENCES], np.arange(_SIZES[0][0]))
     try:
         together = function.answers(positions)
     except InvalidInput:
@@ -206,12 +247,12 @@ class _Blocks:
         positions = np.add.outer(starts, np.arange(rows))
         self._positions = np.broadcast_to(positions, (arrangement.sequences, rows))
         generator = np.random.default_rng(11)
-        self._given = [
-            generator.standard_normal((arrangement.sequences, rows, heads, form.columns)).astype(
-                np.float32
-            )
-            for heads in (arrangement.heads, arrangement.key_heads)[: len(form.vectors)]
-        ]
+        self._given = []
+        for heads in (arrangement.heads, arrangement.key_heads)[: len(form.vectors)]:
+            drawn = _drawn_of(heads)
+            shape = arrangement.sequences, rows, 1 + int(drawn.max()), form.columns
+            given = generator.standard_normal(shape).astype(np.float32)
+            self._given.append(given[:, :, drawn])
         vectors = [Vectors(given, rows) for given in self._given]
         self._together = [each.values for each in function.together(form, positions, vectors)]
         self._alone = [
@@ -228,11 +269,14 @@ class _Blocks:
 
     def _values(self, given: NumberArray, positions: Integers, which: int) -> NumberArray:
         """What each head of each sequence becomes alone, at these positions."""
-        values = np.empty(given.shape)
-        for sequence, head in np.ndindex(given.shape[0], given.shape[2]):
-            block = sequence, slice(None), head
-            values[block] = self._function.values(given[block], positions[sequence], which)
-        return values
+        drawn = _drawn_of(given.shape[2])
+        _, firsts = np.unique(drawn, return_index=True)
+        values = np.empty((*given.shape[:2], firsts.size, given.shape[3]))
+        for sequence, (place, head) in itertools.product(range(len(given)), enumerate(firsts)):
+            values[sequence, :, place] = self._function.values(
+                given[sequence, :, head], positions[sequence], which
+            )
+        return values[:, :, drawn]
 
     def _different(self, values: NumberArray, wanted: NumberArray) -> Flags:
         """Which heads of which sequences differ. Shape: (sequences, heads).
@@ -309,6 +353,13 @@ class _Blocks:
         return " and ".join(f"{text} of {name}" for name, text in parts.items())
 
 
+def _drawn_of(heads: int) -> Integers:
+    """The number of the vectors that each of so many heads is given; of few, each has its own."""
+    if heads < _MANY_KEY_HEADS:
+        return np.arange(heads)
+    return np.resize(_DRAWN_HEADS, heads)
+
+
 def _part_text(wrong: Flags) -> str:
     """Which of sequences and heads are meant. Shape: (sequences, heads)."""
     sequences, heads = wrong.any(axis=1), wrong.any(axis=0)
@@ -316,10 +367,16 @@ def _part_text(wrong: Flags) -> str:
         return f"{int(wrong.sum())} of {wrong.size} heads of all sequences"
     if sequences.all() and heads.all():
         return "all heads"
-    numbers = [str(head + 1) for head in np.flatnonzero(heads)]
-    of_heads = f"head{'s' * (len(numbers) > 1)} {', '.join(numbers)}"
+    of_heads = _numbers_text("head", heads)
     if sequences.all():
         return of_heads
-    some = [str(sequence + 1) for sequence in np.flatnonzero(sequences)]
-    of_sequences = f"sequence{'s' * (len(some) > 1)} {', '.join(some)}"
+    of_sequences = _numbers_text("sequence", sequences)
     return of_sequences if heads.all() else f"{of_heads} of {of_sequences}"
+
+
+def _numbers_text(noun: str, some: Any) -> str:
+    """The numbers, from 1 on, of those meant; long runs as their ends."""
+    numbers = (np.flatnonzero(some) + 1).tolist()
+    short = len(numbers) <= _LISTED
+    texts = [str(number) for number in numbers] if short else range_texts(numbers)
+    return f"{noun}{'s' * (len(numbers) > 1)} {', '.join(texts)}"

@@ -32,6 +32,7 @@ from posenc_cli.checks.irregular import (
 )
 from posenc_cli.checks.patterns import PatternReport, try_patterns
 from posenc_cli.checks.serving import CELLS, ServedFunction
+from posenc_cli.checks.shorter_queries import try_shorter_queries
 from posenc_cli.checks.subject import Subject, frequency_subject, table_subject
 from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.positions import Positions
@@ -156,6 +157,7 @@ def _with_further_calls(
     if vectors:
         reports.append(try_orders(function, differs))
         reports.append(try_batches(function, differs, context=positions.last + 1))
+        reports.append(try_shorter_queries(function, differs, context=positions.last + 1))
     else:
         reports.append(PatternReport((), (), function.untried))
         reports.append(try_table_batches(function, context=positions.last + 1))

@@ -216,6 +216,9 @@ def identify(evidence: Evidence) -> Identification:
     with np.errstate(all="ignore"):
         if 0 in evidence.shape:
             return Identification(evidence.stored, evidence.shape, (), ("it holds no numbers",))
+        if not any(np.isfinite(sample).any() for sample in evidence.sample):
+            note = "all that was looked at is NaN or infinite: it holds no numbers"
+            return Identification(evidence.stored, evidence.shape, (), (note,))
         if _is_constant(evidence):
             notes.append("the numbers looked at are one and the same, which shows no rule")
             return Identification(evidence.stored, evidence.shape, (), tuple(notes))

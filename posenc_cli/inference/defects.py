@@ -17,7 +17,7 @@ from posenc_cli.inference.formats import (
     coarse_formats,
     round_to_half,
 )
-from posenc_cli.inference.position_maps import position_maps
+from posenc_cli.inference.position_maps import maps_from_the_first_wrong, position_maps
 from posenc_cli.inference.rules import Remembered
 from posenc_cli.records import Record, replace
 
@@ -115,6 +115,8 @@ class Defect(Record):
             elif part.frequencies is not None:
                 rule = part.frequencies.message
                 message = f"the {one} are those of another table, in which {rule}"
+            elif part.moved is not None:
+                message = f"the {one} alone are those of other positions: {part.moved.message}"
             else:
                 row = f"p {'+' if part.offset > 0 else '−'} {abs(part.offset):g}"
                 message = f"the {one} are off by {part.offset:+g}: row p has those of {row}"
@@ -362,6 +364,8 @@ def _defects_of_one_table(
     if sound[0] == sound[1]:
         return
     parts = [Defect(offset=offset) for offset in offsets]
+    if sample.reference.coordinates is None and (frequencies > 0).any():
+        parts += [Defect(moved=positions) for positions in maps_from_the_first_wrong(sample)]
     parts += [Defect(cells=kept) for kept in HALF_CELLS.values()]
     parts += [Defect(frequencies=rule) for rule in rules]
     parts += [Defect(cells=kept) for kept in _coarse_formats(sample)]

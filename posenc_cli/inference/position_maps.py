@@ -105,7 +105,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     read, explained = rows_of_any_turn(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
-        yield from _maps_from_the_first_wrong(sample)
+        yield from maps_from_the_first_wrong(sample)
         return
     positions, read = sample.positions[shown], read[shown]
     if (positions < 0).any() or np.array_equal(positions, read):
@@ -116,7 +116,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     yield from _countdown(positions, read)
 
 
-def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
+def maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
     """What may begin at the first row that is wrong, where fast pairs show no position.
 
     They show it modulo their wavelength alone.

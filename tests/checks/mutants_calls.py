@@ -141,7 +141,24 @@ def tables_repeated(x, position_ids):
     return tuple(table[:1].repeat(len(position_ids), 0) for table in full(position_ids))
 
 
+@mutant("position-offset", "sequences 5–9 are turned at the positions of sequence 1")
+def one_block_of_sequences(query, key, position_ids):
+    """A kernel that forgets the positions of what is beyond its first block."""
+    places = np.array(position_ids)
+    places[4:] = places[:1]
+    cos, sin = of_heads(places)
+    return turned(query, cos, sin), turned(key, cos, sin)
+
+
 # Heads.
+@mutant("unknown", "leaves heads 33–40 as given")
+def one_block_of_heads(x, offset=0):
+    """A kernel that turns 32 heads."""
+    y = doubles.mlx(x, offset)
+    y[:, 32:] = x[:, 32:]
+    return y
+
+
 @mutant("unknown", "leaves heads 5, 6 as given")
 def four_heads(x, positions):
     """Rows of vectors, or heads of them."""
@@ -167,6 +184,21 @@ def tiled_keys(q, k, cos, sin, unsqueeze_dim=1):
     """k for as many heads as q has, by np.tile where np.repeat is right."""
     q, k = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     return q, np.tile(k, (1, q.shape[1] // k.shape[1], 1, 1))
+
+
+# Decoding: q is of the last positions of k.
+@mutant("position-offset", "is turned 4 positions before its own, the last of k")
+def queries_from_first(q, k, positions):
+    return turned(q, *full(positions[: q.shape[-2]])), turned(k, *full(positions))
+
+
+@mutant("position-offset", "is turned 1 position before its own, the last of k")
+def queries_one_back(q, k, cos, sin):
+    n, m = k.shape[-2], q.shape[-2]
+    first = max(n - m - 1, 0) if n > m else 0
+    return turned(q, cos[..., first : first + m, :], sin[..., first : first + m, :]), turned(
+        k, cos, sin
+    )
 
 
 # Chunks of one length.

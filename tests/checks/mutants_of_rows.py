@@ -12,6 +12,14 @@ from tests.checks.textbook import BLOCKS, DEALT, Rope, along, cut, ladder, linea
 MUTANTS = Mutants()
 mutant = MUTANTS.add
 
+
+def xpos_decay(shape, centre):
+    """xPos's scale of each row and pair."""
+    rows, pairs = shape
+    zeta = (np.arange(0, 2 * pairs, 2) + 0.4 * 2 * pairs) / (1.4 * 2 * pairs)
+    return zeta ** ((np.arange(rows) - centre)[:, None] / 512)
+
+
 # fmt: off
 # Positions.
 mutant("position_int8", "plain", "position-offset", "positions in int8", relative=False,
@@ -32,6 +40,15 @@ mutant("chunks", "plain", "position-offset", "positions start again in each chun
     relative=False, remap=lambda p: p % 512)
 mutant("packed", "plain", "position-offset", "positions start again at 700 and 1900",
     relative=False, remap=lambda p: p - np.where(p < 700, 0, np.where(p < 1900, 700, 1900)))
+mutant("cosines_ring", "plain", "cos-sin-mispaired", "a ring buffer of 1000 rows for cosines alone",
+    relative=False, subjects=("tables", "half"),
+    mend=lambda c, s: (c[np.arange(len(c)) % 1000], s))
+mutant("decay_of_xpos", "plain", "attention-factor", "the decay of xPos on RoPE, about position 2048",
+    relative=None, subjects=("tables", "half"),
+    mend=lambda c, s: (c * (decay := xpos_decay(c.shape, 2048)), s * decay))
+mutant("decay_of_keys", "plain", "attention-factor", "the decay of xPos's keys on RoPE",
+    relative=None, subjects=("tables", "half"),
+    mend=lambda c, s: (c * (decay := 1 / xpos_decay(c.shape, 0)), s * decay))
 mutant("left_padding", "plain", "position-offset", "7 padded tokens on the left counted", offset=7)
 mutant("left_padding_held", "plain", "position-offset",
     "padding ends at row 9, before it position 1", relative=False,

@@ -625,3 +625,10 @@ def test_positions_go_on_from_rows_that_were_looked_at_to_all(first):
     hypothesis = SimpleNamespace(positions=100 + 2 * rows, tables=("cos",), head=None)
     evidence = SimpleNamespace(rows=rows, count=20, shape=(20, 8))
     assert _positions(hypothesis, evidence) == Positions((range(100, 140, 2),))
+
+
+@pytest.mark.parametrize("nothing", [np.nan, np.inf])
+def test_a_table_without_a_number_is_said_to_hold_none(nothing):
+    found = identify(Evidence.of_arrays(np.full((64, 32), nothing, np.float32)))
+    assert found.candidates == ()
+    assert found.notes == ("all that was looked at is NaN or infinite: it holds no numbers",)
