@@ -43,7 +43,7 @@ mutant("packed", "plain", "position-offset", "positions start again at 700 and 1
 mutant("cosines_ring", "plain", "cos-sin-mispaired", "a ring buffer of 1000 rows for cosines alone",
     relative=False, subjects=("tables", "half"),
     mend=lambda c, s: (c[np.arange(len(c)) % 1000], s))
-mutant("decay_of_xpos", "plain", "attention-factor", "the decay of xPos on RoPE, about position 2048",
+mutant("decay_of_xpos", "plain", "attention-factor", "xPos's decay on RoPE, about row 2048",
     relative=None, subjects=("tables", "half"),
     mend=lambda c, s: (c * (decay := xpos_decay(c.shape, 2048)), s * decay))
 mutant("decay_of_keys", "plain", "attention-factor", "the decay of xPos's keys on RoPE",
