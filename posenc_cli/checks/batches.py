@@ -39,8 +39,9 @@ _SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
 _STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8)
 """The first position of each sequence, also of a larger batch."""
 
-_MANY_SEQUENCES, _MANY_HEADS, _MANY_KEY_HEADS = len(_STARTS), 40, 20
-"""Of the larger batch: more than kernels take in one block of 8, 16 or 32."""
+_MANY_SEQUENCES, _MANY_HEADS = len(_STARTS), (40, 44)
+"""Of the larger batch: more than kernels take in one block of 8, 16 or 32. Of these heads of q, and
+half as many of k, the first that are no other axis' length."""
 
 _DRAWN_HEADS = (0, 1, 2, 1, 0, 2, 2, 0, 1, 1, 2)
 """Which of three vectors a head of the larger batch is given, again and again: a cycle of 11, which
@@ -82,12 +83,15 @@ class _Arrangement(Record):
     @property
     def larger(self) -> _Arrangement:
         """The same with as many sequences and heads as show what is done in blocks of them."""
+        taken = _axes_of_columns(self.form)
+        heads = next(many for many in _MANY_HEADS if not taken & {many, many // 2})
         return replace(
             self,
             sequences=self.sequences if self.sequences == 1 else _MANY_SEQUENCES,
             places=self.places if self.places == 1 else _MANY_SEQUENCES,
-            heads=_MANY_HEADS,
-            key_heads=_MANY_HEADS if self.key_heads == self.heads else _MANY_KEY_HEADS,
+            rows=self.rows - (self.rows == _MANY_SEQUENCES),
+            heads=heads,
+            key_heads=heads if self.key_heads == self.heads else heads // 2,
         )
 
     @property
@@ -210,7 +214,7 @@ def _must_hold(arrangement: _Arrangement, form: CallForm) -> bool:
 
 def _arrangements(form: CallForm) -> Iterator[_Arrangement]:
     """The calls with several sequences and heads that a function may take, the fullest first."""
-    taken = {form.columns, form.columns // 2, form.columns // 4}
+    taken = _axes_of_columns(form)
     rows, heads, fewer = next((own for own in _SIZES if not taken & set(own)), _SIZES[0])
     of_keys = (fewer, heads) if len(form.vectors) > 1 else (heads,)
     for own, sequences, places in _batches(form):
@@ -353,9 +357,14 @@ class _Blocks:
         return " and ".join(f"{text} of {name}" for name, text in parts.items())
 
 
+def _axes_of_columns(form: CallForm) -> set[int]:
+    """How long axes of columns may be: those of a head, of its pairs, and of half of these."""
+    return {form.columns, form.columns // 2, form.columns // 4}
+
+
 def _drawn_of(heads: int) -> Integers:
     """The number of the vectors that each of so many heads is given; of few, each has its own."""
-    if heads < _MANY_KEY_HEADS:
+    if heads < min(_MANY_HEADS) // 2:
         return np.arange(heads)
     return np.resize(_DRAWN_HEADS, heads)
 

@@ -17,6 +17,7 @@ from posenc_cli.checks.added import added_cause
 from posenc_cli.checks.axes import axis_cause
 from posenc_cli.checks.codes import FindingName, SubjectKind
 from posenc_cli.checks.growing_lengths import growth_cause
+from posenc_cli.checks.interpolated import interpolated_cause
 from posenc_cli.checks.mirrors import mirror_cause
 from posenc_cli.checks.missing import missing_cause, missing_values
 from posenc_cli.checks.nearly import (
@@ -29,6 +30,7 @@ from posenc_cli.checks.nearly import (
     unexplained_drift,
 )
 from posenc_cli.checks.passed import passed_cause
+from posenc_cli.checks.recurrences import recurrence_cause
 from posenc_cli.checks.regimes import regime_causes
 from posenc_cli.checks.rope import without_growth
 from posenc_cli.checks.some_cells import pairs_cause, position_cause, standstill_cause
@@ -339,6 +341,8 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         return [*_beside_zeros(explanations, zeros), *with_amplitude]
     return (
         _one_of(rounded_vectors_cause(suspect))
+        or _one_of(interpolated_cause(suspect))
+        or _one_of(recurrence_cause(suspect))
         or regime_causes(suspect)
         or _one_of(position_cause(suspect))
         or _one_of(precision_cause(suspect))

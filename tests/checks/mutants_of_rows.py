@@ -20,6 +20,55 @@ def xpos_decay(shape, centre):
     return zeta ** ((np.arange(rows) - centre)[:, None] / 512)
 
 
+def summed_angles(dtype):
+    """Cosines and sines of angles to which the frequency is added in each row."""
+
+    def tables(cosines, _):
+        rows, rates = len(cosines), ladder(2 * cosines.shape[1], 1e4).astype(dtype)
+        angles = np.zeros(cosines.shape, dtype)
+        angles[1:] = np.cumsum(np.broadcast_to(rates, (rows - 1, rates.size)), 0, dtype=dtype)
+        return np.cos(angles.astype(np.float32)), np.sin(angles.astype(np.float32))
+
+    return tables
+
+
+def turned_on(base):
+    """Each row the one before, turned on by one step in complex64."""
+
+    def tables(cosines, _):
+        step = np.exp(1j * ladder(2 * cosines.shape[1], base)).astype(np.complex64)
+        rows = np.ones(cosines.shape, np.complex64)
+        for row in range(1, len(rows)):
+            rows[row] = rows[row - 1] * step
+        return rows.real, rows.imag
+
+    return tables
+
+
+def between(knots, half=0.0, corner=0):
+    """Rows that are interpolated linearly between those of a table of so many."""
+
+    def mend(*tables):
+        rows = len(tables[0])
+        at = np.maximum((np.arange(rows) + half) * (knots - corner) / (rows - corner) - half, 0)
+        before = np.minimum(at.astype(int), knots - 1)
+        after, share = np.minimum(before + 1, knots - 1), (at - before)[:, None]
+        return tuple((1 - share) * each[before] + share * each[after] for each in tables)
+
+    return mend
+
+
+def stretched_linear(cosines, sines):
+    """The unscaled rows of every fourth position, and means between them."""
+    angles = np.arange(len(cosines) // 4)[:, None] * ladder(2 * cosines.shape[1], 1e4)
+    known = np.concatenate([np.cos(angles), np.sin(angles)], 1)
+    at = np.arange(len(cosines)) / 4
+    before = at.astype(int)
+    after, share = np.minimum(before + 1, len(known) - 1), (at - before)[:, None]
+    rows = (1 - share) * known[before] + share * known[after]
+    return np.split(rows, 2, 1)
+
+
 # fmt: off
 # Positions.
 mutant("position_int8", "plain", "position-offset", "positions in int8", relative=False,
@@ -49,6 +98,22 @@ mutant("decay_of_xpos", "plain", "attention-factor", "xPos's decay on RoPE, abou
 mutant("decay_of_keys", "plain", "attention-factor", "the decay of xPos's keys on RoPE",
     relative=None, subjects=("tables", "half"),
     mend=lambda c, s: (c * (decay := 1 / xpos_decay(c.shape, 0)), s * decay))
+mutant("rows_resized", "plain", "position-offset", "4096 rows resized from 2048, as images are",
+    relative=False, subjects=("tables", "half"), mend=between(2048, half=0.5))
+mutant("rows_resized_corners", "wide", "position-offset", "rows resized from 1024, ends kept",
+    relative=False, subjects=("tables", "half"), mend=between(1024, corner=1))
+mutant("rows_resized_plain", "plain", "position-offset", "rows resized from 512, no ends kept",
+    relative=False, subjects=("tables", "half"), mend=between(512))
+mutant("rows_for_positions", "linear", "table-precision", "rows interpolated in place of positions",
+    relative=False, subjects=("tables", "half"), mend=stretched_linear)
+mutant("angles_summed", "plain", "position-precision", "angles summed in float32, row by row",
+    relative=False, subjects=("tables", "half"), mend=summed_angles(np.float32))
+mutant("angles_summed_half", "plain", "position-precision", "angles summed in float16, row by row",
+    relative=False, subjects=("tables", "half"), mend=summed_angles(np.float16))
+mutant("rows_turned_on", "plain", "table-precision", "each row the one before, turned in complex64",
+    relative=False, subjects=("tables", "half"), mend=turned_on(1e4))
+mutant("rows_turned_on_wide", "wide", "table-precision", "rows turned on in complex64, base 500000",
+    relative=False, subjects=("tables", "half"), mend=turned_on(5e5))
 mutant("left_padding", "plain", "position-offset", "7 padded tokens on the left counted", offset=7)
 mutant("left_padding_held", "plain", "position-offset",
     "padding ends at row 9, before it position 1", relative=False,

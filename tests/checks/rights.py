@@ -133,6 +133,8 @@ CHAINS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
     "a cache doubled": doubled,
     "sorted otherwise": lambda p, w: tuple(each[::-1] for each in both(single(p[::-1], w))),
     "columns stored first": lambda p, w: tuple(map(np.asfortranarray, both(single(p, w)))),
+    "angles summed in float64": lambda p, w: both(np.cumsum(np.diff(p, axis=0, prepend=0) * w, 0)),
+    "rows of pairs of positions": lambda p, w: both(single(p // 2, w) * 2 + single(p % 2, w)),
     "every second cell": lambda p, w: tuple(
         np.repeat(each, 2, axis=1)[:, ::2] for each in both(single(p, w))
     ),
