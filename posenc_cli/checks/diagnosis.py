@@ -16,6 +16,7 @@ import numpy as np
 from posenc_cli.checks.added import added_cause
 from posenc_cli.checks.axes import axis_cause
 from posenc_cli.checks.codes import FindingName, SubjectKind
+from posenc_cli.checks.grid_orders import grid_cause
 from posenc_cli.checks.growing_lengths import growth_cause
 from posenc_cli.checks.interpolated import interpolated_cause
 from posenc_cli.checks.mirrors import mirror_cause
@@ -333,6 +334,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or unwritten_cause(examination, outrageous_of)
         or standstill_cause(suspect)
         or axis_cause(suspect)
+        or grid_cause(suspect)
     )
     zeros = _one_of(unwritten_cause(examination, zeros_of))
     explanation = explanation or rounded_powers_cause(suspect)

@@ -46,7 +46,7 @@ _SINGLE = "float32"
 
 
 @dataclass
-class _Rows:
+class _RowByRow:
     """What stands in the rows of some frequencies, made one after the other from row 0 on."""
 
     rates: Reals
@@ -86,7 +86,7 @@ class _Rows:
         raise NotImplementedError
 
 
-class _SummedAngles(_Rows):
+class _SummedAngles(_RowByRow):
     """Angles to which the frequency is added in each row."""
 
     cause = Cause.POSITION_PRECISION
@@ -104,7 +104,7 @@ class _SummedAngles(_Rows):
 
 
 @dataclass
-class _TurnedRows(_Rows):
+class _TurnedRows(_RowByRow):
     """Cosines and sines that are turned on by one step in each row.
 
     ``fused`` says which product is added before it is rounded, as machines may: that with the
@@ -152,7 +152,7 @@ def recurrence_cause(suspect: Suspect) -> Explanation | None:
     plain = suspect.residual(Defect())
     for rows in _ways(sample.reference.frequencies, last):
 
-        def factors(piece: Sample, rows: _Rows = rows) -> ComplexRows:
+        def factors(piece: Sample, rows: _RowByRow = rows) -> ComplexRows:
             return np.asarray(piece.reference.scale * rows.at(piece.positions), np.complex128)
 
         right = sample.reference.frequencies

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tests.checks.mutation import APPLIED, FAST, Mutants, noise, since, turned
-from tests.checks.textbook import BLOCKS, DEALT, Rope, along, cut, ladder, linear, ntk, to
+from tests.checks.textbook import BLOCKS, DEALT, Rope, along, cut, ladder, linear, ntk, placed, to
 
 MUTANTS = Mutants()
 mutant = MUTANTS.add
@@ -210,6 +210,24 @@ mutant("mrope_restarted", "mrope", "frequency-rule", "each axis has a ladder of 
     relative=None, inv_freq=np.concatenate([ladder(2 * n, 1e6) for n in (16, 24, 24)]))
 mutant("mrope_base", "mrope", "base", "base 10000 on three axes", relative=None,
     inv_freq=ladder(128, 1e4))
+
+# A grid.
+mutant("grid_exchanged", "grid", "axis", "rows and columns of a grid exchanged", relative=None,
+    remap=placed(lambda p: (p % 64, p // 64)))
+mutant("grid_by_columns", "grid", "position-offset", "a grid counted column by column",
+    relative=None, remap=placed(lambda p: (p % 16, p // 16)))
+mutant("grid_other_width", "grid", "position-offset", "rows of 16 places for 64", relative=None,
+    remap=placed(lambda p: (p // 16, p % 16)))
+mutant("grid_odd_width", "grid", "position-offset", "rows of 65 places for 64", relative=None,
+    remap=placed(lambda p: (p // 65, p % 65)))
+mutant("grid_width_exchanged", "grid", "axis", "rows of 32 places, axes exchanged", relative=None,
+    remap=placed(lambda p: (p % 32, p // 32)))
+mutant("grid_blocks", "grid", "position-offset", "patches in blocks of 2×2", relative=None,
+    remap=placed(lambda p: (p // 128 * 2 + p // 2 % 2, p // 4 % 32 * 2 + p % 2)))
+mutant("grid_upside_down", "grid", "position-offset", "rows counted from the lowest",
+    relative=None, remap=placed(lambda p: (15 - p // 64, p % 64)))
+mutant("grid_class_token", "grid", "position-offset", "a class token counted", relative=None,
+    remap=placed(lambda p: (np.maximum(p - 1, 0) // 64, np.maximum(p - 1, 0) % 64)))
 
 # No numbers.
 mutant("one_missing", "plain", "unknown", "one cell is no number", relative=None,

@@ -38,7 +38,7 @@ def reference(tmp_path_factory):
     def of(name: str, layout: str = "half") -> Any:
         case = CASES[name]
         given = {**case.given, "layout": layout}
-        if case.axes is not None:
+        if case.axes is AXES:
             given["axes"] = str(axes)
         return rope.reference(case.scheme, **given)
 

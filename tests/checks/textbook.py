@@ -120,6 +120,18 @@ DEALT = np.array([pair % 3 if pair < 60 else 0 for pair in range(64)])
 """The axis that each pair follows: Qwen2-VL's, and Qwen3-VL's."""
 
 
+GRID = np.stack([TOKENS // 64, TOKENS % 64])
+"""The row and the column of each patch of an image of 16×64: (2, 1024)."""
+
+GRID_AXES = np.repeat([0, 1], 16)
+"""The axis that each pair follows: Pixtral's."""
+
+
+def placed(places: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any], Any]:
+    """What gives each token's row or column, as its pairs follow them, (L, pairs)."""
+    return lambda tokens: np.stack(places(tokens))[GRID_AXES].T
+
+
 def cut(values: Any) -> Any:
     """The upper halves of float32."""
     return (np.float32(values).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
@@ -270,6 +282,16 @@ CASES = {
         scale=math.sqrt(1 + math.log(32) / math.log(4096)),
     ),
     "mrope": case("mrope", ladder(128, 1e6), base=1e6, sections=(16, 24, 24), axes=BLOCKS),
+    "grid": Case(
+        "rope-axial",
+        {"dim": 64, "layout": "half", "grid": "16x64"},
+        Rope(
+            np.concatenate([ladder(64, 1e4)[0::2], ladder(64, 1e4)[1::2]]),
+            64,
+            remap=placed(lambda p: tuple(GRID[:, p])),
+        ),
+        GRID,
+    ),
     "dealt": case(
         "mrope", ladder(128, 5e6), base=5e6, sections=(24, 20, 20), interleaved=True, axes=DEALT
     ),
